@@ -1,0 +1,87 @@
+/**
+ * Every error a caller can meet, with its status and the text that tells what to do next. `error` is the status' reason
+ * phrase as RFC 9110 has it. Texts never carry a value from the request.
+ */
+const catalogue = {
+  invalid_request: [400, 'The request is not valid'],
+  api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],
+  api_key_scope: [403, 'This API key lacks the scope for this call: ask for a key with it'],
+  tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],
+  route_unknown: [404, 'There is no such route: see GET /v1/openapi.json'],
+  method_not_allowed: [405, 'This route does not take this method: see the Allow header'],
+  lock_lost: [
+    409,
+    'This lockToken does not own the lock any more: discard the result or check the record again',
+  ],
+  record_exists: [
+    409,
+    'Another result was already saved for this scope and key: read it with GET /v1/record',
+  ],
+  fingerprint_mismatch: [
+    422,
+    'This scope and key were used with another fingerprint: use a new key for a new request',
+  ],
+  limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
+  internal: [500, 'Something broke on our side: try again, and report the requestId if it stays'],
+  store_unavailable: [503, 'The record store does not answer: nothing is known about this key, try again'],
+  starting: [503, 'This process has not read its tenants yet: try again'],
+  overloaded: [503, 'Too many calls are under way in this process: try again'],
+} as const satisfies Record<string, readonly [number, string]>
+
+/** The stable name of an error, sent as `code`. */
+export type ErrorCode = keyof typeof catalogue
+
+/** All codes, for documents and tests that must cover each. */
+export const errorCodes = Object.keys(catalogue) as ErrorCode[]
+
+/** RFC 9110 section 15 reason phrases of the statuses in the catalogue. */
+const phrases: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  422: 'Unprocessable Content',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+}
+
+/** An expected failure on its way to the caller. `message` replaces the catalogue's text where it can be more exact. */
+export interface ApiError {
+  readonly kind: 'error'
+  readonly code: ErrorCode
+  readonly message?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Makes an error of the catalogue; `message` must hold nothing secret and no value that the caller sent. */
+export function apiError(
+  code: ErrorCode,
+  message?: string,
+  headers?: Readonly<Record<string, string>>,
+): ApiError {
+  return { kind: 'error', code, ...(message !== undefined && { message }), ...(headers && { headers }) }
+}
+
+/** The HTTP status that an error answers with. */
+export function statusOf(code: ErrorCode): number {
+  return catalogue[code][0]
+}
+
+/** The standard error envelope of the contract, with the two fields that Latchkey adds. */
+export interface ErrorEnvelope {
+  readonly message: string
+  readonly error: string
+  readonly statusCode: number
+  readonly code: ErrorCode
+  readonly requestId: string
+}
+
+/** Builds the envelope that is sent for an error. */
+export function errorEnvelope(error: ApiError, requestId: string): ErrorEnvelope {
+  const [statusCode, text] = catalogue[error.code]
+  const phrase = phrases[statusCode]
+  if (phrase === undefined) throw new Error(`no reason phrase for status ${statusCode}`)
+  return { message: error.message ?? text, error: phrase, statusCode, code: error.code, requestId }
+}

@@ -1,0 +1,42 @@
+/** A string that only its own constructor makes; `Name` keeps ids of two kinds apart at compile time. */
+export type Branded<Name extends string> = string & { readonly __brand: Name }
+
+/** A tenant's id: `ten_` and 26 characters. It outlives the resource's name. */
+export type TenantId = Branded<'TenantId'>
+
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz' // Crockford's base 32: no letter that reads like a digit
+
+/** Encodes bytes as lowercase Crockford base 32, five bits a character, most significant first. */
+export function encodeBase32(bytes: Uint8Array): string {
+  let text = ''
+  let bits = 0
+  let value = 0
+  for (const byte of bytes) {
+    value = (value << 8) | byte
+    bits += 8
+    while (bits >= 5) {
+      text += alphabet[(value >>> (bits - 5)) & 31]
+      bits -= 5
+    }
+    value &= (1 << bits) - 1
+  }
+  if (bits > 0) text += alphabet[(value << (5 - bits)) & 31]
+  return text
+}
+
+/** An unguessable token of `byteCount` random bytes (default 16, 128 bits), in base64url. */
+export function randomToken(byteCount = 16): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(byteCount))).toString('base64url')
+}
+
+/** Makes a tenant's id from 16 bytes that are unique to it, such as the hash of its resource's uid. */
+export function tenantIdFromBytes(bytes: Uint8Array): TenantId {
+  if (bytes.length < 16) throw new RangeError(`a tenant id needs 16 bytes, got ${bytes.length}`)
+  return `ten_${encodeBase32(bytes.subarray(0, 16))}` as TenantId
+}
+
+/** Reads a tenant's id from text that comes from our own stores; throws on anything else. */
+export function parseTenantId(text: string): TenantId {
+  if (!/^ten_[0-9a-hjkmnp-tv-z]{26}$/.test(text)) throw new RangeError('not a tenant id')
+  return text as TenantId
+}

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { findMembers } from './json-span.ts'
+
+function valueOf(text: string, name: string): string | undefined {
+  const members = findMembers(text)
+  if (members.kind === 'repeated') return undefined
+  const span = members.spans.get(name)
+  return span && text.slice(span.start, span.end)
+}
+
+describe('a member keeps its received text', () => {
+  test.each([
+    ['a number beyond doubles', '{"body":820982911946154508}', '820982911946154508'],
+    ['trailing zeros', '{"body": 1.10 ,"a":1}', '1.10'],
+    ['spaces inside an object', '{ "body" : { "b" : 1 , "a" : [ 2 ] } , "x":1}', '{ "b" : 1 , "a" : [ 2 ] }'],
+    ['quotes and brackets inside strings', '{"body":"a\\"}]{","x":{"body":1}}', '"a\\"}]{"'],
+    ['a string that ends in backslashes', '{"x":"\\\\","body":"\\\\\\""}', '"\\\\\\""'],
+    ['an escaped name', '{"b\\u006fdy":true}', 'true'],
+    ['__proto__ inside', '{"body":{"__proto__":1}}', '{"__proto__":1}'],
+    ['null at the end', '{"a":[],"body":null}', 'null'],
+    ['an empty object before it', '{"a":{},"body":[]}', '[]'],
+  ])('%s', (_case, text, expected) => {
+    expect(valueOf(text, 'body')).toBe(expected)
+  })
+
+  test('an inner member of the same name is not taken', () => {
+    expect(valueOf('{"x":{"body":1}}', 'body')).toBeUndefined()
+  })
+
+  test('a name that stands twice is reported, also when escaped', () => {
+    expect(findMembers('{"body":1,"b\\u006fdy":2}')).toEqual({ kind: 'repeated', name: 'body' })
+  })
+
+  test('a hundred thousand levels do not exhaust the stack', () => {
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000)
+    expect(valueOf(`{"body":${deep}}`, 'body')).toBe(deep)
+  })
+
+  test('every member of any JSON object is found with its value', () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.constantFrom(undefined, 2, '\t'),
+        (value, indent) => {
+          const text = JSON.stringify(value, null, indent)
+          const members = findMembers(text)
+          if (members.kind === 'repeated') throw new Error(`repeated ${members.name}`)
+          const names = Object.keys(JSON.parse(text) as object)
+          expect([...members.spans.keys()].sort()).toEqual(names.sort())
+          for (const [name, span] of members.spans) {
+            const spliced = JSON.parse(text.slice(span.start, span.end)) as unknown
+            expect(spliced).toEqual((JSON.parse(text) as Record<string, unknown>)[name])
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+})

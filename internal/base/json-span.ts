@@ -1,0 +1,101 @@
+/** Where one member's value stands in a JSON text: `text.slice(start, end)` is the value as it was received. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/** Result of `findMembers`. */
+export type MemberSpans =
+  | { readonly kind: 'found'; readonly spans: ReadonlyMap<string, Span> }
+  | { readonly kind: 'repeated'; readonly name: string }
+
+const quote = 34
+const backslash = 92
+const openBrace = 123
+const closeBrace = 125
+const openBracket = 91
+const closeBracket = 93
+const comma = 44
+
+/**
+ * Finds the value of every member of a JSON object's top level, so that a value can be kept as received text: numbers too
+ * big for a double, key order and odd names survive, which parsing and printing again would change.
+ * @param text one JSON object that `JSON.parse` has accepted; anything else gives spans without meaning, never a loop
+ *   without end
+ * @returns `repeated` for a name that stands twice, since readers of JSON do not agree which of the two counts (RFC 8259
+ *   section 4)
+ */
+export function findMembers(text: string): MemberSpans {
+  const spans = new Map<string, Span>()
+  let at = text.indexOf('{') + 1
+  while (at < text.length) {
+    at = skipSpace(text, at)
+    if (text.charCodeAt(at) !== quote) break
+    const nameEnd = endOfString(text, at)
+    const name = memberName(text, at, nameEnd)
+    const start = skipSpace(text, text.indexOf(':', nameEnd) + 1)
+    const end = endOfValue(text, start)
+    if (spans.has(name)) return { kind: 'repeated', name }
+    spans.set(name, { start, end })
+    at = skipSpace(text, end)
+    if (text.charCodeAt(at) !== comma) break
+    at += 1
+  }
+  return { kind: 'found', spans }
+}
+
+function memberName(text: string, start: number, end: number): string {
+  const raw = text.slice(start + 1, end - 1)
+  return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from
+  // JSON's white space is space, tab, line feed and carriage return: all, and nothing else that may stand here, ≤ 32.
+  while (at < text.length && text.charCodeAt(at) <= 32) at += 1
+  return at
+}
+
+/** Index after the closing quote of the string that opens at `start`. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  for (;;) {
+    const close = text.indexOf('"', at)
+    if (close < 0) return text.length
+    let slashes = 0
+    while (text.charCodeAt(close - 1 - slashes) === backslash) slashes += 1
+    if (slashes % 2 === 0) return close + 1
+    at = close + 1
+  }
+}
+
+/** Index after the value that begins at `start`. Iterative, so that deep nesting cannot exhaust the stack. */
+function endOfValue(text: string, start: number): number {
+  const first = text.charCodeAt(start)
+  if (first === quote) return endOfString(text, start)
+  if (first !== openBrace && first !== openBracket) return endOfScalar(text, start)
+  let depth = 0
+  let at = start
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      at = endOfString(text, at)
+      continue
+    }
+    if (code === openBrace || code === openBracket) depth += 1
+    else if (code === closeBrace || code === closeBracket) depth -= 1
+    at += 1
+    if (depth === 0) return at
+  }
+  return at
+}
+
+function endOfScalar(text: string, start: number): number {
+  let at = start
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === comma || code === closeBrace || code <= 32) return at
+    at += 1
+  }
+  return at
+}
