@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import type { Pool, PoolClient } from 'pg'
+import { type Migration, migrations as ownMigrations } from './migrations/list.ts'
+
+/** Where `migrate` reports; the shape of pino's loggers. */
+export interface MigrateLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+/** How `migrate` runs. */
+export interface MigrateOptions {
+  readonly log: MigrateLog
+  /** How long to wait for another process that migrates, default 60 s. */
+  readonly lockTimeoutMs?: number
+  /** Bound of one migration, default 10 min. */
+  readonly migrationTimeoutMs?: number
+  /** Other steps than the product's, for tests. */
+  readonly migrations?: readonly Migration[]
+}
+
+/** What `migrate` found: the version before and after. */
+export interface MigrateResult {
+  readonly versionBefore: number
+  readonly versionAfter: number
+}
+
+/** The version that this build's statements need; a process is ready only once `schemaVersion` has reached it. */
+export const schemaVersionNeeded: number = ownMigrations.length
+
+/** Any constant serves, as long as nothing else in this database locks the same number. */
+const advisoryLock = 7_205_759_403_792_793
+
+/**
+ * Brings the database forward, each step in its own transaction, under a session's advisory lock: of several processes one
+ * works and the others then find nothing to do. Fails without changes if the lock is not free in time, or if an applied
+ * step's text differs from ours. A database that is ahead of this build is left alone, with a warning. Safe to repeat.
+ */
+export async function migrate(pool: Pool, options: MigrateOptions): Promise<MigrateResult> {
+  const steps = options.migrations ?? ownMigrations
+  const client = await pool.connect()
+  let broken: Error | undefined
+  client.on('error', (error) => {
+    broken = error
+  })
+  try {
+    await prepareSession(client, options)
+    const versionBefore = await verifyApplied(client, steps, options.log)
+    for (const step of steps.filter(({ version }) => version > versionBefore)) {
+      await applyStep(client, step, options.migrationTimeoutMs ?? 600_000)
+      options.log.info({ version: step.version, name: step.name }, 'migration applied')
+    }
+    return { versionBefore, versionAfter: Math.max(versionBefore, steps.length) }
+  } finally {
+    // The session carries our lock and time-outs, and maybe an open transaction: its end gives all of them back.
+    client.release(broken ?? true)
+  }
+}
+
+/** The version of the database's schema, 0 before the first migration. Fails when Postgres is away. */
+export async function schemaVersion(pool: Pool): Promise<number> {
+  const known = await pool.query<{ known: boolean }>(
+    `SELECT to_regclass('schema_migrations') IS NOT NULL AS known`,
+  )
+  if (known.rows[0]?.known !== true) return 0
+  const { rows } = await pool.query<{ version: number | null }>(
+    'SELECT max(version) AS version FROM schema_migrations',
+  )
+  return rows[0]?.version ?? 0
+}
+
+async function prepareSession(client: PoolClient, options: MigrateOptions): Promise<void> {
+  const lockTimeoutMs = options.lockTimeoutMs ?? 60_000
+  await run(client, `SET statement_timeout = 0; SET lock_timeout = ${Math.ceil(lockTimeoutMs)}`, 10_000)
+  await run(client, `SELECT pg_advisory_lock(${advisoryLock})`, lockTimeoutMs + 5_000)
+  await run(
+    client,
+    `CREATE TABLE IF NOT EXISTS schema_migrations (
+       version integer PRIMARY KEY,
+       name text NOT NULL,
+       checksum text NOT NULL,
+       applied_at timestamptz NOT NULL DEFAULT now()
+     )`,
+    lockTimeoutMs + 5_000,
+  )
+}
+
+async function verifyApplied(
+  client: PoolClient,
+  steps: readonly Migration[],
+  log: MigrateLog,
+): Promise<number> {
+  const { rows } = await client.query<{ version: number; name: string; checksum: string }>(
+    'SELECT version, name, checksum FROM schema_migrations ORDER BY version',
+  )
+  for (const row of rows) {
+    const step = steps[row.version - 1]
+    if (step === undefined) continue
+    if (row.checksum === checksumOf(step)) continue
+    throw new Error(
+      `migration ${row.version} (${row.name}) was applied with another text: use the build that applied it, or a database of your own`,
+    )
+  }
+  const version = rows.at(-1)?.version ?? 0
+  if (version > steps.length) {
+    log.warn({ version, known: steps.length }, 'the database is ahead of this build')
+  }
+  return version
+}
+
+async function applyStep(client: PoolClient, step: Migration, timeoutMs: number): Promise<void> {
+  await run(client, 'BEGIN', 10_000)
+  await run(client, step.sql, timeoutMs)
+  await client.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [
+    step.version,
+    step.name,
+    checksumOf(step),
+  ])
+  await run(client, 'COMMIT', timeoutMs)
+}
+
+/** Runs text that may hold several statements, with a bound of its own instead of the pool's. */
+async function run(client: PoolClient, text: string, queryTimeoutMs: number): Promise<void> {
+  const query = { text, query_timeout: queryTimeoutMs }
+  await client.query(query)
+}
+
+function checksumOf(step: Migration): string {
+  return createHash('sha256').update(step.sql).digest('hex')
+}
