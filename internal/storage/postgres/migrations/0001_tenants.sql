@@ -15,7 +15,7 @@ CREATE TABLE writer_fence (
 -- A deleted tenant keeps its row (deleted_at), so that directories learn of the deletion by version.
 -- slug is null while another tenant holds it or it is reserved; the wish stays in spec.
 CREATE TABLE tenants (
-  id text PRIMARY KEY,
+  id text COLLATE "C" PRIMARY KEY,
   uid text NOT NULL UNIQUE,
   namespace text NOT NULL,
   name text NOT NULL,

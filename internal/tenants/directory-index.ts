@@ -1,0 +1,139 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
+import type { ApiKeyScope, Limits, RecordRules } from './model.ts'
+
+/** A tenant as the request path sees it. An absent limit is the platform's default. */
+export interface DirectoryTenant {
+  readonly id: TenantId
+  readonly namespace: string
+  readonly name: string
+  /** null while another tenant holds the wanted slug: such a tenant serves nothing. */
+  readonly slug: string | null
+  readonly suspended: boolean
+  readonly records: RecordRules
+  readonly limits: Limits
+}
+
+/** An API key as the request path sees it. `expiresAtMs`: when it stops, by expiry or because it was rotated out. */
+export interface DirectoryKey {
+  readonly name: string
+  readonly scopes: ReadonlySet<ApiKeyScope>
+  readonly expiresAtMs: number | null
+}
+
+/** A key together with whose it is. */
+export interface FoundKey {
+  readonly tenant: DirectoryTenant
+  readonly key: DirectoryKey
+}
+
+interface Entry {
+  readonly tenant: DirectoryTenant
+  readonly sha256s: readonly string[]
+}
+
+const sharedMax = 1_000
+
+/** All tenants in memory by id, slug and key. Bounded: a tenant over `tenantsMax` is not taken, and `overfull` says so. */
+export class DirectoryIndex {
+  readonly #tenantsMax: number
+  readonly #byId = new Map<string, Entry>()
+  readonly #bySlug = new Map<string, DirectoryTenant>()
+  readonly #byKey = new Map<string, FoundKey>()
+  readonly #shared = new Map<string, object>()
+  #overfull = false
+
+  constructor(tenantsMax: number) {
+    this.#tenantsMax = tenantsMax
+  }
+
+  /** Puts the tenant's present state in place of what was known of it. Repeating it changes nothing. */
+  put(row: DirectoryRow): void {
+    this.#forget(row.id)
+    if (row.deleted) return
+    if (this.#byId.size >= this.#tenantsMax) {
+      this.#overfull = true
+      return
+    }
+    const tenant: DirectoryTenant = {
+      id: row.id,
+      namespace: row.namespace,
+      name: row.name,
+      slug: row.slug,
+      suspended: row.suspended,
+      records: this.#share(row.records),
+      limits: this.#share(row.limits),
+    }
+    this.#byId.set(row.id, { tenant, sha256s: row.keys.map((key) => key.sha256Base64) })
+    if (tenant.slug === null) return
+    this.#bySlug.set(tenant.slug, tenant)
+    for (const key of row.keys) this.#byKey.set(key.sha256Base64, { tenant, key: this.#toKey(key) })
+  }
+
+  findKey(sha256Base64: string, now: number): FoundKey | undefined {
+    const found = this.#byKey.get(sha256Base64)
+    if (found === undefined) return undefined
+    const { expiresAtMs } = found.key
+    return expiresAtMs !== null && expiresAtMs <= now ? undefined : found
+  }
+
+  findTenantById(id: string): DirectoryTenant | undefined {
+    return this.#byId.get(id)?.tenant
+  }
+
+  findTenantBySlug(slug: string): DirectoryTenant | undefined {
+    return this.#bySlug.get(slug)
+  }
+
+  get tenantCount(): number {
+    return this.#byId.size
+  }
+
+  get keyCount(): number {
+    return this.#byKey.size
+  }
+
+  /** True once a tenant was left out; it stays so, since which ones were left out is not kept. */
+  get overfull(): boolean {
+    return this.#overfull
+  }
+
+  #forget(id: string): void {
+    const entry = this.#byId.get(id)
+    if (entry === undefined) return
+    this.#byId.delete(id)
+    const { slug } = entry.tenant
+    // A slug or key may have gone to another tenant whose row was read earlier: only our own entries go.
+    if (slug !== null && this.#bySlug.get(slug) === entry.tenant) this.#bySlug.delete(slug)
+    for (const sha256 of entry.sha256s) {
+      if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
+    }
+  }
+
+  #toKey(row: DirectoryKeyRow): DirectoryKey {
+    const ends = [row.expiresAtMs, row.endsAtMs].filter((at) => at !== null)
+    return {
+      name: row.name,
+      scopes: this.#scopeSet(row.scopes),
+      expiresAtMs: ends.length === 0 ? null : Math.min(...ends),
+    }
+  }
+
+  #scopeSet(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {
+    const sorted = [...scopes].sort()
+    return this.#shareAs(`scopes ${sorted.join()}`, () => new Set(sorted))
+  }
+
+  /** Most tenants have one of few tiers: equal rules are kept once. */
+  #share<T extends object>(value: T): T {
+    return this.#shareAs(JSON.stringify(value), () => Object.freeze(value))
+  }
+
+  #shareAs<T extends object>(text: string, make: () => T): T {
+    const known = this.#shared.get(text)
+    if (known !== undefined) return known as T
+    const made = make()
+    if (this.#shared.size < sharedMax) this.#shared.set(text, made)
+    return made
+  }
+}

@@ -1,0 +1,98 @@
+import { parseTenantId, type TenantId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import type { ApiKeyScope, Limits, RecordRules } from './model.ts'
+
+/** One API key as the directory reads it. Times in milliseconds since the epoch. */
+export interface DirectoryKeyRow {
+  readonly sha256Base64: string
+  readonly name: string
+  readonly scopes: readonly ApiKeyScope[]
+  readonly expiresAtMs: number | null
+  readonly endsAtMs: number | null
+}
+
+/** One tenant as the directory reads it; a deleted one comes with `deleted` and must be forgotten. */
+export interface DirectoryRow {
+  readonly id: TenantId
+  readonly namespace: string
+  readonly name: string
+  readonly slug: string | null
+  readonly suspended: boolean
+  readonly deleted: boolean
+  readonly version: number
+  readonly records: RecordRules
+  readonly limits: Limits
+  readonly keys: readonly DirectoryKeyRow[]
+}
+
+/** The place in the order of changes after which to read; `id: ''` stands before all changes of that version. */
+export interface ChangeCursor {
+  readonly version: number
+  readonly id: string
+}
+
+type RawKey = [string, string, ApiKeyScope[], number | null, number | null]
+type RawRow = Omit<DirectoryRow, 'id' | 'keys'> & { readonly id: string; readonly keys: RawKey[] }
+
+// One statement per tenant and its keys, so that both are of one moment. Takes no lock that a writer waits for.
+const columns = `
+  t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
+  t.spec -> 'records' AS records, t.spec -> 'limits' AS limits,
+  coalesce((
+    SELECT json_agg(json_build_array(encode(k.sha256, 'base64'), k.name, k.scopes,
+      floor(extract(epoch FROM k.expires_at) * 1000)::bigint, floor(extract(epoch FROM k.ends_at) * 1000)::bigint))
+    FROM api_keys k WHERE k.tenant_id = t.id
+  ), '[]') AS keys`
+
+/** The number of the last committed change of any tenant. Everything up to it is visible to the next statement. */
+export async function readDirectoryVersion(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ version: number }>({
+    name: 'read_directory_version',
+    text: 'SELECT version FROM directory_version',
+  })
+  const version = rows[0]?.version
+  if (version === undefined) throw new Error('the row of directory_version is missing: run the migrations')
+  return version
+}
+
+/** Live tenants by id after `afterId` ('' begins). Not one snapshot over pages: read the changes since, afterwards. */
+export async function listDirectoryPage(
+  pool: Pool,
+  afterId: string,
+  rowsMax: number,
+): Promise<DirectoryRow[]> {
+  const { rows } = await pool.query<RawRow>({
+    name: 'list_directory_page',
+    text: `SELECT ${columns} FROM tenants t WHERE t.deleted_at IS NULL AND t.id > $1 ORDER BY t.id LIMIT $2`,
+    values: [afterId, rowsMax],
+  })
+  return rows.map(toDirectoryRow)
+}
+
+/** Tenants changed after the cursor, deleted ones included, in the order of their versions. Reading twice is harmless. */
+export async function listDirectoryChanges(
+  pool: Pool,
+  after: ChangeCursor,
+  rowsMax: number,
+): Promise<DirectoryRow[]> {
+  const { rows } = await pool.query<RawRow>({
+    name: 'list_directory_changes',
+    text: `SELECT ${columns} FROM tenants t WHERE (t.version, t.id) > ($1, $2) ORDER BY t.version, t.id LIMIT $3`,
+    values: [after.version, after.id, rowsMax],
+  })
+  return rows.map(toDirectoryRow)
+}
+
+function toDirectoryRow(row: RawRow): DirectoryRow {
+  return {
+    ...row,
+    id: parseTenantId(row.id),
+    keys: row.keys.map(([sha256Base64, name, scopes, expiresAtMs, endsAtMs]) => ({
+      sha256Base64,
+      name,
+      scopes,
+      expiresAtMs,
+      endsAtMs,
+    })),
+  }
+}
