@@ -1,0 +1,114 @@
+import { type ApiError, apiError } from '#internal/base/index.ts'
+
+/** A body that was read whole, or why it was not. */
+export type Body = { readonly kind: 'read'; readonly bytes: Uint8Array } | ApiError
+
+/** Memory that bodies being read may take in one process. */
+export class BodyBudget {
+  readonly #bytesMax: number
+  #bytes = 0
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  /** Takes `bytes` of the budget; false when it has no room. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#bytesMax) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  /** Gives back what `take` took. */
+  give(bytes: number): void {
+    this.#bytes -= bytes
+  }
+}
+
+/** How long a caller may take to send a body. */
+const readMsMax = 10_000
+
+/**
+ * Reads a body of at most `bytesMax`. One that says it is longer is refused unread; one that does not say is counted.
+ * @returns 400 for a body that is too long, compressed, broken off or sent too slowly, 503 when the budget has no room
+ */
+export async function readBody(request: Request, bytesMax: number, budget: BodyBudget): Promise<Body> {
+  const encoding = request.headers.get('content-encoding')
+  if (encoding !== null && encoding !== 'identity') {
+    return apiError('invalid_request', 'Send the body without Content-Encoding')
+  }
+  const declared = request.headers.get('content-length')
+  const bytes = declared === null ? bytesMax : Number(declared)
+  if (!(bytes <= bytesMax)) return tooLong(bytesMax)
+  if (!budget.take(bytes)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
+  try {
+    return await withDeadline(declared === null ? countBytes(request, bytesMax) : readWhole(request))
+  } finally {
+    budget.give(bytes)
+  }
+}
+
+function tooLong(bytesMax: number): ApiError {
+  // The rest of the body is still on its way: the connection cannot carry another request.
+  return apiError('invalid_request', `The request must not be longer than ${bytesMax} bytes`, {
+    Connection: 'close',
+  })
+}
+
+async function readWhole(request: Request): Promise<Body> {
+  try {
+    return { kind: 'read', bytes: new Uint8Array(await request.arrayBuffer()) }
+  } catch {
+    return apiError('invalid_request', 'The body broke off')
+  }
+}
+
+async function countBytes(request: Request, bytesMax: number): Promise<Body> {
+  if (request.body === null) return { kind: 'read', bytes: new Uint8Array() }
+  const chunks: Uint8Array[] = []
+  let length = 0
+  try {
+    for await (const chunk of request.body) {
+      length += chunk.byteLength
+      if (length > bytesMax) return tooLong(bytesMax)
+      chunks.push(chunk)
+    }
+  } catch {
+    return apiError('invalid_request', 'The body broke off')
+  }
+  return { kind: 'read', bytes: Buffer.concat(chunks) }
+}
+
+async function withDeadline(reading: Promise<Body>): Promise<Body> {
+  let timer: Timer | undefined
+  const late = new Promise<Body>((resolve) => {
+    timer = setTimeout(() => {
+      resolve(apiError('invalid_request', 'The body was sent too slowly', { Connection: 'close' }))
+    }, readMsMax)
+  })
+  try {
+    return await Promise.race([reading, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** A JSON text with the value it means. */
+export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly value: unknown } | ApiError
+
+/** Takes bytes for JSON in UTF-8 (RFC 8259); anything else is 400. */
+export function parseJson(bytes: Uint8Array): JsonBody {
+  let text: string
+  try {
+    text = strictUtf8.decode(bytes)
+  } catch {
+    return apiError('invalid_request', 'The body must be UTF-8')
+  }
+  try {
+    return { kind: 'json', text, value: JSON.parse(text) as unknown }
+  } catch {
+    return apiError('invalid_request', 'The body must be JSON')
+  }
+}

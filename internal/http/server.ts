@@ -1,0 +1,181 @@
+import { Elysia } from 'elysia'
+import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
+import { type BodyBudget, readBody } from './body.ts'
+import { allowedMethods } from './methods.ts'
+import { createRequestIds } from './request-id.ts'
+import type { Answer, Route } from './route.ts'
+
+/** What is known of a request when it has been answered: one wide log line's worth, and nothing secret. */
+export interface RequestEvent {
+  readonly requestId: string
+  readonly method: string
+  /** The route's path with its parameters unfilled, or `unknown`. */
+  readonly route: string
+  readonly status: number
+  /** An outcome of the handler, or an error's code. */
+  readonly outcome: string
+  readonly durationMs: number
+  /** Whoever the API key belongs to, as `nameOf` says it. */
+  readonly tenant?: string
+  /** A bug's message, or what the store said; never sent to the caller. */
+  readonly cause?: unknown
+}
+
+/** What a public server is made of. */
+export interface ServerOptions<Principal> {
+  readonly routes: readonly Route<Principal>[]
+  /** Tells who calls, from the Authorization header, or refuses. Decided before a body is read. */
+  authorize(authorization: string | null, scope: string): Principal | ApiError
+  /** A principal's name for the log. */
+  nameOf(principal: Principal): string
+  /** Turns what a handler threw into an answer, or undefined for a bug. */
+  explain(error: unknown): ApiError | undefined
+  onAnswered(event: RequestEvent): void
+  /** Runs a handler inside a trace span; absent when traces are off. */
+  readonly traced?: Traced
+  readonly budget: BodyBudget
+  /** Body bytes at which the server itself hangs up; above every route's own bound. */
+  readonly requestBytesMax: number
+}
+
+/** Runs `work` inside a span that continues the caller's `traceparent`. */
+export type Traced = <T>(name: string, traceparent: string | null, work: () => Promise<T>) => Promise<T>
+
+interface Served {
+  readonly result: Answer | ApiError
+  readonly tenant?: string
+  readonly cause?: unknown
+}
+
+const idleTimeoutSeconds = 30
+
+/** Builds the Elysia app of a route table. It does not listen yet. */
+export function createServer<Principal>(options: ServerOptions<Principal>) {
+  const nextRequestId = createRequestIds()
+  const app = new Elysia({
+    // Two processes must not share a port without knowing it, hence no reusePort.
+    serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: options.requestBytesMax, reusePort: false },
+  })
+  for (const route of options.routes) {
+    app.route(
+      route.method,
+      route.path,
+      ({ request }) => answerRoute(options, route, request, nextRequestId(request)),
+      {
+        // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
+        parse: 'none',
+      },
+    )
+  }
+  app.onError(({ code, error, request }) => {
+    const unknown = code === 'NOT_FOUND'
+    const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
+    return respond(options, {
+      request,
+      requestId: nextRequestId(request),
+      route: 'unknown',
+      startedAt: performance.now(),
+      served: unknown ? { result } : { result, cause: error },
+    })
+  })
+  return app
+}
+
+async function answerRoute<Principal>(
+  options: ServerOptions<Principal>,
+  route: Route<Principal>,
+  request: Request,
+  requestId: string,
+): Promise<Response> {
+  const startedAt = performance.now()
+  const work = () => serve(options, route, request, requestId)
+  const { traced } = options
+  const served = traced
+    ? await traced(`${route.method} ${route.path}`, request.headers.get('traceparent'), work)
+    : await work()
+  return respond(options, { request, requestId, route: route.path, startedAt, served })
+}
+
+/** Access, then the body, then the handler: each step may end the call. */
+async function serve<Principal>(
+  options: ServerOptions<Principal>,
+  route: Route<Principal>,
+  request: Request,
+  requestId: string,
+): Promise<Served> {
+  let tenant: string | undefined
+  try {
+    if (route.access === 'public') {
+      const body = await bodyOf(options, route, request)
+      if (isError(body)) return { result: body }
+      return { result: await route.handle({ request, requestId, body }) }
+    }
+    const principal = options.authorize(request.headers.get('authorization'), route.access.scope)
+    if (isError(principal)) return { result: principal }
+    tenant = options.nameOf(principal)
+    const body = await bodyOf(options, route, request)
+    if (isError(body)) return { result: body, tenant }
+    return { result: await route.handle({ request, requestId, body }, principal), tenant }
+  } catch (cause) {
+    const result = options.explain(cause) ?? apiError('internal')
+    return { result, cause, ...(tenant !== undefined && { tenant }) }
+  }
+}
+
+const noBody = new Uint8Array()
+
+async function bodyOf<Principal>(
+  options: ServerOptions<Principal>,
+  route: Route<Principal>,
+  request: Request,
+): Promise<Uint8Array | ApiError> {
+  if (route.bodyBytesMax === 0) return noBody
+  const body = await readBody(request, route.bodyBytesMax, options.budget)
+  return body.kind === 'read' ? body.bytes : body
+}
+
+function isError(value: unknown): value is ApiError {
+  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
+}
+
+function unknownRoute<Principal>(routes: readonly Route<Principal>[], request: Request): ApiError {
+  const allowed = allowedMethods(routes, new URL(request.url).pathname)
+  return allowed.length === 0
+    ? apiError('route_unknown')
+    : apiError('method_not_allowed', undefined, { Allow: allowed.join(', ') })
+}
+
+interface Finished {
+  readonly request: Request
+  readonly requestId: string
+  readonly route: string
+  readonly startedAt: number
+  readonly served: Served
+}
+
+function respond<Principal>(options: ServerOptions<Principal>, finished: Finished): Response {
+  const { request, requestId, route, served } = finished
+  const { result } = served
+  const failed = result.kind === 'error'
+  const status = failed ? statusOf(result.code) : result.status
+  const body = failed ? JSON.stringify(errorEnvelope(result, requestId)) : result.body
+  options.onAnswered({
+    requestId,
+    method: request.method,
+    route,
+    status,
+    outcome: failed ? result.code : result.outcome,
+    durationMs: performance.now() - finished.startedAt,
+    ...(served.tenant !== undefined && { tenant: served.tenant }),
+    ...(served.cause !== undefined && { cause: served.cause }),
+  })
+  return new Response(body, {
+    status,
+    headers: {
+      'Content-Type': 'application/json',
+      'Cache-Control': 'no-store',
+      'X-Request-Id': requestId,
+      ...result.headers,
+    },
+  })
+}

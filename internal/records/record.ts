@@ -1,0 +1,67 @@
+import type { LockLimitName } from '#internal/usage/index.ts'
+
+/**
+ * What became of a check: the saved response, the lock, or why neither. `record` is JSON text
+ * `{"status":…,"headers":{…},"body":…}` whose parts are as they were received.
+ */
+export type AcquireOutcome =
+  | { readonly kind: 'hit'; readonly record: string }
+  | {
+      readonly kind: 'locked'
+      readonly lockToken: string
+      readonly fence: number
+      readonly expiresInMs: number
+      readonly takenOver: boolean
+    }
+  | { readonly kind: 'busy'; readonly remainingMs: number }
+  | { readonly kind: 'mismatch' }
+  | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
+
+/** What became of a save. `lost`: the token owns nothing any more. `exists`: another result was saved before. */
+export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
+
+/** What a look-up found. */
+export type FetchOutcome = { readonly kind: 'hit'; readonly record: string } | { readonly kind: 'none' }
+
+/** What became of a lock that was to be extended. */
+export type ExtendOutcome =
+  | { readonly kind: 'extended'; readonly fence: number; readonly expiresInMs: number }
+  | { readonly kind: 'lost' }
+
+/** How long a lock and a record live, in milliseconds. */
+export interface Lifetimes {
+  readonly ttlMs: number
+  readonly lockMs: number
+}
+
+const defaultTtlSeconds = 86_400
+const defaultLockSeconds = 60
+
+/** The lifetimes of a check: what it asks for or the defaults; a tenant's cap and the record's end bound both. */
+export function decideLifetimes(
+  asked: { readonly ttlSeconds?: number | undefined; readonly lockSeconds?: number | undefined },
+  ttlSecondsMax: number,
+): Lifetimes {
+  const ttlSeconds = asked.ttlSeconds ?? Math.min(defaultTtlSeconds, ttlSecondsMax)
+  return {
+    ttlMs: ttlSeconds * 1000,
+    lockMs: Math.min(asked.lockSeconds ?? defaultLockSeconds, ttlSeconds) * 1000,
+  }
+}
+
+const retryAfterMsMax = 1000
+
+/** When to ask again for a busy key: at the lock's end, but no later than in a second, since most work is done sooner. */
+export function suggestRetryMs(remainingMs: number): number {
+  return Math.max(1, Math.min(Math.ceil(remainingMs), retryAfterMsMax))
+}
+
+/** How long a waiter sleeps before it looks again by itself: until the lock's end, its own deadline, or a second. */
+export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: number): number {
+  return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
+}
+
+/** Puts a record's JSON together from spans of the request, so that each is kept as it was received. */
+export function joinRecord(status: number, headers: string, body: string): string {
+  return `{"status":${status},"headers":${headers},"body":${body}}`
+}

@@ -1,0 +1,39 @@
+-- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
+-- KEYS: meta, bytes, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
+-- record's JSON, bytes that the caller's scope and key add.
+local token, record = ARGV[1], ARGV[4]
+local entry = redis.call('GET', KEYS[3])
+if entry and is_record(entry) then
+  if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
+  local _, owner, _, _, _, json_at = string.match(entry, RECORD_PATTERN)
+  if token ~= owner and token ~= '' then return {'lost'} end
+  if token == owner and string.sub(entry, json_at) == record then return {'saved'} end
+  return {'exists'}
+end
+
+local sec, micros = clock()
+local now_ms = math.floor(micros / 1000)
+local meter = read_meter(KEYS[1], KEYS[2], sec)
+if not meter then return {'seed'} end
+local ttl_ms, fingerprint, waited, fence = ARGV[2], '', '0', nil
+if entry then
+  local _, owner, own_fence, own_ttl, _, _, own_waited, _, own_print = string.match(entry, LOCK_PATTERN)
+  if token ~= '' and token ~= owner then return {'lost'} end
+  if owner ~= '' then
+    token, fence = owner, own_fence
+  end
+  fingerprint, waited = own_print, own_waited
+  if ttl_ms == '' then ttl_ms = own_ttl end
+elseif token ~= '' then
+  return {'lost'}
+end
+if not fence then fence = count_lock(KEYS[1], meter, micros) end
+if ttl_ms == '' then ttl_ms = ARGV[3] end
+
+local ttl = tonumber(ttl_ms)
+local bucket = bucket_of(now_ms + ttl, ttl)
+local bytes = #record + tonumber(ARGV[5])
+redis.call('SET', KEYS[3], table.concat({'R', fence, token, fingerprint, bucket, bytes, record}, '\n'), 'PX', ttl_ms)
+add_bytes(KEYS[1], KEYS[2], bucket, bytes)
+if waited == '1' then wake(KEYS[1], KEYS[3]) end
+return {'saved'}

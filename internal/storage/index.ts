@@ -1,0 +1,31 @@
+export {
+  type MigrateLog,
+  type MigrateOptions,
+  type MigrateResult,
+  migrate,
+  schemaVersion,
+  schemaVersionNeeded,
+} from './postgres/migrate.ts'
+export type { Migration } from './postgres/migrations/list.ts'
+export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
+export {
+  apiKeys,
+  audit,
+  directoryVersion,
+  orm,
+  recordEpochs,
+  slugReservations,
+  tenantSecrets,
+  tenants,
+  usageHourly,
+  writerFence,
+} from './postgres/schema.ts'
+export { withTx } from './postgres/tx.ts'
+export type { RedisOptions } from './redis/client.ts'
+export { openRedis } from './redis/client.ts'
+export type { ChannelListener, RedisConnection, RedisFailure, RedisServerFacts } from './redis/connection.ts'
+export { RedisUnavailable } from './redis/connection.ts'
+export type { RedisScript } from './redis/script.ts'
+export { defineScript } from './redis/script.ts'
+export type { RedisAddress } from './redis/url.ts'
+export { parseRedisUrl } from './redis/url.ts'

@@ -1,0 +1,158 @@
+import { ErrorReply } from 'redis'
+import { backoffMs } from '#internal/base/index.ts'
+import {
+  type ChannelListener,
+  type RedisConnection,
+  type RedisServerFacts,
+  RedisUnavailable,
+} from './connection.ts'
+import { createDriver, type RedisDriver } from './driver.ts'
+import type { RedisScript } from './script.ts'
+import { parseRedisUrl } from './url.ts'
+
+/** How to reach Redis, and within which bounds. */
+export interface RedisOptions {
+  /** One of the forms that `parseRedisUrl` reads. */
+  readonly url: string
+  /** A command without a reply for this long counts as unavailable; default 800. */
+  readonly deadlineMs?: number
+  /** Hears of every failed attempt to connect, at most about ten a second. */
+  readonly onError: (error: unknown) => void
+}
+
+const defaultDeadlineMs = 800
+/** Commands under way in one process, also those whose caller has already been told of the deadline. */
+const inFlightMax = 10_000
+const connectBounds = { firstMs: 100, maxMs: 1000 }
+
+/**
+ * Opens a connection that comes back by itself: this returns at once, and until Redis answers every call is refused with
+ * RedisUnavailable.
+ * @throws RangeError for a URL that is none
+ */
+export function openRedis(options: RedisOptions): RedisConnection {
+  return new Connection(createDriver(parseRedisUrl(options.url), options.onError), options)
+}
+
+class Connection implements RedisConnection {
+  readonly #driver: RedisDriver
+  readonly #deadlineMs: number
+  readonly #onError: (error: unknown) => void
+  #inFlight = 0
+  #closed = false
+
+  constructor(driver: RedisDriver, options: RedisOptions) {
+    this.#driver = driver
+    this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs
+    this.#onError = options.onError
+    void this.#connect()
+  }
+
+  async evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const key = keys[0] ?? ''
+    const rest = [String(keys.length), ...keys, ...args]
+    return this.#bounded(async () => {
+      try {
+        return await this.#driver.send(key, ['EVALSHA', script.sha, ...rest])
+      } catch (error) {
+        if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
+        return this.#driver.send(key, ['EVAL', script.source, ...rest])
+      }
+    })
+  }
+
+  async subscribe(channel: string, listener: ChannelListener): Promise<void> {
+    await this.#bounded(() => this.#driver.subscribe(channel, listener))
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    if (!this.#closed) await this.#bounded(() => this.#driver.unsubscribe(channel))
+  }
+
+  async publish(channel: string, message: string): Promise<void> {
+    await this.#bounded(() => this.#driver.send(channel, ['SPUBLISH', channel, message]))
+  }
+
+  async serverFacts(): Promise<readonly RedisServerFacts[]> {
+    const replies = await this.#bounded(() => this.#driver.sendToMasters(['INFO']))
+    return replies.map((reply) => parseInfo(String(reply)))
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#driver.destroy()
+  }
+
+  /** Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type. */
+  async #bounded<T>(call: () => Promise<T>): Promise<T> {
+    if (this.#closed || !this.#driver.isReady()) throw new RedisUnavailable('disconnected')
+    if (this.#inFlight >= inFlightMax) throw new RedisUnavailable('overloaded')
+    this.#inFlight += 1
+    const pending = call()
+    const settled = () => {
+      this.#inFlight -= 1
+    }
+    pending.then(settled, settled)
+    let timer: Timer | undefined
+    const deadline = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new RedisUnavailable('timeout')), this.#deadlineMs)
+    })
+    try {
+      return await Promise.race([pending, deadline])
+    } catch (error) {
+      throw asUnavailable(error) ?? error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Standalone clients retry by themselves; sentinel and cluster give up on their first look-up, hence the loop. */
+  async #connect(): Promise<void> {
+    for (let attempt = 0; !this.#closed; attempt += 1) {
+      try {
+        await this.#driver.connect()
+        return
+      } catch (error) {
+        if (this.#closed) return
+        this.#onError(error)
+        await Bun.sleep(backoffMs(attempt, connectBounds, Math.random()))
+      }
+    }
+  }
+}
+
+/** Server codes that say "not now" or "not here": loading, failing over, out of disk, signed off. */
+const refusals = new Set([
+  'LOADING',
+  'READONLY',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'MISCONF',
+  'BUSY',
+  'NOREPLICAS',
+  'MOVED',
+  'ASK',
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+])
+
+/** Tells a failure of the store from a bug of ours, which stays what it is. */
+function asUnavailable(error: unknown): RedisUnavailable | undefined {
+  if (error instanceof RedisUnavailable) return error
+  if (error instanceof ErrorReply) {
+    // An error reply begins with a code in capitals, by the protocol's convention:
+    // https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (2026-11)
+    const code = error.message.split(' ', 1)[0] ?? ''
+    if (code === 'OOM') return new RedisUnavailable('full', error)
+    return refusals.has(code) ? new RedisUnavailable('refused', error) : undefined
+  }
+  if (error instanceof TypeError || error instanceof RangeError) return undefined
+  return new RedisUnavailable('disconnected', error)
+}
+
+function parseInfo(text: string): RedisServerFacts {
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1] ?? ''
+  return { version: field('redis_version'), maxmemoryPolicy: field('maxmemory_policy') }
+}

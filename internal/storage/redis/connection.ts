@@ -1,0 +1,45 @@
+import type { RedisScript } from './script.ts'
+
+/** Why there was no answer: a closed set, fit for a metric's label. */
+export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
+
+/** The store did not give an answer, so nothing is known about what was asked: callers answer 503. */
+export class RedisUnavailable extends Error {
+  override readonly name = 'RedisUnavailable'
+  readonly reason: RedisFailure
+
+  constructor(reason: RedisFailure, cause?: unknown) {
+    super(`Redis unavailable: ${reason}`, { cause })
+    this.reason = reason
+  }
+}
+
+/** What a listener of a channel gets. */
+export type ChannelListener = (message: string) => void
+
+/** What `INFO` tells about a server that records depend on. */
+export interface RedisServerFacts {
+  /** Such as `7.0.15`. */
+  readonly version: string
+  /** Such as `noeviction`. */
+  readonly maxmemoryPolicy: string
+}
+
+/** A connection to Redis in any of its forms; it reconnects by itself for as long as it is open. */
+export interface RedisConnection {
+  /**
+   * Runs a script in one round trip. All keys share one hash tag.
+   * @throws RedisUnavailable within the connection's deadline; the script may still have run
+   */
+  evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /** Listens on a sharded channel until `unsubscribe`, across reconnects. @throws RedisUnavailable */
+  subscribe(channel: string, listener: ChannelListener): Promise<void>
+  /** Ends what `subscribe` began; harmless when there is nothing. */
+  unsubscribe(channel: string): Promise<void>
+  /** Publishes on a sharded channel. @throws RedisUnavailable */
+  publish(channel: string, message: string): Promise<void>
+  /** Reads the facts of every master. @throws RedisUnavailable */
+  serverFacts(): Promise<readonly RedisServerFacts[]>
+  /** Ends all connections; what is under way is refused. Repeating it is harmless. */
+  close(): Promise<void>
+}

@@ -1,0 +1,79 @@
+/** One server's address. */
+export interface RedisNode {
+  readonly host: string
+  readonly port: number
+}
+
+/** Where Redis is and how to sign in, read from `LATCHKEY_REDIS_URL`. */
+export interface RedisAddress {
+  readonly mode: 'standalone' | 'sentinel' | 'cluster'
+  readonly tls: boolean
+  /** Standalone: the server. Sentinel: the sentinels. Cluster: some of the nodes. */
+  readonly nodes: readonly RedisNode[]
+  readonly username?: string
+  readonly password?: string
+  readonly sentinelUsername?: string
+  readonly sentinelPassword?: string
+  /** The name of the master that the sentinels watch. */
+  readonly masterName?: string
+  readonly database: number
+}
+
+const pattern = /^(redis|rediss)(?:\+(sentinel|cluster))?:\/\/(?:([^@]*)@)?([^/?]+)(?:\/([^?]*))?(?:\?(.*))?$/
+const nodesMax = 32
+
+/**
+ * Reads the four forms of a Redis URL (`rediss` for TLS in each):
+ * `redis://user:pass@host:6379/0`, `redis+sentinel://user:pass@h1:26379,h2:26379/mymaster?database=0&sentinelPassword=…`,
+ * `redis+cluster://user:pass@h1:6379,h2:6379`. User and password are percent-encoded.
+ * @throws RangeError whose text never holds the URL, since a URL holds the password
+ */
+export function parseRedisUrl(url: string): RedisAddress {
+  const match = pattern.exec(url)
+  if (!match) throw new RangeError('expected redis://…, rediss://…, redis+sentinel://… or redis+cluster://…')
+  const [, scheme, kind, credentials, hosts = '', path = '', query = ''] = match
+  const mode = kind === 'sentinel' || kind === 'cluster' ? kind : 'standalone'
+  const nodes = parseNodes(hosts, mode === 'sentinel' ? 26_379 : 6379)
+  if (mode === 'standalone' && nodes.length > 1)
+    throw new RangeError('redis:// takes one host; use redis+cluster:// or redis+sentinel://')
+  const options = new URLSearchParams(query)
+  const databaseText = options.get('database') ?? (mode === 'standalone' && path !== '' ? path : '0')
+  const database = Number(databaseText)
+  if (!/^\d{1,4}$/.test(databaseText)) throw new RangeError('the database must be a number')
+  if (mode === 'cluster' && database !== 0) throw new RangeError('a cluster has database 0 only')
+  if (mode === 'sentinel' && path === '')
+    throw new RangeError("redis+sentinel:// needs the master's name as path")
+  return {
+    mode,
+    tls: scheme === 'rediss',
+    nodes,
+    database,
+    ...parseCredentials(credentials),
+    ...(mode === 'sentinel' && { masterName: decodeURIComponent(path) }),
+    ...optional('sentinelUsername', options.get('sentinelUsername')),
+    ...optional('sentinelPassword', options.get('sentinelPassword')),
+  }
+}
+
+function parseNodes(hosts: string, defaultPort: number): RedisNode[] {
+  const parts = hosts.split(',')
+  if (parts.length > nodesMax) throw new RangeError(`at most ${nodesMax} hosts`)
+  return parts.map((part) => {
+    const match = /^(\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::(\d{1,5}))?$/.exec(part)
+    const port = Number(match?.[2] ?? defaultPort)
+    if (!match?.[1] || port < 1 || port > 65_535) throw new RangeError('each host must be host or host:port')
+    return { host: match[1].replace(/^\[|\]$/g, ''), port }
+  })
+}
+
+function parseCredentials(text: string | undefined): { username?: string; password?: string } {
+  if (text === undefined || text === '') return {}
+  const colon = text.indexOf(':')
+  const username = decodeURIComponent(colon < 0 ? text : text.slice(0, colon))
+  const password = colon < 0 ? '' : decodeURIComponent(text.slice(colon + 1))
+  return { ...(username !== '' && { username }), ...(password !== '' && { password }) }
+}
+
+function optional<Name extends string>(name: Name, value: string | null): { [K in Name]?: string } {
+  return value === null || value === '' ? {} : ({ [name]: value } as { [K in Name]?: string })
+}

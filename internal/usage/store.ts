@@ -1,0 +1,84 @@
+import type { Pool } from 'pg'
+import type { TenantId } from '#internal/base/index.ts'
+
+/** What the meters are seeded with when Redis has none. */
+export interface LockUsage {
+  /** Start of the hour and of the month, in ms since the epoch, that the counts are for. */
+  readonly hourLocks: number
+  readonly monthLocks: number
+}
+
+/** One hour of one tenant's locks. */
+export interface HourOfLocks {
+  readonly tenantId: TenantId
+  /** Hours since the Unix epoch. */
+  readonly hour: number
+  readonly amount: number
+}
+
+/** A tenant's epoch: one life of its data in Redis. */
+export interface TenantEpoch {
+  readonly tenantId: TenantId
+  readonly epoch: string
+}
+
+const hourMs = 3_600_000
+/** Rows one statement writes; callers cut longer lists. */
+export const usageRowsMax = 1000
+
+/** Reads what Postgres knows of a tenant's locks in an hour and in the month that holds it. One statement, no lock. */
+export async function findLockUsage(pool: Pool, tenantId: TenantId, nowMs: number): Promise<LockUsage> {
+  const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
+  const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
+  const result = await pool.query<{ hour: string; month: string }>({
+    name: 'usage-find-locks',
+    text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month
+           FROM usage_hourly WHERE tenant_id = $1 AND meter = 'locks' AND hour >= $3`,
+    values: [tenantId, hour, month],
+  })
+  const row = result.rows[0]
+  return { hourLocks: Number(row?.hour ?? 0), monthLocks: Number(row?.month ?? 0) }
+}
+
+/**
+ * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so that a repeated or late write
+ * changes nothing. Rows are locked in the order of their key, so that two processes that write the same do not dead-lock.
+ */
+export async function saveHoursOfLocks(pool: Pool, hours: readonly HourOfLocks[]): Promise<void> {
+  await pool.query({
+    name: 'usage-save-hours',
+    text: `INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount)
+           SELECT tenant_id, 'locks', to_timestamp(hour * 3600), amount
+           FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (tenant_id, hour, amount)
+           ORDER BY tenant_id, hour
+           ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = excluded.amount
+           WHERE u.amount < excluded.amount`,
+    values: [hours.map((row) => row.tenantId), hours.map((row) => row.hour), hours.map((row) => row.amount)],
+  })
+}
+
+/**
+ * Remembers the epochs in force, and writes an audit row for each tenant that had another one before: its records in
+ * Redis are gone, and finished operations may run again. Gives those tenants. Repeating it changes and gives nothing.
+ */
+export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
+  const result = await pool.query<{ tenant_id: TenantId }>({
+    name: 'usage-save-epochs',
+    text: `WITH given AS (
+             SELECT tenant_id, epoch FROM unnest($1::text[], $2::text[]) AS t (tenant_id, epoch) ORDER BY tenant_id
+           ), saved AS (
+             INSERT INTO record_epochs AS e (tenant_id, epoch, seeded_at)
+             SELECT tenant_id, epoch, now() FROM given
+             ON CONFLICT (tenant_id) DO UPDATE SET epoch = excluded.epoch, seeded_at = excluded.seeded_at
+             WHERE e.epoch <> excluded.epoch
+             RETURNING tenant_id, epoch, xmax <> 0 AS replaced
+           ), lost AS (
+             INSERT INTO audit (actor, action, tenant_id, detail)
+             SELECT 'api', 'records.epoch_lost', tenant_id, jsonb_build_object('epoch', epoch) FROM saved WHERE replaced
+             RETURNING tenant_id
+           )
+           SELECT tenant_id FROM lost`,
+    values: [epochs.map((row) => row.tenantId), epochs.map((row) => row.epoch)],
+  })
+  return result.rows.map((row) => row.tenant_id)
+}
