@@ -1,0 +1,208 @@
+import type { Principal } from '#internal/access/index.ts'
+import {
+  type ApiError,
+  apiError,
+  errorEnvelope,
+  findMembers,
+  type MemberSpans,
+} from '#internal/base/index.ts'
+import {
+  type Answer,
+  type Call,
+  createParser,
+  type GuardedRoute,
+  parseJson,
+  parseQuery,
+} from '#internal/http/index.ts'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { acquireRecord, type Records } from './acquire.ts'
+import { acquiredAnswer, acquiredText, hitAnswer, plainAnswer } from './answer.ts'
+import {
+  BatchCheck,
+  BatchRequest,
+  CheckRequest,
+  ExtendRequest,
+  FetchQuery,
+  RemoveQuery,
+  SaveRequest,
+} from './requests.ts'
+import { saveRecord } from './save.ts'
+
+/** What a request may have beside the saved body. */
+const slackBytes = 64 * 1024
+const batchBytesMax = 1024 * 1024
+
+const parseCheck = createParser(CheckRequest)
+const parseBatch = createParser(BatchRequest)
+const parseBatchCheck = createParser(BatchCheck)
+const parseSave = createParser(SaveRequest)
+const parseExtend = createParser(ExtendRequest)
+const parseFetch = createParser(FetchQuery)
+const parseRemove = createParser(RemoveQuery)
+
+/** The routes of `/v1/record`: who may call each, how much it reads, and what it does. */
+export function recordRoutes(records: Records): readonly GuardedRoute<Principal>[] {
+  const access = { scope: 'records' }
+  const path = '/v1/record'
+  const bodyBytesMax = records.bodyBytesMax + slackBytes
+  return [
+    {
+      method: 'POST',
+      path,
+      access,
+      bodyBytesMax,
+      handle: (call, { tenant }) => check(records, call, tenant),
+    },
+    { method: 'PUT', path, access, bodyBytesMax, handle: (call, { tenant }) => save(records, call, tenant) },
+    {
+      method: 'GET',
+      path,
+      access,
+      bodyBytesMax: 0,
+      handle: (call, { tenant }) => fetch(records, call, tenant),
+    },
+    {
+      method: 'DELETE',
+      path,
+      access,
+      bodyBytesMax: 0,
+      handle: (call, { tenant }) => remove(records, call, tenant),
+    },
+    {
+      method: 'POST',
+      path: '/v1/record/extend',
+      access,
+      bodyBytesMax,
+      handle: (call, { tenant }) => extend(records, call, tenant),
+    },
+    {
+      method: 'POST',
+      path: '/v1/record/batch',
+      access,
+      bodyBytesMax: batchBytesMax,
+      handle: (call, { tenant }) => checkBatch(records, call, tenant),
+    },
+  ]
+}
+
+type Tenant = Principal['tenant']
+
+async function check(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const json = parseObject(call.body)
+  if (json.kind === 'error') return json
+  const parsed = parseCheck(json.value)
+  if (parsed.kind === 'error') return parsed
+  // Reading `signal` is not free, and only a caller that waits can hang up in between.
+  const signal = parsed.value.waitMs ? call.request.signal : undefined
+  const acquired = await acquireRecord(records, tenant, parsed.value, signal)
+  return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
+}
+
+async function checkBatch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const json = parseObject(call.body)
+  if (json.kind === 'error') return json
+  const parsed = parseBatch(json.value)
+  if (parsed.kind === 'error') return parsed
+  // Sent in one go: the client writes all commands of one turn together, and the tenant's keys are on one node.
+  const results = await Promise.all(
+    parsed.value.checks.map((value) => checkOne(records, tenant, value, call.requestId)),
+  )
+  return { kind: 'answer', status: 200, body: `{"results":[${results.join(',')}]}`, outcome: 'batch' }
+}
+
+async function checkOne(
+  records: Records,
+  tenant: Tenant,
+  value: unknown,
+  requestId: string,
+): Promise<string> {
+  const parsed = parseBatchCheck(value)
+  const acquired =
+    parsed.kind === 'error' ? parsed : await acquireRecord(records, tenant, parsed.value).catch(asError)
+  return acquired.kind === 'error'
+    ? JSON.stringify(errorEnvelope(acquired, requestId))
+    : acquiredText(acquired)
+}
+
+/** One check's want of an answer must not take the others' answers away. */
+function asError(error: unknown): ApiError {
+  const known = explainStoreError(error)
+  if (known) return known
+  throw error
+}
+
+async function save(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const json = parseObject(call.body)
+  if (json.kind === 'error') return json
+  const parsed = parseSave(json.value)
+  if (parsed.kind === 'error') return parsed
+  const received = { headers: json.received('headers') ?? '{}', body: json.received('body') ?? 'null' }
+  const saved = await saveRecord(records, tenant, parsed.value, received)
+  return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
+}
+
+async function fetch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const query = parseQuery(call.request.url)
+  if (query.kind === 'error') return query
+  const parsed = parseFetch(query.values)
+  if (parsed.kind === 'error') return parsed
+  const found = await records.store.fetch({ tenantId: tenant.id, ...parsed.value })
+  return found.kind === 'hit' ? hitAnswer(found.record) : plainAnswer('none', { cached: false })
+}
+
+async function remove(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const query = parseQuery(call.request.url)
+  if (query.kind === 'error') return query
+  const parsed = parseRemove(query.values)
+  if (parsed.kind === 'error') return parsed
+  const { scope, key, lockToken = '' } = parsed.value
+  const existed = await records.store.remove({ tenantId: tenant.id, scope, key }, lockToken)
+  return plainAnswer(existed ? 'removed' : 'none', { ok: true, existed })
+}
+
+async function extend(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+  const json = parseObject(call.body)
+  if (json.kind === 'error') return json
+  const parsed = parseExtend(json.value)
+  if (parsed.kind === 'error') return parsed
+  const { scope, key, lockToken, lockSeconds } = parsed.value
+  const lockMs = lockSeconds === undefined ? null : lockSeconds * 1000
+  const extended = await records.store.extend({ tenantId: tenant.id, scope, key }, lockToken, lockMs)
+  if (extended.kind === 'lost') return apiError('lock_lost')
+  return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
+}
+
+/** A JSON object's value, and the received text of each of its fields. */
+type ReceivedObject =
+  | {
+      readonly kind: 'object'
+      readonly value: unknown
+      received(name: string): string | undefined
+    }
+  | ApiError
+
+function parseObject(bytes: Uint8Array): ReceivedObject {
+  const json = parseJson(bytes)
+  if (json.kind === 'error') return json
+  const { text, value } = json
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return apiError('invalid_request', 'The body must be a JSON object')
+  }
+  const members: MemberSpans = findMembers(text)
+  if (members.kind === 'repeated') return apiError('invalid_request', 'A field stands twice in the body')
+  return {
+    kind: 'object',
+    value,
+    received: (name) => {
+      const span = members.spans.get(name)
+      return span && text.slice(span.start, span.end)
+    },
+  }
+}
+
+/** The answer to a call that the store left without one: 503 within a second, never "not cached". */
+export function explainStoreError(error: unknown): ApiError | undefined {
+  if (!(error instanceof RedisUnavailable)) return undefined
+  const headers = { 'Retry-After': '1' }
+  return apiError(error.reason === 'overloaded' ? 'overloaded' : 'store_unavailable', undefined, headers)
+}

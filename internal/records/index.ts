@@ -1,0 +1,13 @@
+export type { Records } from './acquire.ts'
+export { explainStoreError, recordRoutes } from './http.ts'
+export {
+  BatchCheck,
+  BatchRequest,
+  CheckRequest,
+  ExtendRequest,
+  FetchQuery,
+  RemoveQuery,
+  SaveRequest,
+} from './requests.ts'
+export { RecordStore } from './store.ts'
+export { Waiters } from './wait.ts'

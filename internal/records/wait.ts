@@ -1,0 +1,153 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
+import { type AcquireOutcome, decideWaitMs } from './record.ts'
+import { wakeChannel } from './store.ts'
+
+/** A caller that waits for a busy key. */
+export interface Waiter {
+  readonly tenantId: TenantId
+  /** The entry's key in Redis, which is what is published when its lock ends. */
+  readonly entry: string
+  readonly waitMs: number
+  /** Fires when the caller has hung up. */
+  readonly signal?: AbortSignal
+}
+
+type Busy = Extract<AcquireOutcome, { kind: 'busy' }>
+type Done = Exclude<AcquireOutcome, { kind: 'busy' }>
+/** One more try: what it came to, or that the key is still busy. */
+type Attempt = () => Promise<Busy | { readonly kind: 'done'; readonly outcome: Done }>
+
+/** Callers that wait at a time in one process; one more gets its answer at once. */
+const waitersMax = 1000
+/** Tries of one waiter: its deadline ends it sooner unless somebody takes and frees the key without pause. */
+const attemptsMax = 500
+
+/** How long a waiter lets the subscription take before it tries again without. */
+const subscribeMsMax = 150
+
+interface Channel {
+  readonly listeners: Map<string, Set<() => void>>
+  count: number
+}
+
+/** Callers that wait for busy keys, woken by what the scripts publish, and by a poll where nothing comes. */
+export class Waiters {
+  readonly #redis: RedisConnection
+  readonly #channels = new Map<string, Channel>()
+  /** Subscribing and unsubscribing go one after another, so that an end cannot overtake a new beginning. */
+  #turn: Promise<unknown> = Promise.resolve()
+  #count = 0
+
+  constructor(redis: RedisConnection) {
+    this.#redis = redis
+  }
+
+  /** How many wait now. */
+  get count(): number {
+    return this.#count
+  }
+
+  /**
+   * Tries again until the key is not busy or `waitMs` is over: subscribe, try, then sleep until the publish, the lock's end
+   * or a second. Gives the last `busy` when it ran out of time, when too many wait, or when the caller hung up.
+   */
+  async wait(waiter: Waiter, first: Busy, attempt: Attempt): Promise<AcquireOutcome> {
+    if (this.#count >= waitersMax) return first
+    this.#count += 1
+    const deadlineMs = performance.now() + waiter.waitMs
+    const bell = new Bell()
+    const hungUp = () => bell.ring()
+    waiter.signal?.addEventListener('abort', hungUp, { once: true })
+    // Redis that hangs just now must not take longer here than the try below has left until its own 503.
+    await Promise.race([this.#listen(waiter, bell.ring), Bun.sleep(subscribeMsMax)])
+    try {
+      return await this.#tryUntil(deadlineMs, waiter, bell, first, attempt)
+    } finally {
+      this.#count -= 1
+      waiter.signal?.removeEventListener('abort', hungUp)
+      this.#unlisten(waiter, bell.ring)
+    }
+  }
+
+  async #tryUntil(
+    deadlineMs: number,
+    waiter: Waiter,
+    bell: Bell,
+    first: Busy,
+    attempt: Attempt,
+  ): Promise<AcquireOutcome> {
+    let busy = first
+    for (let tries = 0; tries < attemptsMax; tries += 1) {
+      if (waiter.signal?.aborted) return busy
+      const next = await attempt()
+      if (next.kind === 'done') return next.outcome
+      busy = next
+      const sleepMs = decideWaitMs(busy.remainingMs, deadlineMs, performance.now())
+      if (sleepMs === 0) return busy
+      await bell.sleep(sleepMs)
+    }
+    return busy
+  }
+
+  /** Subscribes for the first waiter of a tenant. Where it fails the waiter still polls, so the failure is no answer. */
+  #listen(waiter: Waiter, ring: () => void): Promise<unknown> {
+    const name = wakeChannel(waiter.tenantId)
+    const channel = this.#channels.get(name) ?? { listeners: new Map(), count: 0 }
+    this.#channels.set(name, channel)
+    channel.count += 1
+    const rings = channel.listeners.get(waiter.entry) ?? new Set()
+    channel.listeners.set(waiter.entry, rings.add(ring))
+    if (channel.count > 1) return this.#turn
+    return this.#inTurn(() =>
+      this.#redis.subscribe(name, (entry) => {
+        for (const wake of this.#channels.get(name)?.listeners.get(entry) ?? []) wake()
+      }),
+    )
+  }
+
+  #unlisten(waiter: Waiter, ring: () => void): void {
+    const name = wakeChannel(waiter.tenantId)
+    const channel = this.#channels.get(name)
+    if (!channel) return
+    const rings = channel.listeners.get(waiter.entry)
+    rings?.delete(ring)
+    if (rings?.size === 0) channel.listeners.delete(waiter.entry)
+    channel.count -= 1
+    if (channel.count > 0) return
+    this.#channels.delete(name)
+    void this.#inTurn(async () => {
+      if (!this.#channels.has(name)) await this.#redis.unsubscribe(name)
+    })
+  }
+
+  #inTurn(step: () => Promise<void>): Promise<unknown> {
+    this.#turn = this.#turn.then(step).catch(() => undefined)
+    return this.#turn
+  }
+}
+
+/** Sleep that a ring ends; a ring while nobody sleeps ends the next sleep at once. */
+class Bell {
+  #rung = false
+  #wake: (() => void) | undefined
+
+  readonly ring = (): void => {
+    this.#rung = true
+    this.#wake?.()
+  }
+
+  async sleep(ms: number): Promise<void> {
+    if (!this.#rung) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms)
+        this.#wake = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    this.#rung = false
+    this.#wake = undefined
+  }
+}
