@@ -109,8 +109,8 @@ export class RecordStore {
     address: RecordAddress,
     args: readonly string[],
   ): Promise<readonly unknown[]> {
-    const { meta, bytes } = meterKeys(address.tenantId)
-    const keys = [meta, bytes, entryKey(address)]
+    const { meta, side } = meterKeys(address.tenantId)
+    const keys = [meta, side, entryKey(address)]
     const reply = (await this.#redis.evaluate(script, keys, args)) as unknown[]
     if (reply[0] !== 'seed') return reply
     await this.#seed(address.tenantId)

@@ -25,9 +25,9 @@ export interface MeterOptions {
   readonly clockSource?: string
 }
 
-/** The keys of a tenant's meters. They share its hash tag with all of its records. */
-export function meterKeys(tenantId: TenantId): { readonly meta: string; readonly bytes: string } {
-  return { meta: `{${tenantId}}:meta`, bytes: `{${tenantId}}:bytes` }
+/** The keys of a tenant's meters: a packed string and the hash beside it. They share its hash tag with all of its records. */
+export function meterKeys(tenantId: TenantId): { readonly meta: string; readonly side: string } {
+  return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side` }
 }
 
 /** Tenants that one flush asks Redis about at a time. */
@@ -47,7 +47,7 @@ export class Meter {
   constructor(options: MeterOptions) {
     this.#options = options
     this.#seed = defineScript('seed', '', [options.clockSource ?? clockLua, meterLua, seed])
-    this.#usage = defineScript('usage', 'no-writes', [usage])
+    this.#usage = defineScript('usage', 'no-writes', [meterLua, usage])
   }
 
   /** Notes that a tenant took locks, so that the next flush looks at it. */
@@ -104,7 +104,10 @@ export class Meter {
 
   async #flushTenants(tenants: readonly TenantId[]): Promise<void> {
     const replies = await Promise.all(
-      tenants.map((tenantId) => this.#options.redis.evaluate(this.#usage, [meterKeys(tenantId).meta], [])),
+      tenants.map((tenantId) => {
+        const { meta, side } = meterKeys(tenantId)
+        return this.#options.redis.evaluate(this.#usage, [meta, side], [])
+      }),
     )
     const epochs: TenantEpoch[] = []
     const hours: HourOfLocks[] = []

@@ -1,5 +1,5 @@
 -- Check or lock: the record, or the lock, or who is in the way. One atomic step; may be repeated with the same token.
--- KEYS: meta, bytes, entry. ARGV: token, ttlMs, lockMs, fingerprint, attemptId, waits (1 or 0), then the hard limits
+-- KEYS: meta, side, entry. ARGV: token, ttlMs, lockMs, fingerprint, attemptId, waits (1 or 0), then the hard limits
 -- (empty for none): locks a minute, locks a month, bytes of records. Limits are checked for a new lock only.
 local token, ttl_ms, lock_ms, fingerprint, attempt = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local entry = redis.call('GET', KEYS[3])
@@ -44,6 +44,7 @@ end
 if ARGV[9] ~= '' and meter.by >= tonumber(ARGV[9]) then
   return {'limited', 'recordBytes', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
-local fence = count_lock(KEYS[1], meter, micros)
+local fence = count_lock(meter, micros)
+write_meter(KEYS[1], meter)
 write_lock(KEYS[3], now_ms, lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint)
 return {'locked', token, tonumber(fence), tonumber(lock_ms), tonumber(taken_over)}

@@ -11,11 +11,11 @@ local function is_record(entry)
 end
 
 -- Kept until its lock ended and then for ttlMs, a day at most: so long a late holder may complete, and a new one be warned.
+-- Milliseconds have 13 digits, which Lua's own conversion keeps; a fence comes formatted.
 local function write_lock(key, now_ms, lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint)
   local keep_ms = math.max(lock_until - now_ms, 0) + math.min(tonumber(ttl_ms), 86400000)
-  local entry = table.concat({'L', string.format('%.0f', lock_until), token, fence, ttl_ms, lock_ms,
-    taken_over, waited, attempt, fingerprint}, '\n')
-  redis.call('SET', key, entry, 'PX', string.format('%.0f', keep_ms))
+  redis.call('SET', key, 'L\n' .. lock_until .. '\n' .. token .. '\n' .. fence .. '\n' .. ttl_ms .. '\n' .. lock_ms .. '\n' ..
+    taken_over .. '\n' .. waited .. '\n' .. attempt .. '\n' .. fingerprint, 'PX', keep_ms)
 end
 
 local function differs(fingerprint, asked)

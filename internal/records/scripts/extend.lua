@@ -1,5 +1,5 @@
 -- Lets a lock live for lockMs from now, also one whose time is over while nobody took it.
--- KEYS: meta, bytes, entry. ARGV: token, lockMs (empty: as long as it was first taken for). May be repeated.
+-- KEYS: meta, side, entry. ARGV: token, lockMs (empty: as long as it was first taken for). May be repeated.
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
 local entry = redis.call('GET', KEYS[3])
 if not entry or is_record(entry) then return {'lost'} end

@@ -1,5 +1,5 @@
 -- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
--- KEYS: meta, bytes, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
+-- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
 -- record's JSON, bytes that the caller's scope and key add.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
@@ -27,13 +27,16 @@ if entry then
 elseif token ~= '' then
   return {'lost'}
 end
-if not fence then fence = count_lock(KEYS[1], meter, micros) end
+if not fence then fence = count_lock(meter, micros) end
 if ttl_ms == '' then ttl_ms = ARGV[3] end
 
 local ttl = tonumber(ttl_ms)
 local bucket = bucket_of(now_ms + ttl, ttl)
 local bytes = #record + tonumber(ARGV[5])
-redis.call('SET', KEYS[3], table.concat({'R', fence, token, fingerprint, bucket, bytes, record}, '\n'), 'PX', ttl_ms)
-add_bytes(KEYS[1], KEYS[2], bucket, bytes)
+redis.call('SET', KEYS[3],
+  'R\n' .. fence .. '\n' .. token .. '\n' .. fingerprint .. '\n' .. bucket .. '\n' .. bytes .. '\n' .. record, 'PX', ttl_ms)
+redis.call('HINCRBY', KEYS[2], bucket, bytes)
+meter.by = meter.by + bytes
+write_meter(KEYS[1], meter)
 if waited == '1' then wake(KEYS[1], KEYS[3]) end
 return {'saved'}

@@ -1,14 +1,14 @@
--- Reads the meters for the roll-up: epoch, then hour and count in turn, the running hour first. Changes nothing.
--- KEYS: meta.
-local flat = redis.call('HGETALL', KEYS[1])
-local meta = {}
-for i = 1, #flat, 2 do meta[flat[i]] = flat[i + 1] end
-if not meta.e then return {'seed'} end
-local reply = {'usage', meta.e, meta.hi, meta.hc}
-for field, value in pairs(meta) do
-  if string.byte(field) == 72 then
-    reply[#reply + 1] = string.sub(field, 2)
-    reply[#reply + 1] = value
+-- Reads the meters for the roll-up: epoch, then hour and its locks in turn, the running hour first. Changes nothing.
+-- KEYS: meta, side.
+local packed = redis.call('GET', KEYS[1])
+if not packed then return {'seed'} end
+local meter = unpack_meter(packed)
+local reply = {'usage', meter.e, tostring(meter.hi), tostring(meter.hc)}
+local side = redis.call('HGETALL', KEYS[2])
+for at = 1, #side, 2 do
+  if string.byte(side[at]) == 72 then
+    reply[#reply + 1] = string.sub(side[at], 2)
+    reply[#reply + 1] = side[at + 1]
   end
 end
 return reply
