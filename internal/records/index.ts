@@ -3,6 +3,7 @@ export { explainStoreError, recordRoutes } from './http.ts'
 export {
   BatchCheck,
   BatchRequest,
+  batchChecksMax,
   CheckRequest,
   ExtendRequest,
   FetchQuery,

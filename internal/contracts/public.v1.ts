@@ -1,0 +1,55 @@
+import { errorSchema } from './errors.ts'
+import { jsonAnswer, type Paths } from './openapi.ts'
+import { recordPaths } from './record-paths.ts'
+import { recordSchemas } from './record-schemas.ts'
+
+const documentPath: Paths = {
+  '/v1/openapi.json': {
+    get: {
+      operationId: 'readContract',
+      summary: 'This document',
+      tags: ['contract'],
+      security: [],
+      responses: { '200': jsonAnswer('OpenAPI 3.1.', { type: 'object' }, {}) },
+    },
+  },
+}
+
+const text = (description: string) => ({ description, schema: { type: 'string' } })
+
+/**
+ * The public contract as an OpenAPI 3.1 document: every route that the API serves, and no other. `info.version` moves with
+ * the contract; within `/v1` fields are only added.
+ */
+export function publicContract() {
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Latchkey',
+      version: '1.0.0',
+      summary: 'Idempotency records and webhook intake',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    tags: [
+      {
+        name: 'records',
+        description: 'Has this operation already run? Get its response, or the lock to run it.',
+      },
+      { name: 'contract', description: 'What this API promises.' },
+    ],
+    paths: { ...recordPaths, ...documentPath },
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the tenant: `Bearer lk_…`.' },
+      },
+      headers: {
+        'X-Request-Id': text("Name of this request in our logs: the caller's own, or one of ours."),
+        'Idempotent-Replayed': text('`true` when the answer is a saved response.'),
+        'Retry-After': text('Seconds to wait before asking again.'),
+        RateLimit: text('The limit that was met, with what is left of it and when it is full again.'),
+        'RateLimit-Policy': text('The quota of that limit and its window.'),
+      },
+      schemas: { Error: errorSchema, ...recordSchemas },
+    },
+  }
+}
