@@ -1,0 +1,131 @@
+import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
+import type { KeyRing } from '../key-ring.ts'
+import type { SecretSource } from '../source.ts'
+import type { LiveTenant } from '../store.ts'
+import { changesTenant, type TenantPlan } from './plan.ts'
+import {
+  type AuditEntry,
+  hideTenant,
+  insertAudit,
+  passFence,
+  purgeTenantBatch,
+  raiseDirectoryVersion,
+  updateConditions,
+  upsertTenant,
+  type WriterFence,
+  writeKeys,
+  writeSecrets,
+} from './store.ts'
+
+/** What a plan is applied with. */
+export interface ApplyContext {
+  readonly pool: Pool
+  readonly keyRing: KeyRing
+  readonly secrets: SecretSource
+  /** Who writes, for the audit log. */
+  readonly actor: string
+  /** Set where leaders change; a transaction under an old one changes nothing. */
+  readonly fence?: WriterFence
+}
+
+/**
+ * What applying gave. `conflict`: somebody else took the slug, the key or a Secret's name since the facts were gathered, so
+ * gather again. `deposed`: another leader has written, so stop.
+ */
+export type Applied =
+  | { readonly kind: 'applied'; readonly version: number }
+  | { readonly kind: 'conditions' }
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'deposed' }
+
+/** How long a freed slug is kept for the resource that had it. */
+export const slugReservedMs: number = 30 * 86_400_000
+
+/**
+ * Makes a plan real: first the generated Secrets, then one transaction over all rows. A plan without changes writes nothing.
+ * After a failure in between, the next plan finds the Secrets and goes on.
+ */
+export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: number): Promise<Applied> {
+  if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
+  for (const secret of plan.generate) {
+    const written = await context.secrets.writeSecret(secret)
+    if (written.kind === 'taken') return { kind: 'conflict' }
+  }
+  return await inFencedTx(context, async (client) => {
+    if (!changesTenant(plan)) {
+      await updateConditions(client, plan.tenantId, plan.conditions)
+      return { kind: 'conditions' }
+    }
+    const version = await raiseDirectoryVersion(client)
+    await upsertTenant(client, plan.row, { version, now, conditions: plan.conditions })
+    await writeKeys(client, plan, now)
+    await writeSecrets(client, plan, context.keyRing)
+    await insertAudit(client, auditOf(plan, context.actor), now)
+    return { kind: 'applied', version }
+  })
+}
+
+/** Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so. */
+export async function removeTenant(context: ApplyContext, tenant: LiveTenant, now: number): Promise<Applied> {
+  return await inFencedTx(context, async (client) => {
+    const version = await raiseDirectoryVersion(client)
+    await hideTenant(client, tenant, { version, now, reservedUntilMs: now + slugReservedMs })
+    const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug }
+    await insertAudit(
+      client,
+      { actor: context.actor, action: 'tenant.deleted', tenantId: tenant.id, detail },
+      now,
+    )
+    return { kind: 'applied', version }
+  })
+}
+
+const purgeRows = 5_000
+const purgeBatchesMax = 1_000
+
+/** Removes the data of a deleted tenant in batches; false when the bound of one call was reached and rows are left. */
+export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<boolean> {
+  for (let batch = 0; batch < purgeBatchesMax; batch += 1) {
+    if ((await purgeTenantBatch(pool, id, purgeRows)) === 'done') return true
+  }
+  return false
+}
+
+async function inFencedTx(
+  context: ApplyContext,
+  write: (client: PoolClient) => Promise<Applied>,
+): Promise<Applied> {
+  try {
+    return await withTx(context.pool, async (client) => {
+      if (context.fence !== undefined && !(await passFence(client, context.fence))) return { kind: 'deposed' }
+      return await write(client)
+    })
+  } catch (error) {
+    if (isConflict(error)) return { kind: 'conflict' }
+    throw error
+  }
+}
+
+/** unique_violation and deadlock_detected, https://www.postgresql.org/docs/15/errcodes-appendix.html. */
+const conflictCodes: readonly unknown[] = ['23505', '40P01']
+
+/** drizzle wraps the driver's error, whose code is what counts. */
+function isConflict(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return ('code' in error && conflictCodes.includes(error.code)) || isConflict(error.cause)
+}
+
+function auditOf(plan: TenantPlan, actor: string): AuditEntry {
+  const detail = {
+    namespace: plan.row.namespace,
+    name: plan.row.name,
+    slug: plan.row.slug,
+    keysPut: plan.keys.put.map(({ name }) => name),
+    keysEnded: plan.keys.remove.length,
+    secretsPut: plan.secrets.put.map(({ field }) => field),
+    secretsEnded: plan.secrets.remove.map(({ field }) => field),
+  }
+  const action = plan.rowChange === 'none' ? 'tenant.credentials' : `tenant.${plan.rowChange}`
+  return { actor, action, tenantId: plan.tenantId, detail }
+}

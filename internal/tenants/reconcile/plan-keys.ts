@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { apiKeyEntry, apiKeySecretPlace } from '../secret-names.ts'
+import type { GeneratedSecret } from '../source.ts'
+import type { Complaint } from './conditions.ts'
+import type { StoredKey, TenantFacts } from './facts.ts'
+import type { RandomBytes } from './plan-secrets.ts'
+import { readPlace, withoutTrailingNewline } from './read-place.ts'
+
+/** How long a rotated-out key goes on working, so that its clients can be moved. */
+export const rotatedKeyLifeMs: number = 24 * 3_600_000
+
+/** What becomes of a tenant's API keys. */
+export interface KeysPlan {
+  readonly put: readonly StoredKey[]
+  /** SHA-256 in hex of keys that end at once. */
+  readonly remove: readonly string[]
+  readonly generate: readonly GeneratedSecret[]
+  /** Faults of the Secrets that hold keys. */
+  readonly secretComplaints: readonly Complaint[]
+  /** Faults of the keys themselves. */
+  readonly keyComplaints: readonly Complaint[]
+  readonly warnings: readonly string[]
+}
+
+type Entry = TenantFacts['manifest']['spec']['apiKeys'][number]
+type Resolved =
+  | {
+      readonly kind: 'key'
+      readonly text: string
+      readonly generated?: GeneratedSecret
+      readonly trimmed: boolean
+    }
+  | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
+
+/** The SHA-256 that a key is stored and found by, in hex. */
+export function hashApiKey(key: string): string {
+  return createHash('sha256').update(key, 'utf8').digest('hex')
+}
+
+/** The key in a Secret's value, without one trailing newline. */
+export function keyText(value: string): string {
+  return withoutTrailingNewline(value).text
+}
+
+/**
+ * Compares the keys that the Secrets hold with those stored. A changed key rotates: the old one lives on for 24 hours. An entry
+ * that is gone ends its keys at once; an entry whose Secret cannot be used keeps them. Pure.
+ */
+export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): KeysPlan {
+  const generate: GeneratedSecret[] = []
+  const secretComplaints: Complaint[] = []
+  const keyComplaints: Complaint[] = []
+  const warnings: string[] = []
+  const desired = new Map<string, StoredKey>()
+  const kept = new Set<string>()
+  for (const entry of facts.manifest.spec.apiKeys) {
+    const resolved = resolve(facts, entry, desired, random)
+    if (resolved.kind === 'keep') {
+      kept.add(entry.name)
+      const complaints = resolved.of === 'secret' ? secretComplaints : keyComplaints
+      complaints.push(resolved.complaint)
+      continue
+    }
+    if (resolved.generated !== undefined) generate.push(resolved.generated)
+    if (resolved.trimmed) warnings.push(`API key ${entry.name}: one trailing newline was ignored`)
+    const sha256Hex = hashApiKey(resolved.text)
+    desired.set(sha256Hex, { ...rulesOf(entry), sha256Hex, endsAtMs: null })
+  }
+  const { put, remove } = compare(facts, { desired, kept, now })
+  return { put, remove, generate, secretComplaints, keyComplaints, warnings }
+}
+
+function resolve(
+  facts: TenantFacts,
+  entry: Entry,
+  desired: ReadonlyMap<string, StoredKey>,
+  random: RandomBytes,
+): Resolved {
+  const { manifest } = facts
+  const place = apiKeySecretPlace(manifest, entry)
+  const read = readPlace(facts, place)
+  if (read.kind === 'keep') return { ...read, of: 'secret' }
+  if (read.kind === 'generate') {
+    const text = `lk_${Buffer.from(random(32)).toString('base64url')}`
+    const owner = { uid: manifest.uid, name: manifest.name }
+    const generated = {
+      namespace: manifest.namespace,
+      name: place.name,
+      key: apiKeyEntry,
+      value: text,
+      owner,
+    }
+    return { kind: 'key', text, generated, trimmed: false }
+  }
+  const shown = `API key ${entry.name} (Secret ${manifest.namespace}/${place.name}, key ${apiKeyEntry})`
+  const value = read.secret.values.get(apiKeyEntry)
+  if (value === undefined) return faulty('KeyMissing', `${shown}: the Secret has no such key: add it`)
+  const { text, trimmed } = withoutTrailingNewline(value)
+  if (!/^lk_[\x21-\x7e]{29,253}$/.test(text)) {
+    return faulty('KeyInvalid', `${shown} must start with lk_ and have 32 to 256 printable characters`)
+  }
+  const sha256Hex = hashApiKey(text)
+  if (facts.keysOfOthers.has(sha256Hex)) {
+    return faulty('KeyInUse', `${shown} belongs to another tenant: bring a key of its own`)
+  }
+  const twin = desired.get(sha256Hex)
+  if (twin !== undefined)
+    return faulty('KeyInUse', `${shown} is also the key ${twin.name}: bring two different keys`)
+  return { kind: 'key', text, trimmed }
+}
+
+function faulty(reason: string, message: string): Resolved {
+  return { kind: 'keep', complaint: { reason, message }, of: 'key' }
+}
+
+function rulesOf(entry: Entry): Pick<StoredKey, 'name' | 'scopes' | 'expiresAtMs'> {
+  const expiresAtMs = entry.expiresAt === undefined ? null : Date.parse(entry.expiresAt)
+  return { name: entry.name, scopes: [...entry.scopes].sort(), expiresAtMs }
+}
+
+interface Comparison {
+  readonly desired: ReadonlyMap<string, StoredKey>
+  readonly kept: ReadonlySet<string>
+  readonly now: number
+}
+
+function compare(
+  facts: TenantFacts,
+  { desired, kept, now }: Comparison,
+): { put: StoredKey[]; remove: string[] } {
+  const put = new Map(desired)
+  const remove: string[] = []
+  for (const key of facts.stored?.keys ?? []) {
+    const next = desired.get(key.sha256Hex) ?? afterlife(facts, key, { kept, now })
+    if (next === undefined) {
+      remove.push(key.sha256Hex)
+      continue
+    }
+    if (isSameKey(key, next)) put.delete(key.sha256Hex)
+    else put.set(key.sha256Hex, next)
+  }
+  return { put: [...put.values()], remove }
+}
+
+/** What a stored key that no entry wants any more becomes; undefined when it ends. Its entry's scopes hold for it too. */
+function afterlife(
+  facts: TenantFacts,
+  key: StoredKey,
+  { kept, now }: Pick<Comparison, 'kept' | 'now'>,
+): StoredKey | undefined {
+  const entry = facts.manifest.spec.apiKeys.find(({ name }) => name === key.name)
+  if (entry === undefined) return undefined
+  if (key.endsAtMs !== null && key.endsAtMs <= now) return undefined
+  const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : now + rotatedKeyLifeMs)
+  return { ...rulesOf(entry), sha256Hex: key.sha256Hex, endsAtMs }
+}
+
+function isSameKey(one: StoredKey, other: StoredKey): boolean {
+  return (
+    one.name === other.name &&
+    one.expiresAtMs === other.expiresAtMs &&
+    one.endsAtMs === other.endsAtMs &&
+    one.scopes.length === other.scopes.length &&
+    one.scopes.every((scope) => other.scopes.includes(scope))
+  )
+}

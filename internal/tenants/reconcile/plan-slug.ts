@@ -1,0 +1,61 @@
+import { type Verdict, verdict } from './conditions.ts'
+import type { ResourceName, TenantFacts } from './facts.ts'
+
+/** The slug that a tenant gets, null for none yet, and why. */
+export interface SlugPlan {
+  readonly slug: string | null
+  readonly verdict: Verdict
+}
+
+/**
+ * Who holds a slug keeps it. A free one goes to the oldest claimant, unless it is reserved for the resource that had it
+ * before. Pure.
+ */
+export function planSlug(facts: TenantFacts, now: number): SlugPlan {
+  const wanted = facts.manifest.spec.slug
+  const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
+  if (held !== null && held !== wanted) {
+    return denied(
+      held,
+      'SlugImmutable',
+      `spec.slug cannot change: ${held} stays in force; set it back, or delete this Tenant and create another`,
+    )
+  }
+  if (held === null) {
+    const { holder, reservation, olderClaimant } = facts.slug
+    if (holder !== undefined && holder.id !== facts.tenantId) {
+      return denied(null, 'SlugTaken', `${wanted} belongs to ${nameOf(holder)}: choose another spec.slug`)
+    }
+    if (reservation !== undefined && reservation.untilMs > now && !isSame(reservation, facts.manifest)) {
+      const until = new Date(reservation.untilMs).toISOString()
+      return denied(
+        null,
+        'SlugKept',
+        `${wanted} is kept for ${nameOf(reservation)} until ${until}: choose another`,
+      )
+    }
+    if (olderClaimant !== undefined) {
+      return denied(
+        null,
+        'SlugAwaited',
+        `${nameOf(olderClaimant)} is older and waits for ${wanted}: choose another`,
+      )
+    }
+  }
+  return {
+    slug: wanted,
+    verdict: verdict('SlugReserved', [], { reason: 'Held', message: `${wanted} is this tenant's` }),
+  }
+}
+
+function denied(slug: string | null, reason: string, message: string): SlugPlan {
+  return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
+}
+
+function nameOf({ namespace, name }: ResourceName): string {
+  return `${namespace}/${name}`
+}
+
+function isSame(one: ResourceName, other: ResourceName): boolean {
+  return one.namespace === other.namespace && one.name === other.name
+}

@@ -1,0 +1,194 @@
+import { and, eq, inArray, sql } from 'drizzle-orm'
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  apiKeys,
+  audit,
+  directoryVersion,
+  orm,
+  type Pool,
+  type PoolClient,
+  recordEpochs,
+  slugReservations,
+  tenantSecrets,
+  tenants,
+  writerFence,
+} from '#internal/storage/index.ts'
+import type { KeyRing } from '../key-ring.ts'
+import type { LiveTenant } from '../store.ts'
+import type { Condition } from './conditions.ts'
+import type { StoredKey } from './facts.ts'
+import type { TenantPlan, TenantRow } from './plan.ts'
+
+/** The right to write: a Lease's name and its `leaseTransitions`. */
+export interface WriterFence {
+  readonly name: string
+  readonly leaseTransitions: number
+}
+
+/**
+ * First statement of a leader's transaction: false when a later leader has written, and then nothing may follow. Its row lock
+ * orders leaders until the commit. Repeating it is safe.
+ */
+export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
+  const rows = await orm(client)
+    .insert(writerFence)
+    .values(fence)
+    .onConflictDoUpdate({
+      target: writerFence.name,
+      set: { leaseTransitions: fence.leaseTransitions },
+      setWhere: sql`${writerFence.leaseTransitions} <= ${fence.leaseTransitions}`,
+    })
+    .returning({ name: writerFence.name })
+  return rows.length === 1
+}
+
+/** The next version. Its row lock lasts until the commit, so that versions become visible in order; take it once. */
+export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
+  const [row] = await orm(client)
+    .update(directoryVersion)
+    .set({ version: sql`${directoryVersion.version} + 1` })
+    .returning({ version: directoryVersion.version })
+  if (row === undefined) throw new Error('the row of directory_version is missing: run the migrations')
+  return row.version
+}
+
+/** Writes a live tenant's row and takes its slug. A slug or name that another live tenant has fails as unique violation. */
+export async function upsertTenant(
+  client: PoolClient,
+  row: TenantRow,
+  { version, now, conditions }: { version: number; now: number; conditions: readonly Condition[] },
+): Promise<void> {
+  const { resourceCreatedAtMs, ...columns } = row
+  const at = new Date(now)
+  const next = {
+    ...columns,
+    resourceCreatedAt: new Date(resourceCreatedAtMs),
+    conditions,
+    version,
+    updatedAt: at,
+    deletedAt: null,
+  }
+  await orm(client)
+    .insert(tenants)
+    .values({ ...next, createdAt: at })
+    .onConflictDoUpdate({ target: tenants.id, set: next })
+  if (row.slug !== null) await orm(client).delete(slugReservations).where(eq(slugReservations.slug, row.slug))
+}
+
+/** Writes conditions alone; directories do not read them, so the version stays. */
+export async function updateConditions(
+  client: PoolClient,
+  id: TenantId,
+  conditions: readonly Condition[],
+): Promise<void> {
+  await orm(client).update(tenants).set({ conditions }).where(eq(tenants.id, id))
+}
+
+/** Ends and puts keys. A key that another tenant took meanwhile fails as unique violation. */
+export async function writeKeys(client: PoolClient, plan: TenantPlan, now: number): Promise<void> {
+  const db = orm(client)
+  if (plan.keys.remove.length > 0) {
+    const hashes = plan.keys.remove.map((hex) => Buffer.from(hex, 'hex'))
+    await db.delete(apiKeys).where(and(eq(apiKeys.tenantId, plan.tenantId), inArray(apiKeys.sha256, hashes)))
+  }
+  for (const key of plan.keys.put) {
+    const columns = keyColumns(key)
+    const updated = await db
+      .update(apiKeys)
+      .set(columns)
+      .where(and(eq(apiKeys.sha256, columns.sha256), eq(apiKeys.tenantId, plan.tenantId)))
+      .returning({ name: apiKeys.name })
+    if (updated.length === 1) continue
+    await db.insert(apiKeys).values({ ...columns, tenantId: plan.tenantId, createdAt: new Date(now) })
+  }
+}
+
+function keyColumns({ sha256Hex, name, scopes, expiresAtMs, endsAtMs }: StoredKey) {
+  return {
+    sha256: Buffer.from(sha256Hex, 'hex'),
+    name,
+    scopes: [...scopes],
+    expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),
+    endsAt: endsAtMs === null ? null : new Date(endsAtMs),
+  }
+}
+
+/** Ends and puts secrets, sealed for their place. At most five values a field, so few rows. */
+export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing: KeyRing): Promise<void> {
+  const db = orm(client)
+  for (const { field, ordinal } of plan.secrets.remove) {
+    const there = and(eq(tenantSecrets.field, field), eq(tenantSecrets.ordinal, ordinal))
+    await db.delete(tenantSecrets).where(and(eq(tenantSecrets.tenantId, plan.tenantId), there))
+  }
+  for (const { field, ordinal, value, sourceName, sourceVersion, createdAtMs } of plan.secrets.put) {
+    const { keyId, nonce, ciphertext } = keyRing.seal({ tenantId: plan.tenantId, field }, value)
+    const next = { keyId, nonce, ciphertext, sourceName, sourceVersion, createdAt: new Date(createdAtMs) }
+    await db
+      .insert(tenantSecrets)
+      .values({ tenantId: plan.tenantId, field, ordinal, ...next })
+      .onConflictDoUpdate({
+        target: [tenantSecrets.tenantId, tenantSecrets.field, tenantSecrets.ordinal],
+        set: next,
+      })
+  }
+}
+
+/** One line of the audit log. `detail` must hold no secret. */
+export interface AuditEntry {
+  readonly actor: string
+  readonly action: string
+  readonly tenantId: TenantId
+  readonly detail: object
+}
+
+/** Appends to the audit log inside the transaction that did the deed. */
+export async function insertAudit(client: PoolClient, entry: AuditEntry, now: number): Promise<void> {
+  await orm(client)
+    .insert(audit)
+    .values({ ...entry, at: new Date(now) })
+}
+
+/** Hides a tenant: keys and secrets end, its slug is kept for its name until `reservedUntilMs`. Repeating it is safe. */
+export async function hideTenant(
+  client: PoolClient,
+  tenant: LiveTenant,
+  { version, now, reservedUntilMs }: { version: number; now: number; reservedUntilMs: number },
+): Promise<void> {
+  const db = orm(client)
+  const at = new Date(now)
+  await db
+    .update(tenants)
+    .set({ slug: null, deletedAt: at, updatedAt: at, version, conditions: [] })
+    .where(eq(tenants.id, tenant.id))
+  await db.delete(apiKeys).where(eq(apiKeys.tenantId, tenant.id))
+  await db.delete(tenantSecrets).where(eq(tenantSecrets.tenantId, tenant.id))
+  if (tenant.slug === null) return
+  const reserved = {
+    namespace: tenant.namespace,
+    name: tenant.name,
+    reservedUntil: new Date(reservedUntilMs),
+  }
+  await db
+    .insert(slugReservations)
+    .values({ slug: tenant.slug, ...reserved })
+    .onConflictDoUpdate({ target: slugReservations.slug, set: reserved })
+}
+
+/**
+ * Removes up to `rowsMax` rows of a deleted tenant's data; once none is left its row is emptied, and only the fact that it
+ * existed remains. Repeat until it returns 'done'.
+ */
+export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
+    [id, rowsMax],
+  )
+  if ((rowCount ?? 0) > 0) return 'more'
+  const db = orm(pool)
+  await db.delete(recordEpochs).where(eq(recordEpochs.tenantId, id))
+  await db
+    .update(tenants)
+    .set({ spec: {} })
+    .where(and(eq(tenants.id, id), sql`${tenants.deletedAt} IS NOT NULL`))
+  return 'done'
+}

@@ -1,0 +1,181 @@
+import { and, asc, eq, inArray, isNotNull, isNull, like, lt, ne, or, sql } from 'drizzle-orm'
+import { parseTenantId, type TenantId } from '#internal/base/index.ts'
+import { apiKeys, orm, type Pool, slugReservations, tenantSecrets, tenants } from '#internal/storage/index.ts'
+import type { KeyRing } from './key-ring.ts'
+import type { ApiKeyScope, TenantSpec } from './model.ts'
+import type { Condition } from './reconcile/conditions.ts'
+import type { SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/facts.ts'
+
+/** A tenant's row, its keys and its opened secrets; undefined when the uid was never seen. Three plain reads, no locks. */
+export async function findStoredTenant(
+  pool: Pool,
+  keyRing: KeyRing,
+  uid: string,
+): Promise<StoredTenant | undefined> {
+  const db = orm(pool)
+  const [row] = await db.select().from(tenants).where(eq(tenants.uid, uid)).limit(1)
+  if (row === undefined) return undefined
+  const id = parseTenantId(row.id)
+  const [keys, secrets] = await Promise.all([listKeys(pool, id), listSecrets(pool, keyRing, id)])
+  return {
+    id,
+    uid: row.uid,
+    namespace: row.namespace,
+    name: row.name,
+    slug: row.slug,
+    spec: hasSpec(row.spec) ? row.spec : undefined,
+    conditions: row.conditions as Condition[],
+    resourceCreatedAtMs: row.resourceCreatedAt.getTime(),
+    deletedAtMs: row.deletedAt?.getTime() ?? null,
+    keys,
+    secrets,
+  }
+}
+
+/** Only parsed specs are ever written; a deleted tenant's is emptied. */
+function hasSpec(spec: unknown): spec is TenantSpec {
+  return typeof spec === 'object' && spec !== null && 'slug' in spec
+}
+
+async function listKeys(pool: Pool, id: TenantId): Promise<StoredKey[]> {
+  const rows = await orm(pool)
+    .select()
+    .from(apiKeys)
+    .where(eq(apiKeys.tenantId, id))
+    .orderBy(asc(apiKeys.createdAt))
+  return rows.map((row) => ({
+    sha256Hex: row.sha256.toString('hex'),
+    name: row.name,
+    scopes: row.scopes as ApiKeyScope[],
+    expiresAtMs: row.expiresAt?.getTime() ?? null,
+    endsAtMs: row.endsAt?.getTime() ?? null,
+  }))
+}
+
+async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<StoredSecret[]> {
+  const rows = await orm(pool)
+    .select()
+    .from(tenantSecrets)
+    .where(eq(tenantSecrets.tenantId, id))
+    .orderBy(asc(tenantSecrets.field), asc(tenantSecrets.ordinal))
+  return rows.map((row) => {
+    const opened = keyRing.open({ tenantId: id, field: row.field }, row)
+    return {
+      field: row.field,
+      ordinal: row.ordinal,
+      keyId: row.keyId,
+      value: opened.kind === 'opened' ? opened.text : undefined,
+      createdAtMs: row.createdAt.getTime(),
+    }
+  })
+}
+
+/** A tenant that wants a slug. `createdAtMs` undefined: made just now, younger than all that are stored. */
+export interface SlugWish {
+  readonly id: TenantId
+  readonly uid: string
+  readonly slug: string
+  readonly createdAtMs: number | undefined
+}
+
+/** Who else has a claim on a slug. Read without locks: the unique index decides when two write at once. */
+export async function findSlugFacts(pool: Pool, wish: SlugWish): Promise<SlugFacts> {
+  const db = orm(pool)
+  const named = { id: tenants.id, namespace: tenants.namespace, name: tenants.name }
+  const holders = db
+    .select(named)
+    .from(tenants)
+    .where(and(eq(tenants.slug, wish.slug), isNull(tenants.deletedAt)))
+    .limit(1)
+  const reservations = db.select().from(slugReservations).where(eq(slugReservations.slug, wish.slug)).limit(1)
+  const [[holder], [reservation], [older]] = await Promise.all([
+    holders,
+    reservations,
+    olderClaimants(pool, wish),
+  ])
+  return {
+    holder: holder && { id: parseTenantId(holder.id), namespace: holder.namespace, name: holder.name },
+    reservation: reservation && {
+      namespace: reservation.namespace,
+      name: reservation.name,
+      untilMs: reservation.reservedUntil.getTime(),
+    },
+    olderClaimant: older,
+  }
+}
+
+function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: SlugWish) {
+  const createdAt = createdAtMs === undefined ? undefined : new Date(createdAtMs)
+  const older =
+    createdAt &&
+    or(
+      lt(tenants.resourceCreatedAt, createdAt),
+      and(eq(tenants.resourceCreatedAt, createdAt), lt(tenants.uid, uid)),
+    )
+  return orm(pool)
+    .select({ namespace: tenants.namespace, name: tenants.name })
+    .from(tenants)
+    .where(
+      and(
+        sql`${tenants.spec} ->> 'slug' = ${slug}`,
+        isNull(tenants.slug),
+        isNull(tenants.deletedAt),
+        ne(tenants.id, id),
+        older,
+      ),
+    )
+    .orderBy(asc(tenants.resourceCreatedAt), asc(tenants.uid))
+    .limit(1)
+}
+
+/** Which of these keys (SHA-256, hex) another tenant than `id` has. */
+export async function findKeysOfOthers(
+  pool: Pool,
+  id: TenantId,
+  sha256sHex: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (sha256sHex.length === 0) return new Set()
+  const hashes = sha256sHex.map((hex) => Buffer.from(hex, 'hex'))
+  const rows = await orm(pool)
+    .select({ sha256: apiKeys.sha256 })
+    .from(apiKeys)
+    .where(and(inArray(apiKeys.sha256, hashes), ne(apiKeys.tenantId, id)))
+  return new Set(rows.map(({ sha256 }) => sha256.toString('hex')))
+}
+
+/** What is needed to remove a tenant. */
+export interface LiveTenant {
+  readonly id: TenantId
+  readonly uid: string
+  readonly namespace: string
+  readonly name: string
+  readonly slug: string | null
+}
+
+/** Live tenants whose uid begins with `uidPrefix`, by uid: those that one source answers for. At most `rowsMax`. */
+export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: number): Promise<LiveTenant[]> {
+  const rows = await orm(pool)
+    .select({
+      id: tenants.id,
+      uid: tenants.uid,
+      namespace: tenants.namespace,
+      name: tenants.name,
+      slug: tenants.slug,
+    })
+    .from(tenants)
+    .where(and(like(tenants.uid, `${uidPrefix.replaceAll(/[\\%_]/g, '\\$&')}%`), isNull(tenants.deletedAt)))
+    .orderBy(asc(tenants.uid))
+    .limit(rowsMax)
+  return rows.map((row) => ({ ...row, id: parseTenantId(row.id) }))
+}
+
+/** Deleted tenants whose data is to go and has not gone yet. */
+export async function listTenantsToPurge(pool: Pool, rowsMax: number): Promise<TenantId[]> {
+  const rows = await orm(pool)
+    .select({ id: tenants.id })
+    .from(tenants)
+    .where(and(isNotNull(tenants.deletedAt), sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`))
+    .orderBy(asc(tenants.id))
+    .limit(rowsMax)
+  return rows.map(({ id }) => parseTenantId(id))
+}
