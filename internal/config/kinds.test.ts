@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'bun:test'
+import { httpUrl, postgresUrl, redisUrl, withoutPassword } from './url-kind.ts'
+import { cidrs, headerPairs, integer, keyRing, ratio, text, type ValueKind } from './value-kind.ts'
+
+const key = Buffer.alloc(32, 1).toString('base64')
+
+const accepted: [string, ValueKind<unknown>, string, unknown][] = [
+  ['a number at its lower bound', integer('seconds', 1, 5), '1', 1],
+  ['a number at its upper bound', integer('seconds', 1, 5), '5', 5],
+  ['a share', ratio, '0.25', 0.25],
+  ['networks and addresses', cidrs, '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+  ['two keys', keyRing, `a:${key},b:${key}`, `a:${key},b:${key}`],
+  ['headers', headerPairs, 'Authorization=Bearer%20x, a=b=c', { authorization: 'Bearer x', a: 'b=c' }],
+  ['a server of Postgres', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
+  ['a socket of Postgres', postgresUrl, 'postgres:///d?host=/run', 'postgres:///d?host=/run'],
+  ['one Redis', redisUrl, 'redis://u:p@h:6379/1', 'redis://u:p@h:6379/1'],
+  ['Redis over TLS and IPv6', redisUrl, 'rediss://[::1]:6379', 'rediss://[::1]:6379'],
+  [
+    'Sentinel',
+    redisUrl,
+    'redis+sentinel://u:p@h:26379,h2/main?database=1',
+    'redis+sentinel://u:p@h:26379,h2/main?database=1',
+  ],
+  ['a Cluster', redisUrl, 'rediss+cluster://h:1,h2:2', 'rediss+cluster://h:1,h2:2'],
+]
+test.each(accepted)('%s is read', (_case, kind, value, expected) => {
+  expect(kind.parse(value)).toEqual({ kind: 'ok', value: expected })
+})
+
+const refused: [string, ValueKind<unknown>, string][] = [
+  ['a number below', integer('seconds', 1, 5), '0'],
+  ['a number above', integer('seconds', 1, 5), '6'],
+  ['a number in hexadecimal', integer('seconds', 1, 99), '0x10'],
+  ['a number with a fraction', integer('seconds', 1, 99), '1.5'],
+  ['a number with a space', integer('seconds', 1, 99), ' 1'],
+  ['a share above one', ratio, '1.1'],
+  ['a share that is no number', ratio, '1e0'],
+  ['a prefix too long for its version', cidrs, '10.0.0.0/33'],
+  ['an empty prefix', cidrs, '10.0.0.0/'],
+  ['a name as network', cidrs, 'localhost'],
+  ['two prefixes', cidrs, '10.0.0.0/8/8'],
+  ['a short key', keyRing, 'a:AAAA'],
+  ['a key without id', keyRing, key],
+  ['a header without value sign', headerPairs, 'abc'],
+  ['a header with a broken escape', headerPairs, 'a=%zz'],
+  ['a line feed', text('x'), 'a\nb'],
+  ['no scheme', httpUrl, 'collector:4318'],
+  ['another scheme', httpUrl, 'ftp://h'],
+  ['Postgres without host', postgresUrl, 'postgres:///d'],
+  ['another database', postgresUrl, 'mysql://h/d'],
+  ['a password of Postgres with a slash', postgresUrl, 'postgres://u:p/w@h/d'],
+  ['a password of Redis with a question mark', redisUrl, 'redis://u:p?w@h'],
+  ['two servers without mode', redisUrl, 'redis://a,b'],
+  ['Sentinel without master', redisUrl, 'redis+sentinel://a,b'],
+  ['a Cluster with a database', redisUrl, 'redis+cluster://a/1'],
+  ['a host without name', redisUrl, 'redis://:6379'],
+]
+test.each(refused)('%s is refused', (_case, kind, value) => {
+  expect(kind.parse(value).kind).toBe('invalid')
+})
+
+describe('a printed URL', () => {
+  test.each([
+    ['postgres://u:p%40@h/d', 'postgres://u:[redacted]@h/d'],
+    ['redis://:p@h', 'redis://:[redacted]@h'],
+    ['redis://token@h', 'redis://[redacted]@h'],
+    [
+      'redis+sentinel://h/m?sentinelPassword=x&database=1',
+      'redis+sentinel://h/m?sentinelPassword=[redacted]&database=1',
+    ],
+    ['https://collector:4318', 'https://collector:4318'],
+  ])('%s holds no password', (url, printed) => {
+    expect(withoutPassword(url)).toBe(printed)
+  })
+})

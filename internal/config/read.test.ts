@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'bun:test'
+import { type Environment, readConfig } from './read.ts'
+import { processNames, type Setting, settings } from './settings.ts'
+
+const key = `k1:${Buffer.alloc(32, 7).toString('base64')}`
+const stores = {
+  LATCHKEY_DATABASE_URL: 'postgres://app:pw@db:5432/latchkey',
+  LATCHKEY_REDIS_URL: 'redis://:pw@redis:6379',
+  LATCHKEY_KEY_RING: key,
+}
+
+function problemsOf(env: Environment, process: 'api' | 'dev' | 'migrate' = 'api'): readonly string[] {
+  const read = readConfig({ ...stores, ...env }, { process })
+  return read.kind === 'invalid' ? read.problems : []
+}
+
+test('with nothing but its stores a process has every default', () => {
+  const read = readConfig(stores, { process: 'api' })
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
+  const { config } = read
+  expect(config.apiPort).toBe(8080)
+  expect(config.opsPort).toBe(9090)
+  expect(config.recordTtlSecondsMax).toBe(2_592_000)
+  expect(config.recordBodyBytesMax).toBe(262_144)
+  expect(config.gatewaySandbox).toBe(false)
+  expect(config.trustedProxies).toBeUndefined()
+  expect(config.keyRing).toBe(key)
+  expect('tenantsDir' in config).toBe(false)
+  expect(Object.isFrozen(config)).toBe(true)
+})
+
+test('dev starts with no environment at all, and may call back to loopback and private networks', () => {
+  const read = readConfig({}, { process: 'dev' })
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
+  expect(read.config.databaseUrl).toBeUndefined()
+  expect(read.config.tenantsDir).toBe('config/samples/dev')
+  expect(read.config.callbackCidrsMax).toContain('127.0.0.0/8')
+})
+
+test.each([...processNames])('%s names every setting that it misses', (process) => {
+  const read = readConfig({}, { process })
+  const required = Object.values(settings as Record<string, Setting>).filter((setting) =>
+    setting.requiredBy?.includes(process),
+  )
+  const problems = read.kind === 'invalid' ? read.problems : []
+  expect(problems.length).toBe(required.length)
+  for (const setting of required) expect(problems.join('\n')).toContain(`${setting.env} is missing`)
+})
+
+test('all problems come at once', () => {
+  expect(problemsOf({ LATCHKEY_API_PORT: 'x', LATCHKEY_LOG_LEVEL: 'loud', LATCHKEY_NO: '1' })).toHaveLength(3)
+})
+
+test('an empty value counts as unset', () => {
+  expect(problemsOf({ LATCHKEY_API_PORT: '', LATCHKEY_TRUSTED_PROXIES: '' })).toEqual([])
+  expect(problemsOf({ LATCHKEY_DATABASE_URL: '' })).toEqual([
+    'LATCHKEY_DATABASE_URL is missing: api needs it (postgres URL)',
+  ])
+})
+
+test('settings of another process are known but not looked at', () => {
+  expect(problemsOf({ LATCHKEY_DEV_SINK_PORT: 'broken', LATCHKEY_API_PORT: 'broken' }, 'migrate')).toEqual([])
+})
+
+test('a variable of somebody else is left alone', () => {
+  expect(problemsOf({ PATH: '/bin', OTEL_METRICS_EXPORTER: 'none', IDEMPOTENCY_OTHER: '1' })).toEqual([])
+})
+
+describe('an unknown name', () => {
+  test('is a problem with the name that was probably meant', () => {
+    expect(problemsOf({ LATCHKEY_TRUSTED_PROXY: '10.0.0.0/8' })).toEqual([
+      'LATCHKEY_TRUSTED_PROXY is not a setting: did you mean LATCHKEY_TRUSTED_PROXIES?',
+    ])
+  })
+  test('that is close to nothing is to be removed', () => {
+    expect(problemsOf({ LATCHKEY_FLUX_CAPACITOR: 'x' })).toEqual([
+      'LATCHKEY_FLUX_CAPACITOR is not a setting: remove it',
+    ])
+  })
+  test.each([
+    'LATCHKEY_API_SERVICE_HOST',
+    'LATCHKEY_API_PORT_8080_TCP_ADDR',
+    'LATCHKEY_API_SERVICE_PORT_HTTP',
+  ])('%s, which a Service injects, gets the hint', (name) => {
+    expect(problemsOf({ [name]: 'x' })).toEqual([
+      `${name} is not a setting; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod`,
+    ])
+  })
+})
+
+test('a port that a Service injected gets the hint', () => {
+  expect(problemsOf({ LATCHKEY_API_PORT: 'tcp://10.0.0.1:8080' })).toEqual([
+    'LATCHKEY_API_PORT: expected a whole number from 0 to 65535; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod',
+  ])
+})
+
+test('the demo is refused where its tenant is not', () => {
+  expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true' }, 'dev')).toEqual([])
+  expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true', LATCHKEY_TENANTS_DIR: '/t' }, 'dev')).toHaveLength(1)
+})
+
+test('no problem quotes a value', () => {
+  const secret = 'hunter2'
+  for (const [, setting] of Object.entries(settings as Record<string, Setting>)) {
+    const problems = problemsOf({ [setting.env]: `\x01${secret}` }, 'dev')
+    expect(problems.length).toBeGreaterThan(0)
+    expect(problems.join('\n')).not.toContain(secret)
+  }
+})
+
+describe('the schema', () => {
+  test('has a default for dev and elsewhere that its own kind accepts', () => {
+    for (const setting of Object.values(settings as Record<string, Setting>)) {
+      for (const text of [setting.default, setting.defaultInDev]) {
+        if (text !== undefined)
+          expect([setting.env, setting.type.parse(text).kind]).toEqual([setting.env, 'ok'])
+      }
+    }
+  })
+  test('names each variable once', () => {
+    const names = Object.values(settings).map((setting) => setting.env)
+    expect(new Set(names).size).toBe(names.length)
+  })
+  test('lets dev read everything, and requires nothing of who does not use it', () => {
+    for (const setting of Object.values(settings as Record<string, Setting>)) {
+      expect(setting.usedBy).toContain('dev')
+      for (const process of setting.requiredBy ?? []) expect(setting.usedBy).toContain(process)
+    }
+  })
+})

@@ -1,0 +1,97 @@
+import { didYouMean } from './did-you-mean.ts'
+import { type ProcessName, type Setting, settings } from './settings.ts'
+import type { ValueKind } from './value-kind.ts'
+
+type Settings = typeof settings
+type UsedBy<Field extends keyof Settings> = Settings[Field]['usedBy'][number]
+type RequiredBy<Field extends keyof Settings> = Settings[Field] extends {
+  readonly requiredBy: readonly (infer Name)[]
+}
+  ? Name
+  : never
+type ValueOf<Field extends keyof Settings> =
+  Settings[Field]['type'] extends ValueKind<infer Value> ? Value : never
+type Given<Field extends keyof Settings, Process> = Settings[Field] extends { readonly default: string }
+  ? ValueOf<Field>
+  : Process extends RequiredBy<Field>
+    ? ValueOf<Field>
+    : ValueOf<Field> | undefined
+
+/** The settings that one process uses; what it requires or has a default for is never undefined. Frozen. */
+export type Config<Process extends ProcessName> = {
+  readonly [Field in keyof Settings as Process extends UsedBy<Field> ? Field : never]: Given<Field, Process>
+}
+
+/** What `readConfig` found; problems are sentences for the operator and never quote a value. */
+export type ReadConfig<Process extends ProcessName> =
+  | { readonly kind: 'ok'; readonly config: Config<Process> }
+  | { readonly kind: 'invalid'; readonly problems: readonly string[] }
+
+/** Names and values as `process.env` has them. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+const serviceLinkValue = /^(tcp|udp|sctp):\/\//
+const serviceLinkName =
+  /_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$/
+const serviceLinkHint = 'Kubernetes injected it for a Service: set enableServiceLinks: false on the pod'
+const problemsMax = 50
+
+/**
+ * Reads the settings of one process. An empty value counts as unset. All problems are reported at once: a bad value, a
+ * missing one, and every `LATCHKEY_*` name that no process knows. Settings of other processes are not looked at, so that
+ * all processes may share one ConfigMap.
+ */
+export function readConfig<Process extends ProcessName>(
+  env: Environment,
+  options: { readonly process: Process },
+): ReadConfig<Process> {
+  const problems: string[] = []
+  const config: Record<string, unknown> = {}
+  for (const [field, setting] of settingList) {
+    if (!setting.usedBy.includes(options.process)) continue
+    const read = readSetting(setting, env, options.process)
+    if (read.kind === 'ok') config[field] = read.value
+    else problems.push(read.problem)
+  }
+  problems.push(...unknownNames(env), ...contradictions(env, options.process))
+  if (problems.length > 0) return { kind: 'invalid', problems: problems.slice(0, problemsMax) }
+  return { kind: 'ok', config: Object.freeze(config) as Config<Process> }
+}
+
+const settingList: readonly (readonly [string, Setting])[] = Object.entries(settings)
+
+type ReadSetting =
+  | { readonly kind: 'ok'; readonly value: unknown }
+  | { readonly kind: 'bad'; readonly problem: string }
+
+function readSetting(setting: Setting, env: Environment, process: ProcessName): ReadSetting {
+  const given = env[setting.env]
+  const text = given || ((process === 'dev' ? setting.defaultInDev : undefined) ?? setting.default)
+  if (text === undefined) {
+    if (!setting.requiredBy?.includes(process)) return { kind: 'ok', value: undefined }
+    return { kind: 'bad', problem: `${setting.env} is missing: ${process} needs it (${setting.type.name})` }
+  }
+  const parsed = setting.type.parse(text)
+  if (parsed.kind === 'ok') return parsed
+  const hint = serviceLinkValue.test(text) && setting.env.endsWith('_PORT') ? `; ${serviceLinkHint}` : ''
+  return { kind: 'bad', problem: `${setting.env}: expected ${parsed.expected}${hint}` }
+}
+
+function unknownNames(env: Environment): string[] {
+  const known = settingList.map(([, setting]) => setting.env)
+  return Object.keys(env)
+    .filter((name) => name.startsWith('LATCHKEY_') && !known.includes(name))
+    .toSorted()
+    .map((name) => {
+      if (serviceLinkName.test(name)) return `${name} is not a setting; ${serviceLinkHint}`
+      const close = didYouMean(name, known)
+      return `${name} is not a setting${close === undefined ? ': remove it' : `: did you mean ${close}?`}`
+    })
+}
+
+/** The demo speaks as the sample tenant, which another folder does not hold. */
+function contradictions(env: Environment, process: ProcessName): string[] {
+  const { tenantsDir, devDemo } = settings
+  if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
+  return [`${devDemo.env} works with the sample tenants only: unset it or ${tenantsDir.env}`]
+}

@@ -1,0 +1,222 @@
+import { httpUrl, postgresUrl, redisUrl } from './url-kind.ts'
+import {
+  cidrs,
+  flag,
+  headerPairs,
+  integer,
+  keyRing,
+  oneOf,
+  port,
+  ratio,
+  text,
+  type ValueKind,
+} from './value-kind.ts'
+
+/** Every process that reads a configuration, named as its folder in `cmd`. */
+export const processNames = ['api', 'forwarder', 'operator', 'backoffice', 'migrate', 'dev'] as const
+
+/** One of the processes. */
+export type ProcessName = (typeof processNames)[number]
+
+/** One setting: everything that is known about an environment variable. */
+export interface Setting {
+  readonly env: string
+  // `never` as parameter lets kinds of all values stand in one list; callers go through the mapped types of read.ts.
+  readonly type: Pick<ValueKind<unknown>, 'name' | 'parse'> & { print?(value: never): string }
+  /** As text, read like a given value; undefined leaves the setting unset. */
+  readonly default?: string
+  /** Where dev differs. */
+  readonly defaultInDev?: string
+  /** What the table says instead of a default. */
+  readonly defaultNote?: string
+  readonly doc: string
+  /** The whole value is never printed. */
+  readonly secret?: true
+  readonly usedBy: readonly ProcessName[]
+  /** Processes that do not start without it. */
+  readonly requiredBy?: readonly ProcessName[]
+}
+
+const serving = ['api', 'forwarder', 'operator', 'backoffice', 'dev'] as const
+const everywhere = processNames
+const intake = ['api', 'dev'] as const
+const calling = ['forwarder', 'operator', 'backoffice', 'dev'] as const
+const deployed = ['api', 'forwarder', 'operator', 'backoffice'] as const
+
+/** All settings by the name that the code uses, in the order of the documentation. */
+export const settings = {
+  apiPort: {
+    env: 'LATCHKEY_API_PORT',
+    type: port,
+    default: '8080',
+    doc: 'Port of the public routes, `/v1/…`.',
+    usedBy: intake,
+  },
+  backofficePort: {
+    env: 'LATCHKEY_BACKOFFICE_PORT',
+    type: port,
+    default: '8081',
+    doc: 'Port of the dashboard and of the internal contract.',
+    usedBy: ['backoffice', 'dev'],
+  },
+  opsPort: {
+    env: 'LATCHKEY_OPS_PORT',
+    type: port,
+    default: '9090',
+    doc: 'Port of `/livez`, `/readyz` and `/metrics`.',
+    usedBy: serving,
+  },
+  devSinkPort: {
+    env: 'LATCHKEY_DEV_SINK_PORT',
+    type: port,
+    default: '8082',
+    doc: "Port of dev's callback receiver.",
+    usedBy: ['dev'],
+  },
+  databaseUrl: {
+    env: 'LATCHKEY_DATABASE_URL',
+    type: postgresUrl,
+    defaultNote: 'dev: embedded',
+    doc: 'Postgres 15 or newer; `?host=/dir` for a socket.',
+    usedBy: everywhere,
+    requiredBy: [...deployed, 'migrate'],
+  },
+  redisUrl: {
+    env: 'LATCHKEY_REDIS_URL',
+    type: redisUrl,
+    defaultNote: 'dev: a local server',
+    doc: 'Redis 7.0 or newer: `redis://`, `redis+sentinel://host:26379,host2/<master-name>`, `redis+cluster://host:6379,host2`; `rediss…` for TLS.',
+    usedBy: serving,
+    requiredBy: deployed,
+  },
+  keyRing: {
+    env: 'LATCHKEY_KEY_RING',
+    type: keyRing,
+    defaultNote: 'dev: made in the data folder',
+    doc: 'Keys that seal tenants’ secrets in Postgres. The first one seals, all of them open.',
+    secret: true,
+    usedBy: serving,
+    requiredBy: deployed,
+  },
+  recordTtlSecondsMax: {
+    env: 'IDEMPOTENCY_MAX_RECORD_TTL_SECONDS',
+    type: integer('seconds', 1, 315_360_000),
+    default: '2592000',
+    doc: 'Longest life that a record may ask for.',
+    usedBy: intake,
+  },
+  recordBodyBytesMax: {
+    env: 'IDEMPOTENCY_MAX_RECORD_BODY_BYTES',
+    type: integer('bytes', 1, 16_777_216),
+    default: '262144',
+    doc: 'Largest body of a record, as JSON text.',
+    usedBy: intake,
+  },
+  signatureMaxAgeSeconds: {
+    env: 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS',
+    type: integer('seconds', 1, 86_400),
+    default: '300',
+    doc: 'How far a webhook signature’s time may lie from ours, in both directions.',
+    usedBy: intake,
+  },
+  redisSpoolDurable: {
+    env: 'LATCHKEY_REDIS_SPOOL_DURABLE',
+    type: flag,
+    default: 'false',
+    doc: 'Vouches that Redis keeps every acknowledged write, where `CONFIG GET appendfsync` is forbidden.',
+    usedBy: intake,
+  },
+  trustedProxies: {
+    env: 'LATCHKEY_TRUSTED_PROXIES',
+    type: cidrs,
+    defaultNote: 'none',
+    doc: 'Proxies whose `X-Forwarded-For` is believed.',
+    usedBy: ['api', 'backoffice', 'dev'],
+  },
+  gatewaySandbox: {
+    env: 'LATCHKEY_GATEWAY_SANDBOX',
+    type: flag,
+    default: 'false',
+    doc: 'Lets the reserved provider `gateway` in, for trials only.',
+    usedBy: intake,
+  },
+  callbackCidrsMax: {
+    env: 'LATCHKEY_CALLBACK_CIDRS_MAX',
+    type: cidrs,
+    defaultInDev: '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7',
+    defaultNote: 'none; dev: loopback and private',
+    doc: 'Networks beyond public ones that a tenant may list for its callback.',
+    usedBy: calling,
+  },
+  egressProxy: {
+    env: 'LATCHKEY_EGRESS_PROXY',
+    type: httpUrl,
+    defaultNote: 'none',
+    doc: 'Proxy of calls to callbacks. `HTTP_PROXY` and its kin are ignored.',
+    usedBy: calling,
+  },
+  logLevel: {
+    env: 'LATCHKEY_LOG_LEVEL',
+    type: oneOf(['debug', 'info', 'warn', 'error']),
+    default: 'info',
+    doc: 'Least level that is logged.',
+    usedBy: everywhere,
+  },
+  shutdownGraceSeconds: {
+    env: 'LATCHKEY_SHUTDOWN_GRACE_SECONDS',
+    type: integer('seconds', 1, 600),
+    default: '25',
+    doc: 'Time from SIGTERM until work under way is dropped; below the pod’s `terminationGracePeriodSeconds`.',
+    usedBy: everywhere,
+  },
+  otlpEndpoint: {
+    env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    type: httpUrl,
+    defaultNote: 'none: no traces',
+    doc: 'OTLP/HTTP receiver of traces; `/v1/traces` is added.',
+    usedBy: serving,
+  },
+  otlpHeaders: {
+    env: 'OTEL_EXPORTER_OTLP_HEADERS',
+    type: headerPairs,
+    defaultNote: 'none',
+    doc: 'Headers sent to that receiver.',
+    secret: true,
+    usedBy: serving,
+  },
+  otelServiceName: {
+    env: 'OTEL_SERVICE_NAME',
+    type: text('text'),
+    defaultNote: '`latchkey-<process>`',
+    doc: 'Name of the service in traces.',
+    usedBy: serving,
+  },
+  otelSamplerRatio: {
+    env: 'OTEL_TRACES_SAMPLER_ARG',
+    type: ratio,
+    default: '1',
+    doc: 'Share of traces begun here that are kept; a caller’s decision counts first.',
+    usedBy: serving,
+  },
+  tenantsDir: {
+    env: 'LATCHKEY_TENANTS_DIR',
+    type: text('folder'),
+    default: 'config/samples/dev',
+    doc: 'Folder of `Tenant` and `Secret` manifests.',
+    usedBy: ['dev'],
+  },
+  dataDir: {
+    env: 'LATCHKEY_DATA_DIR',
+    type: text('folder'),
+    default: '.latchkey',
+    doc: 'Folder of the embedded stores.',
+    usedBy: ['dev'],
+  },
+  devDemo: {
+    env: 'LATCHKEY_DEV_DEMO',
+    type: flag,
+    default: 'false',
+    doc: 'Demo traffic for the sample tenant; only while `LATCHKEY_TENANTS_DIR` is unset.',
+    usedBy: ['dev'],
+  },
+} as const satisfies Readonly<Record<string, Setting>>
