@@ -24,9 +24,20 @@ export function encodeBase32(bytes: Uint8Array): string {
   return text
 }
 
-/** An unguessable token of `byteCount` random bytes (default 16, 128 bits), in base64url. */
+/** Random bytes drawn ahead, since one draw of many is much cheaper than many draws. Each is given out once. */
+const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
+
+/** An unguessable token of `byteCount` random bytes (default 16, 128 bits; at most 4096), in base64url. */
 export function randomToken(byteCount = 16): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(byteCount))).toString('base64url')
+  if (drawn.used + byteCount > drawn.bytes.length) {
+    crypto.getRandomValues(drawn.bytes)
+    drawn.used = 0
+  }
+  const start = drawn.used
+  drawn.used += byteCount
+  const token = drawn.bytes.toString('base64url', start, drawn.used)
+  drawn.bytes.fill(0, start, drawn.used)
+  return token
 }
 
 /** Makes a tenant's id from 16 bytes that are unique to it, such as the hash of its resource's uid. */

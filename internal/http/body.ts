@@ -1,10 +1,14 @@
-import { type ApiError, apiError } from '#internal/base/index.ts'
+import { type ApiError, apiError, Deadlines } from '#internal/base/index.ts'
+
+const readMsMax = 10_000
 
 /** A body that was read whole, or why it was not. */
 export type Body = { readonly kind: 'read'; readonly bytes: Uint8Array } | ApiError
 
-/** Memory that bodies being read may take in one process. */
+/** Memory and time that bodies being read may take in one process. */
 export class BodyBudget {
+  /** How long a caller may take to send a body. */
+  readonly deadlines = new Deadlines(readMsMax)
   readonly #bytesMax: number
   #bytes = 0
 
@@ -25,9 +29,6 @@ export class BodyBudget {
   }
 }
 
-/** How long a caller may take to send a body. */
-const readMsMax = 10_000
-
 /**
  * Reads a body of at most `bytesMax`. One that says it is longer is refused unread; one that does not say is counted.
  * @returns 400 for a body that is too long, compressed, broken off or sent too slowly, 503 when the budget has no room
@@ -42,7 +43,10 @@ export async function readBody(request: Request, bytesMax: number, budget: BodyB
   if (!(bytes <= bytesMax)) return tooLong(bytesMax)
   if (!budget.take(bytes)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
   try {
-    return await withDeadline(declared === null ? countBytes(request, bytesMax) : readWhole(request))
+    const reading = declared === null ? countBytes(request, bytesMax) : readWhole(request)
+    return await budget.deadlines.guard(reading, () =>
+      apiError('invalid_request', 'The body was sent too slowly', { Connection: 'close' }),
+    )
   } finally {
     budget.give(bytes)
   }
@@ -77,20 +81,6 @@ async function countBytes(request: Request, bytesMax: number): Promise<Body> {
     return apiError('invalid_request', 'The body broke off')
   }
   return { kind: 'read', bytes: Buffer.concat(chunks) }
-}
-
-async function withDeadline(reading: Promise<Body>): Promise<Body> {
-  let timer: Timer | undefined
-  const late = new Promise<Body>((resolve) => {
-    timer = setTimeout(() => {
-      resolve(apiError('invalid_request', 'The body was sent too slowly', { Connection: 'close' }))
-    }, readMsMax)
-  })
-  try {
-    return await Promise.race([reading, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

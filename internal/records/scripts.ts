@@ -1,6 +1,7 @@
 import { defineScript, type RedisScript } from '#internal/storage/index.ts'
 import { clockLua, meterLua } from '#internal/usage/index.ts'
 import acquire from './scripts/acquire.lua' with { type: 'text' }
+import acquireHit from './scripts/acquire-hit.lua' with { type: 'text' }
 import entry from './scripts/entry.lua' with { type: 'text' }
 import extend from './scripts/extend.lua' with { type: 'text' }
 import fetch from './scripts/fetch.lua' with { type: 'text' }
@@ -22,7 +23,8 @@ export interface RecordScripts {
  */
 export function defineRecordScripts(clockSource: string = clockLua): RecordScripts {
   return {
-    acquire: defineScript('acquire', '', [clockSource, entry, meterLua, acquire]),
+    // A replay is answered before the parts are defined that only a lock needs: Redis runs the whole text at each call.
+    acquire: defineScript('acquire', '', [entry, acquireHit, clockSource, meterLua, acquire]),
     save: defineScript('save', '', [clockSource, entry, meterLua, save]),
     fetch: defineScript('fetch', 'no-writes', [entry, fetch]),
     // These two free memory or keep a lock alive, so they run also when Redis is full.

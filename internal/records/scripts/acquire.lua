@@ -1,15 +1,5 @@
--- Check or lock: the record, or the lock, or who is in the way. One atomic step; may be repeated with the same token.
--- KEYS: meta, side, entry. ARGV: token, ttlMs, lockMs, fingerprint, attemptId, waits (1 or 0), then the hard limits
--- (empty for none): locks a minute, locks a month, bytes of records. Limits are checked for a new lock only.
+-- The rest of acquire: there is no record, so the lock is asked for.
 local token, ttl_ms, lock_ms, fingerprint, attempt = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local entry = redis.call('GET', KEYS[3])
-if entry and is_record(entry) then
-  if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
-  local _, _, recorded = string.match(entry, RECORD_PATTERN)
-  if differs(recorded, fingerprint) then return {'mismatch'} end
-  return {'hit', entry}
-end
-
 local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)

@@ -22,8 +22,8 @@ end
 local _, owner, fence, ttl_ms, lock_ms, taken_over, waited, _, fingerprint = string.match(entry, LOCK_PATTERN)
 if token == '' or token ~= owner then return {'removed', 0} end
 if taken_over == '1' then
-  local now_ms = math.floor(micros / 1000)
-  write_lock(KEYS[3], now_ms, now_ms, '', fence, ttl_ms, lock_ms, '1', '0', '', fingerprint)
+  -- Over at 0, so that a clock that goes back does not make a free key busy.
+  write_lock(KEYS[3], math.floor(micros / 1000), 0, '', fence, ttl_ms, lock_ms, '1', '0', '', fingerprint)
 else
   redis.call('DEL', KEYS[3])
 end

@@ -7,7 +7,8 @@ if entry and is_record(entry) then
   if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
   local _, owner, _, _, _, json_at = string.match(entry, RECORD_PATTERN)
   if token ~= owner and token ~= '' then return {'lost'} end
-  if token == owner and string.sub(entry, json_at) == record then return {'saved'} end
+  -- A save without a token may have completed another's lock: the same again is known by its text alone.
+  if string.sub(entry, json_at) == record then return {'saved'} end
   return {'exists'}
 end
 
@@ -31,7 +32,7 @@ if not fence then fence = count_lock(meter, micros) end
 if ttl_ms == '' then ttl_ms = ARGV[3] end
 
 local ttl = tonumber(ttl_ms)
-local bucket = bucket_of(now_ms + ttl, ttl)
+local bucket = bucket_of(meter, now_ms + ttl, ttl)
 local bytes = #record + tonumber(ARGV[5])
 redis.call('SET', KEYS[3],
   'R\n' .. fence .. '\n' .. token .. '\n' .. fingerprint .. '\n' .. bucket .. '\n' .. bytes .. '\n' .. record, 'PX', ttl_ms)

@@ -1,5 +1,5 @@
 import { ErrorReply } from 'redis'
-import { backoffMs } from '#internal/base/index.ts'
+import { backoffMs, Deadlines } from '#internal/base/index.ts'
 import {
   type ChannelListener,
   type RedisConnection,
@@ -36,29 +36,27 @@ export function openRedis(options: RedisOptions): RedisConnection {
 
 class Connection implements RedisConnection {
   readonly #driver: RedisDriver
-  readonly #deadlineMs: number
+  readonly #deadlines: Deadlines
   readonly #onError: (error: unknown) => void
   #inFlight = 0
   #closed = false
 
   constructor(driver: RedisDriver, options: RedisOptions) {
     this.#driver = driver
-    this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs
+    this.#deadlines = new Deadlines(options.deadlineMs ?? defaultDeadlineMs)
     this.#onError = options.onError
     void this.#connect()
   }
 
-  async evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+  evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const key = keys[0] ?? ''
     const rest = [String(keys.length), ...keys, ...args]
-    return this.#bounded(async () => {
-      try {
-        return await this.#driver.send(key, ['EVALSHA', script.sha, ...rest])
-      } catch (error) {
+    return this.#bounded(() => this.#driver.send(key, ['EVALSHA', script.sha, ...rest])).catch(
+      (error: unknown) => {
         if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
-        return this.#driver.send(key, ['EVAL', script.source, ...rest])
-      }
-    })
+        return this.#bounded(() => this.#driver.send(key, ['EVAL', script.source, ...rest]))
+      },
+    )
   }
 
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
@@ -84,26 +82,23 @@ class Connection implements RedisConnection {
   }
 
   /** Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type. */
-  async #bounded<T>(call: () => Promise<T>): Promise<T> {
-    if (this.#closed || !this.#driver.isReady()) throw new RedisUnavailable('disconnected')
-    if (this.#inFlight >= inFlightMax) throw new RedisUnavailable('overloaded')
+  #bounded<T>(call: () => Promise<T>): Promise<T> {
+    if (this.#closed || !this.#driver.isReady()) return Promise.reject(new RedisUnavailable('disconnected'))
+    if (this.#inFlight >= inFlightMax) return Promise.reject(new RedisUnavailable('overloaded'))
     this.#inFlight += 1
-    const pending = call()
-    const settled = () => {
-      this.#inFlight -= 1
-    }
-    pending.then(settled, settled)
-    let timer: Timer | undefined
-    const deadline = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new RedisUnavailable('timeout')), this.#deadlineMs)
+    const pending = call().then(
+      (value) => {
+        this.#inFlight -= 1
+        return value
+      },
+      (error: unknown) => {
+        this.#inFlight -= 1
+        throw asUnavailable(error) ?? error
+      },
+    )
+    return this.#deadlines.guard(pending, () => {
+      throw new RedisUnavailable('timeout')
     })
-    try {
-      return await Promise.race([pending, deadline])
-    } catch (error) {
-      throw asUnavailable(error) ?? error
-    } finally {
-      clearTimeout(timer)
-    }
   }
 
   /** Standalone clients retry by themselves; sentinel and cluster give up on their first look-up, hence the loop. */

@@ -24,6 +24,8 @@ const reconnectBounds = { firstMs: 50, maxMs: 1000 }
 /** Commands that wait for a reply in one client; more are refused by it at once. */
 const commandsQueuedMax = 20_000
 
+const noTimeout = { timeout: 0 }
+
 function reconnectStrategy(retries: number): number {
   return backoffMs(retries, reconnectBounds, Math.random())
 }
@@ -33,6 +35,8 @@ function clientOptions(address: RedisAddress, credentials: { username?: string; 
     ...credentials,
     database: address.database,
     disableOfflineQueue: true,
+    // The client would make an abort signal for each command; the deadline is ours, and one timer serves all commands.
+    commandOptions: noTimeout,
     commandsQueueMaxLength: commandsQueuedMax,
     pingInterval: pingIntervalMs,
     maintNotifications: 'disabled' as const,
@@ -92,6 +96,7 @@ function standaloneDriver(address: RedisAddress, onError: (error: unknown) => vo
 function sentinelDriver(address: RedisAddress, onError: (error: unknown) => void): RedisDriver {
   const sentinel = createSentinel({
     name: address.masterName ?? '',
+    commandOptions: noTimeout,
     sentinelRootNodes: [...address.nodes],
     nodeClientOptions: clientOptions(address, masterCredentials(address)),
     sentinelClientOptions: clientOptions(
@@ -125,6 +130,7 @@ function clusterDriver(address: RedisAddress, onError: (error: unknown) => void)
   const cluster = createCluster({
     rootNodes: address.nodes.map((node) => ({ ...defaults, socket: { ...defaults.socket, ...node } })),
     defaults,
+    commandOptions: noTimeout,
     maxCommandRedirections: 4,
     topologyRefreshOnReconnectionAttemptStrategy: 500,
   })

@@ -1,0 +1,106 @@
+import { backoffMs } from '#internal/base/index.ts'
+import { RedisUnavailable } from './connection.ts'
+import { RedisSession, type RedisTarget } from './session.ts'
+
+/** What a link tells its owner. */
+export interface LinkEvents {
+  /** Hears of every failed attempt to connect and of every lost connection. */
+  readonly onError: (error: unknown) => void
+  readonly onUp?: (session: RedisSession) => void
+  readonly onDown?: () => void
+  readonly onChannelMoved?: () => void
+}
+
+const reconnectBounds = { firstMs: 50, maxMs: 1000 }
+/** A connection that lived for less does not make the next attempt come sooner. */
+const steadyMs = 5000
+
+/** Keeps one connection to one server: connects at once, and again for as long as it is open. */
+export class RedisLink {
+  readonly #target: RedisTarget
+  readonly #events: LinkEvents
+  #session: RedisSession | undefined
+  #closed = false
+  #wake: () => void = () => undefined
+  readonly #waiting = new Set<() => void>()
+
+  constructor(target: RedisTarget, events: LinkEvents) {
+    this.#target = target
+    this.#events = events
+    void this.#run()
+  }
+
+  /** The connection, if there is one now. */
+  get session(): RedisSession | undefined {
+    return this.#session?.isReady ? this.#session : undefined
+  }
+
+  /** Sends one command, or refuses at once while there is no connection. @throws RedisUnavailable | ErrorReply */
+  async send(args: readonly string[]): Promise<unknown> {
+    const session = this.session
+    if (!session) throw new RedisUnavailable('disconnected')
+    return session.send(args)
+  }
+
+  /** Settles at the next connection, or at the link's end. */
+  async whenUp(): Promise<void> {
+    if (this.session || this.#closed) return
+    await new Promise<void>((resolve) => this.#waiting.add(resolve))
+  }
+
+  /** Gives up the present connection for a new one: behind the same name there may be another server now. */
+  renew(cause: unknown): void {
+    if (this.#session?.isReady) this.#session.end(cause)
+  }
+
+  /** Ends the connection and every attempt. Repeating it is harmless. */
+  close(): void {
+    this.#closed = true
+    this.#session?.end(new RedisUnavailable('disconnected'))
+    this.#wake()
+    this.#release()
+  }
+
+  /** Ends with `close`; between two attempts lies a wait that grows to a second. */
+  async #run(): Promise<void> {
+    for (let attempt = 0; !this.#closed; attempt += 1) {
+      const startedMs = performance.now()
+      await this.#live()
+      if (this.#closed) return
+      if (performance.now() - startedMs > steadyMs) attempt = 0
+      await this.#pause(backoffMs(attempt, reconnectBounds, Math.random()))
+    }
+  }
+
+  async #live(): Promise<void> {
+    const session = new RedisSession(this.#target, () => this.#events.onChannelMoved?.())
+    this.#session = session
+    try {
+      await session.open()
+    } catch (error) {
+      if (!this.#closed) this.#events.onError(error)
+      return
+    }
+    this.#release()
+    this.#events.onUp?.(session)
+    const cause = await session.ended
+    if (this.#closed) return
+    this.#events.onError(cause)
+    this.#events.onDown?.()
+  }
+
+  #release(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}

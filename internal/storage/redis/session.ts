@@ -1,0 +1,177 @@
+import { createClient, ErrorReply } from 'redis'
+import { RedisUnavailable } from './connection.ts'
+import type { RedisNode } from './url.ts'
+
+/** A server, and how to sign in to it. */
+export interface RedisTarget {
+  readonly node: RedisNode
+  readonly tls: boolean
+  readonly username?: string
+  readonly password?: string
+  readonly database: number
+  /** Whether a replica counts as away. In a cluster it does not: there it answers with the address of its master. */
+  readonly masterOnly: boolean
+}
+
+const connectMsMax = 1000
+/** From the first packet to the last reply of signing in. */
+const openMsMax = 1500
+const heartbeatMs = 700
+/** Heartbeats without one reply to what waits, after which the connection is given up. */
+const silentBeatsMax = 3
+/** Nothing more is sent while what was sent has been waiting for longer than this. */
+const stalledMs = 900
+/** Commands that wait for a reply in one connection; more are refused by node-redis at once. */
+const commandsQueuedMax = 20_000
+
+/**
+ * One TCP connection from its start to its end. It never reconnects: what was subscribed or sent on it ends with it, which
+ * leaves nothing of node-redis' own recovery to reason about (its clients send again, wait without end, or throw away).
+ */
+export class RedisSession {
+  /** Settles, with the cause, once the connection is over. */
+  readonly ended: Promise<unknown>
+  readonly #client: ReturnType<typeof clientOf>
+  readonly #target: RedisTarget
+  #settleEnded: (cause: unknown) => void = () => undefined
+  #state: 'opening' | 'ready' | 'ended' = 'opening'
+  #heartbeat: Timer | undefined
+  #pending = 0
+  #progressMs = 0
+  #replies = 0
+  #repliesAtBeat = 0
+  #silentBeats = 0
+
+  constructor(target: RedisTarget, onChannelMoved: () => void) {
+    this.#target = target
+    this.ended = new Promise((resolve) => {
+      this.#settleEnded = resolve
+    })
+    this.#client = clientOf(target)
+    this.#client.on('error', (error: unknown) => this.end(error))
+    this.#client.on('end', () => this.end(new RedisUnavailable('disconnected')))
+    this.#client.on('sharded-channel-moved', onChannelMoved)
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready'
+  }
+
+  /** Connects and signs in, within 1.5 s. @throws what failed; the session is then over */
+  async open(): Promise<void> {
+    const timer = setTimeout(() => this.end(new RedisUnavailable('timeout')), openMsMax)
+    try {
+      const over = this.ended.then((cause) => {
+        throw cause
+      })
+      await Promise.race([this.#signIn(), over])
+      this.#state = 'ready'
+      this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
+    } catch (error) {
+      this.end(error)
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Sends one command; its reply may take as long as the connection lives. @throws RedisUnavailable | ErrorReply */
+  async send(args: readonly string[]): Promise<unknown> {
+    if (this.#state !== 'ready') throw new RedisUnavailable('disconnected')
+    // Without this, every caller of a hung server would wait for its whole deadline, and its command pile up here.
+    if (this.#pending > 0 && performance.now() - this.#progressMs > stalledMs)
+      throw new RedisUnavailable('timeout')
+    return this.#count(this.#client.sendCommand(args))
+  }
+
+  /** Sends a command that the other side of a slot's migration accepts only right after ASKING. */
+  async sendAsking(args: readonly string[]): Promise<unknown> {
+    if (this.#state !== 'ready') throw new RedisUnavailable('disconnected')
+    const [, reply] = await Promise.all([
+      this.#count(this.#client.sendCommand(['ASKING'])),
+      this.#count(this.#client.sendCommand(args)),
+    ])
+    return reply
+  }
+
+  async subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<void> {
+    await this.#count(this.#client.sSubscribe(channel, listener))
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    await this.#count(this.#client.sUnsubscribe(channel))
+  }
+
+  /** Ends the connection; what waits for a reply is refused. Repeating it is harmless. */
+  end(cause: unknown): void {
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
+    clearInterval(this.#heartbeat)
+    this.#client.destroy()
+    this.#settleEnded(cause)
+  }
+
+  async #signIn(): Promise<void> {
+    try {
+      await this.#client.connect()
+    } finally {
+      // A client that was destroyed while it connected connects nevertheless, and would stay.
+      if (this.#state === 'ended') this.#client.destroy()
+    }
+    if (this.#target.masterOnly && (await this.#isReplica())) throw new RedisUnavailable('refused')
+  }
+
+  /** A user that may not call INFO is not told from a master's: its first write shows. */
+  async #isReplica(): Promise<boolean> {
+    try {
+      return /^role:slave/m.test(String(await this.#client.sendCommand(['INFO', 'replication'])))
+    } catch (error) {
+      if (error instanceof ErrorReply) return false
+      throw error
+    }
+  }
+
+  async #count<T>(reply: Promise<T>): Promise<T> {
+    if (this.#pending === 0) this.#progressMs = performance.now()
+    this.#pending += 1
+    try {
+      return await reply
+    } finally {
+      this.#pending -= 1
+      this.#replies += 1
+      this.#progressMs = performance.now()
+    }
+  }
+
+  /** Counts beats and not time, so that a stop of our own process does not look like one of the server. */
+  #beat(): void {
+    const silent = this.#pending > 0 && this.#replies === this.#repliesAtBeat
+    this.#repliesAtBeat = this.#replies
+    this.#silentBeats = silent ? this.#silentBeats + 1 : 0
+    if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
+    // A reply with an error, such as BUSY, is a sign of life as well.
+    if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
+  }
+}
+
+function clientOf(target: RedisTarget) {
+  return createClient({
+    ...(target.username !== undefined && { username: target.username }),
+    ...(target.password !== undefined && { password: target.password }),
+    database: target.database,
+    disableOfflineQueue: true,
+    commandsQueueMaxLength: commandsQueuedMax,
+    maintNotifications: 'disabled',
+    // Its default makes an abort signal and a timer for each command; ours is the caller's deadline.
+    commandOptions: { timeout: 0 },
+    socket: {
+      ...target.node,
+      connectTimeout: connectMsMax,
+      keepAlive: true,
+      noDelay: true,
+      reconnectStrategy: false,
+      ...(target.tls && { tls: true as const }),
+    },
+  })
+}
+
