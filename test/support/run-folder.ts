@@ -1,0 +1,92 @@
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { type FolderLock, lockFolder, removeStores } from '#internal/dev/index.ts'
+
+/** The folder of one test process, held until it is closed. */
+export interface RunFolder {
+  readonly path: string
+  /** Removes the folder; the stores in it must have been stopped. */
+  close(): Promise<void>
+}
+
+const turnWaitMs = 30_000
+
+/**
+ * Makes this process's folder, and removes the folders of test processes that were killed, with the stores they left
+ * running. Each process holds its folder by a kernel lock, so a live one's is never touched.
+ */
+export async function openRunFolder(): Promise<RunFolder> {
+  const root = openRoot()
+  const opened = inTurn(root, () => {
+    const dead = takeDeadFolders(root)
+    const path = mkdtempSync(join(root, 'run-'))
+    return { dead, own: { path, lock: take(path) } }
+  })
+  makeEnterable(opened.own.path)
+  for (const folder of opened.dead) await removeFolder(root, folder)
+  return { path: opened.own.path, close: () => removeFolder(root, opened.own) }
+}
+
+/** One process at a time looks which folders are held, makes one, or lets one go. */
+function inTurn<T>(root: string, work: () => T): T {
+  const turn = take(root, turnWaitMs)
+  try {
+    return work()
+  } finally {
+    turn.release()
+  }
+}
+
+function take(path: string, waitMs = 0): FolderLock {
+  const result = lockFolder(path, waitMs)
+  if (result.kind === 'taken') throw new Error(`process ${result.pid} holds ${path} for too long`)
+  return result.lock
+}
+
+interface HeldFolder {
+  readonly path: string
+  readonly lock: FolderLock
+}
+
+function openRoot(): string {
+  const uid = process.getuid?.() ?? 0
+  const root = join(tmpdir(), `latchkey-test-${uid}`)
+  mkdirSync(root, { recursive: true, mode: 0o700 })
+  // The name can be guessed, so somebody else may have made it first.
+  const facts = lstatSync(root)
+  if (!facts.isDirectory() || facts.uid !== uid)
+    throw new Error(`${root} belongs to somebody else; remove it`)
+  makeEnterable(root)
+  return root
+}
+
+/** As root the stores run as another user, who must get through to the folders they own. */
+function makeEnterable(path: string): void {
+  if (process.getuid?.() === 0) Bun.spawnSync(['chmod', '711', path])
+}
+
+function takeDeadFolders(root: string): HeldFolder[] {
+  const dead: HeldFolder[] = []
+  for (const name of readdirSync(root)) {
+    const path = join(root, name)
+    // Let go by a process that was killed while removing it.
+    if (name.startsWith('gone-')) rmSync(path, { recursive: true, force: true })
+    if (!name.startsWith('run-')) continue
+    const result = lockFolder(path)
+    if (result.kind === 'locked') dead.push({ path, lock: result.lock })
+  }
+  return dead
+}
+
+async function removeFolder(root: string, folder: HeldFolder): Promise<void> {
+  for (const entry of readdirSync(folder.path, { withFileTypes: true }))
+    if (entry.isDirectory()) await removeStores(join(folder.path, entry.name))
+  const gone = join(root, basename(folder.path).replace('run-', 'gone-'))
+  inTurn(root, () => {
+    renameSync(folder.path, gone)
+    folder.lock.release()
+  })
+  await rm(gone, { recursive: true, force: true })
+}

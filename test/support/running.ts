@@ -1,0 +1,124 @@
+import { join } from 'node:path'
+import {
+  freePort,
+  type RunningRedis,
+  type RunningStores,
+  startRedis,
+  startStores,
+} from '#internal/dev/index.ts'
+import { openRunFolder, type RunFolder } from './run-folder.ts'
+
+/** Where the stores of this test process are. */
+export interface TestStores {
+  readonly databaseUrl: string
+  readonly redisUrl: string
+}
+
+/** What this test process has running; made at the first wish and gone at its end. */
+interface Running {
+  folder?: Promise<RunFolder>
+  stores?: Promise<RunningStores>
+  redisCount: number
+  readonly redises: Set<TestRedis>
+}
+
+const running: Running = { redisCount: 0, redises: new Set() }
+
+/**
+ * The Postgres and the Redis of this test process, started at the first call (about 1 s) and shared by its files: keep apart
+ * by a database of your own (`createTestDatabase`) and by tenants of your own. `LATCHKEY_DATABASE_URL` and
+ * `LATCHKEY_REDIS_URL` stand for running ones.
+ */
+export async function testStores(): Promise<TestStores> {
+  running.stores ??= openFolder().then((folder) =>
+    startStores({
+      dataDir: join(folder.path, 'stores'),
+      durable: false,
+      ...given('databaseUrl', process.env['LATCHKEY_DATABASE_URL']),
+      ...given('redisUrl', process.env['LATCHKEY_REDIS_URL']),
+    }),
+  )
+  const { databaseUrl, redisUrl } = await running.stores
+  return { databaseUrl, redisUrl }
+}
+
+/** Ends all that this process's tests started, databases aside. */
+export async function stopRunning(): Promise<void> {
+  await Promise.all([...running.redises].map((redis) => redis.stop()))
+  const stores = await running.stores?.catch(() => undefined)
+  await stores?.stop()
+  const folder = await running.folder?.catch(() => undefined)
+  await folder?.close()
+  running.redises.clear()
+  delete running.stores
+  delete running.folder
+}
+
+/** What a Redis of a test's own is started with. */
+export interface TestRedisOptions {
+  /** Further arguments of redis-server, such as `--maxmemory`, `5mb`. */
+  readonly extraArgs?: readonly string[]
+  /** Keeps its data over `restart`; default false. */
+  readonly durable?: boolean
+  /** Starts a node of a cluster that is yet to be formed; default false. */
+  readonly cluster?: boolean
+}
+
+/** A Redis process of a test's own, to be hung, killed or filled. */
+export interface TestRedis {
+  readonly url: string
+  /** Another one after `restart`. */
+  readonly pid: number
+  readonly port: number
+  readonly password: string
+  /** Sends a signal: SIGSTOP hangs it, SIGCONT wakes it, SIGKILL kills it. */
+  signal(signal: NodeJS.Signals): void
+  /** Ends it and waits for that. Repeating it is safe. */
+  stop(): Promise<void>
+  /** Ends it if it runs, and starts it anew on the same port with the same password. */
+  restart(): Promise<void>
+}
+
+/** Starts a Redis of the caller's own (about 50 ms). What the caller does not stop is stopped after the last file. */
+export async function createTestRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
+  const folder = await openFolder()
+  running.redisCount += 1
+  const dataDir = join(folder.path, `redis-${running.redisCount}`)
+  // The bus is by default 10 000 above the port, which a free port may be too high for.
+  const cluster = options.cluster
+    ? ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
+    : []
+  const start = (reuse?: RunningRedis) =>
+    startRedis({
+      dataDir,
+      durable: options.durable ?? false,
+      extraArgs: [...cluster, ...(options.extraArgs ?? [])],
+      ...(reuse && { reuse }),
+    })
+  let current = await start()
+  const redis: TestRedis = {
+    url: current.url,
+    port: current.port,
+    password: current.password,
+    get pid() {
+      return current.pid
+    },
+    signal: (signal) => current.signal(signal),
+    stop: () => current.stop(),
+    restart: async () => {
+      await current.stop()
+      current = await start(current)
+    },
+  }
+  running.redises.add(redis)
+  return redis
+}
+
+function openFolder(): Promise<RunFolder> {
+  running.folder ??= openRunFolder()
+  return running.folder
+}
+
+function given<Name extends string>(name: Name, value: string | undefined) {
+  return (value === undefined || value === '' ? {} : { [name]: value }) as { [key in Name]?: string }
+}
