@@ -3,8 +3,9 @@ import type { TenantId } from '#internal/base/index.ts'
 
 /** What the meters are seeded with when Redis has none. */
 export interface LockUsage {
-  /** Start of the hour and of the month, in ms since the epoch, that the counts are for. */
+  /** Locks of the asked hour, as far as they were rolled up. */
   readonly hourLocks: number
+  /** Locks of the month that holds the hour. */
   readonly monthLocks: number
 }
 
@@ -73,8 +74,8 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
              WHERE e.epoch <> excluded.epoch
              RETURNING tenant_id, epoch, xmax <> 0 AS replaced
            ), lost AS (
-             INSERT INTO audit (actor, action, tenant_id, detail)
-             SELECT 'api', 'records.epoch_lost', tenant_id, jsonb_build_object('epoch', epoch) FROM saved WHERE replaced
+             INSERT INTO audit (at, actor, action, tenant_id, detail)
+             SELECT now(), 'api', 'records.epoch_lost', tenant_id, jsonb_build_object('epoch', epoch) FROM saved WHERE replaced
              RETURNING tenant_id
            )
            SELECT tenant_id FROM lost`,

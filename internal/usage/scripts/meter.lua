@@ -5,8 +5,9 @@
 -- roll-up in Postgres has them.
 local HOURS_KEPT = 48
 -- Bytes are given back by the minute for records of up to two hours, by the hour for longer ones.
-local MINUTE_BUCKETS = 122
-local HOUR_BUCKETS = 722
+local MINUTELY_TTL_MS = 7200000
+-- After a longer silence the buckets are looked for instead of named one by one.
+local NAMED_MINUTES = 60
 
 local function unpack_meter(packed)
   local f, mi, mc, hi, hc, me, oc, by, sm = struct.unpack('>ddddddddd', packed)
@@ -38,17 +39,41 @@ local function month_end(sec)
   return (next_era * 146097 + next_doe - 719468) * 86400
 end
 
--- Gives back the bytes of the buckets that expired since the last time.
-local function sweep(meter, side_key, minute, hour)
-  local fields = {}
-  for bucket = meter.sm, math.min(minute - 1, meter.sm + MINUTE_BUCKETS) do fields[#fields + 1] = 'm' .. bucket end
-  local swept_hour = math.floor(meter.sm / 60)
-  for bucket = swept_hour, math.min(hour - 1, swept_hour + HOUR_BUCKETS) do fields[#fields + 1] = 'h' .. bucket end
-  for _, bytes in ipairs(redis.call('HMGET', side_key, unpack(fields))) do
-    if bytes then meter.by = meter.by - tonumber(bytes) end
+-- The buckets that were over before this minute, counted from the last sweep.
+local function ended_buckets(meter, side_key, minute, hour)
+  local ended = {}
+  if minute - meter.sm > NAMED_MINUTES then
+    for _, field in ipairs(redis.call('HKEYS', side_key)) do
+      local unit, at = string.match(field, '^([mh])(%d+)$')
+      if unit and tonumber(at) < (unit == 'm' and minute or hour) then ended[#ended + 1] = field end
+    end
+    return ended
   end
-  redis.call('HDEL', side_key, unpack(fields))
+  for bucket = meter.sm, minute - 1 do ended[#ended + 1] = 'm' .. bucket end
+  for bucket = math.floor(meter.sm / 60), hour - 1 do ended[#ended + 1] = 'h' .. bucket end
+  return ended
+end
+
+-- Gives back the bytes of the buckets that ended since the last time.
+local function sweep(meter, side_key, minute, hour)
+  for _, field in ipairs(ended_buckets(meter, side_key, minute, hour)) do
+    local bytes = redis.call('HGET', side_key, field)
+    if bytes then
+      meter.by = meter.by - tonumber(bytes)
+      redis.call('HDEL', side_key, field)
+    end
+  end
   meter.sm = minute
+end
+
+-- Closes the running hour: its count waits in the hash for the roll-up, and counts that waited for two days go.
+local function close_hour(meter, side_key, hour)
+  for _, field in ipairs(redis.call('HKEYS', side_key)) do
+    local closed = tonumber(string.match(field, '^H(%d+)$') or hour)
+    if closed <= hour - HOURS_KEPT then redis.call('HDEL', side_key, field) end
+  end
+  if meter.hc > 0 then redis.call('HSET', side_key, 'H' .. meter.hi, meter.hc) end
+  meter.hi, meter.hc = hour, 0
 end
 
 -- Reads the meters with their windows moved to now; nil when the store has none of this tenant. What was moved counts
@@ -63,11 +88,7 @@ local function read_meter(meta_key, side_key, sec)
   local hour = math.floor(sec / 3600)
   meter.mi, meter.mc = minute, 0
   if sec >= meter.me then meter.me, meter.oc = month_end(sec), 0 end
-  if hour > meter.hi then
-    if meter.hc > 0 then redis.call('HSET', side_key, 'H' .. meter.hi, meter.hc) end
-    redis.call('HDEL', side_key, 'H' .. (hour - HOURS_KEPT))
-    meter.hi, meter.hc = hour, 0
-  end
+  if hour > meter.hi then close_hour(meter, side_key, hour) end
   if minute > meter.sm then sweep(meter, side_key, minute, hour) end
   write_meter(meta_key, meter)
   return meter
@@ -81,7 +102,9 @@ local function count_lock(meter, micros)
   return string.format('%.0f', meter.f)
 end
 
-local function bucket_of(expiry_ms, ttl_ms)
-  if ttl_ms <= 7200000 then return 'm' .. math.floor(expiry_ms / 60000) end
-  return 'h' .. math.floor(expiry_ms / 3600000)
+-- The bucket of a record that is saved now. A clock that went back must not put it into one that was swept already,
+-- which would never be given back.
+local function bucket_of(meter, expiry_ms, ttl_ms)
+  if ttl_ms <= MINUTELY_TTL_MS then return 'm' .. math.max(math.floor(expiry_ms / 60000), meter.sm) end
+  return 'h' .. math.max(math.floor(expiry_ms / 3600000), math.floor(meter.sm / 60))
 end
