@@ -1,0 +1,192 @@
+// Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
+// there are any: node cmd/dev/setup.mjs dev|test|lint|bench [arguments]
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
+const nodeMajorMin = 20
+const parentCheckMs = 1000
+const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench }
+
+/** The one child that runs at the moment; it gets our signals. */
+let current
+/** Set by the first signal: no further step begins. */
+let endedBy
+
+await main(process.argv[2] ?? '', process.argv.slice(3))
+
+async function main(name, args) {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (!command) fail(`usage: node cmd/dev/setup.mjs ${Object.keys(commands).join('|')} [arguments]`)
+  if (Number.parseInt(process.versions.node, 10) < nodeMajorMin)
+    fail(`Node ${nodeMajorMin} or newer is needed; this is ${process.versions.node}`)
+  if (process.platform === 'win32') fail('Windows is not supported; use WSL')
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => passOn(signal))
+  watchParent()
+  const bun = await findBun()
+  await install(bun)
+  process.exit(await command(bun, args))
+}
+
+async function runDev(bun, args) {
+  return run(bun, ['cmd/dev/main.ts', ...args])
+}
+
+async function runTest(bun, args) {
+  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  return redis === 0 ? run(bun, ['test', ...args]) : redis
+}
+
+async function runBench(bun, args) {
+  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  return redis === 0 ? run(bun, ['test/bench/main.ts', ...args]) : redis
+}
+
+/** Runs every check, also after one has failed, so that one run shows all there is to mend. */
+async function runLint() {
+  const checks = [
+    ['oxlint', '--type-aware', '--deny-warnings'],
+    ['biome', 'ci', '.'],
+    ['knip'],
+    ['tsc', '--noEmit'],
+  ]
+  const failed = []
+  for (const [tool, ...args] of checks) {
+    const line = [tool, ...args].join(' ')
+    const exitCode = await step(line, () => run(join(root, 'node_modules/.bin', tool), args))
+    if (exitCode !== 0) failed.push(line)
+  }
+  for (const line of failed) console.error(`failed: ${line}`)
+  return failed.length === 0 ? 0 : 1
+}
+
+/** The Bun that package.json names: the one on the PATH if it is that version, otherwise npm's, which npx keeps. */
+async function findBun() {
+  const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const version = /^bun@(\d+\.\d+\.\d+)$/.exec(packageManager)?.[1]
+  if (!version) fail('package.json: packageManager must be bun@<exact version>')
+  const ask = ['-e', 'console.log(JSON.stringify([Bun.version, process.execPath]))']
+  const known = [rememberedBun(version), onPath('bun')].filter((path) => path && existsSync(path))
+  for (const path of known) {
+    const real = realBun(spawnSync(path, ask, { encoding: 'utf8' }).stdout, version)
+    if (real) return remember(version, real)
+  }
+  return step(`Bun ${version}: getting it with npx`, async () => {
+    const { exitCode, output } = await capture('npx', ['--yes', `bun@${version}`, ...ask])
+    const real = realBun(output, version)
+    if (!real) fail(`npx could not run bun@${version} (exit code ${exitCode})`)
+    return remember(version, real)
+  })
+}
+
+/** The program itself rather than a script that starts it, so that signals reach it directly. */
+function realBun(output, version) {
+  const line = (output ?? '').trim().split('\n').at(-1) ?? ''
+  if (!line.startsWith('[')) return undefined
+  const [found, path] = JSON.parse(line)
+  return found === version ? path : undefined
+}
+
+function onPath(name) {
+  const dirs = (process.env.PATH ?? '').split(delimiter).filter(Boolean)
+  return dirs.map((dir) => join(dir, name)).find((path) => existsSync(path))
+}
+
+function bunNote(version) {
+  return join(root, '.latchkey', `bun-${version}.path`)
+}
+
+/** Asking npx again each time would cost about a second. */
+function rememberedBun(version) {
+  const note = bunNote(version)
+  return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
+}
+
+function remember(version, path) {
+  const note = bunNote(version)
+  mkdirSync(dirname(note), { recursive: true })
+  if (rememberedBun(version) !== path) writeFileSync(note, `${path}\n`)
+  return path
+}
+
+/** Installs when node_modules is not what bun.lock says. The stamp comes last, so that an install cut short is repeated. */
+async function install(bun) {
+  const stamp = join(root, 'node_modules/.latchkey-stamp')
+  const wanted = createHash('sha256').update(`${bun} ${process.platform} ${process.arch}`)
+  for (const file of ['package.json', 'bun.lock']) wanted.update(readFileSync(join(root, file)))
+  const digest = wanted.digest('hex')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === digest) return
+  await step('Packages: bun install --frozen-lockfile', async () => {
+    const { exitCode, output } = await capture(bun, ['install', '--frozen-lockfile'])
+    if (exitCode !== 0) fail(`${output}\nbun install failed (exit code ${exitCode})`)
+    writeFileSync(stamp, digest)
+  })
+}
+
+async function step(text, work) {
+  const startedAt = performance.now()
+  console.error(`> ${text}`)
+  const result = await work()
+  console.error(`  ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  return result
+}
+
+async function capture(program, args) {
+  let output = ''
+  const exitCode = await run(program, args, ['ignore', 'pipe', 'pipe'], (bytes) => {
+    output += bytes
+  })
+  return { exitCode, output }
+}
+
+/**
+ * Runs a child in a process group of its own and gives its exit code. Ctrl-C reaches it through us alone: from the terminal's
+ * group it would get the signal twice or more often, once from each of terminal, npm and us.
+ */
+function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput = undefined) {
+  if (endedBy) return exitBy(endedBy)
+  return new Promise((done) => {
+    const child = spawn(program, args, { cwd: root, stdio, detached: true })
+    current = child
+    if (onOutput) for (const stream of [child.stdout, child.stderr]) stream.on('data', onOutput)
+    child.on('error', (error) => fail(`${program}: ${error.message}`))
+    child.on('close', (code, signal) => {
+      current = undefined
+      done(code ?? 128 + constants.signals[signal])
+    })
+  })
+}
+
+function passOn(signal) {
+  endedBy = signal
+  if (!current) return exitBy(signal)
+  try {
+    // To its whole group: npx and bun install have children of their own.
+    process.kill(-current.pid, signal)
+  } catch {
+    // Gone already; its 'close' event follows.
+  }
+}
+
+function exitBy(signal) {
+  process.exit(128 + constants.signals[signal])
+}
+
+/** npm killed outright tells nobody; a process that the shell started in the background may well outlive the shell. */
+function watchParent() {
+  if (!process.env.npm_lifecycle_event) return
+  const parent = process.ppid
+  setInterval(() => {
+    if (process.ppid !== parent) passOn('SIGTERM')
+  }, parentCheckMs).unref()
+}
+
+function fail(text) {
+  if (endedBy) exitBy(endedBy)
+  console.error(text)
+  process.exit(1)
+}
