@@ -1,3 +1,4 @@
+export { directoryChannel } from './channel.ts'
 export type { Directory, DirectoryOptions } from './directory.ts'
 export { createDirectory } from './directory.ts'
 export type { DirectoryKey, DirectoryTenant, FoundKey } from './directory-index.ts'

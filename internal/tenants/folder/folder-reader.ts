@@ -167,7 +167,7 @@ function nextState(parsed: ParsedFile, { path, signature, before }: Before): Fil
     if (seen.has(identity)) {
       repeated.push({
         file: path,
-        line: undefined,
+        line: document.line,
         field: 'metadata.name',
         message: `${identity} stands twice`,
       })

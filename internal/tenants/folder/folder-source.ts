@@ -108,7 +108,7 @@ class FolderSource implements TenantSource {
       if (first !== undefined) {
         problems.push({
           file,
-          line: undefined,
+          line: document.line,
           field: 'metadata.name',
           message: `${identity} also stands in ${first}`,
         })

@@ -8,10 +8,11 @@ import type { SourceProblem, TenantManifest } from '../source.ts'
 export const folderUidPrefix = 'folder:'
 
 /** What one document of a file is. `identity` is kind, namespace and name; a broken one may not even tell that. */
-export type FileDocument =
+export type FileDocument = { readonly line: number | undefined } & (
   | { readonly kind: 'tenant'; readonly identity: string; readonly tenant: TenantManifest }
   | { readonly kind: 'secret'; readonly identity: string; readonly secret: SecretManifest }
   | { readonly kind: 'broken'; readonly identity: string | undefined }
+)
 
 /** What a file holds. `unreadable`: not one document can be told from another. */
 export interface ParsedFile {
@@ -74,8 +75,9 @@ function readDocument(
   label: FileLabel,
   lines: LineCounter,
 ): { document: FileDocument; problems: SourceProblem[] } {
+  const line = lineOf(yaml, lines, 'metadata.name')
   const broken = (identity: string | undefined, problems: readonly Problem[]) => ({
-    document: { kind: 'broken', identity } as const,
+    document: { kind: 'broken', identity, line } as const,
     problems: problems.map(({ path, message }) => {
       return { file: label.file, line: lineOf(yaml, lines, path), field: path, message }
     }),
@@ -89,7 +91,7 @@ function readDocument(
     if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
     const { secret } = parsed
     const own = identityOf('Secret', secret.namespace, secret.name)
-    return { document: { kind: 'secret', identity: own, secret }, problems: [] }
+    return { document: { kind: 'secret', identity: own, secret, line }, problems: [] }
   }
   if (kind !== 'Tenant') return broken(identity, [{ path: 'kind', message: 'must be Tenant or Secret' }])
   const parsed = parseTenant(value)
@@ -104,7 +106,7 @@ function readDocument(
     spec,
   }
   const own = identityOf('Tenant', tenant.namespace, tenant.name)
-  return { document: { kind: 'tenant', identity: own, tenant }, problems: [] }
+  return { document: { kind: 'tenant', identity: own, tenant, line }, problems: [] }
 }
 
 /** The document as plain values; undefined when its aliases would blow it up. */

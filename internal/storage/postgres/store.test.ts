@@ -1,0 +1,273 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import { poll } from '#internal/dev/index.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
+import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
+import { type Migration, migrations } from './migrations/list.ts'
+import { createPool, type Pool } from './pool.ts'
+import * as schema from './schema.ts'
+import { withTx } from './tx.ts'
+
+const silent = { info: () => {}, warn: () => {} }
+const open: Pool[] = []
+
+function poolOf(url: string, fields: Partial<Parameters<typeof createPool>[0]> = {}): Pool {
+  const bounds = { connectionsMax: 2, queryTimeoutMs: 2_000, connectTimeoutMs: 2_000 }
+  const pool = createPool({ url, applicationName: 'test', ...bounds, ...fields })
+  open.push(pool)
+  return pool
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((pool) => pool.end()))
+})
+
+describe('migrate', () => {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await createTestDatabase()
+  })
+  afterAll(async () => {
+    await database.drop()
+  })
+
+  const step = (version: number, sql: string): Migration => ({ version, name: `step ${version}`, sql })
+  const first = step(1, 'CREATE TABLE one (n int); INSERT INTO one VALUES (1)')
+
+  test('starts at version 0 and brings an empty database to its last step, once', async () => {
+    const pool = poolOf(database.url)
+    expect(await schemaVersion(pool)).toBe(0)
+    const both = [first, step(2, 'CREATE TABLE two (n int)')]
+    const options = { log: silent, migrations: both }
+    const results = await Promise.all([migrate(pool, options), migrate(poolOf(database.url), options)])
+    expect(results.map(({ versionBefore }) => versionBefore).sort()).toEqual([0, 2])
+    expect(await schemaVersion(pool)).toBe(2)
+    expect((await pool.query('SELECT n FROM one')).rows).toEqual([{ n: 1 }])
+  })
+
+  test('refuses a database whose applied step has another text', async () => {
+    const changed = [step(1, 'CREATE TABLE other (n int)')]
+    await expect(migrate(poolOf(database.url), { log: silent, migrations: changed })).rejects.toThrow(
+      'another text',
+    )
+  })
+
+  test('leaves a database alone that is ahead of it', async () => {
+    const warnings: object[] = []
+    const log = { info: () => {}, warn: (fields: object) => warnings.push(fields) }
+    const result = await migrate(poolOf(database.url), { log, migrations: [first] })
+    expect(result).toEqual({ versionBefore: 2, versionAfter: 2 })
+    expect(warnings).toEqual([{ version: 2, known: 1 }])
+  })
+
+  test('undoes a step that fails in its middle and gives the lock back', async () => {
+    const pool = poolOf(database.url)
+    const steps = [
+      first,
+      step(2, 'CREATE TABLE two (n int)'),
+      step(3, 'CREATE TABLE three (n int); SELECT 1/0'),
+    ]
+    await expect(migrate(pool, { log: silent, migrations: steps })).rejects.toThrow('division by zero')
+    expect(await schemaVersion(pool)).toBe(2)
+    const mended = [...steps.slice(0, 2), step(3, 'CREATE TABLE three (n int)')]
+    expect((await migrate(pool, { log: silent, migrations: mended })).versionAfter).toBe(3)
+  })
+
+  test('gives up after its bound while another holds the lock', async () => {
+    const pool = poolOf(database.url)
+    const begun = Promise.withResolvers<void>()
+    const sleeper = step(4, 'SELECT pg_sleep(30)')
+    const known = [first, step(2, 'CREATE TABLE two (n int)'), step(3, 'CREATE TABLE three (n int)')]
+    const holder = poolOf(database.url, { applicationName: 'holder' })
+    const holding = migrate(holder, { log: silent, migrations: [...known, sleeper] }).catch(() =>
+      begun.resolve(),
+    )
+    await until(async () => (await activity(pool, 'holder', 'pg_sleep')) > 0)
+    await expect(migrate(pool, { log: silent, migrations: known, lockTimeoutMs: 50 })).rejects.toThrow(
+      'lock timeout',
+    )
+    await pool.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holder'`,
+    )
+    await holding
+    await begun.promise
+  })
+})
+
+test('migrations count from 1 without a gap', () => {
+  expect(migrations.map(({ version }) => version)).toEqual(migrations.map((_, index) => index + 1))
+  expect(schemaVersionNeeded).toBe(migrations.length)
+})
+
+describe('a migrated database', () => {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await createMigratedDatabase()
+  })
+  afterAll(async () => {
+    await database.drop()
+  })
+
+  test('has the version that this build needs', async () => {
+    expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
+  })
+
+  test('has exactly the tables and columns that schema.ts describes', async () => {
+    const { rows } = await poolOf(database.url).query<{ table_name: string; columns: string[] }>(
+      `SELECT table_name, array_agg(concat_ws(' ', column_name::text, replace(data_type, 'ARRAY', substr(udt_name, 2) || '[]'),
+         CASE is_nullable WHEN 'NO' THEN 'not null' END) ORDER BY column_name) AS columns
+       FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
+       GROUP BY table_name ORDER BY table_name`,
+    )
+    expect(Object.fromEntries(rows.map((row) => [row.table_name, row.columns]))).toEqual(describedTables())
+  })
+
+  test('gives bigint as numbers, and fails rather than rounding one', async () => {
+    const pool = poolOf(database.url)
+    expect((await pool.query('SELECT 9007199254740991::bigint AS n')).rows).toEqual([
+      { n: 9_007_199_254_740_991 },
+    ])
+    await expect(pool.query('SELECT 9007199254740993::bigint AS n')).rejects.toThrow('beyond 2^53')
+  })
+
+  test('a statement over its time ends, and its connection goes on', async () => {
+    const pool = poolOf(database.url, { queryTimeoutMs: 50, connectionsMax: 1 })
+    await expect(pool.query('SELECT pg_sleep(5)')).rejects.toThrow('statement timeout')
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  })
+
+  test('waiting for a connection ends after its bound', async () => {
+    const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 50 })
+    const client = await pool.connect()
+    await expect(pool.query('SELECT 1')).rejects.toThrow('timeout')
+    client.release()
+  })
+
+  test('an idle connection that breaks is reported and replaced', async () => {
+    const broken = Promise.withResolvers<Error>()
+    const pool = poolOf(database.url, { onIdleError: broken.resolve, connectionsMax: 1 })
+    const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+    await poolOf(database.url).query('SELECT pg_terminate_backend($1)', [rows[0]?.pid])
+    expect(await broken.promise).toBeInstanceOf(Error)
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  })
+
+  describe('withTx', () => {
+    test('commits what was done, and gives back the result', async () => {
+      const pool = poolOf(database.url)
+      const result = await withTx(pool, async (client) => {
+        await client.query(`INSERT INTO writer_fence VALUES ('committed', 1)`)
+        return 'done'
+      })
+      expect(result).toBe('done')
+      expect((await pool.query(`SELECT 1 FROM writer_fence WHERE name = 'committed'`)).rowCount).toBe(1)
+      expect(pool.idleCount).toBe(1)
+    })
+
+    test('undoes everything when the function throws, throws the same, and keeps the connection', async () => {
+      const pool = poolOf(database.url)
+      const error = new Error('mine')
+      const run = withTx(pool, async (client) => {
+        await client.query(`INSERT INTO writer_fence VALUES ('undone', 1)`)
+        throw error
+      })
+      expect(await run.catch((caught: unknown) => caught)).toBe(error)
+      expect((await pool.query(`SELECT 1 FROM writer_fence WHERE name = 'undone'`)).rowCount).toBe(0)
+      expect([pool.totalCount, pool.idleCount, pool.waitingCount]).toEqual([1, 1, 0])
+    })
+
+    test('drops a connection that broke in its middle, and the pool goes on', async () => {
+      const pool = poolOf(database.url, { connectionsMax: 1 })
+      const run = withTx(pool, async (client) => {
+        const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+        await poolOf(database.url).query('SELECT pg_terminate_backend($1)', [rows[0]?.pid])
+        await client.query('SELECT 1')
+      })
+      await expect(run).rejects.toThrow()
+      expect(pool.totalCount).toBe(0)
+      expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    })
+
+    test('gives the connection back when BEGIN fails', async () => {
+      const proxy = await deafProxy(database.url, 'BEGIN')
+      const pool = poolOf(proxy.url, { connectionsMax: 1, queryTimeoutMs: 100 })
+      await expect(withTx(pool, async () => 'never')).rejects.toThrow()
+      expect([pool.totalCount, pool.waitingCount]).toEqual([0, 0])
+      expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+      await pool.end()
+      open.splice(open.indexOf(pool), 1)
+      await proxy.close()
+    })
+  })
+})
+
+function describedTables(): Record<string, string[]> {
+  const tables = Object.values(schema).filter(
+    (one): one is Exclude<typeof one, (...args: never[]) => unknown> => {
+      return typeof one !== 'function'
+    },
+  )
+  return Object.fromEntries(
+    tables.map((table: PgTable) => {
+      const columns = Object.values(getTableColumns(table)).map((column) => {
+        return `${column.name} ${column.getSQLType()}${column.notNull ? ' not null' : ''}`
+      })
+      return [getTableName(table), columns.sort()]
+    }),
+  )
+}
+
+async function activity(pool: Pool, application: string, text: string): Promise<number> {
+  const { rowCount } = await pool.query(
+    'SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND query LIKE $2',
+    [application, `%${text}%`],
+  )
+  return rowCount ?? 0
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const met = await poll(async () => (await condition()) || undefined, { deadlineMs: 5_000 })
+  if (met === undefined) throw new Error('the condition did not come true within 5 s')
+}
+
+/** A way to the database that swallows what holds `text`: the server then seems to hang. */
+async function deafProxy(url: string, text: string): Promise<{ url: string; close(): Promise<void> }> {
+  const target = new URL(url)
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((near) => {
+    const far = connectTo(target)
+    sockets.add(near).add(far)
+    near.on('data', (chunk) => {
+      if (!chunk.includes(text)) far.write(chunk)
+    })
+    far.on('data', (chunk) => near.write(chunk))
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      one.on('error', () => other.destroy())
+      one.on('close', () => other.destroy())
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const through = new URL(url)
+  through.searchParams.delete('host')
+  through.host = `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
+  return {
+    url: through.href,
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+function connectTo(target: URL): Socket {
+  const dir = target.searchParams.get('host')
+  const port = target.port || '5432'
+  return dir === null ? connect(Number(port), target.hostname) : connect(`${dir}/.s.PGSQL.${port}`)
+}

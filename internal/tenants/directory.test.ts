@@ -1,0 +1,386 @@
+import { heapStats } from 'bun:jsc'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { poll } from '#internal/dev/index.ts'
+import { createPool, type Pool, withTx } from '#internal/storage/index.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { createDirectory, type Directory, type DirectoryOptions } from './directory.ts'
+import type { TenantSpec } from './model.ts'
+import { parseTenant } from './parse.ts'
+import type { StoredKey } from './reconcile/facts.ts'
+import type { TenantPlan, TenantRow } from './reconcile/plan.ts'
+import { hashApiKey } from './reconcile/plan-keys.ts'
+import { hideTenant, raiseDirectoryVersion, upsertTenant, writeKeys } from './reconcile/store.ts'
+import { tenantIdOfUid } from './tenant-id.ts'
+
+let database: TestDatabase
+let pool: Pool
+let directories: Directory[]
+let pools: Pool[]
+let logged: { level: string; fields: object }[]
+let nowMs: number
+const clock = { now: () => nowMs }
+
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = openPool()
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE tenants, api_keys, tenant_secrets, slug_reservations')
+  directories = []
+  pools = []
+  logged = []
+  nowMs = Date.parse('2026-11-01T00:00:00Z')
+})
+afterEach(async () => {
+  await Promise.all(directories.map((directory) => directory.stop()))
+  await Promise.all(pools.map((one) => one.end()))
+})
+
+function openPool(url = database.url): Pool {
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
+  return createPool({ url, applicationName: 'test', ...bounds })
+}
+
+function directoryOf(fields: Partial<DirectoryOptions> = {}): Directory {
+  const note = (level: string) => (noted: object) => {
+    logged.push({ level, fields: noted })
+  }
+  const log = { info: note('info'), warn: note('warn'), error: note('error') }
+  const directory = createDirectory({ pool, clock, log, ...fields })
+  directories.push(directory)
+  return directory
+}
+
+function specOf(slug: string): TenantSpec {
+  const metadata = { name: slug }
+  const spec = { slug, callback: { url: 'https://hooks.example/' }, limits: { locksPerMinute: { hard: 60 } } }
+  const parsed = parseTenant({ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant', metadata, spec })
+  if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
+  return parsed.tenant.spec
+}
+
+interface Put {
+  readonly slug?: string | null
+  readonly suspended?: boolean
+  readonly keys?: readonly Partial<StoredKey>[]
+}
+
+const idOf = (name: string) => tenantIdOfUid(`uid-${name}`)
+const keyOf = (name: string) => `lk_${name.padEnd(40, '0')}`
+const base64Of = (key: string) => createHash('sha256').update(key).digest('base64')
+
+/** Writes a tenant as the reconciler would, without the parts that a directory does not read. */
+async function put(name: string, { slug = name, suspended = false, keys = [{}] }: Put = {}): Promise<void> {
+  const row: TenantRow = {
+    id: idOf(name),
+    uid: `uid-${name}`,
+    namespace: 'shops',
+    name,
+    slug,
+    suspended,
+    spec: specOf(name),
+    resourceCreatedAtMs: 0,
+  }
+  const whole = keys.map((key): StoredKey => {
+    const sha256Hex = hashApiKey(keyOf(name))
+    return {
+      sha256Hex,
+      name: 'default',
+      scopes: ['records', 'webhooks'],
+      expiresAtMs: null,
+      endsAtMs: null,
+      ...key,
+    }
+  })
+  const plan: TenantPlan = {
+    tenantId: row.id,
+    generate: [],
+    row,
+    rowChange: 'changed',
+    keys: { put: whole, remove: [] },
+    secrets: { put: [], remove: [] },
+    conditions: [],
+    conditionsChanged: false,
+    warnings: [],
+  }
+  await withTx(pool, async (client) => {
+    const version = await raiseDirectoryVersion(client)
+    await upsertTenant(client, row, { version, now: nowMs, conditions: [] })
+    await writeKeys(client, plan, nowMs)
+  })
+}
+
+async function remove(name: string): Promise<void> {
+  await withTx(pool, async (client) => {
+    const version = await raiseDirectoryVersion(client)
+    const tenant = { id: idOf(name), uid: `uid-${name}`, namespace: 'shops', name, slug: name }
+    await hideTenant(client, tenant, { version, now: nowMs, reservedUntilMs: nowMs })
+  })
+}
+
+/** Waits for a condition and gives how long that took, in ms. */
+async function until(condition: () => boolean): Promise<number> {
+  const startedAtMs = performance.now()
+  const met = await poll(async () => condition() || undefined, { deadlineMs: 10_000 })
+  if (met === undefined) throw new Error('the condition did not come true within 10 s')
+  return performance.now() - startedAtMs
+}
+
+describe('a snapshot', () => {
+  test('answers by key, id and slug', async () => {
+    await put('one')
+    const directory = directoryOf()
+    expect(directory.hasSnapshot()).toBe(false)
+    expect(directory.ageMs(nowMs)).toBe(Number.POSITIVE_INFINITY)
+    await directory.start()
+    expect(directory.hasSnapshot()).toBe(true)
+    const tenant = {
+      id: idOf('one'),
+      namespace: 'shops',
+      name: 'one',
+      slug: 'one',
+      suspended: false,
+      records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
+      limits: { locksPerMinute: { hard: 60 } },
+    }
+    expect(directory.findTenantById(idOf('one'))).toEqual(tenant)
+    expect(directory.findTenantBySlug('one')).toEqual(tenant)
+    const found = directory.findKey(base64Of(keyOf('one')))
+    expect(found?.tenant).toEqual(tenant)
+    expect(found?.key).toEqual({
+      name: 'default',
+      scopes: new Set(['records', 'webhooks']),
+      expiresAtMs: null,
+    })
+    expect(directory.findKey(base64Of(keyOf('other')))).toBeUndefined()
+    expect(directory.findTenantBySlug('other')).toBeUndefined()
+    expect(directory.findTenantById(idOf('other'))).toBeUndefined()
+  })
+
+  test('is whole however small its pages are', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e']
+    for (const name of names) await put(name)
+    const directory = directoryOf({ pageRows: 2 })
+    await directory.start()
+    expect(names.map((name) => directory.findTenantBySlug(name)?.name)).toEqual(names)
+  })
+
+  test('leaves out the slug and keys of a tenant that waits for its slug', async () => {
+    await put('one', { slug: null })
+    const directory = directoryOf()
+    await directory.start()
+    expect(directory.findTenantById(idOf('one'))?.slug).toBeNull()
+    expect(directory.findTenantBySlug('one')).toBeUndefined()
+    expect(directory.findKey(base64Of(keyOf('one')))).toBeUndefined()
+  })
+})
+
+describe('keys stop by themselves', () => {
+  test.each<[string, Partial<StoredKey>]>([
+    ['when they expire', { expiresAtMs: 1_000 }],
+    ['when their time after rotation is over', { endsAtMs: 1_000 }],
+    ['at the earlier of both', { endsAtMs: 1_000, expiresAtMs: 2_000 }],
+  ])('%s', async (_case, key) => {
+    await put('one', { keys: [key] })
+    const directory = directoryOf()
+    await directory.start()
+    nowMs = 999
+    expect(directory.findKey(base64Of(keyOf('one')))?.key.expiresAtMs).toBe(1_000)
+    nowMs = 1_000
+    expect(directory.findKey(base64Of(keyOf('one')))).toBeUndefined()
+  })
+})
+
+describe('a change', () => {
+  test('is seen within 2 s by polling', async () => {
+    const directory = directoryOf()
+    await directory.start()
+    await put('one')
+    const tookMs = await until(() => directory.findTenantBySlug('one') !== undefined)
+    expect(tookMs).toBeLessThan(2_000)
+  })
+
+  test('is seen at once when told of, also when told during a look', async () => {
+    const directory = directoryOf({ pollMs: 3_600_000 })
+    await directory.start()
+    for (const name of ['a', 'b', 'c']) {
+      directory.notify()
+      await put(name)
+      directory.notify()
+      expect(await until(() => directory.findTenantBySlug(name) !== undefined)).toBeLessThan(500)
+    }
+  })
+
+  test('of every kind is taken over', async () => {
+    const directory = directoryOf({ pollMs: 5, pageRows: 1 })
+    for (const name of ['one', 'two', 'three']) await put(name)
+    await directory.start()
+    await put('one', { suspended: true })
+    await until(() => directory.findTenantBySlug('one')?.suspended === true)
+    await remove('two')
+    await until(() => directory.findTenantBySlug('two') === undefined)
+    expect(directory.findKey(base64Of(keyOf('two')))).toBeUndefined()
+    expect(directory.findTenantById(idOf('two'))).toBeUndefined()
+    await pool.query('DELETE FROM api_keys WHERE tenant_id = $1', [idOf('three')])
+    await put('three', { keys: [] })
+    await until(() => directory.findKey(base64Of(keyOf('three'))) === undefined)
+    expect(directory.stats()).toEqual({ tenants: 2, keys: 1, overfull: false })
+  })
+
+  test('that moves a key to another tenant leaves it there', async () => {
+    const directory = directoryOf({ pollMs: 5 })
+    await put('one')
+    await put('two', { keys: [] })
+    await directory.start()
+    await pool.query('DELETE FROM api_keys')
+    await put('two', { keys: [{ sha256Hex: hashApiKey(keyOf('one')) }] })
+    await until(() => directory.findKey(base64Of(keyOf('one')))?.tenant.name === 'two')
+    await put('one', { keys: [] })
+    await put('last')
+    await until(() => directory.findTenantBySlug('last') !== undefined)
+    expect(directory.findKey(base64Of(keyOf('one')))?.tenant.name).toBe('two')
+  })
+
+  test('that commits late is not passed over', async () => {
+    const directory = directoryOf({ pollMs: 5 })
+    await directory.start()
+    const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    await put('slow')
+    const slow = withTx(pool, async (client) => {
+      const version = await raiseDirectoryVersion(client)
+      await client.query('UPDATE tenants SET suspended = true, version = $1 WHERE name = $2', [
+        version,
+        'slow',
+      ])
+      begun.resolve()
+      await finish.promise
+    })
+    await begun.promise
+    const fast = put('fast')
+    finish.resolve()
+    await Promise.all([slow, fast])
+    await until(() => directory.findTenantBySlug('fast') !== undefined)
+    expect(directory.findTenantBySlug('slow')?.suspended).toBe(true)
+  })
+
+  test('to an older state, as a restored backup makes it, is read whole', async () => {
+    const directory = directoryOf({ pollMs: 5 })
+    await put('one')
+    await put('two')
+    await directory.start()
+    await pool.query('DELETE FROM api_keys; DELETE FROM tenants')
+    await pool.query('UPDATE directory_version SET version = 0')
+    await until(() => directory.stats().tenants === 0)
+    expect(directory.findTenantBySlug('one')).toBeUndefined()
+  })
+})
+
+describe('while Postgres is away', () => {
+  test('a directory that never read it says so, and reads it once it is back', async () => {
+    await put('one')
+    await postgresBack(false)
+    const directory = directoryOf({ pool: ownPool() })
+    await directory.start()
+    expect(directory.hasSnapshot()).toBe(false)
+    expect(directory.findKey(base64Of(keyOf('one')))).toBeUndefined()
+    expect(logged.map(({ level }) => level)).toContain('warn')
+    await postgresBack(true)
+    expect(await until(() => directory.hasSnapshot())).toBeLessThan(2_500)
+    expect(directory.findTenantBySlug('one')?.name).toBe('one')
+  })
+
+  test('no answer changes, the age grows, and changes are caught up with afterwards', async () => {
+    await put('one')
+    const directory = directoryOf({ pool: ownPool(), pollMs: 5 })
+    await directory.start()
+    await postgresBack(false)
+    await until(() => logged.some(({ level }) => level === 'warn'))
+    nowMs += 60_000
+    expect(directory.ageMs(nowMs)).toBe(60_000)
+    expect(directory.findKey(base64Of(keyOf('one')))?.tenant.name).toBe('one')
+    expect(directory.findTenantBySlug('one')?.name).toBe('one')
+    await put('two')
+    await postgresBack(true)
+    await until(() => directory.findTenantBySlug('two') !== undefined)
+    expect(directory.ageMs(nowMs)).toBe(0)
+  })
+
+  test('stopping does not wait for it', async () => {
+    await postgresBack(false)
+    const directory = directoryOf({ pool: ownPool() })
+    await directory.start()
+    await directory.stop()
+    expect(directory.hasSnapshot()).toBe(false)
+    await postgresBack(true)
+  })
+})
+
+function ownPool(): Pool {
+  const one = openPool()
+  pools.push(one)
+  return one
+}
+
+/** Lets Postgres refuse this database and drop its connections but those of `pool`, as if it were away for others. */
+async function postgresBack(back: boolean): Promise<void> {
+  const url = new URL(database.url)
+  const name = url.pathname.slice(1)
+  // A connection of `pool` that is open goes on, so that the tests can change rows meanwhile.
+  const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  url.pathname = '/postgres'
+  const admin = openPool(url.href)
+  await admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS ${back}`)
+  const others = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2'
+  if (!back) await admin.query(others, [name, rows[0]?.pid])
+  await admin.end()
+}
+
+describe('its size', () => {
+  /** Rows as the reconciler writes them, made by the database since 10 000 transactions would take long. */
+  async function seed(count: number): Promise<void> {
+    await pool.query(
+      `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
+       SELECT 'ten_' || translate(lpad(n::text, 26, '0'), 'ilou', ''), n::text, 'namespace-of-the-shops', 'tenant-number-' || n,
+         'slug-number-' || n, false, $2, 0, now(), now(), now() FROM generate_series(1, $1::int) n`,
+      [count, specOf('any')],
+    )
+    await pool.query(
+      `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at)
+       SELECT sha256((id || k)::bytea), id, 'key-' || k, '{records,webhooks}', now() FROM tenants, generate_series(1, 2) k`,
+    )
+  }
+
+  test('is about 1 KB a tenant with two keys: under 1.5 KB, measured over 10 000', async () => {
+    await seed(10_000)
+    const directory = directoryOf({ pollMs: 3_600_000 })
+    const before = heapBytes()
+    await directory.start()
+    const bytesPerTenant = (heapBytes() - before) / 10_000
+    expect(directory.stats()).toEqual({ tenants: 10_000, keys: 20_000, overfull: false })
+    expect(bytesPerTenant).toBeLessThan(1_536)
+  }, 30_000)
+
+  test('is bounded: tenants over it get no answer, an error says so, and they come in when there is room', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) await put(name)
+    const directory = directoryOf({ tenantsMax: 3, pollMs: 5, pageRows: 2 })
+    await directory.start()
+    expect(directory.stats()).toMatchObject({ tenants: 3, overfull: true })
+    expect(logged.filter(({ level }) => level === 'error')).toMatchObject([{ fields: { tenantsMax: 3 } }])
+    const held = ['a', 'b', 'c', 'd'].find((name) => directory.findTenantBySlug(name) !== undefined)
+    await remove(held ?? '')
+    await until(() => !directory.stats().overfull)
+    expect(directory.stats().tenants).toBe(3)
+  })
+})
+
+function heapBytes(): number {
+  Bun.gc(true)
+  Bun.gc(true)
+  return heapStats().heapSize
+}

@@ -1,0 +1,479 @@
+import { describe, expect, test } from 'bun:test'
+import type { TenantSpec } from '../model.ts'
+import { parseTenant } from '../parse.ts'
+import type { SecretRead, TenantManifest } from '../source.ts'
+import { tenantIdOfUid } from '../tenant-id.ts'
+import type { Condition, ConditionType } from './conditions.ts'
+import type { StoredKey, StoredSecret, StoredTenant, TenantFacts } from './facts.ts'
+import { changesTenant, planTenant, type TenantPlan } from './plan.ts'
+import { hashApiKey } from './plan-keys.ts'
+
+const now = Date.parse('2026-11-01T00:00:00Z')
+const day = 86_400_000
+const uid = 'uid-acme'
+const id = tenantIdOfUid(uid)
+const other = tenantIdOfUid('uid-other')
+const keyA = `lk_${'a'.repeat(40)}`
+const keyB = `lk_${'b'.repeat(40)}`
+const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
+const random = (count: number) => new Uint8Array(count).fill(7)
+
+function specOf(fields: object): TenantSpec {
+  const parsed = parseTenant({
+    apiVersion: 'latchkey.dev/v1alpha1',
+    kind: 'Tenant',
+    metadata: { name: 'acme' },
+    spec: { slug: 'acme', callback: { url: 'https://hooks.example/' }, ...fields },
+  })
+  if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
+  return parsed.tenant.spec
+}
+
+function found(values: Record<string, string>, ownerUid?: string): SecretRead {
+  const owner = ownerUid === undefined ? undefined : { uid: ownerUid, name: 'acme' }
+  const secret = {
+    namespace: 'shops',
+    name: 'any',
+    values: new Map(Object.entries(values)),
+    version: 'v1',
+    owner,
+  }
+  return { kind: 'found', secret }
+}
+
+interface Case {
+  readonly spec?: object
+  readonly secrets?: Record<string, SecretRead>
+  readonly stored?: Partial<StoredTenant>
+  readonly slug?: Partial<TenantFacts['slug']>
+  readonly keysOfOthers?: readonly string[]
+}
+
+const callbackSecret = found({ signingSecret: whsec(1) }, uid)
+const storedCallback: StoredSecret = {
+  field: 'callback',
+  ordinal: 0,
+  keyId: 'k1',
+  value: whsec(1),
+  createdAtMs: 5,
+}
+
+function factsOf({ spec = {}, secrets = {}, stored, slug, keysOfOthers = [] }: Case): TenantFacts {
+  const parsed = specOf(spec)
+  const manifest: TenantManifest = { uid, namespace: 'shops', name: 'acme', createdAtMs: 1_000, spec: parsed }
+  return {
+    manifest,
+    tenantId: id,
+    stored: stored && {
+      id,
+      uid,
+      namespace: 'shops',
+      name: 'acme',
+      slug: 'acme',
+      spec: parsed,
+      conditions: [],
+      resourceCreatedAtMs: 1_000,
+      deletedAtMs: null,
+      keys: [],
+      secrets: [storedCallback],
+      ...stored,
+    },
+    slug: { holder: undefined, reservation: undefined, olderClaimant: undefined, ...slug },
+    secrets: new Map(Object.entries({ 'acme-callback': callbackSecret, ...secrets })),
+    keysOfOthers: new Set(keysOfOthers),
+    currentKeyId: 'k1',
+  }
+}
+
+const plan = (given: Case, at = now): TenantPlan => planTenant(factsOf(given), at, random)
+
+function condition({ conditions }: TenantPlan, type: ConditionType): Condition {
+  const one = conditions.find((candidate) => candidate.type === type)
+  if (one === undefined) throw new Error(`no condition ${type}`)
+  return one
+}
+
+const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
+const keySpec = { apiKeys: [{ name: 'default', scopes: ['records'] }] }
+const broughtSpec = { apiKeys: [{ name: 'default', scopes: ['records'], secretRef: { name: 'brought' } }] }
+const twoBrought = {
+  apiKeys: [
+    { name: 'one', scopes: ['records'], secretRef: { name: 's1' } },
+    { name: 'two', scopes: ['records'], secretRef: { name: 's2' } },
+  ],
+}
+const held = (slug: Partial<TenantFacts['slug']>) => ({ slug, stored: { slug: null } })
+const rival = { namespace: 'shops', name: 'rival' }
+
+describe('a condition says what to do', () => {
+  test.each<[string, Case, ConditionType, string, 'True' | 'False']>([
+    ['all is well', {}, 'Ready', 'InForce', 'True'],
+    ['suspended', { spec: { suspended: true } }, 'Ready', 'Suspended', 'False'],
+    ['a free slug', {}, 'SlugReserved', 'Held', 'True'],
+    [
+      'a slug that another holds',
+      held({ holder: { ...rival, id: other } }),
+      'SlugReserved',
+      'SlugTaken',
+      'False',
+    ],
+    ['the same as Ready', held({ holder: { ...rival, id: other } }), 'Ready', 'SlugTaken', 'False'],
+    [
+      'a slug kept for another',
+      held({ reservation: { ...rival, untilMs: now + 1 } }),
+      'SlugReserved',
+      'SlugKept',
+      'False',
+    ],
+    [
+      'a slug kept long enough',
+      held({ reservation: { ...rival, untilMs: now } }),
+      'SlugReserved',
+      'Held',
+      'True',
+    ],
+    [
+      'a slug kept for this name',
+      held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now + day } }),
+      'SlugReserved',
+      'Held',
+      'True',
+    ],
+    ['an older claimant', held({ olderClaimant: rival }), 'SlugReserved', 'SlugAwaited', 'False'],
+    ['a slug that changed', { stored: { slug: 'before' } }, 'SlugReserved', 'SlugImmutable', 'False'],
+    ['a missing Secret', { spec: cardSpec }, 'SecretsSynced', 'SecretMissing', 'False'],
+    [
+      'a Secret that may not be read',
+      {
+        spec: cardSpec,
+        secrets: { 'acme-card': { kind: 'unreadable', reason: 'Forbidden', message: 'grant it' } },
+      },
+      'SecretsSynced',
+      'Forbidden',
+      'False',
+    ],
+    [
+      'an empty Secret',
+      { spec: cardSpec, secrets: { 'acme-card': found({}) } },
+      'SecretsSynced',
+      'SecretInvalid',
+      'False',
+    ],
+    [
+      'six values',
+      { spec: cardSpec, secrets: { 'acme-card': found({ a: '1', b: '2', c: '3', d: '4', e: '5', f: '6' }) } },
+      'SecretsSynced',
+      'SecretInvalid',
+      'False',
+    ],
+    [
+      'an empty value',
+      { spec: cardSpec, secrets: { 'acme-card': found({ a: '\n' }) } },
+      'SecretsSynced',
+      'SecretInvalid',
+      'False',
+    ],
+    [
+      'five values',
+      { spec: cardSpec, secrets: { 'acme-card': found({ a: '1', b: '2', c: '3', d: '4', e: '5' }) } },
+      'SecretsSynced',
+      'Synced',
+      'True',
+    ],
+    [
+      'a signing secret of another form',
+      { secrets: { 'acme-callback': found({ a: 'whsec_short' }, uid) } },
+      'SecretsSynced',
+      'SecretInvalid',
+      'False',
+    ],
+    [
+      'a generated name that is taken',
+      { secrets: { 'acme-callback': found({ a: whsec(1) }) } },
+      'SecretsSynced',
+      'NameTaken',
+      'False',
+    ],
+    [
+      'a generated name of another tenant',
+      { secrets: { 'acme-callback': found({ a: whsec(1) }, 'uid-other') } },
+      'SecretsSynced',
+      'NameTaken',
+      'False',
+    ],
+    ['a callback over https', {}, 'CallbackAllowed', 'FormAccepted', 'True'],
+    [
+      'http to an address outside the list',
+      { spec: { callback: { url: 'http://192.0.2.1/', allowedCIDRs: ['10.0.0.0/8'] } } },
+      'CallbackAllowed',
+      'AddressNotListed',
+      'False',
+    ],
+    [
+      'http to a listed IPv6 address',
+      { spec: { callback: { url: 'http://[fd00::1]:80/', allowedCIDRs: ['fd00::/8'] } } },
+      'CallbackAllowed',
+      'FormAccepted',
+      'True',
+    ],
+    ['no wallet', {}, 'WalletEnabled', 'NotConfigured', 'False'],
+    ['no keys', {}, 'ApiKeysIssued', 'NoneAsked', 'True'],
+    ['a generated key', { spec: keySpec }, 'ApiKeysIssued', 'Issued', 'True'],
+    [
+      'a brought key',
+      { spec: broughtSpec, secrets: { brought: found({ apiKey: keyA }) } },
+      'ApiKeysIssued',
+      'Issued',
+      'True',
+    ],
+    ['a missing key Secret', { spec: broughtSpec }, 'ApiKeysIssued', 'SecretMissing', 'False'],
+    ['a missing key Secret, too', { spec: broughtSpec }, 'SecretsSynced', 'SecretMissing', 'False'],
+    [
+      'a Secret without the key',
+      { spec: broughtSpec, secrets: { brought: found({ key: keyA }) } },
+      'ApiKeysIssued',
+      'KeyMissing',
+      'False',
+    ],
+    [
+      'a key of 31 characters',
+      { spec: broughtSpec, secrets: { brought: found({ apiKey: `lk_${'a'.repeat(28)}` }) } },
+      'ApiKeysIssued',
+      'KeyInvalid',
+      'False',
+    ],
+    [
+      'a key of 32 characters',
+      { spec: broughtSpec, secrets: { brought: found({ apiKey: `lk_${'a'.repeat(29)}` }) } },
+      'ApiKeysIssued',
+      'Issued',
+      'True',
+    ],
+    [
+      'a key without its prefix',
+      { spec: broughtSpec, secrets: { brought: found({ apiKey: 'a'.repeat(40) }) } },
+      'ApiKeysIssued',
+      'KeyInvalid',
+      'False',
+    ],
+    [
+      'a key of another tenant',
+      { spec: broughtSpec, secrets: { brought: found({ apiKey: keyA }) }, keysOfOthers: [hashApiKey(keyA)] },
+      'ApiKeysIssued',
+      'KeyInUse',
+      'False',
+    ],
+    [
+      'one key for two entries',
+      { spec: twoBrought, secrets: { s1: found({ apiKey: keyA }), s2: found({ apiKey: keyA }) } },
+      'ApiKeysIssued',
+      'KeyInUse',
+      'False',
+    ],
+  ])('%s', (_case, given, type, reason, status) => {
+    expect(condition(plan(given), type)).toMatchObject({ reason, status })
+  })
+
+  test.each([
+    ['off', 'StageOff', 'False'],
+    ['verify', 'Verifying', 'False'],
+    ['enabled', 'Reviewed', 'True'],
+  ] as const)('wallet stage %s, which never makes a tenant unready', (stage, reason, status) => {
+    const review = { approvedBy: 'ops', approvedAt: '2026-01-01T00:00:00Z' }
+    const providers = [{ name: 'wallet', wallet: { webhookId: 'W', environment: 'live' } }]
+    const planned = plan({ spec: { providers, walletRollout: { stage, review } } })
+    expect(condition(planned, 'WalletEnabled')).toMatchObject({ reason, status })
+    expect(condition(planned, 'Ready').status).toBe('True')
+  })
+
+  test('and keeps its time while its status stays', () => {
+    const before = plan({}, now - day).conditions
+    expect(plan({ stored: { conditions: before } }).conditions).toEqual(before)
+    const after = plan({ spec: { suspended: true }, stored: { conditions: before } })
+    expect(condition(after, 'Ready').lastTransitionTime).toBe(new Date(now).toISOString())
+    expect(condition(after, 'SlugReserved').lastTransitionTime).toBe(new Date(now - day).toISOString())
+  })
+})
+
+describe('a slug', () => {
+  test('that is not granted leaves the tenant without one', () => {
+    expect(plan(held({ holder: { ...rival, id: other } })).row.slug).toBeNull()
+  })
+
+  test('that was granted stays when the manifest asks for another', () => {
+    expect(plan({ stored: { slug: 'before' } }).row.slug).toBe('before')
+  })
+
+  test('of a tenant that was deleted is claimed anew', () => {
+    const stored = { slug: null, deletedAtMs: now - 1 }
+    expect(plan({ stored }).rowChange).toBe('restored')
+    expect(plan({ stored, slug: { holder: { ...rival, id: other } } }).row.slug).toBeNull()
+  })
+})
+
+test('an unchanged tenant changes nothing', () => {
+  const secrets = { 'acme-key-default': found({ apiKey: keyA }, uid), 'acme-card': found({ b: '2', a: '1' }) }
+  const spec = { ...cardSpec, ...keySpec }
+  const first = plan({ spec, secrets })
+  const stored = {
+    conditions: first.conditions,
+    keys: first.keys.put,
+    secrets: first.secrets.put.map((secret) => ({ ...secret, keyId: 'k1' })),
+  }
+  const second = plan({ spec, secrets, stored }, now + day)
+  expect(changesTenant(first)).toBe(true)
+  expect(second).toMatchObject({
+    rowChange: 'none',
+    keys: { put: [], remove: [] },
+    secrets: { put: [], remove: [] },
+  })
+  expect(second.conditionsChanged).toBe(false)
+  expect(second.generate).toEqual([])
+})
+
+describe('secrets', () => {
+  const card = (ordinal: number, value: string | undefined, keyId = 'k1'): StoredSecret => {
+    return { field: 'provider:card', ordinal, keyId, value, createdAtMs: 9 }
+  }
+  const cardOf = (values: Record<string, string>, ...stored: StoredSecret[]) =>
+    plan({
+      spec: cardSpec,
+      secrets: { 'acme-card': found(values) },
+      stored: { secrets: [storedCallback, ...stored] },
+    }).secrets
+
+  test('are live in the order of their names', () => {
+    expect(cardOf({ b: '2', a: '1' }).put.map(({ ordinal, value }) => [ordinal, value])).toEqual([
+      [0, '1'],
+      [1, '2'],
+    ])
+  })
+
+  test('that are equal count once', () => {
+    expect(cardOf({ b: '1', a: '1' }).put).toHaveLength(1)
+  })
+
+  test('end when their value is gone, and keep their age when they move', () => {
+    const { put, remove } = cardOf({ b: '2' }, card(0, '1'), card(1, '2'))
+    expect(put).toMatchObject([{ ordinal: 0, value: '2', createdAtMs: 9 }])
+    expect(remove).toEqual([{ field: 'provider:card', ordinal: 1 }])
+  })
+
+  test('end when the provider is gone', () => {
+    const { remove } = plan({ stored: { secrets: [storedCallback, card(0, '1')] } }).secrets
+    expect(remove).toEqual([{ field: 'provider:card', ordinal: 0 }])
+  })
+
+  test.each<[string, Record<string, SecretRead>]>([
+    ['missing', {}],
+    ['forbidden', { 'acme-card': { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
+    ['invalid', { 'acme-card': found({ a: '' }) }],
+  ])('stay in force while their Secret is %s', (_case, secrets) => {
+    const planned = plan({ spec: cardSpec, secrets, stored: { secrets: [storedCallback, card(0, '1')] } })
+    expect(planned.secrets).toEqual({ put: [], remove: [] })
+  })
+
+  test('are sealed again when an older key, or none of ours, sealed them', () => {
+    expect(cardOf({ a: '1' }, card(0, '1', 'k0')).put).toMatchObject([{ value: '1', createdAtMs: 9 }])
+    expect(cardOf({ a: '1' }, card(0, undefined)).put).toMatchObject([{ value: '1' }])
+  })
+
+  test('lose one trailing newline, with a warning', () => {
+    const planned = plan({ spec: cardSpec, secrets: { 'acme-card': found({ a: '1\n\n' }) } })
+    expect(planned.secrets.put.find(({ field }) => field === 'provider:card')?.value).toBe('1\n')
+    expect(planned.warnings).toHaveLength(1)
+    expect(planned.warnings.join()).toContain('acme-card')
+  })
+
+  test('for signing are generated once, in the form of Standard Webhooks', () => {
+    const planned = plan({ secrets: { 'acme-callback': { kind: 'missing' } } })
+    const value = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+    expect(planned.generate).toMatchObject([
+      { namespace: 'shops', name: 'acme-callback', key: 'signingSecret', value },
+    ])
+    expect(planned.secrets.put).toMatchObject([{ field: 'callback', value }])
+  })
+})
+
+describe('API keys', () => {
+  const stored = (key: string, fields: Partial<StoredKey> = {}): StoredKey => {
+    return {
+      sha256Hex: hashApiKey(key),
+      name: 'default',
+      scopes: ['records'],
+      expiresAtMs: null,
+      endsAtMs: null,
+      ...fields,
+    }
+  }
+  const brought = (key: string, keys: StoredKey[], at = now) =>
+    plan({ spec: broughtSpec, secrets: { brought: found({ apiKey: key }) }, stored: { keys } }, at).keys
+
+  test('are generated with 256 random bits and stored as SHA-256', () => {
+    const planned = plan({ spec: keySpec })
+    const value = `lk_${Buffer.alloc(32, 7).toString('base64url')}`
+    expect(planned.generate).toMatchObject([
+      { name: 'acme-key-default', key: 'apiKey', value, owner: { uid } },
+    ])
+    expect(planned.keys.put).toMatchObject([
+      { sha256Hex: hashApiKey(value), name: 'default', endsAtMs: null },
+    ])
+  })
+
+  test('that are replaced live on for 24 hours', () => {
+    const { put, remove } = brought(keyB, [stored(keyA)])
+    expect(put).toEqual([stored(keyB), stored(keyA, { endsAtMs: now + day })])
+    expect(remove).toEqual([])
+  })
+
+  test('that were replaced end at the same time however often they are looked at', () => {
+    const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
+    expect(brought(keyB, keys, now + day - 1)).toEqual({ put: [], remove: [] })
+    expect(brought(keyB, keys, now + day)).toEqual({ put: [], remove: [hashApiKey(keyA)] })
+  })
+
+  test('that come back are whole again', () => {
+    const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
+    expect(brought(keyA, keys).put).toEqual([stored(keyA), stored(keyB, { endsAtMs: now + day })])
+  })
+
+  test('end at once with their entry, replaced ones too', () => {
+    const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
+    expect(plan({ stored: { keys } }).keys.remove).toEqual([hashApiKey(keyB), hashApiKey(keyA)])
+  })
+
+  test.each<[string, Record<string, SecretRead>]>([
+    ['missing', {}],
+    ['unreadable', { brought: { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
+    ['without a usable key', { brought: found({ apiKey: 'lk_short' }) }],
+  ])('stay while their Secret is %s', (_case, secrets) => {
+    expect(plan({ spec: broughtSpec, secrets, stored: { keys: [stored(keyA)] } }).keys).toEqual({
+      put: [],
+      remove: [],
+    })
+  })
+
+  test('take new scopes and expiry, replaced ones too', () => {
+    const spec = {
+      apiKeys: [{ ...broughtSpec.apiKeys[0], scopes: ['webhooks'], expiresAt: '2027-01-01T00:00:00Z' }],
+    }
+    const keys = [stored(keyA), stored(keyB, { endsAtMs: now + 1 })]
+    const { put } = plan({ spec, secrets: { brought: found({ apiKey: keyA }) }, stored: { keys } }).keys
+    const rules = { scopes: ['webhooks'] as const, expiresAtMs: Date.parse('2027-01-01T00:00:00Z') }
+    expect(put).toEqual([stored(keyA, rules), stored(keyB, { ...rules, endsAtMs: now + 1 })])
+  })
+
+  test('lose one trailing newline', () => {
+    expect(brought(`${keyA}\n`, [stored(keyA)])).toEqual({ put: [], remove: [] })
+  })
+})
+
+test('no secret stands in conditions or warnings', () => {
+  const secrets = {
+    'acme-card': found({ a: 'hunter2\n' }),
+    'acme-callback': found({ a: 'whsec_hunter2' }, uid),
+    brought: found({ apiKey: 'hunter2' }),
+  }
+  const { conditions, warnings } = plan({ spec: { ...cardSpec, ...broughtSpec }, secrets })
+  expect(JSON.stringify({ conditions, warnings })).not.toContain('hunter2')
+})

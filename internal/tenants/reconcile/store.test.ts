@@ -1,0 +1,473 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { poll } from '#internal/dev/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { createFolderSource } from '../folder/folder-source.ts'
+import { type KeyRing, parseKeyRing } from '../key-ring.ts'
+import type { TenantSource } from '../source.ts'
+import { tenantIdOfUid } from '../tenant-id.ts'
+import { type ApplyContext, applyPlan, removeTenant, slugReservedMs } from './apply.ts'
+import type { ConditionType } from './conditions.ts'
+import { createTenantController, type TenantController } from './controller.ts'
+import { gatherTenant } from './gather.ts'
+import { planTenant } from './plan.ts'
+import { hashApiKey } from './plan-keys.ts'
+
+let database: TestDatabase
+let pool: Pool
+let root: string
+let source: TenantSource
+let nowMs: number
+let logged: { level: string; fields: object; message: string }[]
+const clock = { now: () => nowMs }
+const day = 86_400_000
+
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = openPool()
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query(
+    'TRUNCATE tenants, api_keys, tenant_secrets, slug_reservations, audit, usage_hourly, record_epochs, writer_fence',
+  )
+  root = mkdtempSync(join(tmpdir(), 'latchkey-reconcile-'))
+  mkdirSync(join(root, 'tenants'))
+  source = createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') })
+  nowMs = Date.parse('2026-11-01T00:00:00Z')
+  logged = []
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+function openPool(url = database.url): Pool {
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  return createPool({ url, applicationName: 'test', ...bounds })
+}
+
+function ringOf(text: string): KeyRing {
+  const parsed = parseKeyRing(text)
+  if (parsed.kind === 'invalid') throw new Error(parsed.message)
+  return parsed.keyRing
+}
+
+const keyText = (seed: string) => createHash('sha256').update(seed).digest('base64')
+const keyRing = ringOf(`a:${keyText('a')}`)
+
+function controller(fields: Partial<Parameters<typeof createTenantController>[0]> = {}): TenantController {
+  const note = (level: string) => (noted: object, message: string) => {
+    logged.push({ level, fields: noted, message })
+  }
+  const log = { info: note('info'), warn: note('warn'), error: note('error') }
+  const onChanged = async () => {}
+  return createTenantController({
+    source,
+    pool,
+    keyRing,
+    clock,
+    log,
+    random: randomBytes,
+    actor: 'test',
+    onChanged,
+    ...fields,
+  })
+}
+
+let writes = 0
+function write(name: string, ...documents: string[]): void {
+  writes += 1
+  writeFileSync(join(root, 'tenants', name), `# ${'x'.repeat(writes)}\n${documents.join('\n---\n')}\n`)
+}
+
+const tenant = (name: string, spec = '', slug = name) => `apiVersion: latchkey.dev/v1alpha1
+kind: Tenant
+metadata: {name: ${name}, namespace: shops}
+spec:
+  slug: ${slug}
+  callback: {url: "https://hooks.example/"}
+${spec}`
+const secret = (name: string, key: string, value: string) =>
+  `{apiVersion: v1, kind: Secret, metadata: {name: ${name}, namespace: shops}, stringData: {${key}: "${value}"}}`
+
+const idOf = (name: string) => tenantIdOfUid(`folder:shops/${name}`)
+const withCard = '  providers: [{name: card, secretRef: {name: card}}]'
+const withKey = '  apiKeys: [{name: default, scopes: [records]}]'
+const brought = (name: string) =>
+  `  apiKeys: [{name: default, scopes: [records], secretRef: {name: ${name}}}]`
+
+async function version(): Promise<number> {
+  const { rows } = await pool.query<{ version: number }>('SELECT version FROM directory_version')
+  return rows[0]?.version ?? Number.NaN
+}
+
+async function tenantRow(name: string): Promise<Record<string, unknown> | undefined> {
+  const { rows } = await pool.query<Record<string, unknown>>('SELECT * FROM tenants WHERE id = $1', [
+    idOf(name),
+  ])
+  return rows[0]
+}
+
+async function keysOf(name: string): Promise<{ sha256Hex: string; endsAtMs: number | null }[]> {
+  const { rows } = await pool.query<{ hex: string; ends_at: Date | null }>(
+    `SELECT encode(sha256, 'hex') AS hex, ends_at FROM api_keys WHERE tenant_id = $1 ORDER BY created_at, ends_at`,
+    [idOf(name)],
+  )
+  return rows.map(({ hex, ends_at }) => ({ sha256Hex: hex, endsAtMs: ends_at?.getTime() ?? null }))
+}
+
+function reasonOf(one: TenantController, name: string, type: ConditionType): string | undefined {
+  return one
+    .conditions()
+    .get(`shops/${name}`)
+    ?.find((condition) => condition.type === type)?.reason
+}
+
+describe('a pass', () => {
+  test('puts a tenant in force: row, sealed secrets, keys as SHA-256, generated Secrets', async () => {
+    write('a.yaml', tenant('one', `${withCard}\n${withKey}`), secret('card', 'a', 'card-signing-secret'))
+    expect(await controller().runOnce()).toEqual({
+      tenants: 1,
+      applied: 1,
+      removed: 0,
+      conflicts: 0,
+      failed: 0,
+    })
+    expect(await tenantRow('one')).toMatchObject({
+      slug: 'one',
+      namespace: 'shops',
+      suspended: false,
+      deleted_at: null,
+    })
+    const file = readFileSync(join(root, 'secrets', 'shops.one-key-default.yaml'), 'utf8')
+    const key = /apiKey: (lk_[\w-]{43})\n/.exec(file)?.[1] ?? ''
+    expect(await keysOf('one')).toEqual([{ sha256Hex: hashApiKey(key), endsAtMs: null }])
+    const dump = await pool.query<{ text: string }>(
+      `SELECT (SELECT json_agg(t)::text FROM tenants t) || (SELECT json_agg(s)::text FROM tenant_secrets s)
+         || (SELECT string_agg(encode(ciphertext, 'escape'), '') FROM tenant_secrets)
+         || (SELECT json_agg(a)::text FROM audit a) AS text`,
+    )
+    for (const hidden of ['card-signing-secret', key, 'whsec_']) {
+      expect(dump.rows[0]?.text).not.toContain(hidden)
+      expect(JSON.stringify(logged)).not.toContain(hidden)
+    }
+    const { rows } = await pool.query<{ field: string; key_id: string; nonce: Buffer; ciphertext: Buffer }>(
+      `SELECT field, key_id, nonce, ciphertext FROM tenant_secrets WHERE field = 'provider:card'`,
+    )
+    const [row] = rows
+    if (row === undefined) throw new Error('nothing was sealed')
+    const sealed = { keyId: row.key_id, nonce: row.nonce, ciphertext: row.ciphertext }
+    const opened = keyRing.open({ tenantId: idOf('one'), field: row.field }, sealed)
+    expect(opened).toEqual({ kind: 'opened', text: 'card-signing-secret' })
+  })
+
+  test('over what is unchanged writes nothing, also after a restart', async () => {
+    write('a.yaml', tenant('one', `${withCard}\n${withKey}`), secret('card', 'a', 's'), tenant('two'))
+    await controller().runOnce()
+    const before = await written()
+    const fresh = createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') })
+    for (const one of [controller(), controller({ source: fresh })]) {
+      nowMs += day
+      expect(await one.runOnce()).toMatchObject({ applied: 0, removed: 0 })
+    }
+    expect(await written()).toEqual(before)
+  })
+
+  test('writes conditions alone without moving the version', async () => {
+    write('a.yaml', tenant('one', withCard), secret('card', 'a', 's'))
+    await controller().runOnce()
+    const before = await version()
+    write('a.yaml', tenant('one', withCard))
+    const one = controller()
+    await one.runOnce()
+    expect(await version()).toBe(before)
+    expect(JSON.stringify((await tenantRow('one'))?.conditions)).toContain('SecretMissing')
+    expect(reasonOf(one, 'one', 'Ready')).toBe('SecretMissing')
+  })
+
+  test('tells directories only of what changed', async () => {
+    let told = 0
+    const one = controller({ onChanged: async () => void (told += 1) })
+    write('a.yaml', tenant('one'))
+    await one.runOnce()
+    await one.runOnce()
+    expect(told).toBe(1)
+  })
+
+  test('reports what is broken once, with file and line, and works on the rest', async () => {
+    write('a.yaml', tenant('one', '  suspended: hunter2'), tenant('two'))
+    const one = controller()
+    await one.runOnce()
+    await one.runOnce()
+    const errors = logged.filter(({ level }) => level === 'error')
+    expect(errors).toMatchObject([
+      { fields: { file: join(root, 'tenants', 'a.yaml'), line: 8, field: 'spec.suspended' } },
+    ])
+    expect(await tenantRow('two')).toMatchObject({ slug: 'two' })
+    write('a.yaml', tenant('one'), tenant('two'))
+    await one.runOnce()
+    expect(logged.map(({ message }) => message)).toContain('manifests were mended')
+    expect(JSON.stringify(logged)).not.toContain('hunter2')
+  })
+
+  test('seals again under a new key of the ring, after which the old one is not needed', async () => {
+    write('a.yaml', tenant('one', withCard), secret('card', 'a', 's'))
+    await controller().runOnce()
+    await controller({ keyRing: ringOf(`b:${keyText('b')},a:${keyText('a')}`) }).runOnce()
+    const { rows } = await pool.query('SELECT DISTINCT key_id FROM tenant_secrets')
+    expect(rows).toEqual([{ key_id: 'b' }])
+    const before = await version()
+    await controller({ keyRing: ringOf(`b:${keyText('b')}`) }).runOnce()
+    expect(await version()).toBe(before)
+  })
+})
+
+/** The version and the transaction of every row that a pass could write. */
+async function written(): Promise<unknown> {
+  const tables = ['tenants', 'api_keys', 'tenant_secrets', 'audit', 'directory_version', 'slug_reservations']
+  const rows = await Promise.all(
+    tables.map((table) => pool.query(`SELECT xmin::text FROM ${table} ORDER BY 1`)),
+  )
+  return [await version(), rows.map((result) => result.rows)]
+}
+
+describe('API keys', () => {
+  const [a, b] = [`lk_${'a'.repeat(40)}`, `lk_${'b'.repeat(40)}`]
+
+  test('replaced live 24 hours, then go', async () => {
+    write('a.yaml', tenant('one', brought('k')), secret('k', 'apiKey', a))
+    await controller().runOnce()
+    nowMs += 1
+    write('a.yaml', tenant('one', brought('k')), secret('k', 'apiKey', b))
+    await controller().runOnce()
+    const ended = { sha256Hex: hashApiKey(a), endsAtMs: nowMs + day }
+    expect(await keysOf('one')).toEqual([ended, { sha256Hex: hashApiKey(b), endsAtMs: null }])
+    nowMs += day
+    await controller().runOnce()
+    expect(await keysOf('one')).toEqual([{ sha256Hex: hashApiKey(b), endsAtMs: null }])
+  })
+
+  test('end at once with their entry', async () => {
+    write('a.yaml', tenant('one', brought('k')), secret('k', 'apiKey', a))
+    await controller().runOnce()
+    write('a.yaml', tenant('one'), secret('k', 'apiKey', a))
+    await controller().runOnce()
+    expect(await keysOf('one')).toEqual([])
+  })
+
+  test('belong to one tenant: the second who brings one is told', async () => {
+    write('a.yaml', tenant('one', brought('k')), tenant('two', brought('k')), secret('k', 'apiKey', a))
+    const one = controller()
+    await one.runOnce()
+    expect(reasonOf(one, 'one', 'ApiKeysIssued')).toBe('Issued')
+    expect(reasonOf(one, 'two', 'ApiKeysIssued')).toBe('KeyInUse')
+    expect(await keysOf('two')).toEqual([])
+  })
+})
+
+describe('slugs', () => {
+  test('stay with the first, and the second serves nothing until it chooses another', async () => {
+    write('a.yaml', tenant('one', '', 'wanted'))
+    const one = controller()
+    await one.runOnce()
+    write('b.yaml', tenant('a-second', '', 'wanted'))
+    await one.runOnce()
+    expect([reasonOf(one, 'one', 'SlugReserved'), reasonOf(one, 'a-second', 'SlugReserved')]).toEqual([
+      'Held',
+      'SlugTaken',
+    ])
+    expect(await tenantRow('a-second')).toMatchObject({ slug: null })
+    write('b.yaml', tenant('a-second', '', 'other'))
+    await one.runOnce()
+    expect(await tenantRow('a-second')).toMatchObject({ slug: 'other' })
+  })
+
+  test('freed are kept 30 days for their name, then go to the oldest who waits', async () => {
+    write('a.yaml', tenant('one', '', 'wanted'))
+    write('c.yaml', tenant('c-older', '', 'wanted'))
+    const one = controller()
+    await one.runOnce()
+    expect(reasonOf(one, 'one', 'SlugReserved')).toBe('SlugTaken')
+    nowMs += 1
+    write('b.yaml', tenant('b-younger', '', 'wanted'))
+    await one.runOnce()
+    rmSync(join(root, 'tenants', 'c.yaml'))
+    await one.runOnce()
+    const waiting = ['one', 'b-younger'].map((name) => reasonOf(one, name, 'SlugReserved'))
+    expect(waiting).toEqual(['SlugKept', 'SlugKept'])
+    nowMs += slugReservedMs
+    await one.runOnce()
+    const after = ['one', 'b-younger'].map((name) => reasonOf(one, name, 'SlugReserved'))
+    expect(after).toEqual(['SlugAwaited', 'SlugAwaited'].with(0, 'Held'))
+  })
+
+  test('go back at once to the resource that had them', async () => {
+    write('a.yaml', tenant('one'))
+    await controller().runOnce()
+    rmSync(join(root, 'tenants', 'a.yaml'))
+    await controller().runOnce()
+    expect((await pool.query('SELECT slug, name FROM slug_reservations')).rows).toEqual([
+      { slug: 'one', name: 'one' },
+    ])
+    write('a.yaml', tenant('one'))
+    await controller().runOnce()
+    expect(await tenantRow('one')).toMatchObject({ slug: 'one', deleted_at: null })
+    expect((await pool.query('SELECT 1 FROM slug_reservations')).rowCount).toBe(0)
+  })
+
+  test('that two plans took at once go to one, and the other is told to look again', async () => {
+    write('a.yaml', tenant('one', '', 'wanted'), tenant('two', '', 'wanted'))
+    const { tenants } = await source.read()
+    const context: ApplyContext = { pool, keyRing, secrets: source, actor: 'test' }
+    const facts = await Promise.all(
+      tenants.map((manifest) => gatherTenant({ pool, keyRing, secrets: source }, manifest)),
+    )
+    const plans = facts.map((one) => planTenant(one, nowMs, randomBytes))
+    const kinds = await Promise.all(plans.map(async (plan) => (await applyPlan(context, plan, nowMs)).kind))
+    expect(kinds.sort()).toEqual(['applied', 'conflict'])
+    expect((await pool.query('SELECT 1 FROM tenants')).rowCount).toBe(1)
+  })
+})
+
+describe('a tenant whose manifest is gone', () => {
+  const usage = async () => {
+    await pool.query(
+      `INSERT INTO usage_hourly SELECT $1, 'locks', now() - n * interval '1 hour', 1 FROM generate_series(1, 6000) n`,
+      [idOf('one')],
+    )
+    await pool.query(`INSERT INTO record_epochs VALUES ($1, 'e', now())`, [idOf('one')])
+  }
+  const left = async () => {
+    const { rows } = await pool.query<{ n: number }>(
+      'SELECT (SELECT count(*) FROM usage_hourly) + (SELECT count(*) FROM record_epochs) AS n',
+    )
+    return rows[0]?.n
+  }
+
+  test.each([
+    ['Retain', 6_001],
+    ['Delete', 0],
+  ])('is hidden with its keys and secrets; %s leaves %p rows of data', async (policy, rows) => {
+    write('a.yaml', tenant('one', `  deletionPolicy: ${policy}\n${withKey}`))
+    await controller().runOnce()
+    await usage()
+    const before = await version()
+    rmSync(join(root, 'tenants', 'a.yaml'))
+    expect(await controller().runOnce()).toMatchObject({ removed: 1, failed: 0 })
+    const row = await tenantRow('one')
+    expect(row).toMatchObject({ slug: null, deleted_at: new Date(nowMs), version: before + 1 })
+    expect(row?.spec).toEqual(policy === 'Delete' ? {} : expect.objectContaining({ slug: 'one' }))
+    expect(await keysOf('one')).toEqual([])
+    expect((await pool.query('SELECT 1 FROM tenant_secrets')).rowCount).toBe(0)
+    expect(await left()).toBe(rows)
+    expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
+    expect(await version()).toBe(before + 1)
+  })
+
+  test('and returns is the same tenant with the same generated key', async () => {
+    write('a.yaml', tenant('one', withKey))
+    await controller().runOnce()
+    const keys = await keysOf('one')
+    rmSync(join(root, 'tenants', 'a.yaml'))
+    await controller().runOnce()
+    write('a.yaml', tenant('one', withKey))
+    await controller().runOnce()
+    expect(await keysOf('one')).toEqual(keys)
+  })
+
+  test('does not count as gone while it may stand in a broken file, also after a restart', async () => {
+    write('a.yaml', tenant('one', withKey))
+    write('b.yaml', tenant('two'))
+    await controller().runOnce()
+    write('a.yaml', 'a: [')
+    rmSync(join(root, 'tenants', 'b.yaml'))
+    expect(await controller().runOnce()).toMatchObject({ removed: 1 })
+    source = createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') })
+    expect(await controller().runOnce()).toMatchObject({ removed: 0 })
+    write('a.yaml', tenant('one', '  suspended: 5'))
+    expect(await controller().runOnce()).toMatchObject({ removed: 0 })
+    expect(await tenantRow('one')).toMatchObject({ slug: 'one', deleted_at: null })
+    expect(await keysOf('one')).toHaveLength(1)
+  })
+
+  test('of another source is left alone', async () => {
+    write('a.yaml', tenant('one'))
+    await controller().runOnce()
+    await pool.query(`UPDATE tenants SET uid = 'a-cluster-uid'`)
+    rmSync(join(root, 'tenants', 'a.yaml'))
+    expect(await controller().runOnce()).toMatchObject({ removed: 0 })
+  })
+})
+
+describe('a deposed leader', () => {
+  test('changes nothing', async () => {
+    write('a.yaml', tenant('one'))
+    const [manifest] = (await source.read()).tenants
+    if (manifest === undefined) throw new Error('no manifest')
+    const plan = planTenant(
+      await gatherTenant({ pool, keyRing, secrets: source }, manifest),
+      nowMs,
+      randomBytes,
+    )
+    const by = (leaseTransitions: number) => {
+      return { pool, keyRing, secrets: source, actor: 'test', fence: { name: 'operator', leaseTransitions } }
+    }
+    expect((await applyPlan(by(2), plan, nowMs)).kind).toBe('applied')
+    const before = await written()
+    expect((await applyPlan(by(1), plan, nowMs)).kind).toBe('deposed')
+    const live = { id: plan.tenantId, uid: manifest.uid, namespace: 'shops', name: 'one', slug: 'one' }
+    expect((await removeTenant(by(1), live, nowMs)).kind).toBe('deposed')
+    expect(await written()).toEqual(before)
+    expect((await applyPlan(by(2), plan, nowMs)).kind).toBe('applied')
+  })
+})
+
+describe('a running controller', () => {
+  test('puts a change of the folder in force within 2 s', async () => {
+    write('a.yaml', tenant('one'))
+    const one = controller({ clock: { now: () => Date.now() } })
+    await one.start()
+    expect(one.inForce()).toBe(true)
+    const changedAtMs = Date.now()
+    write('a.yaml', tenant('one'), tenant('two'))
+    await until(async () => (await tenantRow('two')) !== undefined)
+    expect(Date.now() - changedAtMs).toBeLessThan(2_000)
+    await one.stop()
+  })
+
+  test('starts while Postgres is away and goes on once it is back', async () => {
+    write('a.yaml', tenant('one'))
+    const away = openPool()
+    await allowConnections(false)
+    const one = controller({ pool: away, clock: { now: () => Date.now() } })
+    await one.start()
+    expect(one.inForce()).toBe(false)
+    expect(logged.map(({ level }) => level)).toContain('error')
+    await allowConnections(true)
+    await until(async () => one.inForce())
+    expect(await tenantRow('one')).toMatchObject({ slug: 'one' })
+    await one.stop()
+    await away.end()
+  })
+})
+
+/** Lets Postgres refuse this database, as one that is away would. Open connections of `pool` stay. */
+async function allowConnections(allowed: boolean): Promise<void> {
+  const url = new URL(database.url)
+  const name = url.pathname.slice(1)
+  url.pathname = '/postgres'
+  const admin = openPool(url.href)
+  await admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS ${allowed}`)
+  await admin.end()
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const met = await poll(async () => (await condition()) || undefined, { deadlineMs: 10_000 })
+  if (met === undefined) throw new Error('the condition did not come true within 10 s')
+}

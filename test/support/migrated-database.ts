@@ -1,0 +1,17 @@
+import { createPool, migrate } from '#internal/storage/index.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+
+/** A database of a test file's own with the product's schema, cloned from a template that is migrated once per process. */
+export function createMigratedDatabase(): Promise<TestDatabase> {
+  return createTestDatabase({ migrate: migrateUrl })
+}
+
+async function migrateUrl(url: string): Promise<void> {
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
+  const pool = createPool({ url, applicationName: 'latchkey test migration', ...bounds })
+  try {
+    await migrate(pool, { log: { info: () => {}, warn: () => {} } })
+  } finally {
+    await pool.end()
+  }
+}
