@@ -1,0 +1,510 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { slotOf } from '#internal/storage/redis/slot-map.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { type AcquireInput, entryKey, type SaveInput, wakeChannel } from './store.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const lockMs = 60_000
+const ttlMs = 7_200_000
+const result = (name: string) => `{"status":200,"headers":{},"body":"${name}"}`
+
+function acquireInput(tenantId: TenantId, changes: Partial<AcquireInput> = {}): AcquireInput {
+  return {
+    tenantId,
+    scope: 'orders',
+    key: 'k-1',
+    ttlMs,
+    lockMs,
+    lockToken: 'N',
+    fingerprint: 'f1',
+    attemptId: '',
+    waits: false,
+    limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null },
+    ...changes,
+  }
+}
+
+function saveInput(tenantId: TenantId, changes: Partial<SaveInput> = {}): SaveInput {
+  return {
+    tenantId,
+    scope: 'orders',
+    key: 'k-1',
+    lockToken: '',
+    ttlMs: null,
+    defaultTtlMs: 86_400_000,
+    record: result('r1'),
+    ...changes,
+  }
+}
+
+/** What an entry is, read behind the product's back. */
+async function readState(tenantId: TenantId): Promise<string> {
+  const entry = await lab.raw.get(entryKey(acquireInput(tenantId)))
+  if (entry === null) return 'none'
+  const [kind, ...fields] = entry.split('\n')
+  if (kind === 'R') return `record of ${fields[1] || 'nobody'}: ${JSON.parse(fields[5] ?? '').body}`
+  const [until, token, , , , takenOver] = fields
+  if (token === '') return 'released'
+  const nowMs = Number(await lab.raw.get(`{${tenantId}}:clock`))
+  return `${Number(until) > nowMs ? 'held' : 'over'} by ${token}${takenOver === '1' ? ', taken over' : ''}`
+}
+
+const acquireAs = (tenantId: TenantId, lockToken: string, attemptId: string) =>
+  lab.store.acquire(acquireInput(tenantId, { lockToken, attemptId }))
+const afterLock = (tenantId: TenantId, locks: number) =>
+  lab.setClock(tenantId, labStartMs + locks * (lockMs + 1))
+
+/** How to get into each state. A is the first holder, B the one that took over. */
+const states: Record<string, (tenantId: TenantId) => Promise<unknown>> = {
+  'no entry': async () => undefined,
+  'held by A': (t) => acquireAs(t, 'A', 'a'),
+  'over, A': async (t) => {
+    await acquireAs(t, 'A', 'a')
+    await afterLock(t, 1)
+  },
+  'taken over by B': async (t) => {
+    await acquireAs(t, 'A', 'a')
+    await afterLock(t, 1)
+    await acquireAs(t, 'B', 'b')
+  },
+  'taken over, B over too': async (t) => {
+    await acquireAs(t, 'A', 'a')
+    await afterLock(t, 1)
+    await acquireAs(t, 'B', 'b')
+    await afterLock(t, 2)
+  },
+  'released by B': async (t) => {
+    await acquireAs(t, 'A', 'a')
+    await afterLock(t, 1)
+    await acquireAs(t, 'B', 'b')
+    await lab.store.remove(acquireInput(t), 'B')
+  },
+  'record of A': async (t) => {
+    await acquireAs(t, 'A', 'a')
+    await lab.store.save(saveInput(t, { lockToken: 'A' }))
+  },
+  'record of nobody': (t) => lab.store.save(saveInput(t)),
+}
+
+const acquire = (changes: Partial<AcquireInput>) => async (tenantId: TenantId) => {
+  const outcome = await lab.store.acquire(acquireInput(tenantId, changes))
+  switch (outcome.kind) {
+    case 'locked':
+      return `locked ${outcome.lockToken}${outcome.takenOver ? ', taken over' : ''}`
+    case 'hit':
+      return `hit ${JSON.parse(outcome.record).body}`
+    default:
+      return outcome.kind
+  }
+}
+const save = (changes: Partial<SaveInput>) => async (tenantId: TenantId) =>
+  (await lab.store.save(saveInput(tenantId, changes))).kind
+const remove = (lockToken: string) => async (tenantId: TenantId) =>
+  (await lab.store.remove(acquireInput(tenantId), lockToken)) ? 'existed' : 'nothing'
+const extend = (lockToken: string) => async (tenantId: TenantId) =>
+  (await lab.store.extend(acquireInput(tenantId), lockToken, 30_000)).kind
+
+/** What is done in each state; N is a token that nobody had before. */
+const steps: Record<string, (tenantId: TenantId) => Promise<string>> = {
+  acquire: acquire({}),
+  'acquire, attempt a': acquire({ attemptId: 'a' }),
+  'acquire, attempt b': acquire({ attemptId: 'b' }),
+  'acquire, token A again': acquire({ lockToken: 'A' }),
+  'acquire, other fingerprint': acquire({ fingerprint: 'f2' }),
+  'acquire, own attempt, other fingerprint': acquire({ attemptId: 'a', fingerprint: 'f2' }),
+  'acquire, no fingerprint': acquire({ fingerprint: '' }),
+  'save as A': save({ lockToken: 'A' }),
+  'save as B': save({ lockToken: 'B' }),
+  'save as nobody known': save({ lockToken: 'X' }),
+  'save without token': save({}),
+  'save another as A': save({ lockToken: 'A', record: result('r2') }),
+  'save another without token': save({ record: result('r2') }),
+  remove: remove(''),
+  'release as A': remove('A'),
+  'release as B': remove('B'),
+  'extend as A': extend('A'),
+  'extend as B': extend('B'),
+  fetch: async (tenantId) => {
+    const found = await lab.store.fetch(acquireInput(tenantId))
+    return found.kind === 'hit' ? `hit ${JSON.parse(found.record).body}` : found.kind
+  },
+}
+
+/** In each state: the step, its outcome, and the state after it. `same` is the state before. */
+const table: Record<string, readonly (readonly [step: string, outcome: string, next: string])[]> = {
+  'no entry': [
+    ['acquire', 'locked N', 'held by N'],
+    ['acquire, attempt a', 'locked N', 'held by N'],
+    ['acquire, token A again', 'locked A', 'held by A'],
+    ['acquire, no fingerprint', 'locked N', 'held by N'],
+    ['save as A', 'lost', 'same'],
+    ['save without token', 'saved', 'record of nobody: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'nothing', 'same'],
+    ['extend as A', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ],
+  'held by A': [
+    ['acquire', 'busy', 'same'],
+    ['acquire, attempt a', 'locked A', 'same'],
+    ['acquire, attempt b', 'busy', 'same'],
+    ['acquire, token A again', 'locked A', 'same'],
+    ['acquire, other fingerprint', 'mismatch', 'same'],
+    ['acquire, own attempt, other fingerprint', 'mismatch', 'same'],
+    ['acquire, no fingerprint', 'busy', 'same'],
+    ['save as A', 'saved', 'record of A: r1'],
+    ['save as nobody known', 'lost', 'same'],
+    ['save without token', 'saved', 'record of A: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'existed', 'none'],
+    ['release as B', 'nothing', 'same'],
+    ['extend as A', 'extended', 'same'],
+    ['extend as B', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ],
+  'over, A': [
+    ['acquire', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt a', 'locked A', 'held by A'],
+    ['acquire, token A again', 'locked A', 'held by A'],
+    ['acquire, other fingerprint', 'mismatch', 'same'],
+    ['acquire, no fingerprint', 'locked N, taken over', 'held by N, taken over'],
+    ['save as A', 'saved', 'record of A: r1'],
+    ['save as nobody known', 'lost', 'same'],
+    ['save without token', 'saved', 'record of A: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'existed', 'none'],
+    ['extend as A', 'extended', 'held by A'],
+    ['extend as B', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ],
+  'taken over by B': [
+    ['acquire', 'busy', 'same'],
+    ['acquire, attempt a', 'busy', 'same'],
+    ['acquire, attempt b', 'locked B, taken over', 'same'],
+    ['acquire, token A again', 'busy', 'same'],
+    ['acquire, other fingerprint', 'mismatch', 'same'],
+    ['save as A', 'lost', 'same'],
+    ['save as B', 'saved', 'record of B: r1'],
+    ['save without token', 'saved', 'record of B: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'nothing', 'same'],
+    ['release as B', 'existed', 'released'],
+    ['extend as A', 'lost', 'same'],
+    ['extend as B', 'extended', 'same'],
+    ['fetch', 'none', 'same'],
+  ],
+  'taken over, B over too': [
+    ['acquire', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt a', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt b', 'locked B, taken over', 'held by B, taken over'],
+    ['save as A', 'lost', 'same'],
+    ['save as B', 'saved', 'record of B: r1'],
+    ['release as B', 'existed', 'released'],
+    ['extend as B', 'extended', 'held by B, taken over'],
+  ],
+  'released by B': [
+    ['acquire', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt a', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt b', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, other fingerprint', 'mismatch', 'same'],
+    ['acquire, no fingerprint', 'locked N, taken over', 'held by N, taken over'],
+    ['save as A', 'lost', 'same'],
+    ['save as B', 'lost', 'same'],
+    ['save without token', 'saved', 'record of nobody: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as B', 'nothing', 'same'],
+    ['extend as B', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ],
+  'record of A': [
+    ['acquire', 'hit r1', 'same'],
+    ['acquire, attempt a', 'hit r1', 'same'],
+    ['acquire, token A again', 'hit r1', 'same'],
+    ['acquire, other fingerprint', 'mismatch', 'same'],
+    ['acquire, no fingerprint', 'hit r1', 'same'],
+    ['save as A', 'saved', 'same'],
+    ['save as nobody known', 'lost', 'same'],
+    ['save without token', 'saved', 'same'],
+    ['save another as A', 'exists', 'same'],
+    ['save another without token', 'exists', 'same'],
+    ['remove', 'existed', 'none'],
+    ['release as A', 'nothing', 'same'],
+    ['extend as A', 'lost', 'same'],
+    ['fetch', 'hit r1', 'same'],
+  ],
+  'record of nobody': [
+    ['acquire', 'hit r1', 'same'],
+    ['acquire, other fingerprint', 'hit r1', 'same'],
+    ['save as A', 'lost', 'same'],
+    ['save without token', 'saved', 'same'],
+    ['save another without token', 'exists', 'same'],
+    ['remove', 'existed', 'none'],
+    ['fetch', 'hit r1', 'same'],
+  ],
+}
+
+describe('the table of states', () => {
+  const rows = Object.entries(table).flatMap(([state, cells]) =>
+    cells.map((cell) => [state, ...cell] as const),
+  )
+  test.each(rows)('%s: %s → %s, then %s', async (state, step, outcome, next) => {
+    const tenantId = await lab.createTenant()
+    await states[state]?.(tenantId)
+    const before = await readState(tenantId)
+    expect(await steps[step]?.(tenantId)).toBe(outcome)
+    expect(await readState(tenantId)).toBe(next === 'same' ? before : next)
+  })
+})
+
+async function acquired(input: AcquireInput) {
+  const outcome = await lab.store.acquire(input)
+  if (outcome.kind !== 'locked') throw new Error(`not locked but ${outcome.kind}`)
+  return outcome
+}
+
+describe('an acquisition', () => {
+  test('answers its own token, how long it holds, and a fence of the clock in µs', async () => {
+    const tenantId = await lab.createTenant()
+    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({
+      kind: 'locked',
+      lockToken: 'N',
+      fence: labStartMs * 1000,
+      expiresInMs: lockMs,
+      takenOver: false,
+    })
+  })
+
+  test('of a busy key tells how long the lock still holds', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+    await lab.setClock(tenantId, labStartMs + 20_000)
+    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: 40_000 })
+  })
+
+  test('that re-enters keeps its fence, holds for lockMs from now, and is not counted twice', async () => {
+    const tenantId = await lab.createTenant()
+    const input = acquireInput(tenantId, {
+      attemptId: 'a',
+      limits: { locksPerMinute: 1, locksPerMonth: 1, recordBytes: 1 },
+    })
+    const first = await acquired({ ...input, lockToken: 'A' })
+    await lab.setClock(tenantId, labStartMs + 20_000)
+    const again = await acquired({ ...input, lockToken: 'B' })
+    expect(again).toEqual(first)
+    expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
+  })
+
+  test('without a fingerprint takes over the one that the lock had', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+    await lab.setClock(tenantId, labStartMs + lockMs)
+    await acquired(acquireInput(tenantId, { fingerprint: '' }))
+    expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
+  })
+
+  test('does not wait for a released key when the clock goes back', async () => {
+    const tenantId = await lab.createTenant()
+    await states['released by B']?.(tenantId)
+    await lab.setClock(tenantId, labStartMs)
+    expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
+  })
+})
+
+describe('a fence grows', () => {
+  test('from one key to the next within one microsecond', async () => {
+    const tenantId = await lab.createTenant()
+    const fences: number[] = []
+    for (const key of ['a', 'b', 'c']) fences.push((await acquired(acquireInput(tenantId, { key }))).fence)
+    expect(fences).toEqual([0, 1, 2].map((more) => labStartMs * 1000 + more))
+  })
+
+  test('when the clock goes back by a day', async () => {
+    const tenantId = await lab.createTenant()
+    const first = await acquired(acquireInput(tenantId, { key: 'a' }))
+    await lab.setClock(tenantId, labStartMs - 86_400_000)
+    const second = await acquired(acquireInput(tenantId, { key: 'b' }))
+    expect(second.fence).toBe(first.fence + 1)
+  })
+
+  test('over a save without a lock', async () => {
+    const tenantId = await lab.createTenant()
+    const first = await acquired(acquireInput(tenantId, { key: 'a' }))
+    await lab.store.save(saveInput(tenantId, { key: 'b' }))
+    expect((await acquired(acquireInput(tenantId, { key: 'c' }))).fence).toBe(first.fence + 2)
+  })
+
+  test('after the store lost all of the tenant', async () => {
+    const tenantId = await lab.createTenant()
+    const first = await acquired(acquireInput(tenantId))
+    await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
+    await lab.setClock(tenantId, labStartMs + 1)
+    expect((await acquired(acquireInput(tenantId))).fence).toBeGreaterThan(first.fence)
+  })
+})
+
+describe('a save', () => {
+  test('inherits ttl and fingerprint of the lock', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 500_000 }))
+    await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))
+    expect(await millisecondsLeft(tenantId)).toBeWithin(490_000, 500_001)
+    expect((await lab.store.acquire(acquireInput(tenantId, { fingerprint: 'f2' }))).kind).toBe('mismatch')
+  })
+
+  test.each([
+    ['its own ttl, over the lock’s', { lockToken: 'A', ttlMs: 900_000 }, 900_000],
+    ['the default without a lock', { key: 'other' }, 86_400_000],
+    ['its own without a lock', { key: 'other', ttlMs: 300_000 }, 300_000],
+  ] as const)('lives for %s', async (_case, changes, livesMs) => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+    await lab.store.save(saveInput(tenantId, changes))
+    const left = await millisecondsLeft(tenantId, saveInput(tenantId, changes).key)
+    expect(left).toBeWithin(livesMs - 10_000, livesMs + 1)
+  })
+
+  test('without a lock is never refused for usage, but counts', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { locksPerMinute: 1, locksPerMonth: null, recordBytes: null }
+    await acquired(acquireInput(tenantId, { key: 'a', limits }))
+    expect((await lab.store.save(saveInput(tenantId, { key: 'b' }))).kind).toBe('saved')
+    const over = await lab.store.acquire(
+      acquireInput(tenantId, { key: 'c', limits: { ...limits, locksPerMinute: 2 } }),
+    )
+    expect(over.kind).toBe('limited')
+  })
+
+  test('of a late holder leaves the lock of the next one as it was', async () => {
+    const tenantId = await lab.createTenant()
+    await states['taken over by B']?.(tenantId)
+    const before = await lab.raw.get(entryKey(acquireInput(tenantId)))
+    expect((await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).kind).toBe('lost')
+    expect(await lab.raw.get(entryKey(acquireInput(tenantId)))).toBe(before)
+  })
+
+  test.each([
+    ['a body of 4 MiB', `"${'x'.repeat(4 << 20)}"`],
+    ['letters of every width and line breaks as text', '"äß€😀 \\n \\u0000"'],
+    ['received white space with real line breaks', '{\n "a" :\r\n 1.10 }'],
+    ['a number beyond doubles', '820982911946154508'],
+  ])('keeps %s', async (_case, body) => {
+    const tenantId = await lab.createTenant()
+    const record = `{"status":200,"headers":{},"body":${body}}`
+    await lab.store.save(saveInput(tenantId, { record }))
+    expect(await lab.store.fetch(acquireInput(tenantId))).toEqual({ kind: 'hit', record })
+  })
+})
+
+describe('how long an entry lives', () => {
+  test.each([
+    ['a lock: its time and its ttl', { lockMs: 60_000, ttlMs: 7_200_000 }, 7_260_000],
+    [
+      'a lock whose ttl is a month: its time and a day',
+      { lockMs: 900_000, ttlMs: 2_592_000_000 },
+      87_300_000,
+    ],
+    ['a lock of one second', { lockMs: 1000, ttlMs: 100_000 }, 101_000],
+  ])('%s', async (_case, changes, livesMs) => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, changes))
+    expect(await millisecondsLeft(tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
+  })
+
+  test('an extended lock lives on from now, as long as it is extended for', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A' }))
+    await lab.setClock(tenantId, labStartMs + lockMs - 1)
+    const address = acquireInput(tenantId)
+    expect(await lab.store.extend(address, 'A', 300_000)).toMatchObject({ expiresInMs: 300_000 })
+    expect(await lab.store.acquire(address)).toEqual({ kind: 'busy', remainingMs: 300_000 })
+    expect(await millisecondsLeft(tenantId)).toBeWithin(7_490_000, 7_500_001)
+    expect(await lab.store.extend(address, 'A', null)).toMatchObject({ expiresInMs: lockMs })
+  })
+
+  test('an extension never lasts longer than the ttl', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 80_000 }))
+    expect(await lab.store.extend(acquireInput(tenantId), 'A', 900_000)).toMatchObject({
+      expiresInMs: 80_000,
+    })
+  })
+})
+
+describe('keys', () => {
+  test('that look alike do not meet', async () => {
+    const tenantId = await lab.createTenant()
+    const pairs = [
+      ['a', 'b:c'],
+      ['a:b', 'c'],
+      ['{a}', 'b'],
+      ['a', '{b}'],
+      ['ä', '😀'],
+      ['a\u0308', '😀'],
+      ['orders', ' '],
+      [' ', 'orders'],
+    ] as const
+    for (const [scope, key] of pairs) {
+      const record = result(`${scope}/${key}`)
+      expect((await lab.store.save(saveInput(tenantId, { scope, key, record }))).kind).toBe('saved')
+    }
+    for (const [scope, key] of pairs) {
+      const found = await lab.store.fetch({ tenantId, scope, key })
+      expect(found).toEqual({ kind: 'hit', record: result(`${scope}/${key}`) })
+    }
+  })
+
+  test('of one tenant stay on one shard, whatever they hold', async () => {
+    const tenantId = await lab.createTenant()
+    const slots = new Set<number>()
+    for (const key of ['k', '{x}', '}{', 'a}b{c}']) {
+      slots.add(slotOf(entryKey({ tenantId, scope: '{s}', key })))
+    }
+    for (const key of [`{${tenantId}}:meta`, wakeChannel(tenantId)]) {
+      slots.add(slotOf(key))
+    }
+    expect(slots.size).toBe(1)
+  })
+
+  test('of two tenants do not meet', async () => {
+    const [one, two] = [await lab.createTenant(), await lab.createTenant()]
+    await lab.store.save(saveInput(one))
+    expect(await lab.store.fetch(acquireInput(two))).toEqual({ kind: 'none' })
+  })
+})
+
+describe('a store that has lost its data', () => {
+  test.each(Object.keys(steps))('%s seeds first and answers as for a new key', async (step) => {
+    const tenantId = await lab.createTenant()
+    const fresh = await lab.createTenant()
+    await states['held by A']?.(tenantId)
+    await lab.raw.del(`{${tenantId}}:meta`, `{${tenantId}}:side`, entryKey(acquireInput(tenantId)))
+    expect(await steps[step]?.(tenantId)).toBe((await steps[step]?.(fresh)) ?? 'no such step')
+    expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
+  })
+
+  test('an entry that outlived its meters is answered only once they are seeded', async () => {
+    const tenantId = await lab.createTenant()
+    await states['record of A']?.(tenantId)
+    await lab.raw.del(`{${tenantId}}:meta`)
+    expect((await lab.store.acquire(acquireInput(tenantId))).kind).toBe('hit')
+    expect(await lab.raw.exists(`{${tenantId}}:meta`)).toBe(true)
+  })
+
+  test('a connection that is closed is unavailable, never an answer', async () => {
+    const closed = await openRecordLab()
+    const tenantId = await closed.createTenant()
+    await closed.close()
+    await expect(closed.store.acquire(acquireInput(tenantId))).rejects.toBeInstanceOf(RedisUnavailable)
+  })
+})
+
+async function millisecondsLeft(tenantId: TenantId, key = 'k-1'): Promise<number> {
+  return lab.raw.pttl(entryKey({ tenantId, scope: 'orders', key }))
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto'
+import { RedisClient } from 'bun'
+import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
+import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
+import { RecordStore } from '#internal/records/store.ts'
+import { Waiters } from '#internal/records/wait.ts'
+import { createPool, migrate, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import { Meter } from '#internal/usage/index.ts'
+import { createTestDatabase, testStores } from './stores.ts'
+
+/** Lua's `clock()` with one hand for each tenant, which `setClock` moves; the server's own until it was set. */
+export const movableClock = `
+local function clock()
+  local set = redis.call('GET', string.match(KEYS[1], '^{[^}]+}') .. ':clock')
+  if set then return math.floor(tonumber(set) / 1000), tonumber(set) * 1000 end
+  local time = redis.call('TIME')
+  return tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
+end`
+
+/** Where the clocks of a lab's tenants begin. */
+export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
+
+/** Records on real stores, with a clock that moves only when told. */
+export interface RecordLab {
+  readonly redis: RedisConnection
+  /** Another client, for looking behind the product's back. */
+  readonly raw: RedisClient
+  readonly pool: Pool
+  readonly meter: Meter
+  readonly store: RecordStore
+  readonly waiters: Waiters
+  /** Tenants whose data was reported lost, in order. */
+  readonly lostEpochs: TenantId[]
+  /** A tenant that nobody used before, its clock at `labStartMs`, its meters not yet seeded. */
+  createTenant(): Promise<TenantId>
+  /** Moves a tenant's clock, and the meter's, to a time in ms since the epoch. */
+  setClock(tenantId: TenantId, nowMs: number): Promise<void>
+  /** Another process beside this one: its own meter over the same stores. */
+  createMeter(changes?: { readonly pool?: Pool }): Meter
+  close(): Promise<void>
+}
+
+/** A tenant's id that nobody used before. */
+export function randomTenantId(): TenantId {
+  return tenantIdFromBytes(randomBytes(16))
+}
+
+/** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */
+export async function openRecordLab(
+  options: { readonly scripts?: RecordScripts; readonly redisUrl?: string } = {},
+): Promise<RecordLab> {
+  const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
+  const database = await createTestDatabase({ migrate: migrateUrl })
+  const raw = new RedisClient(redisUrl)
+  const redis = openRedis({ url: redisUrl, onError: () => undefined })
+  await untilReady(redis)
+  const pool = openPool(database.url)
+  let meterMs = labStartMs
+  const lostEpochs: TenantId[] = []
+  const createMeter = (changes?: { readonly pool?: Pool }) =>
+    new Meter({
+      redis,
+      pool: changes?.pool ?? pool,
+      clock: { now: () => meterMs },
+      onEpochLost: (tenantId) => lostEpochs.push(tenantId),
+      clockSource: movableClock,
+    })
+  const setClock = async (tenantId: TenantId, nowMs: number) => {
+    meterMs = nowMs
+    await raw.set(`{${tenantId}}:clock`, String(nowMs))
+  }
+  const meter = createMeter()
+  return {
+    redis,
+    raw,
+    pool,
+    meter,
+    store: new RecordStore(redis, meter, options.scripts ?? defineRecordScripts(movableClock)),
+    waiters: new Waiters(redis),
+    lostEpochs,
+    createTenant: async () => {
+      const tenantId = randomTenantId()
+      await setClock(tenantId, labStartMs)
+      return tenantId
+    },
+    setClock,
+    createMeter,
+    close: async () => {
+      await redis.close()
+      raw.close()
+      await pool.end()
+      await database.drop()
+    },
+  }
+}
+
+function openPool(url: string): Pool {
+  return createPool({
+    url,
+    applicationName: 'record-lab',
+    connectionsMax: 4,
+    queryTimeoutMs: 5000,
+    connectTimeoutMs: 5000,
+  })
+}
+
+/** One function for all labs, so that the migrated template is made once. */
+async function migrateUrl(url: string): Promise<void> {
+  const pool = openPool(url)
+  try {
+    await migrate(pool, { log: { info: () => undefined, warn: () => undefined } })
+  } finally {
+    await pool.end()
+  }
+}
+
+const readyMsMax = 5000
+
+async function untilReady(redis: RedisConnection): Promise<void> {
+  const deadline = performance.now() + readyMsMax
+  for (;;) {
+    try {
+      await redis.serverFacts()
+      return
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      await Bun.sleep(5)
+    }
+  }
+}
