@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'bun:test'
+import { createHealth } from './health.ts'
+
+function movable(startMs = 1000) {
+  let nowMs = startMs
+  return {
+    now: () => nowMs,
+    move: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+describe('readiness', () => {
+  test('is as good as its worst check, each with its reason', async () => {
+    const health = createHealth()
+    health.addCheck('postgres', () => ({ ok: true }))
+    health.addCheck('redis', async () => ({ ok: false, reason: 'maxmemory-policy is allkeys-lru' }))
+    expect(await health.readiness()).toEqual({
+      ok: false,
+      checks: [
+        { name: 'postgres', ok: true, reason: null },
+        { name: 'redis', ok: false, reason: 'maxmemory-policy is allkeys-lru' },
+      ],
+    })
+  })
+
+  test('a check that hangs is not ok within its bound, and is told to stop', async () => {
+    const health = createHealth({ checkMsMax: 20 })
+    let aborted = false
+    health.addCheck('hung', (signal) => {
+      signal.addEventListener('abort', () => {
+        aborted = true
+      })
+      return new Promise(() => undefined)
+    })
+    expect((await health.readiness()).checks[0]?.reason).toBe('no answer within 20 ms')
+    expect(aborted).toBe(true)
+  })
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new TypeError('postgres://u:secret@h')
+      },
+    ],
+    ['rejects', () => Promise.reject(new TypeError('postgres://u:secret@h'))],
+  ])('a check that %s is not ok, and its message stays inside', async (_case, check) => {
+    const health = createHealth()
+    health.addCheck('broken', check)
+    expect((await health.readiness()).checks).toEqual([
+      { name: 'broken', ok: false, reason: 'failed: TypeError' },
+    ])
+  })
+
+  test('checks run once a second, however many ask', async () => {
+    const clock = movable()
+    const health = createHealth({ clock })
+    let runs = 0
+    health.addCheck('counted', () => {
+      runs += 1
+      return { ok: true }
+    })
+    await Promise.all([health.readiness(), health.readiness()])
+    clock.move(999)
+    await health.readiness()
+    expect(runs).toBe(1)
+    clock.move(1)
+    await health.readiness()
+    expect(runs).toBe(2)
+  })
+
+  test('a process that is ending is not ready at once', async () => {
+    const health = createHealth()
+    expect((await health.readiness()).ok).toBe(true)
+    health.startDraining()
+    expect(await health.readiness()).toMatchObject({ ok: false, checks: [{ name: 'draining' }] })
+  })
+})
+
+describe('liveness', () => {
+  test('holds while every loop turns, and ends with the first that does not', () => {
+    const clock = movable()
+    const health = createHealth({ clock })
+    const flush = health.addHeartbeat('flush', 5000)
+    health.addHeartbeat('poll', 30_000)
+    clock.move(5000)
+    expect(health.liveness().ok).toBe(true)
+    clock.move(1)
+    expect(health.liveness()).toEqual({
+      ok: false,
+      checks: [
+        { name: 'flush', ok: false, reason: 'no turn for 5 s' },
+        { name: 'poll', ok: true, reason: null },
+      ],
+    })
+    flush.beat()
+    expect(health.liveness().ok).toBe(true)
+  })
+
+  test('a loop that ended as it should is not missed', () => {
+    const clock = movable()
+    const health = createHealth({ clock })
+    health.addHeartbeat('once', 10).stop()
+    clock.move(1000)
+    expect(health.liveness()).toEqual({ ok: true, checks: [] })
+  })
+
+  test('draining does not make a process dead', () => {
+    const health = createHealth()
+    health.startDraining()
+    expect(health.liveness().ok).toBe(true)
+  })
+})
+
+test('a name is taken once', () => {
+  const health = createHealth()
+  health.addCheck('a', () => ({ ok: true }))
+  health.addHeartbeat('a', 1)
+  expect(() => health.addCheck('a', () => ({ ok: true }))).toThrow()
+  expect(() => health.addHeartbeat('a', 1)).toThrow()
+})

@@ -1,0 +1,127 @@
+import type { Clock } from '#internal/base/index.ts'
+
+/** What a check found; `reason` is for people and holds no secret. */
+export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
+
+/** Tells whether one thing that this process needs is there. May be slow or throw: it is bounded and counts as not ok. */
+export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>
+
+/** One named answer of a snapshot. */
+export interface NamedCheck {
+  readonly name: string
+  readonly ok: boolean
+  readonly reason: string | null
+}
+
+/** Health at a moment. */
+export interface HealthSnapshot {
+  readonly ok: boolean
+  readonly checks: readonly NamedCheck[]
+}
+
+/** Shows that a loop still turns. */
+export interface Heartbeat {
+  /** Says that the loop turned just now. */
+  beat(): void
+  /** The loop ended as it should and is no longer watched. */
+  stop(): void
+}
+
+/** Readiness and liveness of one process. */
+export interface Health {
+  /** Adds a readiness check; a repeated name throws. */
+  addCheck(name: string, check: Check): void
+  /** Watches a loop: without a beat for `silentMsMax` the process counts as dead. A repeated name throws. */
+  addHeartbeat(name: string, silentMsMax: number): Heartbeat
+  /** From now on the process is not ready, so that no new work is sent to it. */
+  startDraining(): void
+  /** Whether to send work here. Checks run at most once a second, however often this is asked; never rejects. */
+  readiness(): Promise<HealthSnapshot>
+  /** Whether to restart the process: its loops only, since a store that is away is not mended by a restart. */
+  liveness(): HealthSnapshot
+}
+
+/** How health measures time. */
+export interface HealthOptions {
+  /** Default a monotonic one: a corrected wall clock must not make a process look dead. */
+  readonly clock?: Clock
+  /** Bound of one check; default 800 ms. */
+  readonly checkMsMax?: number
+}
+
+const cacheMs = 1000
+const reasonCharsMax = 200
+
+/** Makes the health of a process, with no check in it yet. */
+export function createHealth(options: HealthOptions = {}): Health {
+  const { clock = { now: () => performance.now() }, checkMsMax = 800 } = options
+  const checks = new Map<string, Check>()
+  const beats = new Map<string, { lastMs: number; readonly silentMsMax: number }>()
+  let cached: { readonly atMs: number; readonly results: Promise<readonly NamedCheck[]> } | undefined
+  let draining = false
+
+  return {
+    addCheck(name, check) {
+      if (checks.has(name)) throw new Error(`there is already a check ${name}`)
+      checks.set(name, check)
+      cached = undefined
+    },
+    addHeartbeat(name, silentMsMax) {
+      if (beats.has(name)) throw new Error(`there is already a heartbeat ${name}`)
+      const beat = { lastMs: clock.now(), silentMsMax }
+      beats.set(name, beat)
+      return {
+        beat: () => {
+          beat.lastMs = clock.now()
+        },
+        stop: () => {
+          beats.delete(name)
+        },
+      }
+    },
+    startDraining() {
+      draining = true
+    },
+    async readiness() {
+      const nowMs = clock.now()
+      if (!cached || nowMs - cached.atMs >= cacheMs || nowMs < cached.atMs) {
+        cached = { atMs: nowMs, results: Promise.all([...checks].map((each) => runCheck(each, checkMsMax))) }
+      }
+      const results = await cached.results
+      const all = draining
+        ? [named('draining', { ok: false, reason: 'this process is ending' }), ...results]
+        : results
+      return { ok: all.every((each) => each.ok), checks: all }
+    },
+    liveness() {
+      const nowMs = clock.now()
+      const results = [...beats].map(([name, beat]) => {
+        const silentMs = nowMs - beat.lastMs
+        const ok = silentMs <= beat.silentMsMax
+        return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
+      })
+      return { ok: results.every((each) => each.ok), checks: results }
+    },
+  }
+}
+
+async function runCheck([name, check]: [string, Check], boundMs: number): Promise<NamedCheck> {
+  const cancel = new AbortController()
+  let timer: Timer | undefined
+  const late = new Promise<CheckResult>((resolve) => {
+    timer = setTimeout(() => resolve({ ok: false, reason: `no answer within ${boundMs} ms` }), boundMs)
+  })
+  try {
+    return named(name, await Promise.race([check(cancel.signal), late]))
+  } catch (error) {
+    // Its message may quote an address or a statement; the check's own log line tells more.
+    return named(name, { ok: false, reason: error instanceof Error ? `failed: ${error.name}` : 'failed' })
+  } finally {
+    clearTimeout(timer)
+    cancel.abort()
+  }
+}
+
+function named(name: string, result: CheckResult): NamedCheck {
+  return { name, ok: result.ok, reason: result.ok ? null : result.reason.slice(0, reasonCharsMax) }
+}

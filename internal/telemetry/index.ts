@@ -1,0 +1,29 @@
+export type {
+  Check,
+  CheckResult,
+  Health,
+  HealthOptions,
+  HealthSnapshot,
+  Heartbeat,
+  NamedCheck,
+} from './health.ts'
+export { createHealth } from './health.ts'
+export type { Logger, LoggerOptions, LogLevel, OwnedLogger } from './log.ts'
+export { createLogger } from './log.ts'
+export { redactedFieldNames } from './log-fields.ts'
+export type { LogDestination } from './log-sink.ts'
+export type {
+  Counter,
+  Gauge,
+  GaugeOptions,
+  Histogram,
+  HistogramOptions,
+  MetricOptions,
+  Metrics,
+  MetricsOptions,
+} from './metrics.ts'
+export { createMetrics } from './metrics.ts'
+export type { TracePlace } from './traceparent.ts'
+export { formatTraceparent, parseTraceparent } from './traceparent.ts'
+export type { SpanAttributes, SpanKind, SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'
+export { createTracing } from './tracing.ts'

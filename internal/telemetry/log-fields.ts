@@ -1,0 +1,110 @@
+/** What a field's name says about its value. */
+type Verdict = 'keep' | 'redact' | 'rename'
+
+/** Turns the fields of a log line into what may be printed. Never throws. */
+export type CleanFields = (fields: object, into: Record<string, unknown>) => void
+
+/** Names whose values are never logged; compared without case, `-` and `_`, alone or as the end of a longer name. */
+export const redactedFieldNames: readonly string[] = [
+  'authorization',
+  'cookie',
+  'apiKey',
+  'lockToken',
+  'token',
+  'body',
+  'payload',
+  'password',
+  'secret',
+  'keyRing',
+  'privateKey',
+  'headers',
+  'stringData',
+]
+
+const depthMax = 4
+const membersMax = 64
+const textMax = 8192
+const namesRememberedMax = 2000
+const censored = '[redacted]'
+/** Taken by the line itself, so that no field can pass for its time or level; `__proto__` would not become a member at all. */
+const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
+
+/**
+ * Makes the function that cleans fields. Values under redacted names, credentials in URLs and API keys inside texts are
+ * replaced; depth, members and text are cut at their bounds.
+ * @throws RangeError for an empty list: a process that redacts nothing must not start
+ */
+export function createFieldCleaner(redactedNames: readonly string[]): CleanFields {
+  const redacted = redactedNames.map(plainName)
+  if (redacted.length === 0 || redacted.includes(''))
+    throw new RangeError('the list of redacted fields is empty')
+  const verdicts = new Map<string, Verdict>()
+
+  const judge = (name: string): Verdict => {
+    const known = verdicts.get(name)
+    if (known !== undefined) return known
+    const plain = plainName(name)
+    const hidden = plain === 'key' || redacted.some((each) => plain.endsWith(each))
+    const verdict = hidden ? 'redact' : ownNames.has(name) ? 'rename' : 'keep'
+    if (verdicts.size < namesRememberedMax) verdicts.set(name, verdict)
+    return verdict
+  }
+
+  const cleanMembers = (source: object, into: Record<string, unknown>, depth: number): void => {
+    let members = 0
+    for (const name of Object.keys(source)) {
+      members += 1
+      if (members > membersMax) {
+        into._cut = true
+        return
+      }
+      const verdict = judge(name)
+      const target = verdict === 'rename' ? `${name}_` : name
+      into[target] = verdict === 'redact' ? censored : clean(Reflect.get(source, name), depth)
+    }
+  }
+
+  const clean = (value: unknown, depth: number): unknown => {
+    if (typeof value === 'string') return cleanText(value)
+    if (typeof value !== 'object' || value === null) return typeof value === 'bigint' ? String(value) : value
+    if (value instanceof Error) return cleanError(value, depth)
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'invalid date' : value.toISOString()
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return `[${value.byteLength} bytes]`
+    if (depth >= depthMax) return '[deep]'
+    if (Array.isArray(value)) return value.slice(0, membersMax).map((each) => clean(each, depth + 1))
+    if ('toJSON' in value && typeof value.toJSON === 'function') return clean(value.toJSON(), depth + 1)
+    const into: Record<string, unknown> = {}
+    cleanMembers(value, into, depth + 1)
+    return into
+  }
+
+  /** Only these members: a driver's error may carry the row that it failed on. */
+  const cleanError = (error: Error, depth: number): unknown => ({
+    name: error.name,
+    message: cleanText(error.message),
+    ...('code' in error && { code: String(error.code) }),
+    ...(error.stack !== undefined && { stack: cleanText(error.stack) }),
+    ...(error.cause !== undefined && depth < depthMax && { cause: clean(error.cause, depth + 1) }),
+  })
+
+  return (fields, into) => {
+    try {
+      cleanMembers(fields, into, 0)
+    } catch (error) {
+      // A getter or toJSON of somebody's object threw; the line must still come out.
+      into._unprintable = error instanceof Error ? error.name : true
+    }
+  }
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replace(/[-_]/g, '')
+}
+
+/** Cuts a text at its bound and takes out what gives itself away by its shape. */
+function cleanText(value: string): string {
+  let text = value.length > textMax ? `${value.slice(0, textMax)}…` : value
+  if (text.includes('://')) text = text.replace(/(:\/\/[^\s@/:]*:)[^\s@]+@/g, `$1${censored}@`)
+  if (text.includes('lk_')) text = text.replace(/\blk_[\w-]{8,}/g, `lk_${censored}`)
+  return text
+}

@@ -1,0 +1,118 @@
+import { writeSync } from 'node:fs'
+
+/** Where log lines go. */
+export interface LogDestination {
+  /** Writes what it can now; returns how many bytes, 0 when the reader is behind. Throws only when it is gone for good. */
+  write(bytes: Uint8Array): number
+}
+
+/** Standard output, written without a stream in between, so that an exit loses nothing. */
+export const stdoutDestination: LogDestination = {
+  write(bytes) {
+    try {
+      return writeSync(1, bytes)
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'EAGAIN') return 0
+      throw error
+    }
+  },
+}
+
+const flushAfterMs = 100
+const flushAtChars = 32_768
+const finishTriesMax = 50
+const finishWaitMs = 10
+/** Kept for a reader that is behind; beyond it lines are dropped and counted. */
+const pendingBytesMax = 4 * 1024 * 1024
+
+/** Collects lines and writes them in batches: when 32 KiB are together, after 100 ms, and when told to. */
+export class LogSink {
+  readonly #destination: LogDestination
+  #text = ''
+  #pending: Uint8Array[] = []
+  #pendingBytes = 0
+  #timer: Timer | undefined
+  #dropped = 0
+  #gone = false
+
+  constructor(destination: LogDestination) {
+    this.#destination = destination
+  }
+
+  /** Lines dropped since the last call; 0 while there is still no room to tell of them. */
+  takeDropped(): number {
+    if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
+    const dropped = this.#dropped
+    this.#dropped = 0
+    return dropped
+  }
+
+  /** Takes one line, with its line feed. */
+  add(line: string): void {
+    if (this.#gone) return
+    if (this.#pendingBytes >= pendingBytesMax) {
+      this.#dropped += 1
+      return
+    }
+    this.#text += line
+    if (this.#text.length >= flushAtChars) this.flush()
+    else this.#timer ??= this.#startTimer()
+  }
+
+  /** Writes all that the destination takes now; the rest is tried again after 100 ms. */
+  flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#text !== '') {
+      const bytes = Buffer.from(this.#text)
+      this.#text = ''
+      this.#pending.push(bytes)
+      this.#pendingBytes += bytes.length
+    }
+    this.#drain()
+    if (this.#pending.length > 0) this.#timer = this.#startTimer()
+  }
+
+  /** Writes all out, waiting up to half a second for a slow reader: for the process' end only, since it blocks. */
+  finish(): void {
+    this.flush()
+    for (let tries = 0; this.#pending.length > 0 && tries < finishTriesMax; tries += 1) {
+      Bun.sleepSync(finishWaitMs)
+      this.#drain()
+    }
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #startTimer(): Timer {
+    const timer = setTimeout(() => this.flush(), flushAfterMs)
+    timer.unref()
+    return timer
+  }
+
+  #drain(): void {
+    let first = this.#pending[0]
+    while (first !== undefined) {
+      const written = this.#tryWrite(first)
+      this.#pendingBytes -= written
+      if (written < first.length) {
+        if (written > 0) this.#pending[0] = first.subarray(written)
+        return
+      }
+      this.#pending.shift()
+      first = this.#pending[0]
+    }
+  }
+
+  #tryWrite(bytes: Uint8Array): number {
+    try {
+      return this.#destination.write(bytes)
+    } catch {
+      // Nobody reads any more: a log must not end the process that writes it.
+      this.#gone = true
+      this.#pending = []
+      this.#pendingBytes = 0
+      return bytes.length
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'bun:test'
+import { createLogger, type LoggerOptions, type OwnedLogger } from './log.ts'
+
+type Line = Record<string, unknown>
+
+function open(options: Partial<LoggerOptions> = {}): {
+  log: OwnedLogger
+  lines: () => Line[]
+  text: () => string
+} {
+  let text = ''
+  const log = createLogger({
+    level: 'info',
+    service: 'api',
+    version: '1.2.3',
+    clock: { now: () => Date.UTC(2026, 10, 21, 9, 8, 7, 6) },
+    destination: {
+      write(bytes) {
+        text += Buffer.from(bytes).toString()
+        return bytes.length
+      },
+    },
+    ...options,
+  })
+  const read = () => {
+    log.close()
+    return text
+  }
+  return {
+    log,
+    text: read,
+    lines: () =>
+      read()
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as Line),
+  }
+}
+
+test('a line is one JSON object with time, level, service, version, text and fields', () => {
+  const { log, lines } = open()
+  log.warn({ status: 503, durationMs: 1.5 }, 'store is away')
+  expect(lines()).toEqual([
+    {
+      time: '2026-11-21T09:08:07.006Z',
+      level: 'warn',
+      service: 'api',
+      version: '1.2.3',
+      msg: 'store is away',
+      status: 503,
+      durationMs: 1.5,
+    },
+  ])
+})
+
+test('levels below the configured one are not written', () => {
+  const { log, lines } = open({ level: 'warn' })
+  log.debug({}, 'a')
+  log.info({}, 'b')
+  log.warn({}, 'c')
+  log.error({}, 'd')
+  expect(lines().map((line) => line.msg)).toEqual(['c', 'd'])
+})
+
+test('a logger that would redact nothing is not made', () => {
+  expect(() => open({ redactedNames: [] })).toThrow(RangeError)
+  expect(() => open({ redactedNames: ['-'] })).toThrow(RangeError)
+})
+
+describe('redaction', () => {
+  test.each([
+    ['authorization', { authorization: 'hunter2' }],
+    ['another case', { Authorization: 'hunter2' }],
+    ['a header’s spelling', { 'set-cookie': 'hunter2' }],
+    ['the end of a longer name', { databasePassword: 'hunter2' }],
+    ['snake case', { api_key: 'hunter2' }],
+    ['a lock token', { lockToken: 'hunter2' }],
+    ['a body that is an object', { body: { a: 'hunter2' } }],
+    ['a record’s key', { key: 'hunter2' }],
+    ['below other fields', { request: { list: [{ secret: 'hunter2' }] } }],
+    ['inside a cause', { cause: new Error('x', { cause: { password: 'hunter2' } }) }],
+    ['what toJSON gives', { config: { toJSON: () => ({ keyRing: 'hunter2' }) } }],
+    ['a URL’s password', { url: 'redis://user:hunter2@host:6379' }],
+    ['a URL in an error', { cause: new Error('cannot reach postgres://u:hunter2@h/d') }],
+    ['an API key in a text', { cause: new Error('no such key lk_hunter2hunter2') }],
+    ['members of a driver’s error', { cause: Object.assign(new Error('x'), { detail: 'hunter2' }) }],
+    ['bytes', { raw: Buffer.from('hunter2') }],
+  ])('hides %s', (_case, fields) => {
+    const { log, text } = open()
+    log.info(fields, 'x')
+    expect(text()).toContain('"msg":"x"')
+    expect(text()).not.toContain('hunter2')
+  })
+
+  test('leaves names that only resemble a secret’s', () => {
+    const { log, lines } = open()
+    log.info({ keyId: 'k1', secretName: 'acme', scopes: 2 }, 'x')
+    expect(lines()[0]).toMatchObject({ keyId: 'k1', secretName: 'acme', scopes: 2 })
+  })
+})
+
+describe('whatever is logged, the line comes out', () => {
+  const loop: Record<string, unknown> = { a: 1 }
+  loop.self = loop
+  test.each([
+    ['a loop', loop],
+    ['a bigint', { n: 10n }],
+    ['undefined and functions', { u: undefined, f: () => 1 }],
+    ['an invalid date', { at: new Date(Number.NaN) }],
+    [
+      'a getter that throws',
+      {
+        get broken() {
+          throw new Error('no')
+        },
+      },
+    ],
+    ['a thousand members', Object.fromEntries(Array.from({ length: 1000 }, (_none, i) => [`m${i}`, i]))],
+    ['a long text', { text: 'x'.repeat(1_000_000) }],
+    ['an array', [1, 2]],
+  ])('%s', (_case, fields) => {
+    const { log, lines, text } = open()
+    log.info(fields, 'here')
+    expect(lines()).toHaveLength(1)
+    expect(lines()[0]?.msg).toBe('here')
+    expect(text().length).toBeLessThan(20_000)
+  })
+
+  test('a field cannot pass for the line’s own members', () => {
+    const { log, lines } = open()
+    log.info(JSON.parse('{"level":"debug","msg":"forged","__proto__":{"a":1}}') as object, 'real')
+    expect(lines()[0]).toMatchObject({ level: 'info', msg: 'real', level_: 'debug', msg_: 'forged' })
+  })
+
+  test('a line feed in a value stays inside its line', () => {
+    const { log, text } = open()
+    log.info({ value: 'a\n{"level":"error"}' }, 'x')
+    expect(text().trim().split('\n')).toHaveLength(1)
+  })
+})
+
+test('an error shows its name, message, code, stack and cause', () => {
+  const { log, lines } = open()
+  log.error(
+    { cause: new TypeError('outer', { cause: Object.assign(new Error('inner'), { code: 'E1' }) }) },
+    'x',
+  )
+  expect(lines()[0]?.cause).toMatchObject({
+    name: 'TypeError',
+    message: 'outer',
+    stack: expect.stringContaining('log.test.ts'),
+    cause: { message: 'inner', code: 'E1' },
+  })
+})
+
+test('pretty lines are short and keep the stack readable', () => {
+  const { log, text } = open({ pretty: true })
+  log.info({ port: 8080, url: 'http://localhost:8080', note: 'two words', ms: 1.2345 }, 'listening')
+  log.error({ cause: new Error('boom') }, 'failed')
+  const plain = Bun.stripANSI(text())
+  expect(plain).toStartWith(
+    '09:08:07.006 info  listening port=8080 url=http://localhost:8080 note="two words" ms=1.23\n',
+  )
+  expect(plain).toContain('failed cause="boom"\n    Error: boom\n')
+})

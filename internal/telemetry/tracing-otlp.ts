@@ -1,0 +1,152 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import { formatTraceparent, parseTraceparent } from './traceparent.ts'
+import type { SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'
+
+const kinds = {
+  internal: SpanKind.INTERNAL,
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  consumer: SpanKind.CONSUMER,
+  producer: SpanKind.PRODUCER,
+}
+
+/** Spans kept while the receiver is slow; one more is dropped. */
+const queueMax = 4096
+const batchMax = 512
+const batchAfterMs = 1000
+const exportTimeoutMs = 5000
+const attributesMax = 32
+const attributeCharsMax = 1024
+
+/** Starts tracing into an OTLP/HTTP receiver. Nothing is registered globally, so that two of them do not meet. */
+export function startOtlpTracing(options: TracingOptions & { readonly endpoint: string }): Tracing {
+  const provider = createProvider(options)
+  const tracer = provider.getTracer('latchkey', options.version)
+  const active = new AsyncLocalStorage<Context>()
+  let closing: Promise<void> | undefined
+
+  const parentOf = ({ traceparent }: SpanOptions): Context => {
+    const place = traceparent ? parseTraceparent(traceparent) : undefined
+    if (!place) return active.getStore() ?? ROOT_CONTEXT
+    return trace.setSpanContext(ROOT_CONTEXT, {
+      traceId: place.traceId,
+      spanId: place.spanId,
+      traceFlags: place.sampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
+      isRemote: true,
+    })
+  }
+
+  return {
+    enabled: true,
+    async span(name, spanOptions, work) {
+      const parent = parentOf(spanOptions)
+      const { kind = 'internal', attributes } = spanOptions
+      const span = tracer.startSpan(name, { kind: kinds[kind], ...(attributes && { attributes }) }, parent)
+      try {
+        return await active.run(trace.setSpan(parent, span), work, handleOf(span))
+      } catch (error) {
+        span.setStatus({
+          code: SpanStatusCode.ERROR,
+          message: error instanceof Error ? error.name : 'thrown',
+        })
+        throw error
+      } finally {
+        span.end()
+      }
+    },
+    traceparent() {
+      const context = active.getStore()
+      const place = context && trace.getSpanContext(context)
+      if (!place) return undefined
+      const sampled = (place.traceFlags & TraceFlags.SAMPLED) !== 0
+      return formatTraceparent({ traceId: place.traceId, spanId: place.spanId, sampled })
+    },
+    close(timeoutMs) {
+      closing ??= closeWithin(provider, timeoutMs)
+      return closing
+    },
+  }
+}
+
+function createProvider(options: TracingOptions & { readonly endpoint: string }): TracerProvider {
+  const exporter = new OTLPTraceExporter({
+    url: `${options.endpoint.replace(/\/+$/, '')}/v1/traces`,
+    headers: { ...options.headers },
+    timeoutMillis: exportTimeoutMs,
+  })
+  return new TracerProvider({
+    resource: resourceFromAttributes({
+      'service.name': options.serviceName,
+      'service.version': options.version,
+    }),
+    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.sampleRatio ?? 1) }),
+    spanLimits: {
+      attributeCountLimit: attributesMax,
+      attributeValueLengthLimit: attributeCharsMax,
+      eventCountLimit: 0,
+      linkCountLimit: 0,
+    },
+    spanProcessors: [
+      new BatchSpanProcessor({
+        exporter: reporting(exporter, options.onLost),
+        maxQueueSize: queueMax,
+        maxExportBatchSize: batchMax,
+        scheduledDelayMillis: batchAfterMs,
+        exportTimeoutMillis: exportTimeoutMs,
+      }),
+    ],
+  })
+}
+
+/** The processor keeps failures to itself; we want to hear of them. */
+function reporting(exporter: SpanExporter, onLost: TracingOptions['onLost']): SpanExporter {
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        if (result.code !== 0) onLost?.(spans.length, result.error)
+        done(result)
+      }),
+    shutdown: () => exporter.shutdown(),
+    forceFlush: async () => exporter.forceFlush?.(),
+  }
+}
+
+function handleOf(span: Span): TraceSpan {
+  return {
+    set: (attributes) => {
+      span.setAttributes(attributes)
+    },
+    fail: (reason) => {
+      span.setStatus({ code: SpanStatusCode.ERROR, message: reason })
+    },
+  }
+}
+
+async function closeWithin(provider: TracerProvider, timeoutMs: number): Promise<void> {
+  let timer: Timer | undefined
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs)
+  })
+  // A receiver that is away was already reported by `onLost`; the process ends all the same.
+  const done = provider.shutdown().catch(() => undefined)
+  await Promise.race([done, deadline])
+  clearTimeout(timer)
+}
