@@ -1,5 +1,5 @@
 import { ErrorReply } from 'redis'
-import { backoffMs, Deadlines } from '#internal/base/index.ts'
+import { Deadlines } from '#internal/base/index.ts'
 import {
   type ChannelListener,
   type RedisConnection,
@@ -23,7 +23,6 @@ export interface RedisOptions {
 const defaultDeadlineMs = 800
 /** Commands under way in one process, also those whose caller has already been told of the deadline. */
 const inFlightMax = 10_000
-const connectBounds = { firstMs: 100, maxMs: 1000 }
 
 /**
  * Opens a connection that comes back by itself: this returns at once, and until Redis answers every call is refused with
@@ -37,25 +36,22 @@ export function openRedis(options: RedisOptions): RedisConnection {
 class Connection implements RedisConnection {
   readonly #driver: RedisDriver
   readonly #deadlines: Deadlines
-  readonly #onError: (error: unknown) => void
   #inFlight = 0
   #closed = false
 
   constructor(driver: RedisDriver, options: RedisOptions) {
     this.#driver = driver
     this.#deadlines = new Deadlines(options.deadlineMs ?? defaultDeadlineMs)
-    this.#onError = options.onError
-    void this.#connect()
   }
 
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const key = keys[0] ?? ''
     const rest = [String(keys.length), ...keys, ...args]
-    return this.#bounded(() => this.#driver.send(key, ['EVALSHA', script.sha, ...rest])).catch(
-      (error: unknown) => {
+    return this.#bounded(() =>
+      this.#driver.send(key, ['EVALSHA', script.sha, ...rest]).catch((error: unknown) => {
         if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
-        return this.#bounded(() => this.#driver.send(key, ['EVAL', script.source, ...rest]))
-      },
+        return this.#driver.send(key, ['EVAL', script.source, ...rest])
+      }),
     )
   }
 
@@ -78,12 +74,12 @@ class Connection implements RedisConnection {
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#driver.destroy()
+    this.#driver.close()
   }
 
   /** Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type. */
   #bounded<T>(call: () => Promise<T>): Promise<T> {
-    if (this.#closed || !this.#driver.isReady()) return Promise.reject(new RedisUnavailable('disconnected'))
+    if (this.#closed) return Promise.reject(new RedisUnavailable('disconnected'))
     if (this.#inFlight >= inFlightMax) return Promise.reject(new RedisUnavailable('overloaded'))
     this.#inFlight += 1
     const pending = call().then(
@@ -99,20 +95,6 @@ class Connection implements RedisConnection {
     return this.#deadlines.guard(pending, () => {
       throw new RedisUnavailable('timeout')
     })
-  }
-
-  /** Standalone clients retry by themselves; sentinel and cluster give up on their first look-up, hence the loop. */
-  async #connect(): Promise<void> {
-    for (let attempt = 0; !this.#closed; attempt += 1) {
-      try {
-        await this.#driver.connect()
-        return
-      } catch (error) {
-        if (this.#closed) return
-        this.#onError(error)
-        await Bun.sleep(backoffMs(attempt, connectBounds, Math.random()))
-      }
-    }
   }
 }
 

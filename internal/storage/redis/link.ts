@@ -36,16 +36,22 @@ export class RedisLink {
   }
 
   /** Sends one command, or refuses at once while there is no connection. @throws RedisUnavailable | ErrorReply */
-  async send(args: readonly string[]): Promise<unknown> {
-    const session = this.session
-    if (!session) throw new RedisUnavailable('disconnected')
-    return session.send(args)
+  send(args: readonly string[], asking = false): Promise<unknown> {
+    return this.#session?.send(args, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
-  /** Settles at the next connection, or at the link's end. */
-  async whenUp(): Promise<void> {
+  /** Settles at the next connection, at the link's end, or after `msMax`. */
+  async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
-    await new Promise<void>((resolve) => this.#waiting.add(resolve))
+    let timer: Timer | undefined
+    await new Promise<void>((resolve) => {
+      this.#waiting.add(resolve)
+      timer = setTimeout(() => {
+        this.#waiting.delete(resolve)
+        resolve()
+      }, msMax)
+    })
+    clearTimeout(timer)
   }
 
   /** Gives up the present connection for a new one: behind the same name there may be another server now. */

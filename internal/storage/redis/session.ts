@@ -65,8 +65,7 @@ export class RedisSession {
         throw cause
       })
       await Promise.race([this.#signIn(), over])
-      this.#state = 'ready'
-      this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
+      this.#begin()
     } catch (error) {
       this.end(error)
       throw error
@@ -75,23 +74,18 @@ export class RedisSession {
     }
   }
 
-  /** Sends one command; its reply may take as long as the connection lives. @throws RedisUnavailable | ErrorReply */
-  async send(args: readonly string[]): Promise<unknown> {
-    if (this.#state !== 'ready') throw new RedisUnavailable('disconnected')
+  /**
+   * Sends one command; its reply may take as long as the connection lives.
+   * @param asking right after ASKING, without which the new home of a migrating slot refuses it
+   * @throws RedisUnavailable | ErrorReply
+   */
+  send(args: readonly string[], asking = false): Promise<unknown> {
+    if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
     // Without this, every caller of a hung server would wait for its whole deadline, and its command pile up here.
     if (this.#pending > 0 && performance.now() - this.#progressMs > stalledMs)
-      throw new RedisUnavailable('timeout')
+      return Promise.reject(new RedisUnavailable('timeout'))
+    if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
-  }
-
-  /** Sends a command that the other side of a slot's migration accepts only right after ASKING. */
-  async sendAsking(args: readonly string[]): Promise<unknown> {
-    if (this.#state !== 'ready') throw new RedisUnavailable('disconnected')
-    const [, reply] = await Promise.all([
-      this.#count(this.#client.sendCommand(['ASKING'])),
-      this.#count(this.#client.sendCommand(args)),
-    ])
-    return reply
   }
 
   async subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<void> {
@@ -109,6 +103,12 @@ export class RedisSession {
     clearInterval(this.#heartbeat)
     this.#client.destroy()
     this.#settleEnded(cause)
+  }
+
+  #begin(): void {
+    if (this.#state !== 'opening') throw new RedisUnavailable('disconnected')
+    this.#state = 'ready'
+    this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs)
   }
 
   async #signIn(): Promise<void> {
@@ -131,16 +131,25 @@ export class RedisSession {
     }
   }
 
-  async #count<T>(reply: Promise<T>): Promise<T> {
+  /** Not an async function: this is the path of every request, and each promise more is felt. */
+  #count<T>(reply: Promise<T>): Promise<T> {
     if (this.#pending === 0) this.#progressMs = performance.now()
     this.#pending += 1
-    try {
-      return await reply
-    } finally {
-      this.#pending -= 1
-      this.#replies += 1
-      this.#progressMs = performance.now()
-    }
+    reply.then(this.#answered, this.#refused)
+    return reply
+  }
+
+  readonly #answered = (): void => {
+    this.#pending -= 1
+    this.#replies += 1
+    this.#progressMs = performance.now()
+  }
+
+  /** A master that became a replica costs its connection, since its name may lead to the new master by now. */
+  readonly #refused = (error: unknown): void => {
+    this.#answered()
+    if (this.#target.masterOnly && error instanceof ErrorReply && error.message.startsWith('READONLY'))
+      this.end(error)
   }
 
   /** Counts beats and not time, so that a stop of our own process does not look like one of the server. */
@@ -174,4 +183,3 @@ function clientOf(target: RedisTarget) {
     },
   })
 }
-

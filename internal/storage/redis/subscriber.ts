@@ -1,3 +1,4 @@
+import { ErrorReply } from 'redis'
 import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import { RedisLink } from './link.ts'
 import type { RedisSession, RedisTarget } from './session.ts'
@@ -16,6 +17,9 @@ export interface SubscriberEvents {
   /** The server has ended a subscription, since its slot went elsewhere. */
   readonly onChannelMoved: () => void
 }
+
+/** How long the first subscription waits for the connection it causes. */
+const connectMsMax = 500
 
 /**
  * The sharded channels that are listened to at one server, on a connection of their own: where a slot moves away, the server
@@ -38,7 +42,7 @@ export class RedisSubscriber {
     entry.listener = listener
     this.#channels.set(channel, entry)
     const link = this.#connect()
-    await link.whenUp()
+    await link.whenUp(connectMsMax)
     await this.#settle(channel, entry)
   }
 
@@ -74,9 +78,14 @@ export class RedisSubscriber {
   }
 
   #settle(channel: string, entry: Channel): Promise<void> {
-    entry.settling ??= this.#converge(channel, entry).finally(() => {
-      entry.settling = undefined
-    })
+    entry.settling ??= this.#converge(channel, entry)
+      .catch((error: unknown) => {
+        if (error instanceof ErrorReply && error.message.startsWith('MOVED')) this.#events.onChannelMoved()
+        throw error
+      })
+      .finally(() => {
+        entry.settling = undefined
+      })
     return entry.settling
   }
 

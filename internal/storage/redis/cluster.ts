@@ -1,0 +1,203 @@
+import { ErrorReply } from 'redis'
+import { RoutedChannels } from './channels.ts'
+import { type ChannelListener, RedisUnavailable } from './connection.ts'
+import type { RedisDriver } from './driver.ts'
+import { dataTarget, nodeName, RedisPeer } from './peer.ts'
+import { Pulse } from './pulse.ts'
+import { RedisSession } from './session.ts'
+import {
+  parseRedirection,
+  parseSlotRanges,
+  type Redirection,
+  type SlotRange,
+  slotCount,
+  slotOf,
+} from './slot-map.ts'
+import type { RedisAddress, RedisNode } from './url.ts'
+
+/** How often the map of slots is read again while every master answers, while one does not, and at the very most. */
+const calmMs = 5000
+const urgentMs = 500
+const leastMs = 100
+/** A node without a reply to the question for the map for this long is passed over. */
+const askMsMax = 700
+/** How often one command follows a redirection. */
+const redirectionsMax = 3
+/** How long a command waits for the connection to a node that a redirection was the first to name. */
+const redirectionMsMax = 500
+/** What a node that left the map still has under way gets this long. */
+const retireMs = 1000
+
+/** Sends each key's command to the master of its slot, by the map that the nodes give out. */
+export class ClusterDriver implements RedisDriver {
+  readonly #address: RedisAddress
+  readonly #onError: (error: unknown) => void
+  readonly #pulse = new Pulse()
+  readonly #channels = new RoutedChannels((channel) => this.#slots[slotOf(channel)]?.subscriber)
+  readonly #slots: (RedisPeer | undefined)[] = new Array(slotCount).fill(undefined)
+  readonly #peers = new Map<string, RedisPeer>()
+  readonly #retiring = new Map<RedisPeer, Timer>()
+  #asked = 0
+
+  constructor(address: RedisAddress, onError: (error: unknown) => void) {
+    this.#address = address
+    this.#onError = onError
+    void this.#follow()
+  }
+
+  send(key: string, args: readonly string[]): Promise<unknown> {
+    const peer = this.#slots[slotOf(key)]
+    if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
+    return peer.link.send(args).catch((error: unknown) => this.#sendElsewhere(peer, args, error))
+  }
+
+  /** One that is away is left out: its slots are refused, the other masters' are not. */
+  async sendToMasters(args: readonly string[]): Promise<readonly unknown[]> {
+    const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
+    const replies = await Promise.allSettled(connected.map((peer) => peer.link.send(args)))
+    const answers = replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []))
+    if (answers.length === 0) throw new RedisUnavailable('disconnected')
+    return answers
+  }
+
+  subscribe(channel: string, listener: ChannelListener): Promise<void> {
+    return this.#channels.subscribe(channel, listener)
+  }
+
+  unsubscribe(channel: string): Promise<void> {
+    return this.#channels.unsubscribe(channel)
+  }
+
+  close(): void {
+    this.#pulse.stop()
+    for (const peer of this.#peers.values()) peer.close()
+    for (const [peer, timer] of this.#retiring) {
+      clearTimeout(timer)
+      peer.close()
+    }
+  }
+
+  /** Follows redirections; any other error is thrown. A redirected command has not run, so this sends nothing twice. */
+  async #sendElsewhere(first: RedisPeer, args: readonly string[], firstError: unknown): Promise<unknown> {
+    let from = first
+    let error = firstError
+    for (let redirections = 0; redirections < redirectionsMax; redirections += 1) {
+      const to = error instanceof ErrorReply ? parseRedirection(error.message, from.node) : undefined
+      if (!to) break
+      from = this.#redirect(to)
+      await from.link.whenUp(redirectionMsMax)
+      try {
+        return await from.link.send(args, to.kind === 'ask')
+      } catch (again) {
+        error = again
+      }
+    }
+    throw error
+  }
+
+  #redirect(to: Redirection): RedisPeer {
+    const peer = this.#peer(to.node)
+    if (to.kind === 'moved') {
+      this.#slots[to.slot] = peer
+      this.#channels.replace()
+      this.#pulse.ring()
+    }
+    return peer
+  }
+
+  #peer(node: RedisNode): RedisPeer {
+    const name = nodeName(node)
+    const known = this.#peers.get(name)
+    if (known) return known
+    const peer = new RedisPeer(dataTarget(this.#address, node), {
+      onError: this.#onError,
+      onDown: () => this.#pulse.ring(),
+      onChannelMoved: () => this.#pulse.ring(),
+    })
+    this.#peers.set(name, peer)
+    return peer
+  }
+
+  /** Ends with `close`; reads the map at most ten times a second. */
+  async #follow(): Promise<void> {
+    while (!this.#pulse.isStopped) {
+      const ranges = await this.#readMap()
+      if (this.#pulse.isStopped) return
+      if (ranges) this.#apply(ranges)
+      await this.#pulse.wait(leastMs, this.#isWhole() ? calmMs : urgentMs)
+    }
+  }
+
+  #isWhole(): boolean {
+    return this.#peers.size > 0 && [...this.#peers.values()].every((peer) => peer.link.session)
+  }
+
+  /** Another connected node each time, so that one with an old map is corrected by the next; else the URL's, all at once. */
+  async #readMap(): Promise<SlotRange[] | undefined> {
+    const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
+    this.#asked += 1
+    for (let turn = 0; turn < connected.length; turn += 1) {
+      const peer = connected[(this.#asked + turn) % connected.length]
+      if (!peer) continue
+      const ranges = await this.#question(peer.node, (args) => peer.link.send(args))
+      if (ranges) return ranges
+    }
+    const questions = this.#address.nodes.map((node) => this.#askOnce(node))
+    return Promise.any(questions).catch(() => undefined)
+  }
+
+  async #askOnce(node: RedisNode): Promise<SlotRange[]> {
+    const session = new RedisSession(dataTarget(this.#address, node), () => undefined)
+    try {
+      await session.open()
+      const ranges = await this.#question(node, (args) => session.send(args))
+      if (ranges) return ranges
+      throw new RedisUnavailable('refused')
+    } catch (error) {
+      this.#onError(error)
+      throw error
+    } finally {
+      session.end(undefined)
+    }
+  }
+
+  /** Undefined for a node without an answer and for one that knows of no slot, such as one that came back empty. */
+  async #question(
+    node: RedisNode,
+    send: (args: readonly string[]) => Promise<unknown>,
+  ): Promise<SlotRange[] | undefined> {
+    let timer: Timer | undefined
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(resolve, askMsMax, undefined)
+    })
+    try {
+      const ranges = parseSlotRanges(await Promise.race([send(['CLUSTER', 'SLOTS']), late]), node)
+      return ranges.length > 0 ? ranges : undefined
+    } catch {
+      return undefined
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #apply(ranges: readonly SlotRange[]): void {
+    this.#slots.fill(undefined)
+    const used = new Set<RedisPeer>()
+    for (const { from, to, master } of ranges) {
+      const peer = this.#peer(master)
+      used.add(peer)
+      this.#slots.fill(peer, from, to + 1)
+    }
+    this.#channels.replace()
+    for (const peer of this.#peers.values()) if (!used.has(peer)) this.#retire(peer)
+  }
+
+  #retire(peer: RedisPeer): void {
+    this.#peers.delete(peer.name)
+    const timer = setTimeout(() => {
+      this.#retiring.delete(peer)
+      peer.close()
+    }, retireMs)
+    this.#retiring.set(peer, timer)
+  }
+}

@@ -1,0 +1,52 @@
+import { RedisLink } from './link.ts'
+import type { RedisTarget } from './session.ts'
+import { RedisSubscriber } from './subscriber.ts'
+import type { RedisAddress, RedisNode } from './url.ts'
+
+/** What a peer tells its owner. */
+export interface PeerEvents {
+  readonly onError: (error: unknown) => void
+  readonly onUp?: () => void
+  readonly onDown?: () => void
+  readonly onChannelMoved?: () => void
+}
+
+/** One data server: a connection for commands, and one for messages once somebody listens. */
+export class RedisPeer {
+  readonly name: string
+  readonly node: RedisNode
+  readonly link: RedisLink
+  readonly subscriber: RedisSubscriber
+
+  constructor(target: RedisTarget, events: PeerEvents) {
+    this.name = nodeName(target.node)
+    this.node = target.node
+    this.link = new RedisLink(target, events)
+    this.subscriber = new RedisSubscriber(target, {
+      onError: events.onError,
+      onChannelMoved: () => events.onChannelMoved?.(),
+    })
+  }
+
+  close(): void {
+    this.link.close()
+    this.subscriber.close()
+  }
+}
+
+/** How two addresses are told apart. */
+export function nodeName(node: RedisNode): string {
+  return `${node.host}:${node.port}`
+}
+
+/** How to reach a data server at `node` with what the URL says. */
+export function dataTarget(address: RedisAddress, node: RedisNode): RedisTarget {
+  return {
+    node,
+    tls: address.tls,
+    ...(address.username !== undefined && { username: address.username }),
+    ...(address.password !== undefined && { password: address.password }),
+    database: address.database,
+    masterOnly: address.mode !== 'cluster',
+  }
+}

@@ -1,0 +1,65 @@
+import type { RedisNode } from './url.ts'
+
+/** How many slots a cluster has. */
+export const slotCount = 16_384
+
+/** Consecutive slots, ends included, and the master that holds them. */
+export interface SlotRange {
+  readonly from: number
+  readonly to: number
+  readonly master: RedisNode
+}
+
+/** Where a reply says that a command must go. */
+export interface Redirection {
+  readonly kind: 'moved' | 'ask'
+  readonly slot: number
+  readonly node: RedisNode
+}
+
+/** CRC-16/XMODEM of each byte, as the cluster's specification has it. */
+const crcTable: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8
+  for (let bit = 0; bit < 8; bit += 1) crc = ((crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff) >>> 0
+  return crc
+})
+
+/**
+ * The slot of a key: of what stands between its first `{` and the next `}` if that is not empty, else of the whole
+ * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags, 2026-11).
+ */
+export function slotOf(key: string): number {
+  const open = key.indexOf('{')
+  const close = open < 0 ? -1 : key.indexOf('}', open + 1)
+  const hashed = close > open + 1 ? key.slice(open + 1, close) : key
+  let crc = 0
+  for (const byte of Buffer.from(hashed)) crc = ((crc << 8) & 0xffff) ^ (crcTable[(crc >> 8) ^ byte] ?? 0)
+  return crc % slotCount
+}
+
+/** Reads the reply to CLUSTER SLOTS; `asked` stands in where a node does not know its own address. */
+export function parseSlotRanges(reply: unknown, asked: RedisNode): SlotRange[] {
+  if (!Array.isArray(reply)) return []
+  return reply.flatMap((range: unknown) => {
+    if (!Array.isArray(range) || !Array.isArray(range[2])) return []
+    const [host, port] = range[2]
+    const master = nodeOf(host, port, asked)
+    return master ? [{ from: Number(range[0]), to: Number(range[1]), master }] : []
+  })
+}
+
+/** Reads a reply such as `MOVED 3999 127.0.0.1:6381`; undefined for every other. */
+export function parseRedirection(text: string, asked: RedisNode): Redirection | undefined {
+  const match = /^(MOVED|ASK) (\d+) (.*):(\d+)$/.exec(text)
+  if (!match) return undefined
+  const node = nodeOf(match[3], match[4], asked)
+  const kind = match[1] === 'MOVED' ? 'moved' : 'ask'
+  return node ? { kind, slot: Number(match[2]), node } : undefined
+}
+
+/** An empty or absent host stands for the one that was asked, `?` for one that nobody knows. */
+function nodeOf(host: unknown, port: unknown, asked: RedisNode): RedisNode | undefined {
+  const number = Number(port)
+  if (host === '?' || !Number.isInteger(number) || number < 1) return undefined
+  return { host: typeof host === 'string' && host !== '' ? host : asked.host, port: number }
+}
