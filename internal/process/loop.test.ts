@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'bun:test'
+import { createHealth } from '#internal/telemetry/index.ts'
+import { type LoopOptions, superviseLoop } from './loop.ts'
+import type { Sleep } from './sleep.ts'
+
+/** Pauses that last until the test ends them; `asked` holds their lengths. */
+function heldSleep() {
+  const asked: number[] = []
+  let release: () => void = () => undefined
+  const sleep: Sleep = (ms, signal) => {
+    asked.push(ms)
+    return new Promise((resolve) => {
+      release = resolve
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+  return { asked, sleep, release: () => release() }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadlineMs = performance.now() + 2000
+  while (!condition()) {
+    if (performance.now() > deadlineMs) throw new Error('the condition did not come true within 2 s')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+function start(options: Partial<LoopOptions> = {}) {
+  const held = heldSleep()
+  const errors: [unknown, number][] = []
+  const loop = superviseLoop({
+    name: 'test',
+    intervalMs: 1000,
+    turnMsMax: 60_000,
+    jitter: 0,
+    random: () => 0,
+    sleep: held.sleep,
+    runOnce: async () => undefined,
+    onError: (error, failures) => errors.push([error, failures]),
+    ...options,
+  })
+  return { loop, held, errors }
+}
+
+test('turns follow each other with the interval between them', async () => {
+  let turns = 0
+  const { loop, held } = start({
+    runOnce: async () => {
+      turns += 1
+    },
+  })
+  for (const expected of [1, 2, 3]) {
+    await until(() => held.asked.length === expected)
+    expect(turns).toBe(expected)
+    held.release()
+  }
+  await loop.stop()
+  expect(held.asked.slice(0, 3)).toEqual([1000, 1000, 1000])
+})
+
+test('the interval varies by its jitter', async () => {
+  const low = start({ jitter: 0.2, random: () => 0 })
+  const high = start({ jitter: 0.2, random: () => 1 })
+  await until(() => low.held.asked.length > 0 && high.held.asked.length > 0)
+  expect([low.held.asked[0], high.held.asked[0]]).toEqual([800, 1200])
+  await Promise.all([low.loop.stop(), high.loop.stop()])
+})
+
+test('failures are told, are followed by growing pauses, and are forgotten after a good turn', async () => {
+  let fails = true
+  const { loop, held, errors } = start({
+    backoff: { firstMs: 100, maxMs: 300 },
+    runOnce: async () => {
+      if (fails) throw new Error('no')
+    },
+  })
+  for (let turn = 1; turn <= 4; turn += 1) {
+    await until(() => held.asked.length === turn)
+    if (turn === 3) fails = false
+    held.release()
+  }
+  fails = true
+  await until(() => held.asked.length === 5)
+  // The lower half of 100, 200, 300: the test's random number is 0.
+  expect(held.asked).toEqual([50, 100, 150, 1000, 50])
+  expect(errors.map(([, failures]) => failures)).toEqual([1, 2, 3, 1])
+  await loop.stop()
+})
+
+test('a turn that throws before its first wait is a failure like any other', async () => {
+  const { loop, held, errors } = start({
+    runOnce: () => {
+      throw new Error('at once')
+    },
+  })
+  await until(() => held.asked.length === 1)
+  expect(errors).toHaveLength(1)
+  await loop.stop()
+})
+
+describe('wake', () => {
+  test('ends the pause', async () => {
+    const { loop, held } = start()
+    await until(() => held.asked.length === 1)
+    loop.wake()
+    await until(() => held.asked.length === 2)
+    await loop.stop()
+  })
+
+  test('during a turn makes another follow at once, and only one', async () => {
+    let turns = 0
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    const { loop, held } = start({
+      runOnce: async () => {
+        turns += 1
+        if (turns === 1) await gate
+      },
+    })
+    await until(() => turns === 1)
+    loop.wake()
+    loop.wake()
+    open()
+    await until(() => held.asked.length === 1)
+    expect(turns).toBe(2)
+    await loop.stop()
+  })
+
+  test('does not cut the pause after a failure', async () => {
+    const { loop, held, errors } = start({ runOnce: () => Promise.reject(new Error('no')) })
+    await until(() => held.asked.length === 1)
+    for (let i = 0; i < 10; i += 1) loop.wake()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(errors).toHaveLength(1)
+    held.release()
+    await until(() => errors.length === 2)
+    await loop.stop()
+  })
+})
+
+describe('runOnce', () => {
+  test('runs a turn of its own and gives what it throws to its caller alone', async () => {
+    let turns = 0
+    const { loop, held, errors } = start({
+      runOnce: async () => {
+        turns += 1
+        if (turns === 2) throw new Error('second')
+      },
+    })
+    await until(() => held.asked.length === 1)
+    expect(loop.runOnce()).rejects.toThrow('second')
+    await loop.runOnce()
+    expect(turns).toBe(3)
+    expect(errors).toEqual([])
+    await loop.stop()
+  })
+
+  test('never overlaps another turn', async () => {
+    let running = 0
+    let most = 0
+    const { loop, held } = start({
+      runOnce: async () => {
+        running += 1
+        most = Math.max(most, running)
+        await new Promise((resolve) => setImmediate(resolve))
+        running -= 1
+      },
+    })
+    await Promise.all([loop.runOnce(), loop.runOnce(), loop.runOnce()])
+    await until(() => held.asked.length === 1)
+    expect(most).toBe(1)
+    await loop.stop()
+  })
+})
+
+describe('stop', () => {
+  test('tells the turn under way, waits for it, and begins no other', async () => {
+    let turns = 0
+    let finished = false
+    const { loop } = start({
+      runOnce: (signal) => {
+        turns += 1
+        return new Promise((resolve) => {
+          signal.addEventListener('abort', () => {
+            setImmediate(() => {
+              finished = true
+              resolve()
+            })
+          })
+        })
+      },
+    })
+    await until(() => turns === 1)
+    loop.wake()
+    await Promise.all([loop.stop(), loop.stop()])
+    expect([turns, finished]).toEqual([1, true])
+  })
+
+  test('does not report the turn that it ended', async () => {
+    const { loop, errors } = start({
+      runOnce: (signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('aborted')))
+        }),
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    await loop.stop()
+    expect(errors).toEqual([])
+  })
+
+  test('before the first turn keeps it from beginning', async () => {
+    let turns = 0
+    const { loop } = start({
+      runOnce: async () => {
+        turns += 1
+      },
+    })
+    await loop.stop()
+    expect(turns).toBe(0)
+    expect(loop.runOnce()).rejects.toThrow('stopped')
+  })
+})
+
+test('a turn that takes too long is told so', async () => {
+  const { loop, errors } = start({
+    turnMsMax: 10,
+    runOnce: (signal) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('too long')))
+      }),
+  })
+  await until(() => errors.length === 1)
+  await loop.stop()
+})
+
+test('a stuck turn makes the process count as dead, a failing one does not', async () => {
+  let nowMs = 0
+  const health = createHealth({ clock: { now: () => nowMs } })
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const stuck = start({ name: 'stuck', turnMsMax: 1000, health, runOnce: () => gate })
+  const failing = start({
+    name: 'failing',
+    turnMsMax: 1000,
+    health,
+    runOnce: () => Promise.reject(new Error('no')),
+  })
+  nowMs = 20_000
+  for (let turn = 1; turn <= 3; turn += 1) {
+    await until(() => failing.held.asked.length === turn)
+    failing.held.release()
+  }
+  expect(health.liveness().ok).toBe(true)
+  nowMs = 30_000
+  await until(() => failing.held.asked.length === 4)
+  expect(health.liveness().checks).toMatchObject([
+    { name: 'stuck', ok: false },
+    { name: 'failing', ok: true },
+  ])
+  open()
+  await Promise.all([stuck.loop.stop(), failing.loop.stop()])
+  expect(health.liveness().checks).toEqual([])
+})

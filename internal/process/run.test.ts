@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'bun:test'
+
+interface Line {
+  readonly level: string
+  readonly msg: string
+  readonly step?: string
+  readonly reason?: string
+  readonly cause?: { readonly message: string }
+}
+
+const rooms = new URL('..', import.meta.url).pathname
+
+/** Starts a real process whose `start` is `body`; a pipe holds it open as a server would. */
+function run(body: string, graceMs = 2000) {
+  const program = `
+    import { createLogger } from '${rooms}telemetry/index.ts'
+    import { runProcess } from '${rooms}process/index.ts'
+    const log = createLogger({ level: 'debug', service: 'test', version: '0' })
+    const part = (name, close = () => undefined, closeMsMax) => ({ name, open: () => name, close, closeMsMax })
+    await runProcess({ name: 'test', log, graceMs: ${graceMs}, start: async (scope) => {
+      await scope.open({ name: 'held', open: () => setInterval(() => undefined, 1000), close: clearInterval })
+      ${body}
+    } })`
+  const child = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe', stderr: 'inherit' })
+  const reader = child.stdout.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  const lines = () =>
+    text
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Line)
+  /** Reads on until a line says `message`; the test's own time-out is the bound. */
+  const seen = async (message: string) => {
+    while (!lines().some((line) => line.msg === message)) {
+      const { done, value } = await reader.read()
+      if (done) throw new Error(`the process ended without saying: ${message}\n${text}`)
+      text += decoder.decode(value)
+    }
+  }
+  const end = async () => {
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read())
+      text += decoder.decode(chunk.value)
+    return { code: await child.exited, lines: lines() }
+  }
+  return { child, seen, end }
+}
+
+describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
+  test('closes everything in reverse order and exits with 0', async () => {
+    const { child, seen, end } = run(`await scope.open(part('a')); await scope.open(part('b'))`)
+    await seen('process is up')
+    child.kill(signal)
+    const { code, lines } = await end()
+    expect(code).toBe(0)
+    expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['b', 'a', 'held'])
+    expect(lines).toContainEqual(expect.objectContaining({ msg: 'process is ending', reason: signal }))
+    expect(lines.at(-1)?.msg).toBe('process has ended')
+  })
+
+  test('a second time ends it at once', async () => {
+    const { child, seen, end } = run(
+      `await scope.open(part('hangs', () => new Promise(() => undefined), 60_000))`,
+      60_000,
+    )
+    await seen('process is up')
+    child.kill(signal)
+    await seen('process is ending')
+    child.kill(signal)
+    expect((await end()).code).toBe(signal === 'SIGINT' ? 130 : 143)
+  })
+})
+
+test('a signal during the start closes what was opened until then', async () => {
+  const { child, seen, end } = run(`
+    await scope.open(part('a'))
+    log.info({}, 'waiting')
+    await new Promise((resolve) => scope.signal.addEventListener('abort', resolve))
+    await scope.open(part('never'))`)
+  await seen('waiting')
+  child.kill('SIGTERM')
+  const { code, lines } = await end()
+  expect(code).toBe(0)
+  expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['a', 'held'])
+  expect(lines.some((line) => line.msg === 'process is up')).toBe(false)
+})
+
+describe('what is broken is logged, everything is closed, and the code is 1:', () => {
+  test.each([
+    ['a start that fails', `await scope.open(part('a')); throw new Error('no')`, 'process could not start'],
+    [
+      'an unhandled rejection',
+      `await scope.open(part('a')); Promise.reject(new Error('no'))`,
+      'unhandled rejection',
+    ],
+    [
+      'an uncaught exception',
+      `await scope.open(part('a')); setTimeout(() => { throw new Error('no') }, 1)`,
+      'uncaught exception',
+    ],
+    [
+      'a part that cannot go on',
+      `await scope.open(part('a')); scope.stop(new Error('no'))`,
+      'a part cannot go on',
+    ],
+  ])('%s', async (_case, body, message) => {
+    const { code, lines } = await run(body).end()
+    expect(code).toBe(1)
+    expect(lines.find((line) => line.level === 'error')).toMatchObject({
+      msg: message,
+      cause: { message: 'no' },
+    })
+    expect(lines.filter((line) => line.msg === 'closed').map((line) => line.step)).toEqual(['a', 'held'])
+  })
+})
+
+test('a process that asks for its own end exits with 0', async () => {
+  expect((await run('scope.stop()').end()).code).toBe(0)
+})

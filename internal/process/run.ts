@@ -1,0 +1,80 @@
+import type { Logger } from '#internal/telemetry/index.ts'
+import { OwnedScope, type Scope } from './scope.ts'
+
+/** What a process is made of. */
+export interface RunOptions {
+  readonly name: string
+  readonly log: Logger
+  /** Bound of the whole end, from the signal on. */
+  readonly graceMs: number
+  /** Opens everything in order, through the scope; when it is done the process is up and stays so until it is stopped. */
+  readonly start: (scope: Scope) => Promise<void>
+}
+
+type Ending =
+  | { readonly kind: 'signal'; readonly signal: 'SIGINT' | 'SIGTERM' }
+  | { readonly kind: 'asked' }
+  | { readonly kind: 'broken'; readonly text: string; readonly cause: unknown }
+
+/** After a bug nothing is owed to work under way, but children and sockets are still closed. */
+const brokenGraceMs = 3000
+const signalNumbers = { SIGINT: 2, SIGTERM: 15 }
+
+/**
+ * Runs a process: start, wait, close in reverse order, exit. SIGTERM and SIGINT end it with code 0; a second one ends it at
+ * once with 128 + the signal's number. A start that fails, an unhandled rejection and an uncaught exception are logged and
+ * end it with code 1. Never returns: the process exits.
+ */
+export async function runProcess(options: RunOptions): Promise<never> {
+  const { log } = options
+  const startedMs = performance.now()
+  const { promise: ended, resolve: end } = Promise.withResolvers<Ending>()
+  listen(end, log)
+  const scope = new OwnedScope({
+    log,
+    stop: (cause) =>
+      end(cause === undefined ? { kind: 'asked' } : { kind: 'broken', text: 'a part cannot go on', cause }),
+  })
+  void Promise.try(options.start, scope).then(
+    () => {
+      if (scope.signal.aborted) return
+      log.info({ process: options.name, durationMs: performance.now() - startedMs }, 'process is up')
+    },
+    (cause: unknown) => end({ kind: 'broken', text: 'process could not start', cause }),
+  )
+  const ending = await ended
+  if (ending.kind === 'broken') log.error({ process: options.name, cause: ending.cause }, ending.text)
+  else log.info({ process: options.name, reason: reasonOf(ending) }, 'process is ending')
+  log.flush()
+  const endingMs = performance.now()
+  await scope.close(ending.kind === 'broken' ? Math.min(options.graceMs, brokenGraceMs) : options.graceMs)
+  log.info({ process: options.name, durationMs: performance.now() - endingMs }, 'process has ended')
+  log.flush()
+  process.exit(ending.kind === 'broken' ? 1 : 0)
+}
+
+function reasonOf(ending: Exclude<Ending, { kind: 'broken' }>): string {
+  return ending.kind === 'signal' ? ending.signal : 'asked'
+}
+
+/** The handlers stay until the process is gone: whatever comes while it is closing is still seen. */
+function listen(end: (ending: Ending) => void, log: Logger): void {
+  let signals = 0
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      signals += 1
+      if (signals === 1) return end({ kind: 'signal', signal })
+      log.warn({ signal }, 'second signal: process ends at once')
+      log.flush()
+      process.exit(128 + signalNumbers[signal])
+    })
+  }
+  let bugs = 0
+  const onBug = (text: string, cause: unknown) => {
+    bugs += 1
+    if (bugs === 1) end({ kind: 'broken', text, cause })
+    else log.error({ cause }, text)
+  }
+  process.on('unhandledRejection', (cause) => onBug('unhandled rejection', cause))
+  process.on('uncaughtException', (cause) => onBug('uncaught exception', cause))
+}
