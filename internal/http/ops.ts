@@ -1,28 +1,19 @@
 import { Elysia } from 'elysia'
-
-/** One named check with why it fails. Reasons hold no secret. */
-export interface Check {
-  readonly name: string
-  readonly ok: boolean
-  readonly reason?: string | undefined
-}
+import type { Health, HealthSnapshot, Metrics } from '#internal/telemetry/index.ts'
 
 /** What the ops port tells. */
 export interface OpsOptions {
-  /** Whether this process works at all; a failing one is restarted. */
-  live(): readonly Check[]
-  /** Whether it should get calls now. */
-  ready(): Promise<readonly Check[]>
-  metrics(): Promise<{ readonly contentType: string; readonly text: string }>
+  readonly health: Pick<Health, 'liveness' | 'readiness'>
+  readonly metrics: Pick<Metrics, 'render'>
 }
 
 /** Builds the app of the ops port: `/livez`, `/readyz`, `/metrics`. Never served on the public port. */
 export function createOpsServer(options: OpsOptions) {
   return new Elysia({ serve: { idleTimeout: 30, reusePort: false } })
-    .get('/livez', () => answerChecks(options.live()))
-    .get('/readyz', async () => answerChecks(await options.ready()))
+    .get('/livez', () => answerHealth(options.health.liveness()))
+    .get('/readyz', async () => answerHealth(await options.health.readiness()))
     .get('/metrics', async () => {
-      const { contentType, text } = await options.metrics()
+      const { contentType, text } = await options.metrics.render()
       return new Response(text, { headers: { 'Content-Type': contentType } })
     })
     .onError(({ code }) =>
@@ -32,7 +23,6 @@ export function createOpsServer(options: OpsOptions) {
     )
 }
 
-function answerChecks(checks: readonly Check[]): Response {
-  const ok = checks.every((check) => check.ok)
-  return Response.json({ ok, checks }, { status: ok ? 200 : 503, headers: { 'Cache-Control': 'no-store' } })
+function answerHealth(health: HealthSnapshot): Response {
+  return Response.json(health, { status: health.ok ? 200 : 503, headers: { 'Cache-Control': 'no-store' } })
 }

@@ -33,11 +33,11 @@ export interface PublicRoute extends RouteShape {
   handle(call: Call): Promise<Answer | ApiError> | Answer | ApiError
 }
 
-/** A route that needs an API key of one scope; `Principal` is who the key belongs to. */
-export interface GuardedRoute<Principal> extends RouteShape {
-  readonly access: { readonly scope: string }
+/** A route that needs an API key of one of the `Scope`s; `Principal` is who the key belongs to. */
+export interface GuardedRoute<Principal, Scope extends string> extends RouteShape {
+  readonly access: { readonly scope: Scope }
   handle(call: Call, principal: Principal): Promise<Answer | ApiError> | Answer | ApiError
 }
 
 /** One row of the table that shows every route with who may call it. */
-export type Route<Principal> = PublicRoute | GuardedRoute<Principal>
+export type Route<Principal, Scope extends string> = PublicRoute | GuardedRoute<Principal, Scope>

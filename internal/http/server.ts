@@ -22,10 +22,10 @@ export interface RequestEvent {
 }
 
 /** What a public server is made of. */
-export interface ServerOptions<Principal> {
-  readonly routes: readonly Route<Principal>[]
+export interface ServerOptions<Principal, Scope extends string> {
+  readonly routes: readonly Route<Principal, Scope>[]
   /** Tells who calls, from the Authorization header, or refuses. Decided before a body is read. */
-  authorize(authorization: string | null, scope: string): Principal | ApiError
+  authorize(authorization: string | null, scope: Scope): Principal | ApiError
   /** A principal's name for the log. */
   nameOf(principal: Principal): string
   /** Turns what a handler threw into an answer, or undefined for a bug. */
@@ -50,7 +50,7 @@ interface Served {
 const idleTimeoutSeconds = 30
 
 /** Builds the Elysia app of a route table. It does not listen yet. */
-export function createServer<Principal>(options: ServerOptions<Principal>) {
+export function createServer<Principal, Scope extends string>(options: ServerOptions<Principal, Scope>) {
   const nextRequestId = createRequestIds()
   const app = new Elysia({
     // Two processes must not share a port without knowing it, hence no reusePort.
@@ -81,9 +81,9 @@ export function createServer<Principal>(options: ServerOptions<Principal>) {
   return app
 }
 
-async function answerRoute<Principal>(
-  options: ServerOptions<Principal>,
-  route: Route<Principal>,
+async function answerRoute<Principal, Scope extends string>(
+  options: ServerOptions<Principal, Scope>,
+  route: Route<Principal, Scope>,
   request: Request,
   requestId: string,
 ): Promise<Response> {
@@ -97,9 +97,9 @@ async function answerRoute<Principal>(
 }
 
 /** Access, then the body, then the handler: each step may end the call. */
-async function serve<Principal>(
-  options: ServerOptions<Principal>,
-  route: Route<Principal>,
+async function serve<Principal, Scope extends string>(
+  options: ServerOptions<Principal, Scope>,
+  route: Route<Principal, Scope>,
   request: Request,
   requestId: string,
 ): Promise<Served> {
@@ -124,9 +124,9 @@ async function serve<Principal>(
 
 const noBody = new Uint8Array()
 
-async function bodyOf<Principal>(
-  options: ServerOptions<Principal>,
-  route: Route<Principal>,
+async function bodyOf<Principal, Scope extends string>(
+  options: ServerOptions<Principal, Scope>,
+  route: Route<Principal, Scope>,
   request: Request,
 ): Promise<Uint8Array | ApiError> {
   if (route.bodyBytesMax === 0) return noBody
@@ -138,7 +138,10 @@ function isError(value: unknown): value is ApiError {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 
-function unknownRoute<Principal>(routes: readonly Route<Principal>[], request: Request): ApiError {
+function unknownRoute<Principal, Scope extends string>(
+  routes: readonly Route<Principal, Scope>[],
+  request: Request,
+): ApiError {
   const allowed = allowedMethods(routes, new URL(request.url).pathname)
   return allowed.length === 0
     ? apiError('route_unknown')
@@ -153,7 +156,10 @@ interface Finished {
   readonly served: Served
 }
 
-function respond<Principal>(options: ServerOptions<Principal>, finished: Finished): Response {
+function respond<Principal, Scope extends string>(
+  options: ServerOptions<Principal, Scope>,
+  finished: Finished,
+): Response {
   const { request, requestId, route, served } = finished
   const { result } = served
   const failed = result.kind === 'error'

@@ -15,6 +15,7 @@ import {
   parseQuery,
 } from '#internal/http/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
+import type { ApiKeyScope } from '#internal/tenants/index.ts'
 import { acquireRecord, type Records } from './acquire.ts'
 import { acquiredAnswer, acquiredText, hitAnswer, plainAnswer } from './answer.ts'
 import {
@@ -41,8 +42,8 @@ const parseFetch = createParser(FetchQuery)
 const parseRemove = createParser(RemoveQuery)
 
 /** The routes of `/v1/record`: who may call each, how much it reads, and what it does. */
-export function recordRoutes(records: Records): readonly GuardedRoute<Principal>[] {
-  const access = { scope: 'records' }
+export function recordRoutes(records: Records): readonly GuardedRoute<Principal, ApiKeyScope>[] {
+  const access = { scope: 'records' } as const
   const path = '/v1/record'
   const bodyBytesMax = records.bodyBytesMax + slackBytes
   return [

@@ -21,6 +21,7 @@ export {
   writerFence,
 } from './postgres/schema.ts'
 export { withTx } from './postgres/tx.ts'
+export { redisCheck, schemaCheck } from './readiness.ts'
 export type { RedisOptions } from './redis/client.ts'
 export { openRedis } from './redis/client.ts'
 export type { ChannelListener, RedisConnection, RedisFailure, RedisServerFacts } from './redis/connection.ts'

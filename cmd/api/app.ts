@@ -1,0 +1,121 @@
+import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
+import { systemClock } from '#internal/base/index.ts'
+import type { Config } from '#internal/config/index.ts'
+import { contractRoutes } from '#internal/contracts/index.ts'
+import {
+  BodyBudget,
+  createOpsServer,
+  createRequestObserver,
+  createServer,
+  listen,
+  type Route,
+} from '#internal/http/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import { explainStoreError, RecordStore, recordRoutes, Waiters } from '#internal/records/index.ts'
+import { createPool, openRedis, redisCheck, schemaCheck } from '#internal/storage/index.ts'
+import { type ApiKeyScope, createDirectory, type Directory } from '#internal/tenants/index.ts'
+import { Meter } from '#internal/usage/index.ts'
+import { startLoops } from './loops.ts'
+import { registerGauges, type Telemetry, traced } from './telemetry.ts'
+
+/** The settings that the API needs: those of its own process, or dev's with its stores. */
+export type ApiConfig = Pick<
+  Config<'api'>,
+  'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
+>
+
+/** A running API. */
+export interface Api {
+  /** The port that is listened on, also where the configured one was 0. */
+  readonly port: number
+  readonly opsPort: number
+  readonly directory: Directory
+}
+
+/** Bodies being read at a time, in bytes. */
+const bodyBudgetBytes = 64 * 1024 * 1024
+/** Above every route's own bound, which answers with the envelope where the server would only hang up. */
+const requestBytesMax = 32 * 1024 * 1024
+const connectionsMax = 10
+const statementMsMax = 2000
+const connectMsMax = 2000
+
+/** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
+export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: Scope): Promise<Api> {
+  const { log, metrics, health } = telemetry
+  const ops = await scope.open({
+    name: 'ops port',
+    open: () => listen(createOpsServer({ health, metrics }), config.opsPort),
+    close: (server) => server.stop(true),
+  })
+  const pool = await scope.open({
+    name: 'postgres',
+    open: () =>
+      createPool({
+        url: config.databaseUrl,
+        applicationName: 'latchkey-api',
+        connectionsMax,
+        queryTimeoutMs: statementMsMax,
+        connectTimeoutMs: connectMsMax,
+        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
+      }),
+    close: (opened) => opened.end(),
+  })
+  const redis = await scope.open({
+    name: 'redis',
+    open: () => openRedis({ url: config.redisUrl, onError: telemetry.redisError }),
+    close: (opened) => opened.close(),
+  })
+  const directory = await scope.open({
+    name: 'tenants',
+    open: async () => {
+      const opened = createDirectory({ pool, clock: systemClock, log })
+      await opened.start()
+      return opened
+    },
+    close: (opened) => opened.stop(),
+  })
+  const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: telemetry.epochLost })
+  const waiters = new Waiters(redis)
+  health.addCheck('tenants', () =>
+    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'the tenants have not been read yet' },
+  )
+  health.addCheck('schema', schemaCheck(pool))
+  health.addCheck('redis', redisCheck(redis))
+  registerGauges(metrics, directory, waiters)
+  await startLoops({ scope, telemetry, redis, directory, meter })
+  const records = {
+    store: new RecordStore(redis, meter),
+    waiters,
+    ttlSecondsMax: config.recordTtlSecondsMax,
+    bodyBytesMax: config.recordBodyBytesMax,
+  }
+  const routes: readonly Route<Principal, ApiKeyScope>[] = [...recordRoutes(records), ...contractRoutes()]
+  const server = await scope.open({
+    name: 'api port',
+    open: () => listen(publicServer(telemetry, directory, routes), config.apiPort),
+    close: async (opened) => {
+      health.startDraining()
+      await opened.stop()
+    },
+  })
+  return { port: server.port, opsPort: ops.port, directory }
+}
+
+function publicServer(
+  telemetry: Telemetry,
+  directory: Directory,
+  routes: readonly Route<Principal, ApiKeyScope>[],
+) {
+  const { log, metrics, tracing } = telemetry
+  return createServer<Principal, ApiKeyScope>({
+    routes,
+    authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
+    nameOf: (principal) => principal.tenant.id,
+    explain: explainStoreError,
+    onAnswered: createRequestObserver(log, metrics),
+    ...(tracing.enabled && { traced: traced(tracing) }),
+    budget: new BodyBudget(bodyBudgetBytes),
+    requestBytesMax,
+  })
+}

@@ -1,0 +1,28 @@
+import { printableConfig, readConfig } from '#internal/config/index.ts'
+import { runProcess } from '#internal/process/index.ts'
+import { version } from '../../package.json'
+import { startApi } from './app.ts'
+import { createTelemetry } from './telemetry.ts'
+
+const read = readConfig(process.env, { process: 'api' })
+if (read.kind === 'invalid') {
+  for (const problem of read.problems) process.stderr.write(`${problem}\n`)
+  process.exit(2)
+}
+const { config } = read
+const telemetry = await createTelemetry({ ...config, service: 'latchkey-api', version })
+telemetry.log.info({ config: printableConfig(config) }, 'starting')
+await runProcess({
+  name: 'api',
+  log: telemetry.log,
+  graceMs: config.shutdownGraceSeconds * 1000,
+  start: async (scope) => {
+    await scope.open({
+      name: 'traces',
+      open: () => telemetry.tracing,
+      close: (tracing) => tracing.close(2000),
+    })
+    const { port, opsPort } = await startApi(config, telemetry, scope)
+    telemetry.log.info({ port, opsPort }, 'listening')
+  },
+})

@@ -1,0 +1,107 @@
+import { systemClock, type TenantId } from '#internal/base/index.ts'
+import type { Traced } from '#internal/http/index.ts'
+import type { Waiters } from '#internal/records/index.ts'
+import {
+  createHealth,
+  createLogger,
+  createMetrics,
+  createTracing,
+  type Health,
+  type LogLevel,
+  type Metrics,
+  type OwnedLogger,
+  type Tracing,
+} from '#internal/telemetry/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+
+/** What the API tells about itself. */
+export interface Telemetry {
+  readonly log: OwnedLogger
+  readonly metrics: Metrics
+  readonly tracing: Tracing
+  readonly health: Health
+  /** A connection to Redis failed. */
+  redisError(error: unknown): void
+  /** Redis lost a tenant's records: finished operations may run again. */
+  epochLost(tenantId: TenantId): void
+  /** A roll-up of usage failed. */
+  flushFailed(): void
+}
+
+/** What telemetry is made with. */
+export interface TelemetryOptions {
+  readonly service: string
+  readonly version: string
+  readonly logLevel: LogLevel
+  readonly otlpEndpoint?: string | undefined
+  readonly otlpHeaders?: Readonly<Record<string, string>> | undefined
+  readonly otelServiceName?: string | undefined
+  readonly otelSamplerRatio?: number
+}
+
+/** Connection errors come many a second while Redis is away; one line a second says as much. */
+const redisErrorLogMs = 1000
+
+/** Makes log, metrics, traces and health of one process. */
+export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const { service, version } = options
+  const log = createLogger({ level: options.logLevel, service, version })
+  const metrics = createMetrics({ service, version })
+  const tracing = await createTracing({
+    endpoint: options.otlpEndpoint,
+    headers: options.otlpHeaders,
+    serviceName: options.otelServiceName ?? service,
+    version,
+    ...(options.otelSamplerRatio !== undefined && { sampleRatio: options.otelSamplerRatio }),
+    onLost: (spans, cause) => log.warn({ spans, cause }, 'spans were not sent'),
+  })
+  return { log, metrics, tracing, health: createHealth({ clock: systemClock }), ...storeEvents(log, metrics) }
+}
+
+function storeEvents(
+  log: OwnedLogger,
+  metrics: Metrics,
+): Pick<Telemetry, 'redisError' | 'epochLost' | 'flushFailed'> {
+  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const redisErrors = counter(
+    'latchkey_storage_redis_connection_errors_total',
+    'Failed connections to Redis.',
+  )
+  const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
+  const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
+  let loggedMs = Number.NEGATIVE_INFINITY
+  return {
+    redisError(cause) {
+      redisErrors.inc()
+      if (performance.now() - loggedMs < redisErrorLogMs) return
+      loggedMs = performance.now()
+      log.warn({ cause }, 'Redis cannot be reached')
+    },
+    epochLost(tenantId) {
+      epochsLost.inc()
+      log.error({ tenant: tenantId }, 'Redis lost the records of a tenant: finished operations may run again')
+    },
+    flushFailed: () => flushFailures.inc(),
+  }
+}
+
+/** Gauges that are read when they are scraped. */
+export function registerGauges(metrics: Metrics, directory: Directory, waiters: Waiters): void {
+  const gauge = (name: string, help: string, read: () => number) =>
+    metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+  gauge('latchkey_records_waiters', 'Checks that wait for a busy key.', () => waiters.count)
+  gauge('latchkey_tenants_directory_tenants', 'Tenants in memory.', () => directory.stats().tenants)
+  gauge(
+    'latchkey_tenants_directory_age_seconds',
+    'Time since the tenants were last compared with Postgres.',
+    () => {
+      const ageMs = directory.ageMs(Date.now())
+      return Number.isFinite(ageMs) ? ageMs / 1000 : -1
+    },
+  )
+}
+
+/** Runs a request's handler in a server span that continues the caller's trace. */
+export function traced(tracing: Tracing): Traced {
+  return (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work)
+}

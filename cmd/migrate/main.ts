@@ -1,0 +1,29 @@
+import { readConfig } from '#internal/config/index.ts'
+import { createPool, migrate } from '#internal/storage/index.ts'
+import { createLogger } from '#internal/telemetry/index.ts'
+import { version } from '../../package.json'
+
+const read = readConfig(process.env, { process: 'migrate' })
+if (read.kind === 'invalid') {
+  for (const problem of read.problems) process.stderr.write(`${problem}\n`)
+  process.exit(2)
+}
+const { config } = read
+const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
+const pool = createPool({
+  url: config.databaseUrl,
+  applicationName: 'latchkey-migrate',
+  connectionsMax: 1,
+  queryTimeoutMs: 60_000,
+  connectTimeoutMs: 10_000,
+})
+try {
+  const { versionBefore, versionAfter } = await migrate(pool, { log })
+  log.info({ versionBefore, versionAfter }, 'schema is up to date')
+} catch (cause) {
+  log.error({ cause }, 'migration failed')
+  process.exitCode = 1
+} finally {
+  await pool.end()
+  log.close()
+}

@@ -1,0 +1,36 @@
+import type { Logger, Metrics } from '#internal/telemetry/index.ts'
+import type { RequestEvent } from './server.ts'
+
+/** Seconds, fine where a healthy store answers and coarse up to the longest wait of a check. */
+const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** Makes what is told of each answered request: one wide log line, a counter and a duration. */
+export function createRequestObserver(log: Logger, metrics: Metrics): (event: RequestEvent) => void {
+  const answered = metrics.counter({
+    name: 'latchkey_http_requests_total',
+    help: 'Answered requests by route, status and outcome.',
+    labels: ['method', 'route', 'status', 'outcome'],
+  })
+  const durations = metrics.histogram({
+    name: 'latchkey_http_request_duration_seconds',
+    help: 'Time from the request’s head to its answer; a check that waits for a busy key includes its wait.',
+    labels: ['method', 'route'],
+    buckets: durationBuckets,
+  })
+  return (event) => {
+    const { cause, ...fields } = event
+    // A request names its own method; what no route has is counted as one.
+    const method = event.route === 'unknown' ? 'other' : event.method
+    answered.with(method, event.route, String(event.status), event.outcome).inc()
+    durations.with(method, event.route).observe(event.durationMs / 1000)
+    if (event.status < 500) log.info(fields, 'request')
+    else log.error({ ...fields, ...causeFields(cause) }, 'request failed')
+  }
+}
+
+/** What broke, without the text of statements or addresses that a driver's message may carry beyond its first line. */
+function causeFields(cause: unknown): object {
+  if (!(cause instanceof Error)) return {}
+  const root = cause.cause instanceof Error ? cause.cause : cause
+  return { cause: `${root.name}: ${root.message.split('\n', 1)[0]?.slice(0, 200)}` }
+}

@@ -1,0 +1,56 @@
+import type { Check, CheckResult } from '#internal/telemetry/index.ts'
+import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
+import type { Pool } from './postgres/pool.ts'
+import type { RedisConnection, RedisServerFacts } from './redis/connection.ts'
+
+const redisMajorMin = 7
+
+/**
+ * Ready once the database has the schema this build needs. Then it stays so: with Postgres away records still answer, and a
+ * pod taken out of the Service would answer nothing.
+ */
+export function schemaCheck(pool: Pool): Check {
+  let reached = false
+  return async () => {
+    if (reached) return { ok: true }
+    const version = await schemaVersion(pool)
+    reached = version >= schemaVersionNeeded
+    if (reached) return { ok: true }
+    return {
+      ok: false,
+      reason: `the schema is at version ${version}, ${schemaVersionNeeded} is needed: run migrate`,
+    }
+  }
+}
+
+/**
+ * Ready while Redis, as far as it was last seen, is one that keeps what it is given. Away after that it stays ready: calls
+ * get a 503 that says what is missing, which no Service without pods could say.
+ */
+export function redisCheck(redis: RedisConnection): Check {
+  let last: CheckResult = { ok: false, reason: 'Redis has not answered yet' }
+  return async () => {
+    try {
+      last = judgeRedis(await redis.serverFacts())
+    } catch {
+      // Its absence is counted and logged where it is met.
+    }
+    return last
+  }
+}
+
+function judgeRedis(servers: readonly RedisServerFacts[]): CheckResult {
+  for (const server of servers) {
+    if (Number.parseInt(server.version, 10) < redisMajorMin) {
+      return { ok: false, reason: `Redis is ${server.version}, ${redisMajorMin}.0 or newer is needed` }
+    }
+    if (server.maxmemoryPolicy !== 'noeviction') {
+      const policy = server.maxmemoryPolicy
+      return {
+        ok: false,
+        reason: `Redis has maxmemory-policy ${policy} and would drop records: set noeviction`,
+      }
+    }
+  }
+  return { ok: true }
+}
