@@ -1,0 +1,481 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { defineScript } from '#internal/storage/index.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { meterLua } from './index.ts'
+import type { LockLimits } from './limits.ts'
+import { meterKeys } from './meter.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const secondMs = 1000
+const minuteMs = 60 * secondMs
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+const unlimited: LockLimits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+let keys = 0
+
+function acquire(tenantId: TenantId, limits: Partial<LockLimits> = {}, key = `k-${keys++}`) {
+  return lab.store.acquire({
+    tenantId,
+    scope: 's',
+    key,
+    ttlMs: dayMs,
+    lockMs: minuteMs,
+    lockToken: `t-${key}`,
+    fingerprint: '',
+    attemptId: '',
+    waits: false,
+    limits: { ...unlimited, ...limits },
+  })
+}
+
+function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
+  return lab.store.save({ tenantId, scope: 's', key, lockToken: '', ttlMs, defaultTtlMs: ttlMs, record })
+}
+
+/** The packed meters, read behind the product's back. */
+async function readMeter(tenantId: TenantId) {
+  const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? [])
+  const field = (index: number) => packed.readDoubleBE(index * 8)
+  return { minuteLocks: field(2), hourLocks: field(4), monthLocks: field(6), bytes: field(7) }
+}
+
+async function sideFields(tenantId: TenantId): Promise<string[]> {
+  return Object.keys((await lab.raw.hgetall(meterKeys(tenantId).side)) ?? {})
+}
+
+describe('the end of the month', () => {
+  const script = defineScript('month-end', 'no-writes', [
+    meterLua,
+    `local out = {}
+     for at, sec in ipairs(ARGV) do out[at] = string.format('%.0f', month_end(tonumber(sec))) end
+     return out`,
+  ])
+  const monthEnds = async (seconds: readonly number[]) =>
+    ((await lab.redis.evaluate(script, ['{month}'], seconds.map(String))) as string[]).map(Number)
+  const byDate = (second: number) => {
+    const date = new Date(second * 1000)
+    return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) / 1000
+  }
+
+  test.each([
+    ['of the epoch', '1970-01-01T00:00:00Z', '1970-02-01T00:00:00Z'],
+    ['of the year', '2026-12-31T23:59:59Z', '2027-01-01T00:00:00Z'],
+    ['of a leap February', '2028-02-29T23:59:59Z', '2028-03-01T00:00:00Z'],
+    ['of a common February', '2027-02-28T12:00:00Z', '2027-03-01T00:00:00Z'],
+    ['of February in a century without a leap day', '2100-02-28T23:59:59Z', '2100-03-01T00:00:00Z'],
+    ['of February in a century with one', '2000-02-29T00:00:00Z', '2000-03-01T00:00:00Z'],
+    ['from its first second', '2026-11-01T00:00:00Z', '2026-12-01T00:00:00Z'],
+  ])('%s', async (_case, from, end) => {
+    expect(await monthEnds([Date.parse(from) / 1000])).toEqual([Date.parse(end) / 1000])
+  })
+
+  test('is that of the calendar, whatever the second', async () => {
+    const second = fc.integer({ min: 0, max: Date.UTC(2400, 0, 1) / 1000 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(second, { minLength: 100, maxLength: 100 }), async (seconds) => {
+        expect(await monthEnds(seconds)).toEqual(seconds.map(byDate))
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
+
+describe('locks a minute', () => {
+  test('over the limit are refused until the minute is over', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { locksPerMinute: 2 }
+    for (const _lock of [1, 2]) expect((await acquire(tenantId, limits)).kind).toBe('locked')
+    expect(await acquire(tenantId, limits)).toEqual({
+      kind: 'limited',
+      limit: 'locksPerMinute',
+      retryAfterMs: 30_000,
+    })
+    await lab.setClock(tenantId, labStartMs + 29_999)
+    expect(await acquire(tenantId, limits)).toMatchObject({ kind: 'limited', retryAfterMs: 1 })
+    await lab.setClock(tenantId, labStartMs + 30_000)
+    expect((await acquire(tenantId, limits)).kind).toBe('locked')
+    expect((await readMeter(tenantId)).minuteLocks).toBe(1)
+  })
+
+  test('are not given anew by a clock that goes back', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, { locksPerMinute: 1 })
+    await lab.setClock(tenantId, labStartMs - hourMs)
+    expect((await acquire(tenantId, { locksPerMinute: 1 })).kind).toBe('limited')
+  })
+
+  test('a refusal takes nothing: no lock, no count, no fence', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, { locksPerMinute: 1 })
+    const before = await lab.raw.getBuffer(meterKeys(tenantId).meta)
+    await acquire(tenantId, { locksPerMinute: 1 }, 'refused')
+    expect(await lab.raw.getBuffer(meterKeys(tenantId).meta)).toEqual(before)
+    expect((await acquire(tenantId, {}, 'refused')).kind).toBe('locked')
+  })
+
+  test('count neither hits nor busy answers, and limit neither', async () => {
+    const tenantId = await lab.createTenant()
+    const nothing = { locksPerMinute: 0, locksPerMonth: 0, recordBytes: 0 }
+    await acquire(tenantId, {}, 'held')
+    await save(tenantId, 'saved', dayMs)
+    const before = await readMeter(tenantId)
+    const held = { locksPerMinute: 0 }
+    expect(
+      (await lab.store.acquire({ ...(await busyInput(tenantId)), limits: { ...unlimited, ...held } })).kind,
+    ).toBe('busy')
+    expect((await acquire(tenantId, nothing, 'saved')).kind).toBe('hit')
+    expect(await readMeter(tenantId)).toEqual(before)
+  })
+
+  async function busyInput(tenantId: TenantId) {
+    const names = { scope: 's', key: 'held', lockToken: 'another', fingerprint: '', attemptId: '' }
+    return { tenantId, ...names, ttlMs: dayMs, lockMs: minuteMs, waits: false }
+  }
+})
+
+describe('locks a month', () => {
+  test.each([
+    ['within the year', '2026-11-21T10:00:00Z', '2026-12-01T00:00:00Z'],
+    ['over the year’s end', '2026-12-31T23:59:58.500Z', '2027-01-01T00:00:00Z'],
+    ['over a leap day', '2028-02-28T00:00:00Z', '2028-03-01T00:00:00Z'],
+  ])('over the limit are refused until the month is over: %s', async (_case, now, end) => {
+    const tenantId = await lab.createTenant()
+    const limits = { locksPerMonth: 1 }
+    await lab.setClock(tenantId, Date.parse(now))
+    expect((await acquire(tenantId, limits)).kind).toBe('locked')
+    expect(await acquire(tenantId, limits)).toEqual({
+      kind: 'limited',
+      limit: 'locksPerMonth',
+      retryAfterMs: Date.parse(end) - Date.parse(now),
+    })
+    await lab.setClock(tenantId, Date.parse(end) - 1)
+    expect((await acquire(tenantId, limits)).kind).toBe('limited')
+    await lab.setClock(tenantId, Date.parse(end))
+    expect((await acquire(tenantId, limits)).kind).toBe('locked')
+  })
+})
+
+describe('bytes of records', () => {
+  test('are scope, key and record in UTF-8, and removing gives them back', async () => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'ключ😀', dayMs, '{"body":"ä"}')
+    expect((await readMeter(tenantId)).bytes).toBe(1 + 12 + 13)
+    await save(tenantId, 'b', dayMs, '{"body":1}')
+    await save(tenantId, 'b', dayMs, '{"body":2}')
+    expect((await readMeter(tenantId)).bytes).toBe(26 + 1 + 1 + 10)
+    await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
+    await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
+    expect((await readMeter(tenantId)).bytes).toBe(26)
+  })
+
+  test('at the limit refuse a lock until some are given back, and never a save', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { recordBytes: 20 }
+    await save(tenantId, 'a', dayMs, '"123456789012345678"')
+    expect(await acquire(tenantId, limits)).toEqual({
+      kind: 'limited',
+      limit: 'recordBytes',
+      retryAfterMs: 30_000,
+    })
+    expect((await save(tenantId, 'b', dayMs)).kind).toBe('saved')
+    await lab.store.remove({ tenantId, scope: 's', key: 'a' }, '')
+    expect((await acquire(tenantId, limits)).kind).toBe('locked')
+  })
+
+  test.each([
+    ['a short life', 5 * minuteMs, 6 * minuteMs],
+    ['two hours', 2 * hourMs, 2 * hourMs + minuteMs],
+    ['over two hours, by the hour', 3 * hourMs, 4 * hourMs],
+    ['a month', 30 * dayMs, 30 * dayMs + hourMs],
+    ['a year of silence', 365 * dayMs, 365 * dayMs + hourMs],
+  ])('are given back when the record has expired: %s', async (_case, ttlMs, laterMs) => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'a', ttlMs)
+    await lab.setClock(tenantId, labStartMs + ttlMs - 31 * secondMs)
+    await acquire(tenantId)
+    expect((await readMeter(tenantId)).bytes).toBe(4)
+    await lab.setClock(tenantId, labStartMs + laterMs)
+    await acquire(tenantId)
+    expect((await readMeter(tenantId)).bytes).toBe(0)
+  })
+
+  test('of a record that was saved while the clock was back are given back all the same', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await lab.setClock(tenantId, labStartMs - 5 * hourMs)
+    await save(tenantId, 'short', minuteMs)
+    await save(tenantId, 'long', 3 * hourMs)
+    await lab.setClock(tenantId, labStartMs + hourMs)
+    await acquire(tenantId)
+    expect((await readMeter(tenantId)).bytes).toBe(0)
+  })
+
+  test('are never negative, never less than what lives, and all given back in the end', async () => {
+    const step = fc.oneof(
+      fc.record({
+        do: fc.constant('save' as const),
+        key: fc.nat(9),
+        ttlMs: fc.integer({ min: 1, max: 40 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({ do: fc.constant('remove' as const), key: fc.nat(9) }),
+      fc.record({
+        do: fc.constant('move' as const),
+        byMs: fc.integer({ min: -3 * 60, max: 80 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({
+        do: fc.constant('move' as const),
+        byMs: fc.integer({ min: 1, max: 90 }).map((m) => m * minuteMs),
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (taken) => {
+        const tenantId = await lab.createTenant()
+        let nowMs = labStartMs
+        const endsMs = new Map<number, number>()
+        for (const one of taken) {
+          if (one.do === 'move') await lab.setClock(tenantId, (nowMs += one.byMs))
+          else if (one.do === 'remove') {
+            await lab.store.remove({ tenantId, scope: 's', key: `${one.key}` }, '')
+            endsMs.delete(one.key)
+          } else if (!endsMs.has(one.key)) {
+            await save(tenantId, `${one.key}`, one.ttlMs)
+            endsMs.set(one.key, nowMs + one.ttlMs)
+          }
+          await acquire(tenantId)
+          const living = [...endsMs.values()].filter((endMs) => endMs > nowMs)
+          const { bytes } = await readMeter(tenantId)
+          expect(bytes).toBeGreaterThanOrEqual(hasGoneBack(taken) ? 0 : living.length * 4)
+        }
+        await lab.setClock(tenantId, labStartMs + 20_000 * dayMs)
+        await acquire(tenantId)
+        expect((await readMeter(tenantId)).bytes).toBe(0)
+        expect((await sideFields(tenantId)).filter((field) => !field.startsWith('H'))).toEqual([])
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  // A clock that went back lets a record live longer than the bucket it was put into.
+  const hasGoneBack = (taken: readonly { do: string; byMs?: number }[]) =>
+    taken.some(({ byMs = 0 }) => byMs < 0)
+})
+
+async function insertHour(tenantId: TenantId, hour: string, amount: number): Promise<void> {
+  await lab.pool.query(
+    `INSERT INTO usage_hourly (tenant_id, meter, hour, amount) VALUES ($1, 'locks', $2, $3)`,
+    [tenantId, hour, amount],
+  )
+}
+
+async function hoursOf(tenantId: TenantId): Promise<Record<string, number>> {
+  const { rows } = await lab.pool.query<{ hour: Date; amount: number }>(
+    'SELECT hour, amount FROM usage_hourly WHERE tenant_id = $1 ORDER BY hour',
+    [tenantId],
+  )
+  return Object.fromEntries(rows.map(({ hour, amount }) => [hour.toISOString().slice(5, 13), amount]))
+}
+
+async function auditRows(tenantId: TenantId): Promise<number> {
+  const { rows } = await lab.pool.query<{ count: number }>(
+    `SELECT count(*) FROM audit WHERE tenant_id = $1 AND action = 'records.epoch_lost'`,
+    [tenantId],
+  )
+  return rows[0]?.count ?? 0
+}
+
+const loseData = (tenantId: TenantId) => {
+  const { meta, side } = meterKeys(tenantId)
+  return lab.raw.del(meta, side)
+}
+
+describe('seeding', () => {
+  test('counts on from what Postgres has of the running hour and month', async () => {
+    const tenantId = await lab.createTenant()
+    await insertHour(tenantId, '2026-10-31T23:00:00Z', 100)
+    await insertHour(tenantId, '2026-11-01T00:00:00Z', 5)
+    await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
+    await lab.meter.seed(tenantId)
+    expect(await readMeter(tenantId)).toEqual({ minuteLocks: 0, hourLocks: 3, monthLocks: 8, bytes: 0 })
+    expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('locked')
+    expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('limited')
+  })
+
+  test('counts from zero in a window that is over by Redis’ clock', async () => {
+    const tenantId = await lab.createTenant()
+    await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
+    await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + hourMs))
+    await lab.meter.seed(tenantId)
+    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 3 })
+    await loseData(tenantId)
+    await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + 20 * dayMs))
+    await lab.meter.seed(tenantId)
+    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 0 })
+  })
+
+  test('by two processes at once: one wins, and nothing was lost', async () => {
+    const tenantId = await lab.createTenant()
+    const others = [1, 2, 3].map(() => lab.createMeter())
+    await Promise.all([lab.meter, ...others].map((meter) => meter.seed(tenantId)))
+    const { rows } = await lab.pool.query<{ epoch: string }>(
+      'SELECT epoch FROM record_epochs WHERE tenant_id = $1',
+      [tenantId],
+    )
+    const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? [])
+    expect(rows.map(({ epoch }) => epoch)).toEqual([packed.subarray(72).toString()])
+    expect(lab.lostEpochs).not.toContain(tenantId)
+  })
+
+  test('under many first calls loses no count', async () => {
+    const tenantId = await lab.createTenant()
+    const outcomes = await Promise.all(Array.from({ length: 50 }, () => acquire(tenantId)))
+    expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['locked']))
+    expect((await readMeter(tenantId)).monthLocks).toBe(50)
+  })
+
+  test('changes nothing where the meters are', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    const before = await lab.raw.getBuffer(meterKeys(tenantId).meta)
+    await lab.createMeter().seed(tenantId)
+    expect(await lab.raw.getBuffer(meterKeys(tenantId).meta)).toEqual(before)
+  })
+
+  test('while Postgres does not answer gives no meters, and so no lock', async () => {
+    const tenantId = await lab.createTenant()
+    await withoutTable('usage_hourly', async () => {
+      await expect(acquire(tenantId, {}, 'k')).rejects.toMatchObject({
+        name: 'RedisUnavailable',
+        reason: 'refused',
+      })
+    })
+    expect(await lab.raw.keys(`{${tenantId}}:*`)).toEqual([`{${tenantId}}:clock`])
+    expect((await acquire(tenantId, {}, 'k')).kind).toBe('locked')
+  })
+})
+
+/** Takes a table away for a while: to its readers Postgres fails. */
+async function withoutTable(name: string, work: () => Promise<void>): Promise<void> {
+  await lab.pool.query(`ALTER TABLE ${name} RENAME TO taken_away`)
+  try {
+    await work()
+  } finally {
+    await lab.pool.query(`ALTER TABLE taken_away RENAME TO ${name}`)
+  }
+}
+
+describe('a flush', () => {
+  test('writes what was counted, and again changes nothing', async () => {
+    const tenantId = await lab.createTenant()
+    for (const _lock of [1, 2, 3]) await acquire(tenantId)
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
+    lab.meter.markUsed(tenantId)
+    await lab.meter.flush()
+    await lab.createMeter().flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
+    await acquire(tenantId)
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 4 })
+  })
+
+  test('rolls up every hour since the last one', async () => {
+    const tenantId = await lab.createTenant()
+    for (const hour of [0, 1, 1, 5, 5, 5, 30]) {
+      await lab.setClock(tenantId, labStartMs + hour * hourMs)
+      await acquire(tenantId)
+    }
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-21T11': 2, '11-21T15': 3, '11-22T16': 1 })
+  })
+
+  test('still finds the last hour after a long silence', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await lab.setClock(tenantId, labStartMs + 9 * dayMs)
+    await acquire(tenantId)
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1, '11-30T10': 1 })
+  })
+
+  test('never lowers what Postgres has', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await insertHour(tenantId, '2026-11-21T10:00:00Z', 7)
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 7 })
+  })
+
+  test('that failed is made up for by the next', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await withoutTable('usage_hourly', async () => {
+      await expect(lab.meter.flush()).rejects.toThrow()
+    })
+    expect(await hoursOf(tenantId)).toEqual({})
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
+  })
+
+  test('takes more tenants than it asks about at a time', async () => {
+    const tenants = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
+    await Promise.all(tenants.map((tenantId) => acquire(tenantId)))
+    await lab.meter.flush()
+    for (const tenantId of tenants) expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 1 })
+  })
+
+  test('passes over a tenant whose data is gone', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await loseData(tenantId)
+    await lab.meter.flush()
+    expect(await hoursOf(tenantId)).toEqual({})
+  })
+
+  test('leaves no closed hours behind beyond two days, however seldom a tenant comes', async () => {
+    const tenantId = await lab.createTenant()
+    for (let visit = 0; visit < 120; visit += 1) {
+      await lab.setClock(tenantId, labStartMs + visit * 7 * hourMs)
+      await acquire(tenantId)
+    }
+    expect((await sideFields(tenantId)).length).toBeLessThanOrEqual(8)
+  })
+})
+
+describe('a tenant whose data in Redis was lost', () => {
+  test('is told of once, keeps its counts, and has one audit row', async () => {
+    const tenantId = await lab.createTenant()
+    for (const _lock of [1, 2]) await acquire(tenantId)
+    await lab.meter.flush()
+    expect(lab.lostEpochs).not.toContain(tenantId)
+    await loseData(tenantId)
+    await acquire(tenantId)
+    const other = lab.createMeter()
+    other.markUsed(tenantId)
+    await Promise.all([lab.meter.flush(), other.flush()])
+    expect(lab.lostEpochs.filter((lost) => lost === tenantId)).toEqual([tenantId])
+    expect(await auditRows(tenantId)).toBe(1)
+    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 3, monthLocks: 3 })
+    expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
+  })
+
+  test('is told of by the next flush where the epoch could not be written down at once', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    await loseData(tenantId)
+    await withoutTable('record_epochs', async () => {
+      await expect(acquire(tenantId)).rejects.toMatchObject({ name: 'RedisUnavailable' })
+    })
+    await acquire(tenantId)
+    expect(await auditRows(tenantId)).toBe(0)
+    await lab.meter.flush()
+    expect(await auditRows(tenantId)).toBe(1)
+    expect(lab.lostEpochs).toContain(tenantId)
+  })
+})
