@@ -1,0 +1,96 @@
+import { mkdir } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { startApi } from '#cmd/api/app.ts'
+import type { Telemetry } from '#cmd/api/telemetry.ts'
+import type { Config } from '#internal/config/index.ts'
+import { startStores } from '#internal/dev/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import { createPool, migrate } from '#internal/storage/index.ts'
+import { openKeyRing } from './key-ring.ts'
+import { choosePort, inPortTurn } from './ports.ts'
+import { startDevTenants } from './tenants.ts'
+import { printWelcome } from './welcome.ts'
+
+/** Relative folders are the repository's, wherever the command was typed. */
+const root = resolve(import.meta.dir, '../..')
+/** Both stores get 10 s to end in good order before they are killed. */
+const storesCloseMsMax = 15_000
+
+/** Opens everything in order: stores, schema, the API, the tenants of the folder; then says where it all is. */
+export async function startDev(
+  config: Config<'dev'>,
+  env: Readonly<Record<string, string | undefined>>,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<void> {
+  const startedAtMs = performance.now()
+  const dataDir = resolve(root, config.dataDir)
+  const tenantsDir = resolve(root, config.tenantsDir)
+  await mkdir(dataDir, { recursive: true })
+  const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
+  await bringUpToDate(databaseUrl, telemetry)
+  const keyRing = await openKeyRing(config.keyRing, dataDir)
+  const api = await inPortTurn(async () => {
+    const apiPort = await choosePort(
+      { name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort },
+      env,
+      say,
+    )
+    const opsPort = await choosePort(
+      { name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort },
+      env,
+      say,
+    )
+    return startApi({ ...config, apiPort, opsPort, databaseUrl, redisUrl }, telemetry, scope)
+  })
+  const { directory } = api
+  const source = await startDevTenants(
+    { databaseUrl, tenantsDir, dataDir, keyRing, directory },
+    telemetry,
+    scope,
+  )
+  say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
+  await printWelcome({ source, port: api.port, opsPort: api.opsPort, tenantsDir })
+}
+
+/** One line of progress for the person at the terminal; the log has its own lines. */
+export function say(line: string): void {
+  process.stdout.write(`> ${line}\n`)
+}
+
+async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) {
+  const stores = await scope.open({
+    name: 'stores',
+    open: () =>
+      startStores({
+        dataDir,
+        durable: true,
+        onProgress: say,
+        ...(config.databaseUrl !== undefined && { databaseUrl: config.databaseUrl }),
+        ...(config.redisUrl !== undefined && { redisUrl: config.redisUrl }),
+      }),
+    close: (opened) => opened.stop(),
+    closeMsMax: storesCloseMsMax,
+  })
+  void stores.lost.then((name) =>
+    scope.stop(new Error(`${name} has ended by itself; see its log in ${dataDir}`)),
+  )
+  return stores
+}
+
+async function bringUpToDate(databaseUrl: string, { log }: Telemetry): Promise<void> {
+  const pool = createPool({
+    url: databaseUrl,
+    applicationName: 'latchkey-dev migrate',
+    connectionsMax: 1,
+    queryTimeoutMs: 60_000,
+    connectTimeoutMs: 10_000,
+  })
+  try {
+    const { versionBefore, versionAfter } = await migrate(pool, { log })
+    if (versionBefore !== versionAfter)
+      say(`Schema: brought from version ${versionBefore} to ${versionAfter}`)
+  } finally {
+    await pool.end()
+  }
+}
