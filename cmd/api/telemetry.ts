@@ -7,6 +7,7 @@ import {
   createMetrics,
   createTracing,
   type Health,
+  type LogDestination,
   type LogLevel,
   type Metrics,
   type OwnedLogger,
@@ -33,6 +34,8 @@ export interface TelemetryOptions {
   readonly service: string
   readonly version: string
   readonly logLevel: LogLevel
+  /** Default standard output. */
+  readonly logDestination?: LogDestination
   readonly otlpEndpoint?: string | undefined
   readonly otlpHeaders?: Readonly<Record<string, string>> | undefined
   readonly otelServiceName?: string | undefined
@@ -45,7 +48,12 @@ const redisErrorLogMs = 1000
 /** Makes log, metrics, traces and health of one process. */
 export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const { service, version } = options
-  const log = createLogger({ level: options.logLevel, service, version })
+  const log = createLogger({
+    level: options.logLevel,
+    service,
+    version,
+    ...(options.logDestination && { destination: options.logDestination }),
+  })
   const metrics = createMetrics({ service, version })
   const tracing = await createTracing({
     endpoint: options.otlpEndpoint,
@@ -89,8 +97,8 @@ function storeEvents(
 export function registerGauges(metrics: Metrics, directory: Directory, waiters: Waiters): void {
   const gauge = (name: string, help: string, read: () => number) =>
     metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
-  gauge('latchkey_records_waiters', 'Checks that wait for a busy key.', () => waiters.count)
-  gauge('latchkey_tenants_directory_tenants', 'Tenants in memory.', () => directory.stats().tenants)
+  gauge('latchkey_records_waiters_count', 'Checks that wait for a busy key.', () => waiters.count)
+  gauge('latchkey_tenants_directory_count', 'Tenants in memory.', () => directory.stats().tenants)
   gauge(
     'latchkey_tenants_directory_age_seconds',
     'Time since the tenants were last compared with Postgres.',

@@ -171,7 +171,7 @@ function respond<Principal, Scope extends string>(
     route,
     status,
     outcome: failed ? result.code : result.outcome,
-    durationMs: performance.now() - finished.startedAt,
+    durationMs: Math.round((performance.now() - finished.startedAt) * 1000) / 1000,
     ...(served.tenant !== undefined && { tenant: served.tenant }),
     ...(served.cause !== undefined && { cause: served.cause }),
   })

@@ -1,0 +1,193 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Api, type ApiConfig, startApi } from '#cmd/api/app.ts'
+import { createTelemetry } from '#cmd/api/telemetry.ts'
+import { systemClock } from '#internal/base/index.ts'
+import { OwnedScope } from '#internal/process/scope.ts'
+import { createPool, openRedis } from '#internal/storage/index.ts'
+import {
+  createFolderSource,
+  createTenantController,
+  directoryChannel,
+  parseKeyRing,
+} from '#internal/tenants/index.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
+import { testStores } from './stores.ts'
+
+/** What a test's API is started with. */
+export interface TestApiOptions {
+  /** Default: the Redis of this test process. */
+  readonly redisUrl?: string
+  /** Default: a database of its own. A given one is left as it is. */
+  readonly databaseUrl?: string
+  /** YAML of Tenant and Secret manifests; default one tenant, `acme`, with `testApiKey`. */
+  readonly manifests?: string
+  readonly recordTtlSecondsMax?: number
+  readonly recordBodyBytesMax?: number
+  readonly otlpEndpoint?: string
+}
+
+/** The real API with real stores, in this process, on free ports. */
+export interface TestApi {
+  /** Such as `http://localhost:40123`. */
+  readonly url: string
+  readonly opsUrl: string
+  readonly databaseUrl: string
+  readonly directory: Api['directory']
+  /** All log lines so far. */
+  logs(): string
+  /** Puts other manifests in force, in Postgres and in the directory. */
+  applyManifests(yaml: string): Promise<void>
+  /** Calls the API with `testApiKey`; a body is sent as JSON unless it is text. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<TestAnswer>
+  close(): Promise<void>
+}
+
+/** An answer with its body read. */
+export interface TestAnswer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** The body as JSON. */
+  readonly json: Record<string, unknown>
+}
+
+/** The API key of the default tenant, scope `records`. */
+export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
+
+/** A tenant's manifest with one API key; `spec` is further YAML of its spec, flow style, such as `suspended: true`. */
+export function tenantYaml(
+  name: string,
+  apiKey: string,
+  spec: readonly string[] = [],
+  scopes = 'records',
+): string {
+  return `apiVersion: latchkey.dev/v1alpha1
+kind: Tenant
+metadata: {name: ${name}, namespace: shops}
+spec:
+  slug: ${name}
+  callback: {url: "https://hooks.example.com/"}
+  apiKeys: [{name: default, scopes: [${scopes}], secretRef: {name: ${name}-key}}]
+${spec.map((line) => `  ${line}\n`).join('')}---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-key, namespace: shops}
+stringData: {apiKey: ${apiKey}}
+---
+`
+}
+
+/** Starts the API and puts its manifests in force; `close` ends all of it. */
+export async function startTestApi(options: TestApiOptions = {}): Promise<TestApi> {
+  const database = options.databaseUrl === undefined ? await createMigratedDatabase() : undefined
+  const databaseUrl = options.databaseUrl ?? database?.url ?? ''
+  const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
+  const tenants = await openTenants(databaseUrl, redisUrl)
+  await tenants.apply(options.manifests ?? tenantYaml('acme', testApiKey))
+
+  const chunks: string[] = []
+  const telemetry = await createTelemetry({
+    service: 'latchkey-api',
+    version: '0.0.0-test',
+    logLevel: 'debug',
+    logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
+    otlpEndpoint: options.otlpEndpoint,
+  })
+  const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
+  const config: ApiConfig = {
+    apiPort: 0,
+    opsPort: 0,
+    databaseUrl,
+    redisUrl,
+    recordTtlSecondsMax: options.recordTtlSecondsMax ?? 2_592_000,
+    recordBodyBytesMax: options.recordBodyBytesMax ?? 262_144,
+  }
+  const api = await startApi(config, telemetry, scope)
+  const url = `http://localhost:${api.port}`
+  return {
+    url,
+    opsUrl: `http://localhost:${api.opsPort}`,
+    databaseUrl,
+    directory: api.directory,
+    logs() {
+      telemetry.log.flush()
+      return chunks.join('')
+    },
+    async applyManifests(yaml) {
+      await tenants.apply(yaml)
+      api.directory.notify()
+    },
+    call: (method, path, body, headers) => call(url, method, path, body, headers),
+    async close() {
+      await scope.close(5000)
+      await telemetry.tracing.close(1000)
+      telemetry.metrics.close()
+      telemetry.log.close()
+      await tenants.close()
+      await database?.drop()
+    },
+  }
+}
+
+async function call(
+  url: string,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<TestAnswer> {
+  const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${testApiKey}`, 'Content-Type': 'application/json', ...headers },
+    ...(text !== undefined && { body: text }),
+  })
+  const answer = await response.text()
+  return {
+    status: response.status,
+    headers: response.headers,
+    text: answer,
+    get json() {
+      return JSON.parse(answer) as Record<string, unknown>
+    },
+  }
+}
+
+/** The path that manifests take in dev: a folder, the controller, Postgres. */
+async function openTenants(databaseUrl: string, redisUrl: string) {
+  const dir = await mkdtemp(join(tmpdir(), 'latchkey-tenants-'))
+  const ring = parseKeyRing(`test:${Buffer.alloc(32, 7).toString('base64')}`)
+  if (ring.kind === 'invalid') throw new Error(ring.message)
+  const pool = createPool({
+    url: databaseUrl,
+    applicationName: 'latchkey test tenants',
+    connectionsMax: 2,
+    queryTimeoutMs: 5000,
+    connectTimeoutMs: 5000,
+  })
+  const redis = openRedis({ url: redisUrl, onError: () => undefined })
+  const controller = createTenantController({
+    source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets') }),
+    pool,
+    keyRing: ring.keyRing,
+    clock: systemClock,
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined },
+    random: (count) => crypto.getRandomValues(new Uint8Array(count)),
+    actor: 'test',
+    onChanged: () => redis.publish(directoryChannel, '').catch(() => undefined),
+  })
+  return {
+    async apply(yaml: string) {
+      await writeFile(join(dir, 'tenants.yaml'), yaml)
+      const report = await controller.runOnce()
+      if (report.failed > 0) throw new Error('the manifests could not be put in force')
+    },
+    async close() {
+      await redis.close()
+      await pool.end()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
