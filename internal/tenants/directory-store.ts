@@ -34,7 +34,8 @@ export interface ChangeCursor {
 type RawKey = [string, string, ApiKeyScope[], number | null, number | null]
 type RawRow = Omit<DirectoryRow, 'id' | 'keys'> & { readonly id: string; readonly keys: RawKey[] }
 
-// One statement per tenant and its keys, so that both are of one moment. Takes no lock that a writer waits for.
+// One statement per tenant and its keys, so that both are of one moment. Takes no lock that a writer waits for. The two lists
+// are not named statements: a plan that is kept from when the tables were small would scan all keys for each tenant.
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec -> 'records' AS records, t.spec -> 'limits' AS limits,
@@ -62,7 +63,6 @@ export async function listDirectoryPage(
   rowsMax: number,
 ): Promise<DirectoryRow[]> {
   const { rows } = await pool.query<RawRow>({
-    name: 'list_directory_page',
     text: `SELECT ${columns} FROM tenants t WHERE t.deleted_at IS NULL AND t.id > $1 ORDER BY t.id LIMIT $2`,
     values: [afterId, rowsMax],
   })
@@ -76,7 +76,6 @@ export async function listDirectoryChanges(
   rowsMax: number,
 ): Promise<DirectoryRow[]> {
   const { rows } = await pool.query<RawRow>({
-    name: 'list_directory_changes',
     text: `SELECT ${columns} FROM tenants t WHERE (t.version, t.id) > ($1, $2) ORDER BY t.version, t.id LIMIT $3`,
     values: [after.version, after.id, rowsMax],
   })

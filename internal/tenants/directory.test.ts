@@ -364,7 +364,7 @@ describe('its size', () => {
     const bytesPerTenant = (heapBytes() - before) / 10_000
     expect(directory.stats()).toEqual({ tenants: 10_000, keys: 20_000, overfull: false })
     expect(bytesPerTenant).toBeLessThan(1_536)
-  }, 30_000)
+  }, 10_000)
 
   test('is bounded: tenants over it get no answer, an error says so, and they come in when there is room', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await put(name)

@@ -2,7 +2,7 @@ import { backoffMs, type Clock } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
-import type { TenantLog } from './log.ts'
+import { errorFields, type TenantLog } from './log.ts'
 
 /** All tenants, slugs and key hashes in memory, so that no request asks Postgres who is calling. */
 export interface Directory {
@@ -135,7 +135,7 @@ class PolledDirectory implements Directory {
       this.#failures = 0
     } catch (error) {
       this.#failures += 1
-      const fields = { error, failures: this.#failures, hasSnapshot: this.hasSnapshot() }
+      const fields = { ...errorFields(error), failures: this.#failures, hasSnapshot: this.hasSnapshot() }
       this.#options.log.warn(fields, 'tenant directory could not be read, answers stay as they were')
     }
   }

@@ -58,19 +58,14 @@ function dottedPath(pointer: string): string {
     .join('')
 }
 
-function describe(error: ValueError): string {
-  const { schema } = error
-  switch (error.type) {
-    case ValueErrorType.ObjectAdditionalProperties:
-      return 'is no field of a Tenant: check its spelling and indentation'
-    case ValueErrorType.ObjectRequiredProperty:
-      return 'is required'
-    case ValueErrorType.StringPattern:
-      if (Array.isArray(schema.enum)) return `must be one of ${schema.enum.join(', ')}`
-      return `must match ${schema.pattern}`
-    case ValueErrorType.Literal:
-      return `must be ${schema.const}`
-    default:
-      return error.message.replace(/^Expected/, 'must be')
+function describe({ type, schema, message }: ValueError): string {
+  if (type === ValueErrorType.ObjectAdditionalProperties) {
+    return 'is no field of a Tenant: check its spelling and indentation'
   }
+  if (type === ValueErrorType.ObjectRequiredProperty) return 'is required'
+  if (type === ValueErrorType.Literal) return `must be ${schema.const}`
+  if (type !== ValueErrorType.StringPattern) return message.replace(/^Expected/, 'must be')
+  return Array.isArray(schema.enum)
+    ? `must be one of ${schema.enum.join(', ')}`
+    : `must match ${schema.pattern}`
 }

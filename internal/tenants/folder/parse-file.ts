@@ -1,4 +1,4 @@
-import { type Document, isMap, isNode, isScalar, LineCounter, type ParsedNode, parseAllDocuments } from 'yaml'
+import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments } from 'yaml'
 import { parseSecret, type SecretManifest } from '../manifest.ts'
 import type { Problem } from '../model-rules.ts'
 import { parseTenant } from '../parse.ts'
@@ -68,7 +68,7 @@ function unreadable(problems: SourceProblem[]): ParsedFile {
   return { kind: 'unreadable', documents: [], problems }
 }
 
-type YamlDocument = Document.Parsed<ParsedNode>
+type YamlDocument = Document.Parsed
 
 function readDocument(
   yaml: YamlDocument,

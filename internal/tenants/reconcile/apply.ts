@@ -108,12 +108,12 @@ async function inFencedTx(
 }
 
 /** unique_violation and deadlock_detected, https://www.postgresql.org/docs/15/errcodes-appendix.html. */
-const conflictCodes: readonly unknown[] = ['23505', '40P01']
+const conflictCodes: ReadonlySet<unknown> = new Set(['23505', '40P01'])
 
 /** drizzle wraps the driver's error, whose code is what counts. */
 function isConflict(error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  return ('code' in error && conflictCodes.includes(error.code)) || isConflict(error.cause)
+  return ('code' in error && conflictCodes.has(error.code)) || isConflict(error.cause)
 }
 
 function auditOf(plan: TenantPlan, actor: string): AuditEntry {

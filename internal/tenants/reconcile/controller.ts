@@ -1,7 +1,7 @@
 import { backoffMs, type Clock } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import type { TenantLog } from '../log.ts'
+import { errorFields, type TenantLog } from '../log.ts'
 import type { SourceProblem, SourceState, TenantManifest, TenantSource } from '../source.ts'
 import { listLiveTenants, listTenantsToPurge } from '../store.ts'
 import { type ApplyContext, applyPlan, purgeTenant, removeTenant } from './apply.ts'
@@ -271,10 +271,3 @@ class PassingController implements TenantController {
 }
 
 type MutableReport = { -readonly [Field in keyof PassReport]: PassReport[Field] }
-
-/** The cause's name, code and text alone: drizzle's own text would carry the statement's parameters. */
-function errorFields(error: unknown): object {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  if (!(cause instanceof Error)) return { error: 'not an error' }
-  return { error: cause.message, errorName: cause.name, errorCode: 'code' in cause ? cause.code : undefined }
-}

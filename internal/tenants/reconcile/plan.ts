@@ -61,7 +61,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
     tenantId: facts.tenantId,
     generate: [...secrets.generate, ...keys.generate],
     row,
-    rowChange: rowChange(facts, row),
+    rowChange: changeOfRow(facts, row),
     keys: { put: keys.put, remove: keys.remove },
     secrets: { put: secrets.put, remove: secrets.remove },
     conditions,
@@ -82,7 +82,7 @@ function rowOf({ manifest, tenantId, stored }: TenantFacts, slug: string | null,
   return { id: tenantId, uid, namespace, name, slug, suspended: spec.suspended, spec, resourceCreatedAtMs }
 }
 
-function rowChange({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowChange'] {
+function changeOfRow({ stored }: TenantFacts, row: TenantRow): TenantPlan['rowChange'] {
   if (stored === undefined) return 'created'
   if (stored.deletedAtMs !== null) return 'restored'
   const same =

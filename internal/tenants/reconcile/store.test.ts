@@ -237,6 +237,24 @@ async function written(): Promise<unknown> {
   return [await version(), rows.map((result) => result.rows)]
 }
 
+test('the samples for developers are in force as they stand', async () => {
+  const tenantsDir = join(import.meta.dir, '../../../config/samples/dev')
+  source = createFolderSource({ tenantsDir, secretsDir: join(root, 'secrets') })
+  const one = controller()
+  expect(await one.runOnce()).toMatchObject({ tenants: 2, applied: 2, failed: 0 })
+  expect(logged.filter(({ level }) => level !== 'info')).toEqual([])
+  const ready = [...one.conditions()].map(([name, [condition]]) => [name, condition?.type, condition?.status])
+  expect(ready).toEqual([
+    ['demo/corner-shop', 'Ready', 'True'],
+    ['demo/demo', 'Ready', 'True'],
+  ])
+  const { rows } = await pool.query<{ slug: string }>(
+    'SELECT slug FROM api_keys JOIN tenants ON tenants.id = tenant_id WHERE sha256 = $1',
+    [Buffer.from(hashApiKey('lk_demo_0000000000000000000000000000'), 'hex')],
+  )
+  expect(rows).toEqual([{ slug: 'demo' }])
+})
+
 describe('API keys', () => {
   const [a, b] = [`lk_${'a'.repeat(40)}`, `lk_${'b'.repeat(40)}`]
 

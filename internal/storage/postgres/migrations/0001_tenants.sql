@@ -12,6 +12,7 @@ CREATE TABLE writer_fence (
   lease_transitions bigint NOT NULL
 );
 
+-- Ids compare byte by byte everywhere: an index on one collation does not serve a join on another.
 -- A deleted tenant keeps its row (deleted_at), so that directories learn of the deletion by version.
 -- slug is null while another tenant holds it or it is reserved; the wish stays in spec.
 CREATE TABLE tenants (
@@ -46,7 +47,7 @@ CREATE TABLE slug_reservations (
 -- Keys are stored as SHA-256 only. ends_at is set once the key was rotated out.
 CREATE TABLE api_keys (
   sha256 bytea PRIMARY KEY CHECK (octet_length(sha256) = 32),
-  tenant_id text NOT NULL REFERENCES tenants (id),
+  tenant_id text COLLATE "C" NOT NULL REFERENCES tenants (id),
   name text NOT NULL,
   scopes text[] NOT NULL,
   expires_at timestamptz,
@@ -57,7 +58,7 @@ CREATE INDEX api_keys_tenant ON api_keys (tenant_id, name);
 
 -- AES-256-GCM; the authenticated data is the tenant's id and field. ordinal tells apart the live values of one field.
 CREATE TABLE tenant_secrets (
-  tenant_id text NOT NULL REFERENCES tenants (id),
+  tenant_id text COLLATE "C" NOT NULL REFERENCES tenants (id),
   field text NOT NULL,
   ordinal smallint NOT NULL CHECK (ordinal BETWEEN 0 AND 4),
   key_id text NOT NULL,
@@ -74,14 +75,14 @@ CREATE TABLE audit (
   at timestamptz NOT NULL,
   actor text NOT NULL,
   action text NOT NULL,
-  tenant_id text,
+  tenant_id text COLLATE "C",
   detail jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX audit_tenant ON audit (tenant_id, id);
 
 -- Absolute amounts: a flush that is repeated changes nothing.
 CREATE TABLE usage_hourly (
-  tenant_id text NOT NULL,
+  tenant_id text COLLATE "C" NOT NULL,
   meter text NOT NULL,
   hour timestamptz NOT NULL,
   amount bigint NOT NULL,
@@ -90,7 +91,7 @@ CREATE TABLE usage_hourly (
 
 -- Which life of its Redis data a tenant was last seeded for; another one in Redis means that records were lost.
 CREATE TABLE record_epochs (
-  tenant_id text PRIMARY KEY,
+  tenant_id text COLLATE "C" PRIMARY KEY,
   epoch text NOT NULL,
   seeded_at timestamptz NOT NULL
 );
