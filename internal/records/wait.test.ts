@@ -1,0 +1,236 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { acquireRecord } from './acquire.ts'
+import type { CheckRequest } from './requests.ts'
+import { type AcquireInput, entryKey, wakeChannel } from './store.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+afterEach(() => expect(lab.waiters.count).toBe(0))
+
+/** A poll comes after a second: what happens sooner was not its doing. */
+const soonMs = 900
+const record = '{"status":200,"headers":{},"body":1}'
+const names = { scope: 's', key: 'k' }
+
+function lockInput(tenantId: TenantId, lockToken: string): AcquireInput {
+  const limits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+  return {
+    tenantId,
+    ...names,
+    lockToken,
+    fingerprint: '',
+    attemptId: '',
+    waits: false,
+    ttlMs: 600_000,
+    lockMs: 60_000,
+    limits,
+  }
+}
+
+function tenantOf(id: TenantId): DirectoryTenant {
+  const records = { requireLockToken: false, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
+  return { id, namespace: 'n', name: 't', slug: null, suspended: false, records, limits: {} }
+}
+
+/** A check that waits, as a route makes it. */
+function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal) {
+  const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
+  const request: CheckRequest = { ...names, waitMs }
+  return acquireRecord(records, tenantOf(tenantId), request, signal)
+}
+
+async function lockedTenant(): Promise<TenantId> {
+  const tenantId = await lab.createTenant()
+  await lab.store.acquire(lockInput(tenantId, 'A'))
+  return tenantId
+}
+
+/** Until somebody's wait is written into the lock, from where on its end is published. */
+async function untilWaited(tenantId: TenantId): Promise<void> {
+  const marked = await poll(
+    async () => {
+      const entry = await lab.raw.get(entryKey({ tenantId, ...names }))
+      return entry?.split('\n')[7] === '1' || undefined
+    },
+    { deadlineMs: 5000 },
+  )
+  expect(marked).toBe(true)
+}
+
+async function listeners(tenantId: TenantId): Promise<number> {
+  const reply = (await lab.raw.send('PUBSUB', ['SHARDNUMSUB', wakeChannel(tenantId)])) as [string, number]
+  return reply[1]
+}
+
+const save = (tenantId: TenantId, lockToken: string) =>
+  lab.store.save({ tenantId, ...names, lockToken, ttlMs: null, defaultTtlMs: 600_000, record })
+
+describe('a waiter', () => {
+  test('is woken by the save and gets the record', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = check(tenantId, 20_000)
+    await untilWaited(tenantId)
+    const startedAt = performance.now()
+    await save(tenantId, 'A')
+    expect(await waiting).toEqual({ kind: 'hit', record })
+    expect(performance.now() - startedAt).toBeLessThan(soonMs)
+  })
+
+  test('is woken by the release and gets the lock', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = check(tenantId, 20_000)
+    await untilWaited(tenantId)
+    const startedAt = performance.now()
+    await lab.store.remove({ tenantId, ...names }, 'A')
+    expect(await waiting).toMatchObject({ kind: 'locked', takenOver: false })
+    expect(performance.now() - startedAt).toBeLessThan(soonMs)
+  })
+
+  test('is woken also when the lock was taken over in between', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = check(tenantId, 20_000)
+    await untilWaited(tenantId)
+    await lab.setClock(tenantId, labStartMs + 60_000)
+    const next = await lab.store.acquire(lockInput(tenantId, 'B'))
+    // Who comes first, the waiter's poll or B, is open: either way the other one hears of the end.
+    if (next.kind === 'locked') await lab.store.remove({ tenantId, ...names }, 'B')
+    expect(await waiting).toMatchObject({ kind: 'locked', takenOver: true })
+  })
+
+  test('takes over at the lock’s end, without anybody’s call', async () => {
+    const tenantId = randomTenantId()
+    const startedAt = performance.now()
+    await lab.store.acquire({ ...lockInput(tenantId, 'A'), lockMs: 300 })
+    expect(await check(tenantId, 20_000)).toMatchObject({ kind: 'locked', takenOver: true })
+    expect(performance.now() - startedAt).toBeWithin(295, 300 + soonMs)
+  })
+
+  test('finds within a second and a bit what nobody published', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = check(tenantId, 20_000)
+    await untilWaited(tenantId)
+    const startedAt = performance.now()
+    await lab.raw.del(entryKey({ tenantId, ...names }))
+    expect((await waiting).kind).toBe('locked')
+    expect(performance.now() - startedAt).toBeLessThan(1000 + soonMs)
+  })
+
+  test('gets the busy answer when its time is over', async () => {
+    const tenantId = await lockedTenant()
+    const startedAt = performance.now()
+    expect(await check(tenantId, 250)).toEqual({ kind: 'busy', remainingMs: 60_000 })
+    expect(performance.now() - startedAt).toBeWithin(249, 250 + soonMs)
+  })
+
+  test('that does not wait costs one try and is not announced', async () => {
+    const tenantId = await lockedTenant()
+    const before = await lab.raw.get(entryKey({ tenantId, ...names }))
+    expect((await check(tenantId, 0)).kind).toBe('busy')
+    expect(await lab.raw.get(entryKey({ tenantId, ...names }))).toBe(before)
+  })
+
+  test('of another fingerprint is refused at once, not after its wait', async () => {
+    const tenantId = await lab.createTenant()
+    await lab.store.acquire({ ...lockInput(tenantId, 'A'), fingerprint: 'f1' })
+    const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
+    const request = { ...names, waitMs: 20_000, fingerprint: 'f2' }
+    const startedAt = performance.now()
+    expect(await acquireRecord(records, tenantOf(tenantId), request)).toMatchObject({
+      code: 'fingerprint_mismatch',
+    })
+    expect(performance.now() - startedAt).toBeLessThan(soonMs)
+  })
+})
+
+describe('a caller that hangs up', () => {
+  test('ends its wait at once, and wins no lock afterwards', async () => {
+    const tenantId = await lockedTenant()
+    const caller = new AbortController()
+    const waiting = check(tenantId, 20_000, caller.signal)
+    await untilWaited(tenantId)
+    const startedAt = performance.now()
+    caller.abort()
+    expect((await waiting).kind).toBe('busy')
+    expect(performance.now() - startedAt).toBeLessThan(soonMs)
+    await lab.store.remove({ tenantId, ...names }, 'A')
+    expect(await lab.raw.get(entryKey({ tenantId, ...names }))).toBeNull()
+  })
+
+  test('before it began to wait tries nothing', async () => {
+    const tenantId = await lockedTenant()
+    let tries = 0
+    const outcome = await lab.waiters.wait(
+      { tenantId, entry: 'e', waitMs: 20_000, signal: AbortSignal.abort() },
+      { kind: 'busy', remainingMs: 7 },
+      async () => {
+        tries += 1
+        return { kind: 'busy', remainingMs: 1 }
+      },
+    )
+    expect(outcome).toEqual({ kind: 'busy', remainingMs: 7 })
+    expect(tries).toBe(0)
+  })
+})
+
+describe('many waiters', () => {
+  test('for one key: one gets the lock, and the others its record', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = Array.from({ length: 50 }, () => check(tenantId, 20_000))
+    await untilWaited(tenantId)
+    await lab.store.remove({ tenantId, ...names }, 'A')
+    const winner = await Promise.race(waiting.map(async (one) => one))
+    if (winner.kind !== 'locked') throw new Error(`not locked but ${winner.kind}`)
+    await save(tenantId, winner.lockToken)
+    const kinds = (await Promise.all(waiting)).map((outcome) => outcome.kind).sort()
+    expect(kinds).toEqual([...Array.from({ length: 49 }, () => 'hit' as const), 'locked'])
+  })
+
+  test('over a thousand are answered at once, and there is room again when some have gone', async () => {
+    const tenantId = await lockedTenant()
+    const callers = new AbortController()
+    const waiting = Array.from({ length: 1000 }, () => check(tenantId, 20_000, callers.signal))
+    expect(await poll(async () => lab.waiters.count === 1000 || undefined, { deadlineMs: 5000 })).toBe(true)
+    const startedAt = performance.now()
+    expect((await check(tenantId, 20_000)).kind).toBe('busy')
+    expect(performance.now() - startedAt).toBeLessThan(soonMs)
+    callers.abort()
+    expect(new Set((await Promise.all(waiting)).map((outcome) => outcome.kind))).toEqual(new Set(['busy']))
+    const again = check(tenantId, 20_000)
+    await untilWaited(tenantId)
+    await save(tenantId, 'A')
+    expect((await again).kind).toBe('hit')
+  })
+
+  test('coming and going do not lose a wake-up', async () => {
+    const tenantId = await lab.createTenant()
+    for (let round = 0; round < 30; round += 1) {
+      await lab.store.acquire(lockInput(tenantId, 'A'))
+      const startedAt = performance.now()
+      const waiting = check(tenantId, 20_000)
+      await untilWaited(tenantId)
+      await save(tenantId, 'A')
+      expect((await waiting).kind).toBe('hit')
+      expect(performance.now() - startedAt).toBeLessThan(soonMs)
+      await lab.store.remove({ tenantId, ...names }, '')
+    }
+  })
+
+  test('share one subscription, which ends with the last of them', async () => {
+    const tenantId = await lockedTenant()
+    const waiting = [check(tenantId, 20_000), check(tenantId, 20_000)]
+    await untilWaited(tenantId)
+    expect(await listeners(tenantId)).toBe(1)
+    await save(tenantId, 'A')
+    await Promise.all(waiting)
+    expect(await poll(async () => (await listeners(tenantId)) === 0 || undefined, { deadlineMs: 5000 })).toBe(
+      true,
+    )
+  })
+})
