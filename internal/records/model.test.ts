@@ -1,0 +1,287 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import type { AcquireOutcome } from './record.ts'
+import { entryKey } from './store.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+type Step =
+  | {
+      readonly do: 'acquire'
+      readonly key: string
+      readonly lockMs: number
+      readonly attemptId: string
+      readonly fingerprint: string
+    }
+  | { readonly do: 'repeat' | 'release' | 'extend'; readonly key: string; readonly nth: number }
+  | { readonly do: 'save'; readonly key: string; readonly nth: number | null; readonly body: string }
+  | { readonly do: 'remove' | 'fetch' | 'expire'; readonly key: string }
+  | { readonly do: 'move'; readonly byMs: number }
+
+interface Lock {
+  readonly kind: 'lock'
+  readonly untilMs: number
+  /** Empty: released after a take-over. */
+  readonly token: string
+  readonly fence: number
+  readonly lockMs: number
+  readonly takenOver: boolean
+  readonly attemptId: string
+  readonly fingerprint: string
+}
+interface Saved {
+  readonly kind: 'record'
+  readonly token: string
+  readonly fingerprint: string
+  readonly record: string
+}
+
+const ttlMs = 3_600_000
+const locksPerMinute = 6
+
+/** What the scripts promise, said once more and plainly. It forgets an entry only when told, as Redis' own expiry would. */
+class Model {
+  readonly entries = new Map<string, Lock | Saved>()
+  nowMs = labStartMs
+  #fence = 0
+  #minute = Math.floor(labStartMs / 60_000)
+  #locks = 0
+
+  acquire(
+    key: string,
+    asked: { token: string; lockMs: number; attemptId: string; fingerprint: string },
+  ): AcquireOutcome {
+    this.#turnMinute()
+    const entry = this.entries.get(key)
+    if (
+      entry &&
+      entry.fingerprint !== '' &&
+      asked.fingerprint !== '' &&
+      entry.fingerprint !== asked.fingerprint
+    ) {
+      return { kind: 'mismatch' }
+    }
+    if (entry?.kind === 'record') return { kind: 'hit', record: entry.record }
+    const fingerprint = asked.fingerprint === '' ? (entry?.fingerprint ?? '') : asked.fingerprint
+    const lock = {
+      kind: 'lock',
+      untilMs: this.nowMs + asked.lockMs,
+      lockMs: asked.lockMs,
+      attemptId: asked.attemptId,
+      fingerprint,
+    } as const
+    const own =
+      entry?.token === asked.token || (asked.attemptId !== '' && entry?.attemptId === asked.attemptId)
+    if (entry && own && entry.token !== '') {
+      return this.#hold(key, { ...lock, token: entry.token, fence: entry.fence, takenOver: entry.takenOver })
+    }
+    if (entry && entry.token !== '' && entry.untilMs > this.nowMs) {
+      return { kind: 'busy', remainingMs: entry.untilMs - this.nowMs }
+    }
+    if (this.#locks >= locksPerMinute) {
+      return {
+        kind: 'limited',
+        limit: 'locksPerMinute',
+        retryAfterMs: (this.#minute + 1) * 60_000 - this.nowMs,
+      }
+    }
+    return this.#hold(key, {
+      ...lock,
+      token: asked.token,
+      fence: this.#count(),
+      takenOver: entry !== undefined,
+    })
+  }
+
+  save(key: string, token: string, record: string): 'saved' | 'exists' | 'lost' {
+    this.#turnMinute()
+    const entry = this.entries.get(key)
+    if (token !== '' && token !== entry?.token) return 'lost'
+    if (entry?.kind === 'record') return entry.record === record ? 'saved' : 'exists'
+    if (!entry || entry.token === '') this.#count()
+    this.entries.set(key, {
+      kind: 'record',
+      token: entry?.token ?? '',
+      fingerprint: entry?.fingerprint ?? '',
+      record,
+    })
+    return 'saved'
+  }
+
+  remove(key: string, token: string): boolean {
+    this.#turnMinute()
+    const entry = this.entries.get(key)
+    if (!entry || (entry.kind === 'record') !== (token === '')) return false
+    if (entry.kind === 'lock' && entry.token !== token) return false
+    if (entry.kind === 'lock' && entry.takenOver) {
+      this.entries.set(key, { ...entry, token: '', attemptId: '', untilMs: 0 })
+    } else this.entries.delete(key)
+    return true
+  }
+
+  extend(key: string, token: string): { fence: number; expiresInMs: number } | undefined {
+    const entry = this.entries.get(key)
+    if (entry?.kind !== 'lock' || entry.token !== token) return undefined
+    this.entries.set(key, { ...entry, untilMs: this.nowMs + entry.lockMs })
+    return { fence: entry.fence, expiresInMs: entry.lockMs }
+  }
+
+  #hold(key: string, lock: Lock): AcquireOutcome {
+    this.entries.set(key, lock)
+    const { token: lockToken, fence, takenOver, lockMs: expiresInMs } = lock
+    return { kind: 'locked', lockToken, fence, expiresInMs, takenOver }
+  }
+
+  #turnMinute(): void {
+    const minute = Math.floor(this.nowMs / 60_000)
+    if (minute <= this.#minute) return
+    this.#minute = minute
+    this.#locks = 0
+  }
+
+  #count(): number {
+    this.#locks += 1
+    this.#fence = Math.max(this.#fence + 1, this.nowMs * 1000)
+    return this.#fence
+  }
+}
+
+/** Takes one step in the model and on Redis. Tokens are those that earlier steps gave out, so that late holders return. */
+class Pair {
+  readonly #model = new Model()
+  readonly #tokens: string[] = []
+  readonly #tenantId: TenantId
+
+  constructor(tenantId: TenantId) {
+    this.#tenantId = tenantId
+  }
+
+  async take(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'move':
+        this.#model.nowMs += step.byMs
+        return lab.setClock(this.#tenantId, this.#model.nowMs)
+      case 'expire':
+        this.#model.entries.delete(step.key)
+        await lab.raw.del(entryKey(this.#address(step.key)))
+        return
+      case 'acquire':
+        this.#tokens.push(`t${this.#tokens.length}`)
+        return this.#acquire(step.key, { ...step, token: this.#tokens.at(-1) ?? '' })
+      case 'repeat':
+        return this.#acquire(step.key, {
+          token: this.#token(step.nth),
+          lockMs: 20_000,
+          attemptId: '',
+          fingerprint: '',
+        })
+      case 'save':
+        return this.#save(step)
+      case 'remove':
+      case 'release': {
+        const token = step.do === 'release' ? this.#token(step.nth) : ''
+        const existed = await lab.store.remove(this.#address(step.key), token)
+        return expect(existed).toBe(this.#model.remove(step.key, token))
+      }
+      case 'extend': {
+        const outcome = await lab.store.extend(this.#address(step.key), this.#token(step.nth), null)
+        const expected = this.#model.extend(step.key, this.#token(step.nth))
+        return expect(outcome).toEqual(expected ? { kind: 'extended', ...expected } : { kind: 'lost' })
+      }
+      case 'fetch': {
+        const entry = this.#model.entries.get(step.key)
+        const expected = entry?.kind === 'record' ? { kind: 'hit', record: entry.record } : { kind: 'none' }
+        expect(await lab.store.fetch(this.#address(step.key))).toMatchObject(expected)
+      }
+    }
+  }
+
+  async #acquire(
+    key: string,
+    asked: { token: string; lockMs: number; attemptId: string; fingerprint: string },
+  ) {
+    const { token: lockToken, lockMs, attemptId, fingerprint } = asked
+    const limits = { locksPerMinute, locksPerMonth: null, recordBytes: null }
+    const input = {
+      ...this.#address(key),
+      ttlMs,
+      lockMs,
+      lockToken,
+      attemptId,
+      fingerprint,
+      waits: false,
+      limits,
+    }
+    expect(await lab.store.acquire(input)).toEqual(this.#model.acquire(key, asked))
+  }
+
+  async #save(step: Extract<Step, { do: 'save' }>) {
+    const lockToken = step.nth === null ? '' : this.#token(step.nth)
+    const record = `{"status":200,"headers":{},"body":${step.body}}`
+    const input = { ...this.#address(step.key), lockToken, record, ttlMs: null, defaultTtlMs: ttlMs }
+    const { kind } = await lab.store.save(input)
+    expect(kind).toBe(this.#model.save(step.key, lockToken, record))
+  }
+
+  #address(key: string) {
+    return { tenantId: this.#tenantId, scope: 's', key }
+  }
+
+  /** The nth of the last tokens that were given out; before the first one, a token that nobody ever had. */
+  #token(nth: number): string {
+    return this.#tokens.at(-1 - (nth % Math.max(1, this.#tokens.length))) ?? 'nobody'
+  }
+}
+
+const key = fc.constantFrom('a', 'b')
+const nth = fc.integer({ min: 0, max: 3 })
+const withToken = (name: 'repeat' | 'release' | 'extend') => fc.record({ do: fc.constant(name), key, nth })
+const plain = (name: 'remove' | 'fetch' | 'expire') => fc.record({ do: fc.constant(name), key })
+const acquire = fc.record({
+  do: fc.constant('acquire' as const),
+  key,
+  lockMs: fc.constantFrom(5000, 20_000),
+  attemptId: fc.constantFrom('', '', 'x', 'y'),
+  fingerprint: fc.constantFrom('', 'f', 'f', 'g'),
+})
+const save = fc.record({
+  do: fc.constant('save' as const),
+  key,
+  nth: fc.option(nth, { nil: null, freq: 4 }),
+  body: fc.constantFrom('1', '2'),
+})
+const move = fc.record({
+  do: fc.constant('move' as const),
+  byMs: fc.oneof(
+    fc.integer({ min: 1, max: 25_000 }),
+    fc.integer({ min: -40_000, max: -1 }),
+    fc.constant(90_000),
+  ),
+})
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: acquire },
+  { weight: 4, arbitrary: save },
+  { weight: 4, arbitrary: move },
+  { weight: 2, arbitrary: withToken('repeat') },
+  { weight: 2, arbitrary: withToken('release') },
+  { weight: 2, arbitrary: withToken('extend') },
+  { weight: 2, arbitrary: plain('remove') },
+  { weight: 1, arbitrary: plain('fetch') },
+  { weight: 1, arbitrary: plain('expire') },
+)
+
+test('any sequence of calls and clock jumps gives what the model gives, step by step', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 80, size: 'max' }), async (steps) => {
+      const pair = new Pair(await lab.createTenant())
+      for (const one of steps) await pair.take(one)
+    }),
+    { numRuns: 120 },
+  )
+}, 30_000)
