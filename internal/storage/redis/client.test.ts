@@ -1,0 +1,175 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { createServer } from 'node:net'
+import {
+  drop,
+  echo,
+  get,
+  openConnections,
+  put,
+  refusal,
+  testHealthyRedis,
+  untilWorks,
+} from '#test/support/redis-connection.ts'
+import { command, startStandalone, until } from '#test/support/redis-topology.ts'
+import type { TestRedis } from '#test/support/stores.ts'
+import { defineScript } from './script.ts'
+
+const connections = openConnections()
+let server: TestRedis
+
+beforeAll(async () => {
+  server = await startStandalone()
+})
+afterEach(() => connections.closeAll())
+afterAll(() => server.stop())
+
+async function connect() {
+  const redis = connections.open(server.url)
+  await untilWorks(redis, 't')
+  return redis
+}
+
+const call = (redis: Awaited<ReturnType<typeof connect>>) => refusal(redis.evaluate(echo, ['{t}:k'], ['v']))
+
+describe('one server', () => {
+  testHealthyRedis({
+    connections,
+    url: () => server.url,
+    tags: () => ['t'],
+    masters: async () => [server],
+  })
+})
+
+describe('a hung server', () => {
+  afterEach(() => server.signal('SIGCONT'))
+
+  test('every call is refused within a second, later ones at once, and all is well when it wakes', async () => {
+    const redis = await connect()
+    server.signal('SIGSTOP')
+    const first = await Promise.all(Array.from({ length: 50 }, () => call(redis)))
+    for (const { reason, ms } of first) {
+      expect(reason).toBe('timeout')
+      expect(ms).toBeLessThan(1000)
+    }
+    await until('a refusal at once', async () => (await call(redis)).ms < 20 || undefined, 1500)
+    server.signal('SIGCONT')
+    expect(await untilWorks(redis, 't')).toBeLessThan(1500)
+  })
+
+  test('a hang that outlasts the connection is refused throughout, and over when it wakes', async () => {
+    const redis = await connect()
+    let messages = 0
+    await redis.subscribe('{t}:hung', () => {
+      messages += 1
+    })
+    server.signal('SIGSTOP')
+    await until('a connection that was given up', async () => {
+      const { reason, ms } = await call(redis)
+      expect(ms).toBeLessThan(1000)
+      return reason === 'disconnected' || undefined
+    })
+    server.signal('SIGCONT')
+    expect(await untilWorks(redis, 't')).toBeLessThan(2000)
+    await until('the message', async () => {
+      await redis.publish('{t}:hung', 'm')
+      return messages > 0 || undefined
+    })
+  })
+
+  test('over ten thousand calls under way one more is refused at once', async () => {
+    const redis = await connect()
+    server.signal('SIGSTOP')
+    const calls = Array.from({ length: 10_001 }, () => call(redis))
+    expect((await calls[10_000])?.reason).toBe('overloaded')
+    server.signal('SIGCONT')
+    await Promise.allSettled(calls)
+    await untilWorks(redis, 't')
+  })
+})
+
+test('a server that accepts and never says a word is refused within a second', async () => {
+  const mute = createServer((socket) => socket.on('error', () => undefined))
+  await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
+  const address = mute.address()
+  const port = address !== null && typeof address === 'object' ? address.port : 0
+  const redis = connections.open(`redis://127.0.0.1:${port}`)
+  expect((await refusal(redis.subscribe('{t}:c', () => undefined))).ms).toBeLessThan(1000)
+  await until('two attempts given up', async () => {
+    expect((await call(redis)).ms).toBeLessThan(1000)
+    return connections.errors.length >= 2 || undefined
+  })
+  mute.close()
+})
+
+test('a server that is killed and comes back empty is used again', async () => {
+  const redis = await connect()
+  const underWay = Promise.allSettled(
+    Array.from({ length: 20 }, () => redis.evaluate(echo, ['{t}:k'], ['v'])),
+  )
+  server.signal('SIGKILL')
+  await underWay
+  await until('a refusal', async () => ((await call(redis).catch(() => undefined)) ? true : undefined))
+  expect(await call(redis)).toMatchObject({ reason: 'disconnected' })
+  await server.restart()
+  expect(await untilWorks(redis, 't')).toBeLessThan(2000)
+})
+
+test('a server that is not there yet is used when it comes', async () => {
+  await server.stop()
+  const redis = connections.open(server.url)
+  await until('a failed attempt', () => connections.errors.length > 0 || undefined)
+  expect(await call(redis)).toMatchObject({ reason: 'disconnected' })
+  await server.restart()
+  expect(await untilWorks(redis, 't')).toBeLessThan(2000)
+})
+
+test('a full server refuses writes as full, reads on, and heals when something is removed', async () => {
+  const redis = await connect()
+  await redis.evaluate(put, ['{t}:big'], ['x'.repeat(600_000)])
+  const [info] = await command(server, ['INFO', 'memory'])
+  const used = Number(/used_memory:(\d+)/.exec(String(info))?.[1])
+  await command(server, ['CONFIG', 'SET', 'maxmemory', String(used - 200_000)])
+  expect(await refusal(redis.evaluate(put, ['{t}:k'], ['v']))).toMatchObject({ reason: 'full' })
+  expect(await redis.evaluate(echo, ['{t}:k'], ['v'])).toEqual(['{t}:k', 'v'])
+  expect(await redis.evaluate(get, ['{t}:big'], [])).toHaveLength(600_000)
+  expect(await redis.evaluate(drop, ['{t}:big'], [])).toBe(1)
+  expect(await untilWorks(redis, 't')).toBeLessThan(1000)
+  await command(server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
+})
+
+test('with a wrong password nothing is answered and the password is in no error; once right, all is', async () => {
+  const wrong = 'not-the-password'
+  const redis = connections.open(server.url.replace(server.password, wrong))
+  await until('a failed attempt', () => connections.errors.length > 0 || undefined)
+  expect(await call(redis)).toMatchObject({ reason: 'disconnected' })
+  expect(String(connections.errors[0])).toContain('WRONGPASS')
+  expect(Bun.inspect(connections.errors)).not.toContain(wrong)
+  await command(server, ['ACL', 'SETUSER', 'default', `>${wrong}`])
+  expect(await untilWorks(redis, 't')).toBeLessThan(2500)
+  await command(server, ['ACL', 'SETUSER', 'default', `<${wrong}`])
+})
+
+test('a replica is not used, nor a master that becomes one; it is when it is a master again', async () => {
+  const redis = await connect()
+  await command(server, ['REPLICAOF', '127.0.0.1', '1'])
+  expect(await refusal(redis.evaluate(put, ['{t}:k'], ['v']))).toMatchObject({ reason: 'refused' })
+  await until('reads refused as well', async () =>
+    (await call(redis).catch(() => undefined)) ? true : undefined,
+  )
+  const late = connections.open(server.url)
+  expect((await call(late)).reason).toBe('disconnected')
+  await command(server, ['REPLICAOF', 'NO', 'ONE'])
+  for (const each of [redis, late]) expect(await untilWorks(each, 't')).toBeLessThan(2500)
+})
+
+test('a server busy with a script that does not end is refused, not waited for', async () => {
+  await command(server, ['CONFIG', 'SET', 'busy-reply-threshold', '100'])
+  const redis = await connect()
+  const endless = defineScript('endless', 'no-writes', ['while true do end'])
+  const started = refusal(redis.evaluate(endless, ['{t}:k'], []))
+  const other = connections.open(server.url)
+  expect((await started).ms).toBeLessThan(1000)
+  expect((await call(other)).ms).toBeLessThan(1000)
+  await command(server, ['SCRIPT', 'KILL'])
+  for (const each of [redis, other]) expect(await untilWorks(each, 't')).toBeLessThan(2500)
+})

@@ -1,0 +1,214 @@
+import { expect, test } from 'bun:test'
+import {
+  defineScript,
+  openRedis,
+  type RedisConnection,
+  type RedisFailure,
+  RedisUnavailable,
+} from '#internal/storage/index.ts'
+import { command, until } from './redis-topology.ts'
+import type { TestRedis } from './stores.ts'
+
+/** Reads nothing and gives back its key and its argument. */
+export const echo = defineScript('echo', 'no-writes', ['return {KEYS[1], ARGV[1]}'])
+/** Writes its argument. */
+export const put = defineScript('put', '', ["redis.call('SET', KEYS[1], ARGV[1])", 'return ARGV[1]'])
+/** Gives what `put` wrote, or null. */
+export const get = defineScript('get', 'no-writes', ["return redis.call('GET', KEYS[1])"])
+/** Removes it; runs also on a full server. */
+export const drop = defineScript('drop', 'allow-oom', ["return redis.call('DEL', KEYS[1])"])
+
+/** Connections of one test file, to be closed after each test. */
+export interface OpenConnections {
+  open(url: string, options?: { deadlineMs?: number }): RedisConnection
+  /** What `onError` heard since the last `closeAll`. */
+  readonly errors: unknown[]
+  closeAll(): Promise<void>
+}
+
+/** Keeps track of what a file's tests open. */
+export function openConnections(): OpenConnections {
+  const connections: RedisConnection[] = []
+  const errors: unknown[] = []
+  return {
+    errors,
+    open: (url, options = {}) => {
+      const connection = openRedis({ url, ...options, onError: (error) => errors.push(error) })
+      connections.push(connection)
+      return connection
+    },
+    closeAll: async () => {
+      errors.length = 0
+      for (const connection of connections.splice(0)) await connection.close()
+    },
+  }
+}
+
+/** How long a refused call took and why it was. @throws when it was not refused */
+export async function refusal(call: Promise<unknown>): Promise<{ reason: RedisFailure; ms: number }> {
+  const startedMs = performance.now()
+  try {
+    await call
+  } catch (error) {
+    if (error instanceof RedisUnavailable) return { reason: error.reason, ms: performance.now() - startedMs }
+    throw error
+  }
+  throw new Error('the call was answered')
+}
+
+/**
+ * Waits until a write under `tag` is answered, and gives how long that took in ms; every refusal on the way must have come
+ * within a second.
+ */
+export async function untilWorks(redis: RedisConnection, tag: string, deadlineMs = 15_000): Promise<number> {
+  const startedMs = performance.now()
+  await until(
+    `an answer for ${tag}`,
+    async () => {
+      const writeMs = performance.now()
+      try {
+        await redis.evaluate(put, [`{${tag}}:works`], ['yes'])
+        return true
+      } catch (error) {
+        if (!(error instanceof RedisUnavailable)) throw error
+        expect(performance.now() - writeMs).toBeLessThan(1000)
+        return undefined
+      }
+    },
+    deadlineMs,
+  )
+  return performance.now() - startedMs
+}
+
+/** What the tests below run on. */
+export interface RedisUnderTest {
+  readonly connections: OpenConnections
+  url(): string
+  /** One hash tag for each master. */
+  tags(): readonly string[]
+  masters(): Promise<readonly TestRedis[]>
+}
+
+/** What holds for every form of Redis while nothing is broken. */
+export function testHealthyRedis(under: RedisUnderTest): void {
+  const connect = async () => {
+    const redis = under.connections.open(under.url())
+    for (const tag of under.tags()) await untilWorks(redis, tag)
+    return redis
+  }
+  const sever = async (type: string) => {
+    for (const master of await under.masters())
+      await command(master, ['CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes'])
+  }
+
+  test('a script runs on every master, also after the server forgot it', async () => {
+    const redis = await connect()
+    for (const forget of [false, true]) {
+      if (forget) for (const master of await under.masters()) await command(master, ['SCRIPT', 'FLUSH'])
+      for (const tag of under.tags())
+        expect(await redis.evaluate(echo, [`{${tag}}:k`], ['v'])).toEqual([`{${tag}}:k`, 'v'])
+    }
+  })
+
+  test('every one of many calls at a time gets its own answer', async () => {
+    const redis = await connect()
+    const tags = under.tags()
+    const call = async (index: number) => {
+      const key = `{${tags[index % tags.length]}}:${index}`
+      expect(await redis.evaluate(echo, [key], [`v${index}`])).toEqual([key, `v${index}`])
+    }
+    await Promise.all(Array.from({ length: 3000 }, (_, index) => call(index)))
+  })
+
+  test('the facts of every master are told', async () => {
+    const redis = await connect()
+    const facts = await redis.serverFacts()
+    expect(facts.map((fact) => fact.maxmemoryPolicy)).toEqual(under.tags().map(() => 'noeviction'))
+    for (const fact of facts) expect(fact.version).toMatch(/^\d+\.\d+\.\d+$/)
+  })
+
+  test('a channel brings what is published on it until unsubscribe, and nothing of others', async () => {
+    const redis = await connect()
+    const heard: string[] = []
+    const channels = under.tags().map((tag) => `{${tag}}:channel`)
+    for (const channel of channels) await redis.subscribe(channel, (message) => heard.push(message))
+    for (const channel of channels) await redis.publish(channel, channel)
+    await until('a message on every channel', () => heard.length === channels.length || undefined)
+    expect(heard.toSorted()).toEqual(channels.toSorted())
+    for (const channel of channels) await redis.unsubscribe(channel)
+    for (const channel of channels) await redis.publish(channel, 'after')
+    await redis.subscribe('{other}:channel', (message) => heard.push(message))
+    await redis.publish('{other}:channel', 'last')
+    await until('the last message', () => heard.includes('last') || undefined)
+    expect(heard).not.toContain('after')
+  })
+
+  test('of subscribing and unsubscribing in a row the last wish holds', async () => {
+    const redis = await connect()
+    const heard: string[] = []
+    const [tag = ''] = under.tags()
+    const channel = `{${tag}}:wishes`
+    const listen = () => redis.subscribe(channel, (message) => heard.push(message))
+    await Promise.all([listen(), redis.unsubscribe(channel), listen(), redis.unsubscribe(channel), listen()])
+    await redis.publish(channel, 'once')
+    await until('the message', () => heard.length > 0 || undefined)
+    await Promise.all([listen(), redis.unsubscribe(channel), listen(), redis.unsubscribe(channel)])
+    await redis.publish(channel, 'twice')
+    await redis.evaluate(echo, [channel], ['a round trip later'])
+    expect(heard).toEqual(['once'])
+  })
+
+  test('calls and channels come back after every connection was cut', async () => {
+    const redis = await connect()
+    const heard = new Set<string>()
+    const channels = under.tags().map((tag) => `{${tag}}:cut`)
+    for (const channel of channels) await redis.subscribe(channel, () => heard.add(channel))
+    for (const type of ['pubsub', 'normal']) await sever(type)
+    for (const tag of under.tags()) await untilWorks(redis, tag, 3000)
+    await until('a message on every channel', async () => {
+      for (const channel of channels) await redis.publish(channel, 'again')
+      return heard.size === channels.length || undefined
+    })
+  })
+
+  test('a mistake in a script is thrown as it is, since it is no failure of the store', async () => {
+    const redis = await connect()
+    const broken = defineScript('broken', '', ["return redis.error_reply('ERR a mistake')"])
+    const thrown = redis.evaluate(broken, [`{${under.tags()[0]}}:k`], [])
+    await expect(thrown).rejects.toThrow('a mistake')
+    await expect(thrown).rejects.not.toBeInstanceOf(RedisUnavailable)
+  })
+
+  test('close refuses what is under way, leaves no connection, and lets the process end', async () => {
+    const redis = await connect()
+    for (const tag of under.tags()) await redis.subscribe(`{${tag}}:close`, () => undefined)
+    const calls = under.tags().map((tag) => refusal(redis.evaluate(echo, [`{${tag}}:k`], ['v'])))
+    await redis.close()
+    await redis.close()
+    for (const call of calls) expect((await call).reason).toBe('disconnected')
+    expect((await refusal(redis.publish('{x}', 'm'))).reason).toBe('disconnected')
+    await redis.unsubscribe('{x}')
+    for (const master of await under.masters())
+      await until('a server without clients', async () => {
+        const [list] = await command(master, ['CLIENT', 'LIST', 'TYPE', 'normal'])
+        const [listening] = await command(master, ['CLIENT', 'LIST', 'TYPE', 'pubsub'])
+        return (
+          (String(list).trim().split('\n').length === 1 && !/ssub=[1-9]/.test(String(listening))) || undefined
+        )
+      })
+    expect(await endsByItself(under.url(), under.tags())).toBe('works, closed, ended')
+  })
+}
+
+/** Runs a process that opens, uses and closes a connection; nothing may then keep it alive. */
+async function endsByItself(url: string, tags: readonly string[]): Promise<string> {
+  const child = Bun.spawn([process.execPath, `${import.meta.dir}/redis-close.main.ts`, url, ...tags], {
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const kill = setTimeout(() => child.kill('SIGKILL'), 10_000)
+  const said = (await new Response(child.stdout).text()).trim()
+  const code = await child.exited
+  clearTimeout(kill)
+  return `${said}, ${code === 0 ? 'ended' : `exit code ${code}`}`
+}
