@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { httpUrl, postgresUrl, redisUrl, withoutPassword } from './url-kind.ts'
-import { cidrs, headerPairs, integer, keyRing, ratio, text, type ValueKind } from './value-kind.ts'
+import { cidrs, headerPairs, integer, keyRing, line, ratio, type ValueKind } from './value-kind.ts'
 
 const key = Buffer.alloc(32, 1).toString('base64')
 
@@ -43,7 +43,7 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['a key without id', keyRing, key],
   ['a header without value sign', headerPairs, 'abc'],
   ['a header with a broken escape', headerPairs, 'a=%zz'],
-  ['a line feed', text('x'), 'a\nb'],
+  ['a line feed', line('x'), 'a\nb'],
   ['no scheme', httpUrl, 'collector:4318'],
   ['another scheme', httpUrl, 'ftp://h'],
   ['Postgres without host', postgresUrl, 'postgres:///d'],

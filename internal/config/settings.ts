@@ -5,10 +5,10 @@ import {
   headerPairs,
   integer,
   keyRing,
+  line,
   oneOf,
   port,
   ratio,
-  text,
   type ValueKind,
 } from './value-kind.ts'
 
@@ -186,7 +186,7 @@ export const settings = {
   },
   otelServiceName: {
     env: 'OTEL_SERVICE_NAME',
-    type: text('text'),
+    type: line('text'),
     defaultNote: '`latchkey-<process>`',
     doc: 'Name of the service in traces.',
     usedBy: serving,
@@ -200,14 +200,14 @@ export const settings = {
   },
   tenantsDir: {
     env: 'LATCHKEY_TENANTS_DIR',
-    type: text('folder'),
+    type: line('folder'),
     default: 'config/samples/dev',
     doc: 'Folder of `Tenant` and `Secret` manifests.',
     usedBy: ['dev'],
   },
   dataDir: {
     env: 'LATCHKEY_DATA_DIR',
-    type: text('folder'),
+    type: line('folder'),
     default: '.latchkey',
     doc: 'Folder of the embedded stores.',
     usedBy: ['dev'],

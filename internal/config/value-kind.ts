@@ -58,7 +58,7 @@ export function oneOf<const T extends string>(words: readonly T[]): ValueKind<T>
 }
 
 /** Any text of one line. */
-export function text(name: string): ValueKind<string> {
+export function line(name: string): ValueKind<string> {
   return {
     name,
     parse: (value) => (/[\0-\x1f\x7f]/.test(value) ? invalid('text without control characters') : ok(value)),

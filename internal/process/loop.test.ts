@@ -147,7 +147,7 @@ describe('runOnce', () => {
       },
     })
     await until(() => held.asked.length === 1)
-    expect(loop.runOnce()).rejects.toThrow('second')
+    await expect(loop.runOnce()).rejects.toThrow('second')
     await loop.runOnce()
     expect(turns).toBe(3)
     expect(errors).toEqual([])
@@ -216,7 +216,7 @@ describe('stop', () => {
     })
     await loop.stop()
     expect(turns).toBe(0)
-    expect(loop.runOnce()).rejects.toThrow('stopped')
+    await expect(loop.runOnce()).rejects.toThrow('stopped')
   })
 })
 

@@ -44,8 +44,7 @@ test('a step that fails passes its error on and is not closed', async () => {
     },
     close: () => closed.push('x'),
   })
-  expect(fails).rejects.toThrow(TypeError)
-  await fails.catch(() => undefined)
+  await expect(fails).rejects.toThrow(TypeError)
   await scope.close(1000)
   expect(closed).toEqual([])
 })
@@ -105,7 +104,7 @@ test('a step under way when the end begins is closed too, and no further one is 
   await opening
   await closing
   expect(closed).toEqual(['opened late'])
-  expect(scope.open({ name: 'next', open: () => 1, close: () => undefined })).rejects.toThrow(
+  await expect(scope.open({ name: 'next', open: () => 1, close: () => undefined })).rejects.toThrow(
     'next is not opened',
   )
 })

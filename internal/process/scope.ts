@@ -75,7 +75,7 @@ export class OwnedScope implements Scope {
     this.#ending.abort()
     const deadlineMs = performance.now() + graceMs
     // A step under way may still open something; it joins the list and is closed with the others.
-    await within(closeMsMaxDefault, Promise.allSettled([...this.#opening]))
+    await within(closeMsMaxDefault, Promise.allSettled(this.#opening))
     for (let part = this.#opened.pop(); part; part = this.#opened.pop()) {
       const leftMs = Math.max(deadlineMs - performance.now(), lastChanceMs)
       await this.#closePart(part, Math.min(part.closeMsMax, leftMs))
