@@ -1,0 +1,185 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { entryKey } from '#internal/records/store.ts'
+import type { History, HistoryCall, RecordedCall } from './record-history.ts'
+import { labStartMs, type RecordLab } from './record-lab.ts'
+
+/** How much a simulation does; it ends by itself. */
+export interface SimulationOptions {
+  readonly seed: number
+  readonly callers: number
+  readonly rounds: number
+  readonly keys: readonly string[]
+}
+
+const lockMs = 10_000
+const ttlMs = 3_600_000
+const waitMsMax = 40
+
+/**
+ * Runs callers side by side that crash, come late, lose replies, wait, release, remove, save without a token, and move the
+ * clock to and fro, and writes down what each saw. The seed fixes what each caller is up to; how they meet is up to Redis.
+ */
+export async function simulateCallers(lab: RecordLab, options: SimulationOptions): Promise<History> {
+  const scene = new Scene(lab, await lab.createTenant())
+  const callers = Array.from({ length: options.callers }, async (_none, caller) => {
+    const dice = new Dice(options.seed * 1000 + caller)
+    for (let round = 0; round < options.rounds; round += 1) {
+      await runOnce(scene, dice, dice.pick(options.keys), `c${caller}r${round}`)
+    }
+  })
+  await Promise.all(callers)
+  return scene
+}
+
+/** One caller's way with one key. */
+async function runOnce(scene: Scene, dice: Dice, key: string, name: string): Promise<void> {
+  const attemptId = dice.happens(0.5) ? name : ''
+  const waitMs = dice.happens(0.3) ? dice.upTo(waitMsMax) : 0
+  let outcome = await scene.acquire(key, { token: `${name}-1`, attemptId, waitMs })
+  // The first reply was lost, and the caller asks again under the same name.
+  if (attemptId !== '' && dice.happens(0.3)) {
+    outcome = await scene.acquire(key, { token: `${name}-2`, attemptId, waitMs: 0 })
+  }
+  if (outcome.kind === 'hit' && dice.happens(0.4)) await scene.remove(key)
+  if (outcome.kind === 'busy' && dice.happens(0.2)) await scene.moveClock(dice.upTo(lockMs))
+  if (outcome.kind === 'busy' && dice.happens(0.05)) await scene.save(key, '', name)
+  if (outcome.kind === 'locked') await finish(scene, dice, key, { token: outcome.lockToken, name })
+  if (dice.happens(0.1)) await scene.moveClock(-dice.upTo(lockMs))
+}
+
+async function finish(scene: Scene, dice: Dice, key: string, run: { token: string; name: string }) {
+  const { token, name } = run
+  if (dice.happens(0.2)) return // It crashed.
+  if (dice.happens(0.2)) await scene.extend(key, token)
+  if (dice.happens(0.4)) await scene.moveClock(lockMs + dice.upTo(lockMs))
+  for (let step = dice.upTo(4); step > 0; step -= 1) await scene.fetch(key)
+  if (dice.happens(0.2)) return scene.release(key, token)
+  await scene.save(key, token, name)
+  if (dice.happens(0.2)) await scene.save(key, token, name)
+  if (dice.happens(0.3)) await scene.remove(key)
+}
+
+/** The calls of one simulation, each written down with its begin and its end. */
+class Scene implements History {
+  readonly calls: HistoryCall[] = []
+  readonly clock = [{ startedAt: 0, endedAt: 0, nowMs: labStartMs }]
+  readonly #lab: RecordLab
+  readonly #tenantId: TenantId
+  #turn = 0
+  #moving: Promise<void> = Promise.resolve()
+
+  constructor(lab: RecordLab, tenantId: TenantId) {
+    this.#lab = lab
+    this.#tenantId = tenantId
+  }
+
+  async acquire(key: string, asked: { token: string; attemptId: string; waitMs: number }) {
+    const address = this.#address(key)
+    const limits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+    const { token: lockToken, attemptId, waitMs } = asked
+    const input = { ...address, lockToken, attemptId, fingerprint: '', ttlMs, lockMs, waits: false, limits }
+    const call = await this.#record(key, async () => {
+      const outcome = await this.#lab.store.acquire(input)
+      if (outcome.kind !== 'busy' || waitMs === 0) return { do: 'acquire' as const, lockMs, outcome }
+      const waiter = { tenantId: this.#tenantId, entry: entryKey(address), waitMs }
+      const waited = await this.#lab.waiters.wait(waiter, outcome, async () => {
+        const again = await this.#lab.store.acquire({ ...input, waits: true })
+        return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
+      })
+      return { do: 'acquire' as const, lockMs, outcome: waited }
+    })
+    return call.outcome
+  }
+
+  async save(key: string, token: string, record: string): Promise<void> {
+    const input = { ...this.#address(key), lockToken: token, record, ttlMs: null, defaultTtlMs: ttlMs }
+    await this.#record(key, async () => {
+      const { kind: outcome } = await this.#lab.store.save(input)
+      return { do: 'save' as const, token, record, outcome }
+    })
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.#record(key, async () => {
+      const existed = await this.#lab.store.remove(this.#address(key), '')
+      return { do: 'remove' as const, existed }
+    })
+  }
+
+  async release(key: string, token: string): Promise<void> {
+    await this.#record(key, async () => {
+      const existed = await this.#lab.store.remove(this.#address(key), token)
+      return { do: 'release' as const, token, existed }
+    })
+  }
+
+  async extend(key: string, token: string): Promise<void> {
+    await this.#record(key, async () => {
+      const { kind: outcome } = await this.#lab.store.extend(this.#address(key), token, lockMs)
+      return { do: 'extend' as const, token, lockMs, outcome }
+    })
+  }
+
+  async fetch(key: string): Promise<void> {
+    await this.#record(key, async () => {
+      const outcome = await this.#lab.store.fetch(this.#address(key))
+      return { do: 'fetch' as const, outcome }
+    })
+  }
+
+  /** Moves the clock, after every move before it. */
+  moveClock(byMs: number): Promise<void> {
+    this.#moving = this.#moving.then(async () => {
+      const nowMs = (this.clock.at(-1)?.nowMs ?? labStartMs) + byMs
+      const startedAt = this.#next()
+      await this.#lab.setClock(this.#tenantId, nowMs)
+      this.clock.push({ startedAt, endedAt: this.#next(), nowMs })
+    })
+    return this.#moving
+  }
+
+  async #record<Call extends RecordedCall>(key: string, make: () => Promise<Call>): Promise<Call> {
+    const startedAt = this.#next()
+    const call = await make()
+    this.calls.push({ key, startedAt, endedAt: this.#next(), ...call })
+    return call
+  }
+
+  #next(): number {
+    this.#turn += 1
+    return this.#turn
+  }
+
+  #address(key: string) {
+    return { tenantId: this.#tenantId, scope: 's', key }
+  }
+}
+
+/** Chance that a seed repeats: mulberry32, whose 32 bits are enough for dice. */
+class Dice {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed | 0
+  }
+
+  happens(probability: number): boolean {
+    return this.#roll() < probability
+  }
+
+  /** A whole number from 1 to `most`. */
+  upTo(most: number): number {
+    return 1 + Math.floor(this.#roll() * most)
+  }
+
+  pick<T>(from: readonly T[]): T {
+    return from[Math.floor(this.#roll() * from.length)] as T
+  }
+
+  #roll(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
