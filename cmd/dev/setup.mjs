@@ -10,6 +10,8 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const nodeMajorMin = 20
 const parentCheckMs = 1000
+/** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
+const testMsMax = 30_000
 const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench }
 
 /** The one child that runs at the moment; it gets our signals. */
@@ -38,7 +40,7 @@ async function runDev(bun, args) {
 
 async function runTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
-  return redis === 0 ? run(bun, ['test', ...args]) : redis
+  return redis === 0 ? run(bun, ['test', `--timeout=${testMsMax}`, ...args]) : redis
 }
 
 async function runBench(bun, args) {

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
-import { chmod, chown, cp, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises'
+import { chmod, chown, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { RunAs } from './child.ts'
+import { copyToRootPlace, linkRootHome, removeRootHome } from './root-place.ts'
 import { StoreStartError } from './start-error.ts'
 
 /** Where Postgres' data and programs are, and as whom it runs. */
@@ -15,9 +15,6 @@ export interface PostgresPlace {
   /** Set when we are root, since Postgres refuses to run as root. */
   readonly runAs?: RunAs
 }
-
-/** For what another user than root has to reach while our own folders are closed to it. */
-const rootPlace = '/var/lib/latchkey-dev'
 
 /**
  * Decides where Postgres lives for a data folder, and makes those folders. As root: when the user it will run as cannot reach
@@ -43,8 +40,7 @@ export async function placePostgres(
 /** Removes Postgres' data of a data folder, wherever it is kept. It must not be running. */
 export async function removePostgres(dataDir: string): Promise<void> {
   const near = join(dataDir, 'postgres')
-  const far = await readlink(near).catch(() => undefined)
-  if (far === farHome(dataDir)) await rm(far, { recursive: true, force: true })
+  if (isLink(near)) await removeRootHome(dataDir)
   await rm(near, { recursive: true, force: true })
 }
 
@@ -86,23 +82,19 @@ async function reachableHome(
   runAs: RunAs,
   onProgress?: (line: string) => void,
 ): Promise<string> {
-  const far = farHome(dataDir)
-  const isLink = lstatSync(near, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
-  if (!isLink) {
+  if (!isLink(near)) {
     await makeOwned(near, runAs)
     if (runs(['test', '-w', near], runAs)) return near
     await rm(near, { recursive: true })
-    await rm(far, { recursive: true, force: true })
-    await symlink(far, near)
   }
-  onProgress?.(`Only root may enter ${dataDir}: the database is kept in ${far}`)
-  await mkdir(rootPlace, { recursive: true, mode: 0o755 })
-  await makeOwned(far, runAs)
-  return far
+  const home = await linkRootHome(dataDir, near)
+  onProgress?.(`Only root may enter ${dataDir}: the database is kept in ${home}`)
+  await makeOwned(home, runAs)
+  return home
 }
 
-function farHome(dataDir: string): string {
-  return join(rootPlace, createHash('sha256').update(dataDir).digest('hex').slice(0, 16))
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
 }
 
 async function makeOwned(dir: string, owner: RunAs): Promise<void> {
@@ -114,25 +106,7 @@ async function makeOwned(dir: string, owner: RunAs): Promise<void> {
 async function reachablePrograms(runAs: RunAs, onProgress?: (line: string) => void): Promise<string> {
   const packaged = packagedPrograms()
   if (runs([join(packaged, 'bin', 'postgres'), '--version'], runAs)) return packaged
-  const version = (await Bun.file(join(packaged, '..', 'package.json')).json()) as { version: string }
-  const copy = join(rootPlace, `programs-${version.version}`)
-  if (!existsSync(copy)) {
-    onProgress?.(`Only root may enter ${packaged}: copying Postgres' programs to ${copy}`)
-    await copyPrograms(packaged, copy)
-  }
-  return checkPrograms(copy, runAs)
-}
-
-/** Copies aside and renames, so that a copy cut short or made twice at once is never taken for a whole one. */
-async function copyPrograms(from: string, to: string): Promise<void> {
-  const part = `${to}.${process.pid}.part`
-  await mkdir(part, { recursive: true, mode: 0o755 })
-  await cp(from, part, { recursive: true, verbatimSymlinks: true })
-  Bun.spawnSync(['chmod', '-R', 'a+rX', part])
-  await rename(part, to).catch(async (error: unknown) => {
-    await rm(part, { recursive: true, force: true })
-    if (!existsSync(to)) throw error
-  })
+  return checkPrograms(await copyToRootPlace(packaged, onProgress), runAs)
 }
 
 function packagedPrograms(): string {

@@ -11,6 +11,8 @@ import { ensureRedis } from './redis-program.ts'
 import { StoreStartError } from './start-error.ts'
 import { portTriesMax, type RunningStore, readyWithinMs, type StoreOptions } from './store.ts'
 
+const pingMsMax = 1000
+
 /** What a Redis is started with beside the folder. */
 export interface RedisStartOptions extends StoreOptions {
   /** Further arguments of redis-server, such as `--maxmemory`, `5mb`; visible in the process list. */
@@ -39,7 +41,8 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   const place = { home: realpathSync(home), runAs: ownerOf(home) }
   if (await endLeftRedis(place.home)) options.onProgress?.('Redis: ended what a killed run had left')
   const password = options.reuse?.password ?? randomToken()
-  for (let attempt = 1; attempt <= portTriesMax; attempt += 1) {
+  const tries = options.reuse ? 1 : portTriesMax
+  for (let attempt = 1; attempt <= tries; attempt += 1) {
     const port = options.reuse?.port ?? (await freePort())
     const config = await writeConfig(place, { port, password, durable: options.durable })
     const child = spawnRedis([program.path, config, ...(options.extraArgs ?? [])], place, options.durable)
@@ -152,7 +155,7 @@ function ping(port: number, password: string): Promise<boolean> {
       socket.destroy()
       resolve(answer.includes('+PONG'))
     }
-    socket.setTimeout(2000, finish)
+    socket.setTimeout(pingMsMax, finish)
     socket.on('error', finish)
     socket.on('close', finish)
     socket.on('connect', () => socket.write(`AUTH ${password}\r\nPING\r\n`))

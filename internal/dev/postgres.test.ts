@@ -1,0 +1,173 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createPool } from '#internal/storage/index.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { startPostgres } from './postgres.ts'
+import { postgresHome } from './postgres-place.ts'
+import { listProcesses, signalProcess } from './processes.ts'
+import { removeStores } from './stores.ts'
+
+const isRoot = process.getuid?.() === 0
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await removeStores(folder)
+})
+
+function folder(options: { readonly closed?: boolean } = {}): string {
+  const path = scratchFolder(options)
+  folders.push(path)
+  return path
+}
+
+function start(dataDir: string, onProgress?: (line: string) => void, durable = false) {
+  return startPostgres({ dataDir, durable, ...(onProgress && { onProgress }) })
+}
+
+async function ask(url: string, statement: string): Promise<unknown> {
+  const pool = createPool({
+    url,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 5000,
+    connectTimeoutMs: 5000,
+  })
+  try {
+    const { rows } = await pool.query<{ value: unknown }>(statement)
+    return rows[0]?.value
+  } finally {
+    await pool.end()
+  }
+}
+
+const write = `CREATE TABLE kept AS SELECT 'yes'::text AS value`
+const read = 'SELECT value FROM kept'
+
+test('what was written before a stop is there after the next start, with the same password', async () => {
+  const dataDir = folder()
+  const first = await start(dataDir)
+  await ask(first.url, write)
+  await first.stop()
+  const second = await start(dataDir)
+  expect(await ask(second.url, read)).toBe('yes')
+  expect(new URL(second.url).password).toBe(new URL(first.url).password)
+  await second.stop()
+  await second.stop()
+})
+
+describe('a start after a kill -9', () => {
+  test('of a process that used it ends what was left running and keeps the data', async () => {
+    const dataDir = folder()
+    const told: string[] = []
+    const left = await start(dataDir)
+    await ask(left.url, write)
+    const next = await start(dataDir, (line) => told.push(line))
+    expect(told).toEqual(['Postgres: ended what a killed run had left'])
+    expect((await listProcesses()).some(({ pid }) => pid === left.pid)).toBe(false)
+    expect(await ask(next.url, read)).toBe('yes')
+    await next.stop()
+  })
+
+  test('of Postgres itself recovers the data', async () => {
+    const dataDir = folder()
+    const first = await start(dataDir, undefined, true)
+    await ask(first.url, write)
+    signalProcess(first.pid, 'SIGKILL')
+    await first.exited
+    const next = await start(dataDir)
+    expect(await ask(next.url, read)).toBe('yes')
+    await next.stop()
+  })
+
+  test('is not held up by a pid file whose pid another program has by now', async () => {
+    const dataDir = folder()
+    const first = await start(dataDir)
+    signalProcess(first.pid, 'SIGKILL')
+    await first.exited
+    const home = postgresHome(dataDir)
+    const { uid, gid } = statSync(home)
+    // Postgres looks at a process of its own user only.
+    const sleeper = Bun.spawn(['sleep', '600'], { cwd: '/', ...(isRoot && { uid, gid }) })
+    const pidFile = join(home, 'data', 'postmaster.pid')
+    writeFileSync(pidFile, readFileSync(pidFile, 'utf8').replace(/^\d+/, String(sleeper.pid)))
+    const next = await start(dataDir)
+    expect(await ask(next.url, 'SELECT 1 AS value')).toBe(1)
+    expect(sleeper.exitCode).toBeNull()
+    await next.stop()
+    sleeper.kill()
+    await sleeper.exited
+  })
+
+  test('while the data were being made makes them anew', async () => {
+    const dataDir = folder()
+    mkdirSync(join(dataDir, 'postgres', 'data.new'), { recursive: true })
+    writeFileSync(join(dataDir, 'postgres', 'data.new', 'PG_VERSION'), '18\n')
+    const postgres = await start(dataDir)
+    expect(await ask(postgres.url, 'SELECT 1 AS value')).toBe(1)
+    expect(existsSync(join(postgresHome(dataDir), 'data.new'))).toBe(false)
+    await postgres.stop()
+  })
+})
+
+test('data of another major version are refused with what to do, and left as they are', async () => {
+  const dataDir = folder()
+  const first = await start(dataDir)
+  await first.stop()
+  const version = join(postgresHome(dataDir), 'data', 'PG_VERSION')
+  writeFileSync(version, '9\n')
+  const starting = start(dataDir)
+  expect(starting).rejects.toThrow('was written by Postgres 9')
+  await starting.catch(() => undefined)
+  expect(readFileSync(version, 'utf8')).toBe('9\n')
+})
+
+test('its password is needed and stands in a file of its owner alone; it listens on the loopback only', async () => {
+  const dataDir = folder()
+  const postgres = await start(dataDir)
+  const wrong = new URL(postgres.url)
+  wrong.password = 'wrong'
+  expect(ask(wrong.href, 'SELECT 1 AS value')).rejects.toThrow('password authentication failed')
+  const file = join(postgresHome(dataDir), 'data', 'latchkey.password')
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(await ask(postgres.url, `SELECT current_setting('listen_addresses') AS value`)).toBe('127.0.0.1')
+  await postgres.stop()
+})
+
+if (isRoot) {
+  test('as root in a folder that only root may enter, the data are kept where their user reaches them', async () => {
+    const dataDir = folder({ closed: true })
+    const told: string[] = []
+    const first = await start(dataDir, (line) => told.push(line))
+    await ask(first.url, write)
+    await first.stop()
+    const home = postgresHome(dataDir)
+    expect(told).toEqual([`Only root may enter ${dataDir}: the database is kept in ${home}`])
+    expect(home.startsWith('/var/lib/latchkey-dev/')).toBe(true)
+    const second = await start(dataDir)
+    expect(await ask(second.url, read)).toBe('yes')
+    await second.stop()
+    await removeStores(dataDir)
+    expect(existsSync(home)).toBe(false)
+  })
+
+  test('as root in such a folder, what an earlier folder of the same name left is not taken over', async () => {
+    const dataDir = folder({ closed: true })
+    const first = await start(dataDir)
+    await ask(first.url, write)
+    await first.stop()
+    unlinkSync(join(dataDir, 'postgres'))
+    const second = await start(dataDir)
+    expect(await ask(second.url, `SELECT to_regclass('kept') AS value`)).toBeNull()
+    await second.stop()
+  })
+
+  test('as root, what a closed folder that was removed by hand left is removed by the next', async () => {
+    const first = folder({ closed: true })
+    await (await start(first)).stop()
+    const forsaken = postgresHome(first)
+    rmSync(first, { recursive: true })
+    const second = await start(folder({ closed: true }))
+    expect(existsSync(forsaken)).toBe(false)
+    await second.stop()
+  })
+}

@@ -1,0 +1,107 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { randomUUID } from 'node:crypto'
+import { endProcesses, listProcesses, parsePs } from './processes.ts'
+import { StoreStartError } from './start-error.ts'
+
+const started: Bun.Subprocess[] = []
+afterEach(() => {
+  for (const child of started.splice(0)) child.kill('SIGKILL')
+})
+
+/** A shell that waits, known by a mark in its command line; `trap` says what it does with SIGTERM. */
+async function startMarked(mark: string, trap = ''): Promise<Bun.Subprocess> {
+  const script = `${trap}echo up; while :; do sleep 0.05; done`
+  const child = Bun.spawn(['/bin/sh', '-c', script, mark], { stdout: 'pipe' })
+  started.push(child)
+  const reader = child.stdout.getReader()
+  await reader.read()
+  return child
+}
+
+describe('the processes of this machine', () => {
+  test('include our own, with its arguments', async () => {
+    const own = (await listProcesses()).find(({ pid }) => pid === process.pid)
+    expect(own?.command).toContain('test')
+  })
+
+  test('leave out one that has ended', async () => {
+    const child = await startMarked(randomUUID())
+    child.kill('SIGKILL')
+    await child.exited
+    expect((await listProcesses()).some(({ pid }) => pid === child.pid)).toBe(false)
+  })
+})
+
+test.each([
+  [
+    'a line',
+    '  12 S    /bin/postgres -D /a b/data -p 1\n',
+    [{ pid: 12, command: '/bin/postgres -D /a b/data -p 1' }],
+  ],
+  ['a zombie', '  12 Z+   (postgres)\n', []],
+  ['an empty answer', '', []],
+  ['a line without a command', '  12 S\n', []],
+  [
+    'two lines',
+    '1 Ss init\n22222 R+ ps -axww\n',
+    [
+      { pid: 1, command: 'init' },
+      { pid: 22_222, command: 'ps -axww' },
+    ],
+  ],
+])('the answer of ps is read: %s', (_case, text, expected) => {
+  expect(parsePs(text)).toEqual(expected)
+})
+
+describe('ending processes', () => {
+  test('ends those that are recognised and no other', async () => {
+    const [ours, others] = [randomUUID(), randomUUID()]
+    const [mine, other] = [await startMarked(ours), await startMarked(others)]
+    const ended = await endProcesses(
+      ({ command }) => command.includes(ours),
+      [{ signal: 'SIGTERM', waitMs: 5000 }],
+    )
+    expect(ended).toEqual([mine.pid])
+    await mine.exited
+    expect(other.exitCode).toBeNull()
+    expect(other.signalCode).toBeNull()
+  })
+
+  test('goes on to the next signal when one is ignored', async () => {
+    const mark = randomUUID()
+    const child = await startMarked(mark, `trap '' TERM; `)
+    await endProcesses(
+      ({ command }) => command.includes(mark),
+      [
+        { signal: 'SIGTERM', waitMs: 100 },
+        { signal: 'SIGKILL', waitMs: 5000 },
+      ],
+    )
+    await child.exited
+    expect(child.signalCode).toBe('SIGKILL')
+  })
+
+  test('reaches one that is suspended', async () => {
+    const mark = randomUUID()
+    const child = await startMarked(mark)
+    child.kill('SIGSTOP')
+    await endProcesses(({ command }) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 5000 }])
+    await child.exited
+    expect(child.signalCode).toBe('SIGTERM')
+  })
+
+  test('names the one that survives every step', async () => {
+    const mark = randomUUID()
+    const child = await startMarked(mark, `trap '' TERM; `)
+    const ending = endProcesses(({ command }) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 50 }])
+    expect(ending).rejects.toThrow(
+      new StoreStartError(`process ${child.pid} does not end; end it with kill -9`),
+    )
+    await ending.catch(() => undefined)
+  })
+
+  test('finds nothing to do the second time', async () => {
+    const mark = randomUUID()
+    expect(await endProcesses(({ command }) => command.includes(mark), [])).toEqual([])
+  })
+})

@@ -1,0 +1,110 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { createClient } from 'redis'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { freePort } from './ports.ts'
+import { listProcesses } from './processes.ts'
+import { type RedisStartOptions, startRedis } from './redis.ts'
+import { removeStores } from './stores.ts'
+
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await removeStores(folder)
+})
+
+function folder(): string {
+  const path = scratchFolder()
+  folders.push(path)
+  return path
+}
+
+function start(dataDir: string, options: Partial<RedisStartOptions> = {}) {
+  return startRedis({ dataDir, durable: true, ...options })
+}
+
+async function ask(url: string, ...command: string[]): Promise<unknown> {
+  const client = createClient({ url, socket: { reconnectStrategy: false } })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await client.sendCommand(command)
+  } finally {
+    client.destroy()
+  }
+}
+
+test('what was written before a stop is there after the next start', async () => {
+  const dataDir = folder()
+  const first = await start(dataDir)
+  await ask(first.url, 'SET', 'kept', 'yes')
+  await first.stop()
+  const second = await start(dataDir)
+  expect(await ask(second.url, 'GET', 'kept')).toBe('yes')
+  await second.stop()
+})
+
+test('what was written before a kill -9 is there after the next start', async () => {
+  const dataDir = folder()
+  const first = await start(dataDir)
+  await ask(first.url, 'SET', 'kept', 'yes')
+  first.signal('SIGKILL')
+  await first.exited
+  const second = await start(dataDir)
+  expect(await ask(second.url, 'GET', 'kept')).toBe('yes')
+  await second.stop()
+})
+
+test('one that a predecessor left running is ended, and its data are kept', async () => {
+  const dataDir = folder()
+  const told: string[] = []
+  const left = await start(dataDir)
+  await ask(left.url, 'SET', 'kept', 'yes')
+  const next = await start(dataDir, { onProgress: (line) => told.push(line) })
+  expect(told).toEqual(['Redis: ended what a killed run had left'])
+  expect((await listProcesses()).some(({ pid }) => pid === left.pid)).toBe(false)
+  expect(await ask(next.url, 'GET', 'kept')).toBe('yes')
+  await next.stop()
+})
+
+test('it evicts nothing, keeps a log only when durable, and listens on the loopback alone', async () => {
+  const [durable, volatile] = await Promise.all([start(folder()), start(folder(), { durable: false })])
+  const setting = async (url: string, name: string) =>
+    ((await ask(url, 'CONFIG', 'GET', name)) as Record<string, string>)[name]
+  expect(await setting(durable.url, 'maxmemory-policy')).toBe('noeviction')
+  expect(await setting(durable.url, 'bind')).toBe('127.0.0.1')
+  expect(await setting(durable.url, 'appendonly')).toBe('yes')
+  expect(await setting(volatile.url, 'appendonly')).toBe('no')
+  await Promise.all([durable.stop(), volatile.stop()])
+})
+
+describe('its password', () => {
+  test('is needed, stands in a file of its owner alone, and in no command line', async () => {
+    const dataDir = folder()
+    const redis = await start(dataDir)
+    expect(ask(`redis://127.0.0.1:${redis.port}`, 'PING')).rejects.toThrow('NOAUTH')
+    expect(statSync(join(dataDir, 'redis', 'redis.conf')).mode & 0o777).toBe(0o600)
+    const own = (await listProcesses()).find(({ pid }) => pid === redis.pid)
+    expect(own?.command).not.toContain(redis.password)
+    await redis.stop()
+  })
+})
+
+test('a kept port that somebody took is an error with the log, not an endless wait', async () => {
+  const port = await freePort()
+  const taker = createServer((socket) => socket.destroy())
+  await new Promise<void>((resolve) => taker.listen(port, '127.0.0.1', resolve))
+  const starting = start(folder(), { reuse: { port, password: 'p' } })
+  expect(starting).rejects.toThrow('Redis did not start')
+  await starting.catch(() => undefined)
+  await new Promise((resolve) => taker.close(resolve))
+})
+
+test('a suspended one is stopped all the same, and stopping twice is harmless', async () => {
+  const redis = await start(folder())
+  redis.signal('SIGSTOP')
+  await redis.stop()
+  await redis.stop()
+  expect((await listProcesses()).some(({ pid }) => pid === redis.pid)).toBe(false)
+})

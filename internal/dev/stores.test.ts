@@ -1,0 +1,104 @@
+import { afterEach, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { poll } from './poll.ts'
+import { listProcesses, signalProcess } from './processes.ts'
+import { StoreStartError } from './start-error.ts'
+import { removeStores, startStores } from './stores.ts'
+
+const root = resolve(import.meta.dir, '../..')
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await removeStores(folder)
+})
+
+function folder(): string {
+  const path = scratchFolder()
+  folders.push(path)
+  return path
+}
+
+async function runningIn(dataDir: string): Promise<string[]> {
+  return (await listProcesses())
+    .map(({ command }) => command)
+    .filter((command) => command.includes(`${dataDir}/`))
+}
+
+/** A process that has both stores up and then does what `ending` says. */
+async function holder(dataDir: string, ending: string) {
+  const code = `import { startStores } from '#internal/dev/index.ts'
+    const stores = await startStores({ dataDir: ${JSON.stringify(dataDir)}, durable: true })
+    console.log('up'); ${ending}`
+  const child = Bun.spawn([process.execPath, '-e', code], { cwd: root, stdout: 'pipe', stderr: 'ignore' })
+  const { value } = await child.stdout.getReader().read()
+  expect(new TextDecoder().decode(value)).toBe('up\n')
+  return child
+}
+
+test('a folder that a live process uses is refused with its pid and the setting, without touching its stores', async () => {
+  const dataDir = folder()
+  const first = await startStores({ dataDir, durable: false })
+  const before = await runningIn(dataDir)
+  const second = startStores({ dataDir, durable: false })
+  expect(second).rejects.toThrow(
+    new StoreStartError(
+      `Another dev server (process ${process.pid}) uses ${dataDir}: end it, or set LATCHKEY_DATA_DIR to another folder`,
+    ),
+  )
+  await second.catch(() => undefined)
+  expect(await runningIn(dataDir)).toEqual(before)
+  await first.stop()
+  expect(await runningIn(dataDir)).toEqual([])
+})
+
+test('two folders serve side by side', async () => {
+  const both = await Promise.all(
+    [folder(), folder()].map((dataDir) => startStores({ dataDir, durable: false })),
+  )
+  expect(new Set(both.flatMap(({ databaseUrl, redisUrl }) => [databaseUrl, redisUrl])).size).toBe(4)
+  await Promise.all(both.map((stores) => stores.stop()))
+})
+
+test('given URLs are passed on and nothing is started for them', async () => {
+  const dataDir = folder()
+  const given = { databaseUrl: 'postgres://db.example/latchkey', redisUrl: 'redis://redis.example' }
+  const stores = await startStores({ dataDir, durable: false, ...given })
+  expect(stores).toMatchObject(given)
+  expect(await runningIn(dataDir)).toEqual([])
+  await stores.stop()
+})
+
+test('a store that ends by itself is told by name', async () => {
+  const dataDir = folder()
+  const stores = await startStores({ dataDir, durable: false, databaseUrl: 'postgres://db.example/latchkey' })
+  const redis = (await listProcesses()).find(({ command }) => command.includes(`${dataDir}/redis/redis.conf`))
+  if (redis) signalProcess(redis.pid, 'SIGKILL')
+  expect(await stores.lost).toBe('Redis')
+  await stores.stop()
+})
+
+test('removing a folder ends what runs on it', async () => {
+  const dataDir = folder()
+  const other = await holder(dataDir, 'setInterval(() => {}, 1000)')
+  other.kill('SIGKILL')
+  await other.exited
+  expect((await runningIn(dataDir)).length).toBeGreaterThanOrEqual(2)
+  await removeStores(dataDir)
+  expect(await runningIn(dataDir)).toEqual([])
+  expect(existsSync(dataDir)).toBe(false)
+})
+
+test.each([
+  ['ends by itself', 'process.exit(0)'],
+  ['throws where nobody catches', 'setTimeout(() => { throw new Error("bug") }, 1)'],
+  ['rejects where nobody catches', 'Promise.reject(new Error("bug"))'],
+])('no store outlives a process that %s', async (_case, ending) => {
+  const dataDir = folder()
+  const other = await holder(dataDir, ending)
+  await other.exited
+  const gone = await poll(async () => (await runningIn(dataDir)).length === 0 || undefined, {
+    deadlineMs: 10_000,
+  })
+  expect(gone).toBe(true)
+})
