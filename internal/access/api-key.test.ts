@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { systemClock } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import { createPool } from '#internal/storage/index.ts'
+import { createDirectory } from '#internal/tenants/index.ts'
+import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { authenticateApiKey } from './index.ts'
+
+const otherScopeKey = 'lk_scope_0123456789abcdef0123456789abcdef'
+const suspendedKey = 'lk_suspended_0123456789abcdef0123456789'
+const endedKey = 'lk_ended_0123456789abcdef0123456789abcdef'
+const laterKey = 'lk_later_0123456789abcdef0123456789abcdef'
+
+const expiring = (name: string, key: string, expiresAt: string) =>
+  tenantYaml(name, key).replace('name: default,', `name: default, expiresAt: "${expiresAt}",`)
+
+const manifests = [
+  tenantYaml('acme', testApiKey),
+  tenantYaml('hooks', otherScopeKey, [], 'webhooks, simulations, dashboard'),
+  tenantYaml('asleep', suspendedKey, ['suspended: true']),
+  expiring('ended', endedKey, '2020-01-01T00:00:00Z'),
+  expiring('later', laterKey, '2999-01-01T00:00:00Z'),
+].join('')
+
+let api: TestApi
+
+beforeAll(async () => {
+  api = await startTestApi({ manifests })
+})
+afterAll(() => api.close())
+
+const routes = [
+  ['POST', '/v1/record'],
+  ['PUT', '/v1/record'],
+  ['GET', '/v1/record?scope=s&key=k'],
+  ['DELETE', '/v1/record?scope=s&key=k'],
+  ['POST', '/v1/record/extend'],
+  ['POST', '/v1/record/batch'],
+] as const
+
+describe.each(routes)('%s %s', (method, path) => {
+  test.each([
+    ['no Authorization', undefined, 'api_key_invalid'],
+    ['an empty one', '', 'api_key_invalid'],
+    ['no scheme', testApiKey, 'api_key_invalid'],
+    ['another scheme', `Basic ${testApiKey}`, 'api_key_invalid'],
+    ['no key', 'Bearer ', 'api_key_invalid'],
+    ['a key without our prefix', 'Bearer 0123456789abcdef0123456789abcdef', 'api_key_invalid'],
+    ['a key nobody has', 'Bearer lk_unknown_0123456789abcdef0123456789', 'api_key_invalid'],
+    ['the start of a key', `Bearer ${testApiKey.slice(0, -1)}`, 'api_key_invalid'],
+    ['a key with more behind it', `Bearer ${testApiKey}0`, 'api_key_invalid'],
+    ['a key in other letters', `Bearer lk_${testApiKey.slice(3).toUpperCase()}`, 'api_key_invalid'],
+    ['two keys', `Bearer ${testApiKey}, Bearer ${testApiKey}`, 'api_key_invalid'],
+    ['an endless key', `Bearer lk_${'k'.repeat(8000)}`, 'api_key_invalid'],
+    ['a key that has ended', `Bearer ${endedKey}`, 'api_key_invalid'],
+    ['a key of another scope', `Bearer ${otherScopeKey}`, 'api_key_scope'],
+    ['a suspended tenant', `Bearer ${suspendedKey}`, 'tenant_suspended'],
+  ])('%s is 403', async (_name, authorization, code) => {
+    const response = await fetch(`${api.url}${path}`, {
+      method,
+      headers: authorization === undefined ? {} : { Authorization: authorization },
+      // Not JSON: whoever calls is decided before the body is looked at.
+      ...((method === 'POST' || method === 'PUT') && { body: 'not JSON' }),
+    })
+    expect(response.status).toBe(403)
+    expect(await response.json()).toEqual({
+      message: expect.stringMatching(/\w/),
+      error: 'Forbidden',
+      statusCode: 403,
+      code,
+      requestId: response.headers.get('x-request-id'),
+    })
+  })
+})
+
+test.each([
+  ['as the RFC writes it', `Bearer ${testApiKey}`],
+  ['in small letters', `bearer ${testApiKey}`],
+  ['with more spaces', `Bearer    ${testApiKey}`],
+  ['of a key that ends later', `Bearer ${laterKey}`],
+])('an Authorization is taken %s', async (_name, authorization) => {
+  const response = await fetch(`${api.url}/v1/record?scope=s&key=k`, {
+    headers: { Authorization: authorization },
+  })
+  expect(response.status).toBe(200)
+})
+
+test('a tenant that is suspended or let go is refused from then on, and let in again after it', async () => {
+  const statusOf = async () => (await api.call('GET', '/v1/record?scope=s&key=k')).status
+  const becomes = (status: number) =>
+    poll(async () => ((await statusOf()) === status ? true : undefined), { deadlineMs: 5000 })
+  await api.applyManifests(manifests.replace('slug: acme', 'slug: acme\n  suspended: true'))
+  expect(await becomes(403)).toBe(true)
+  await api.applyManifests(manifests)
+  expect(await becomes(200)).toBe(true)
+})
+
+test('before the first look at the tenants nobody is refused: 503, and when to try again', async () => {
+  const pool = createPool({
+    url: api.databaseUrl,
+    applicationName: 'access test',
+    connectionsMax: 1,
+    queryTimeoutMs: 1000,
+    connectTimeoutMs: 1000,
+  })
+  const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
+  const directory = createDirectory({ pool, clock: systemClock, log: silent })
+  const asked = () => authenticateApiKey(directory, `Bearer ${testApiKey}`, 'records')
+  expect(asked()).toEqual({ kind: 'error', code: 'starting', headers: { 'Retry-After': '1' } })
+  await directory.start()
+  expect(asked()).toMatchObject({ tenant: { name: 'acme' }, key: { name: 'default' } })
+  await directory.stop()
+  await pool.end()
+})
