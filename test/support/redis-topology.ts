@@ -125,7 +125,7 @@ async function watch(
     ['SENTINEL', 'CONFIG', 'SET', 'sentinel-pass', passwords.sentinelPassword],
     ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '2'],
     set('auth-user', user, 'auth-pass', passwords.password),
-    set('down-after-milliseconds', '1000', 'failover-timeout', '6000'),
+    set('down-after-milliseconds', '1000', 'failover-timeout', '2000'),
   )
 }
 

@@ -7,9 +7,10 @@ import { Pulse } from './pulse.ts'
 import type { RedisTarget } from './session.ts'
 import type { RedisAddress, RedisNode } from './url.ts'
 
-/** How often the sentinels are asked for the master while it answers, and while it does not. */
+/** How often the sentinels are asked for the master while it answers, while it does not, and at the very most. */
 const calmMs = 1000
 const urgentMs = 200
+const leastMs = 20
 /** A sentinel without a reply for this long has no vote in this round. */
 const voteMsMax = 500
 
@@ -55,7 +56,7 @@ export class SentinelDriver implements RedisDriver {
     this.#candidate?.close()
   }
 
-  /** Ends with `close`; asks at most five times a second. */
+  /** Ends with `close`; asks at most fifty times a second, and as often only while connections come and go. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const votes = await Promise.all(this.#sentinels.map((sentinel) => this.#ask(sentinel)))
@@ -68,7 +69,7 @@ export class SentinelDriver implements RedisDriver {
       )
       if (master) this.#prepare(master)
       this.#promote()
-      await this.#pulse.wait(urgentMs, this.#peer?.link.session ? calmMs : urgentMs)
+      await this.#pulse.wait(leastMs, this.#peer?.link.session ? calmMs : urgentMs)
     }
   }
 
