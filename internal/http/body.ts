@@ -1,19 +1,20 @@
 import { type ApiError, apiError, Deadlines } from '#internal/base/index.ts'
 
-const readMsMax = 10_000
+/** How long a caller may take to send a body. */
+const defaultReadMsMax = 10_000
 
 /** A body that was read whole, or why it was not. */
 export type Body = { readonly kind: 'read'; readonly bytes: Uint8Array } | ApiError
 
 /** Memory and time that bodies being read may take in one process. */
 export class BodyBudget {
-  /** How long a caller may take to send a body. */
-  readonly deadlines = new Deadlines(readMsMax)
+  readonly deadlines: Deadlines
   readonly #bytesMax: number
   #bytes = 0
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, readMsMax: number = defaultReadMsMax) {
     this.#bytesMax = bytesMax
+    this.deadlines = new Deadlines(readMsMax)
   }
 
   /** Takes `bytes` of the budget; false when it has no room. */

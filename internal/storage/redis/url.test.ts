@@ -8,7 +8,11 @@ describe('a Redis URL', () => {
   test.each([
     ['a host alone', 'redis://h', { ...plain, nodes: [{ host: 'h', port: 6379 }] }],
     ['a port and a database', 'redis://h:1/15', { ...plain, nodes: [{ host: 'h', port: 1 }], database: 15 }],
-    ['a database as option', 'redis://h?database=3', { ...plain, nodes: [{ host: 'h', port: 6379 }], database: 3 }],
+    [
+      'a database as option',
+      'redis://h?database=3',
+      { ...plain, nodes: [{ host: 'h', port: 6379 }], database: 3 },
+    ],
     ['TLS', 'rediss://h', { ...plain, tls: true, nodes: [{ host: 'h', port: 6379 }] }],
     ['an address of version 6', 'redis://[::1]:7/', { ...plain, nodes: [{ host: '::1', port: 7 }] }],
     [
@@ -17,7 +21,11 @@ describe('a Redis URL', () => {
       { ...plain, nodes: [{ host: 'h', port: 6379 }], username: 'us@er', password: 'p:/?#' },
     ],
     ['a password alone', 'redis://:pw@h', { ...plain, nodes: [{ host: 'h', port: 6379 }], password: 'pw' }],
-    ['a password with a colon', 'redis://u:a:b@h', { ...plain, nodes: [{ host: 'h', port: 6379 }], username: 'u', password: 'a:b' }],
+    [
+      'a password with a colon',
+      'redis://u:a:b@h',
+      { ...plain, nodes: [{ host: 'h', port: 6379 }], username: 'u', password: 'a:b' },
+    ],
     [
       'sentinels with a password of their own',
       'rediss+sentinel://u:p@s1,s2:5/my%20master?database=2&sentinelUsername=su&sentinelPassword=sp%26',
@@ -68,16 +76,29 @@ describe('a Redis URL', () => {
     ['a negative database', 'redis://h/-1'],
     ['a database of a cluster', 'redis+cluster://h?database=1'],
     ['sentinels without a master’s name', 'redis+sentinel://h'],
-    ['more than 32 hosts', `redis+cluster://${Array.from({ length: 33 }, (_none, nth) => `h${nth}`).join(',')}`],
+    [
+      'more than 32 hosts',
+      `redis+cluster://${Array.from({ length: 33 }, (_none, nth) => `h${nth}`).join(',')}`,
+    ],
     ['nothing', ''],
   ])('with %s is refused', (_case, url) => {
     expect(() => parseRedisUrl(url)).toThrow(RangeError)
   })
 
-  test('that is refused is not repeated in the error, since it holds a password', () => {
-    for (const url of ['http://u:secret@h', 'redis://u:secret@h:port', 'redis://u:secret@a,b', 'redis://u:secret@h/x']) {
-      expect(() => parseRedisUrl(url)).toThrow(expect.not.objectContaining({ message: expect.stringContaining('secret') }))
+  test.each([
+    ['scheme', 'http://u:secret@h'],
+    ['port', 'redis://u:secret@h:port'],
+    ['host', 'redis://u:secret@a,b'],
+    ['database', 'redis://u:secret@h/secret'],
+    ['at sign', 'redis://u:p@secret@h:x'],
+  ])('with a wrong %s is not repeated in the error, since it holds a password', (_case, url) => {
+    let text = 'nothing was thrown: secret'
+    try {
+      parseRedisUrl(url)
+    } catch (error) {
+      text = String(error)
     }
+    expect(text).not.toContain('secret')
   })
 
   test('gives back any user and password that were encoded into it', () => {

@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { encodeBase32, parseTenantId, randomToken, tenantIdFromBytes } from './id.ts'
+
+describe('base 32', () => {
+  test.each([
+    ['nothing', [], ''],
+    ['one byte: two characters', [0xff], 'zw'],
+    ['five bytes: eight characters', [0, 0, 0, 0, 0], '00000000'],
+    [
+      'each value from its own bits',
+      [0b00001_000, 0b10_00011_0, 0b0100_0010, 0b1_00110_00, 0b111_01000],
+      '12345678',
+    ],
+  ])('%s', (_case, bytes, text) => {
+    expect(encodeBase32(new Uint8Array(bytes))).toBe(text)
+  })
+
+  test('two inputs of one length never meet', () => {
+    const bytes = fc.uint8Array({ minLength: 16, maxLength: 16 })
+    fc.assert(
+      fc.property(bytes, bytes, (one, other) => {
+        expect(encodeBase32(one) === encodeBase32(other)).toBe(Buffer.from(one).equals(other))
+      }),
+    )
+  })
+})
+
+describe('a tenant’s id', () => {
+  test('is read back as it was made, whatever its bytes', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ minLength: 16, maxLength: 40 }), (bytes) => {
+        const tenantId = tenantIdFromBytes(bytes)
+        expect(parseTenantId(tenantId)).toBe(tenantId)
+        expect(tenantId).toBe(tenantIdFromBytes(bytes.subarray(0, 16)))
+      }),
+    )
+  })
+
+  test('is not made of fewer bytes', () => {
+    expect(() => tenantIdFromBytes(new Uint8Array(15))).toThrow(RangeError)
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['another prefix', `evt_${'0'.repeat(26)}`],
+    ['too short', `ten_${'0'.repeat(25)}`],
+    ['too long', `ten_${'0'.repeat(27)}`],
+    ['a letter that reads like a digit', `ten_${'0'.repeat(25)}l`],
+    ['capitals', `ten_${'A'.repeat(26)}`],
+    ['braces, which would end its hash tag', `ten_${'0'.repeat(25)}}`],
+    ['a line after it', `ten_${'0'.repeat(26)}\n`],
+  ])('is not %s', (_case, text) => {
+    expect(() => parseTenantId(text)).toThrow(RangeError)
+  })
+})
+
+describe('a token', () => {
+  test.each([
+    [16, 22],
+    [9, 12],
+    [32, 43],
+    [4096, 5462],
+  ])('of %d bytes has %d characters of base64url', (byteCount, length) => {
+    expect(randomToken(byteCount)).toMatch(new RegExp(`^[A-Za-z0-9_-]{${length}}$`))
+  })
+
+  test('is never given twice, also over many draws of odd lengths', () => {
+    const tokens = Array.from({ length: 5000 }, (_none, index) => randomToken(16 + (index % 3)))
+    expect(new Set(tokens).size).toBe(tokens.length)
+    expect(tokens.filter((token) => /^A+$/.test(token))).toEqual([])
+  })
+})
