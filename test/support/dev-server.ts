@@ -1,0 +1,81 @@
+import { resolve } from 'node:path'
+import { poll } from '#internal/dev/index.ts'
+
+/** The repository. */
+export const root = resolve(import.meta.dir, '../..')
+const readyMsMax = 30_000
+
+/** How a dev server is started. */
+export interface DevServerOptions {
+  readonly dataDir: string
+  /** Default Bun on `cmd/dev/main.ts` in `cwd`. */
+  readonly argv?: readonly string[]
+  /** Default the repository. */
+  readonly cwd?: string
+  /** Beyond the environment of the tests, without its settings; default free ports. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** A dev server under test, as a person at the terminal has it. */
+export interface DevServer {
+  readonly pid: number
+  /** Everything printed so far. */
+  output(): string
+  /** Waits until it says that it is ready, and gives its addresses. @throws with the output when it ends or takes 30 s */
+  ready(): Promise<{ readonly api: string; readonly ops: string }>
+  /** Waits until it prints a text. @throws with the output when it ends or takes 30 s */
+  prints(text: string): Promise<void>
+  /** Sends a signal. */
+  signal(signal: NodeJS.Signals): void
+  /** Settles with the exit code; null after a signal that ended it. */
+  readonly exited: Promise<number | null>
+}
+
+const freePorts = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0' }
+
+/** Starts a dev server of its own process. The caller ends it. */
+export function startDevServer(options: DevServerOptions): DevServer {
+  const argv = options.argv ?? [process.execPath, 'cmd/dev/main.ts']
+  const child = Bun.spawn([...argv], {
+    cwd: options.cwd ?? root,
+    env: { ...inheritedEnv(), LATCHKEY_DATA_DIR: options.dataDir, ...(options.env ?? freePorts) },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  let output = ''
+  const collect = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder()
+    for await (const bytes of stream) output += decoder.decode(bytes, { stream: true })
+  }
+  const collected = Promise.all([collect(child.stdout), collect(child.stderr)])
+  let hasEnded = false
+  const exited = Promise.all([child.exited, collected]).then(() => child.exitCode)
+  void exited.then(() => {
+    hasEnded = true
+  })
+  const find = async <T>(look: () => T | undefined): Promise<T> => {
+    const found = await poll(() => look() ?? (hasEnded ? 'ended' : undefined), { deadlineMs: readyMsMax })
+    if (found === undefined || found === 'ended')
+      throw new Error(`the dev server did not get there:\n${output}`)
+    return found as T
+  }
+  return {
+    pid: child.pid,
+    output: () => output,
+    ready: () => find(() => readAddresses(output)),
+    prints: (text) => find(() => output.includes(text) || undefined).then(() => undefined),
+    signal: (signal) => child.kill(signal),
+    exited,
+  }
+}
+
+function readAddresses(output: string): { readonly api: string; readonly ops: string } | undefined {
+  const [, api] = /API\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
+  const [, ops] = /Ops\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
+  return api && ops && output.includes('Ctrl-C ends everything') ? { api, ops } : undefined
+}
+
+function inheritedEnv(): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('LATCHKEY_')))
+}
