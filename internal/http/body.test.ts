@@ -3,7 +3,10 @@ import { BodyBudget, parseJson, readBody } from './body.ts'
 
 const bytesMax = 10
 
-function post(body: BodyInit | null, headers: Record<string, string> = {}): Request {
+function post(
+  body: string | ReadableStream<Uint8Array> | null,
+  headers: Record<string, string> = {},
+): Request {
   return new Request('http://localhost/', { method: 'POST', body, headers })
 }
 

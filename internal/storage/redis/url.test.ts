@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { parseRedisUrl } from './url.ts'
+import { parseRedisUrl, type RedisAddress } from './url.ts'
 
 const plain = { mode: 'standalone', tls: false, database: 0 } as const
 
 describe('a Redis URL', () => {
-  test.each([
+  test.each<readonly [string, string, RedisAddress]>([
     ['a host alone', 'redis://h', { ...plain, nodes: [{ host: 'h', port: 6379 }] }],
     ['a port and a database', 'redis://h:1/15', { ...plain, nodes: [{ host: 'h', port: 1 }], database: 15 }],
     [
