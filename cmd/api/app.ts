@@ -43,6 +43,9 @@ const connectMsMax = 2000
 /** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
 export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: Scope): Promise<Api> {
   const { log, metrics, health } = telemetry
+  // The first of the checks, so that the ops port never answers "ready" for want of any.
+  let listening = false
+  health.addCheck('api port', () => (listening ? { ok: true } : { ok: false, reason: 'not opened yet' }))
   const ops = await scope.open({
     name: 'ops port',
     open: () => listen(createOpsServer({ health, metrics }), config.opsPort),
@@ -99,6 +102,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
       await opened.stop()
     },
   })
+  listening = true
   return { port: server.port, opsPort: ops.port, directory }
 }
 
