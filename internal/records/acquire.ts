@@ -30,18 +30,36 @@ export async function acquireRecord(
 ): Promise<Acquired | ApiError> {
   const input = acquireInput(records, tenant, request)
   if ('code' in input) return input
+  const outcome = await acquireOrWait(records, input, request.waitMs ?? 0, signal)
+  const unwanted = outcome.kind === 'locked' && signal?.aborted === true
+  return unwanted ? giveBack(records, input, outcome.lockToken) : toAnswer(outcome, input)
+}
+
+async function acquireOrWait(
+  records: Records,
+  input: AcquireInput,
+  waitMs: number,
+  signal: AbortSignal | undefined,
+): Promise<AcquireOutcome> {
   const outcome = await records.store.acquire(input)
-  const waitMs = request.waitMs ?? 0
-  if (outcome.kind !== 'busy' || waitMs === 0) return toAnswer(outcome, input)
-  const waited = await records.waiters.wait(
-    { tenantId: tenant.id, entry: entryKey(input), waitMs, ...(signal && { signal }) },
+  if (outcome.kind !== 'busy' || waitMs === 0) return outcome
+  return records.waiters.wait(
+    { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) },
     outcome,
     async () => {
       const again = await records.store.acquire({ ...input, waits: true })
       return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
     },
   )
-  return toAnswer(waited, input)
+}
+
+/**
+ * Releases a lock that was granted while its caller hung up. One that has an `attemptId` is kept: the same attempt may come
+ * back for it, and may have got it again already.
+ */
+async function giveBack(records: Records, input: AcquireInput, lockToken: string): Promise<Acquired> {
+  if (input.attemptId === '') await records.store.remove(input, lockToken)
+  return { kind: 'busy', remainingMs: 0 }
 }
 
 /** Checks a request against the tenant's caps and makes what the store needs of it. */

@@ -40,9 +40,9 @@ function tenantOf(id: TenantId): DirectoryTenant {
 }
 
 /** A check that waits, as a route makes it. */
-function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal) {
+function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, attemptId = '') {
   const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
-  const request: CheckRequest = { ...names, waitMs }
+  const request: CheckRequest = { ...names, waitMs, ...(attemptId !== '' && { attemptId }) }
   return acquireRecord(records, tenantOf(tenantId), request, signal)
 }
 
@@ -161,6 +161,18 @@ describe('a caller that hangs up', () => {
     expect(performance.now() - startedAt).toBeLessThan(soonMs)
     await lab.store.remove({ tenantId, ...names }, 'A')
     expect(await lab.raw.get(entryKey({ tenantId, ...names }))).toBeNull()
+  })
+
+  test.each([
+    ['gives back a lock that it is just being granted', '', true],
+    ['keeps it for the same attempt, which may come back', 'a', false],
+  ])('%s', async (_case, attemptId, free) => {
+    const tenantId = await lab.createTenant()
+    const caller = new AbortController()
+    const asked = check(tenantId, 20_000, caller.signal, attemptId)
+    caller.abort()
+    expect(await asked).toEqual({ kind: 'busy', remainingMs: 0 })
+    expect((await lab.raw.get(entryKey({ tenantId, ...names }))) === null).toBe(free)
   })
 
   test('before it began to wait tries nothing', async () => {
