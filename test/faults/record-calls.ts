@@ -1,0 +1,114 @@
+import { expect } from 'bun:test'
+import type { TestAnswer, TestApi } from '#test/support/api.ts'
+import { until } from '#test/support/redis-topology.ts'
+
+/** Who calls: the API key of a tenant. */
+export interface Caller {
+  readonly api: TestApi
+  readonly apiKey: string
+}
+
+/** An answer and how long it took. */
+export interface TimedAnswer {
+  readonly route: string
+  readonly ms: number
+  readonly answer: TestAnswer
+}
+
+/** Within this long a call without a store is answered. */
+const refusalMsMax = 1000
+const healMsMax = 10_000
+
+/** Sends one request as the caller. */
+export async function send(
+  { api, apiKey }: Caller,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<TimedAnswer> {
+  const startedMs = performance.now()
+  const answer = await api.call(method, path, body, { Authorization: `Bearer ${apiKey}` })
+  return { route: `${method} ${path}`, ms: performance.now() - startedMs, answer }
+}
+
+/** Asks for the lock of `key`. */
+export function acquire(caller: Caller, key: string, more: object = {}): Promise<TimedAnswer> {
+  return send(caller, 'POST', '/v1/record', { scope: 'faults', key, ...more })
+}
+
+/** Saves a record under `key`. */
+export function save(caller: Caller, key: string, body: unknown = { saved: key }): Promise<TimedAnswer> {
+  return send(caller, 'PUT', '/v1/record', { scope: 'faults', key, status: 201, body })
+}
+
+/** Reads the record of `key`. */
+export function fetchRecord(caller: Caller, key: string): Promise<TimedAnswer> {
+  return send(caller, 'GET', `/v1/record?scope=faults&key=${key}`)
+}
+
+/** Sends one request to each record route at the same time. */
+export function callEveryRoute(caller: Caller, key: string): Promise<TimedAnswer[]> {
+  return Promise.all([
+    acquire(caller, key),
+    save(caller, `${key}-put`),
+    fetchRecord(caller, key),
+    send(caller, 'DELETE', `/v1/record?scope=faults&key=${key}-gone`),
+    send(caller, 'POST', '/v1/record/extend', { scope: 'faults', key, lockToken: 'a-token' }),
+  ])
+}
+
+/** The answer of a call that the store left without one: 503 with its envelope within a second, never "not cached". */
+export function expectRefused({ route, ms, answer }: TimedAnswer, msMax = refusalMsMax): void {
+  expect({ route, status: answer.status, ...answer.json }).toMatchObject({
+    route,
+    status: 503,
+    statusCode: 503,
+    error: 'Service Unavailable',
+    code: 'store_unavailable',
+    message: expect.any(String),
+    requestId: expect.any(String),
+  })
+  expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThan(0)
+  expect(answer.text).not.toContain('cached')
+  expect(ms).toBeLessThan(msMax)
+}
+
+/** Every route is refused as it should be, a batch check by check, and the process is not restarted for it. */
+export async function expectAway(caller: Caller, key = 'away'): Promise<void> {
+  for (const answer of await callEveryRoute(caller, key)) expectRefused(answer)
+  const checks = [1, 2].map((n) => ({ scope: 'faults', key: `${key}-${n}` }))
+  const { answer, ms } = await send(caller, 'POST', '/v1/record/batch', { checks })
+  expect(answer.status).toBe(200)
+  const refused = { statusCode: 503, code: 'store_unavailable' }
+  expect(answer.json).toMatchObject({ results: [refused, refused] })
+  expect(ms).toBeLessThan(refusalMsMax)
+  expect((await fetch(`${caller.api.opsUrl}/livez`)).status).toBe(200)
+}
+
+/** Waits, without a restart, until a lock is given again; every answer until then is a refusal as it should be. */
+export async function untilLocks(caller: Caller, name: string): Promise<void> {
+  await until(
+    `a lock after ${name}`,
+    async () => {
+      const timed = await acquire(caller, `${name}-${crypto.randomUUID()}`)
+      if (timed.answer.status !== 200) return expectRefused(timed)
+      expect(timed.answer.json).toMatchObject({ cached: false, locked: true })
+      return true
+    },
+    healMsMax,
+  )
+}
+
+/** What `/readyz` says. */
+export async function readiness(api: TestApi): Promise<{ status: number; text: string }> {
+  const response = await fetch(`${api.opsUrl}/readyz`)
+  return { status: response.status, text: await response.text() }
+}
+
+/** Waits until `/readyz` has the status, and gives what it then says. */
+export async function untilReadiness(api: TestApi, status: number): Promise<string> {
+  return until(`/readyz ${status}`, async () => {
+    const found = await readiness(api)
+    return found.status === status ? found.text : undefined
+  })
+}

@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { command, startStandalone, until } from '#test/support/redis-topology.ts'
+import type { TestRedis } from '#test/support/stores.ts'
+import {
+  acquire,
+  type Caller,
+  callEveryRoute,
+  expectAway,
+  expectRefused,
+  fetchRecord,
+  readiness,
+  save,
+  send,
+  untilLocks,
+  untilReadiness,
+} from './record-calls.ts'
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
+
+describe('records on one Redis', () => {
+  let redis: TestRedis
+  let api: TestApi
+  let caller: Caller
+
+  beforeAll(async () => {
+    redis = await startStandalone()
+    api = await startTestApi({ redisUrl: redis.url })
+    caller = { api, apiKey: testApiKey }
+    await untilReadiness(api, 200)
+    await untilLocks(caller, 'start')
+  }, 30_000)
+  afterAll(async () => {
+    redis.signal('SIGCONT')
+    await api.close()
+    await redis.stop()
+  })
+
+  test('Redis hung: refused within a second, and back when it wakes, with nothing lost', async () => {
+    await save(caller, 'kept')
+    redis.signal('SIGSTOP')
+    await expectAway(caller, 'hung')
+    // Seen once as it should be, it stays ready: without a pod nobody would say what is missing.
+    expect((await readiness(api)).status).toBe(200)
+    redis.signal('SIGCONT')
+    await untilLocks(caller, 'hung')
+    expect((await fetchRecord(caller, 'kept')).answer.json).toMatchObject({
+      cached: true,
+      record: { status: 201, body: { saved: 'kept' } },
+    })
+  })
+
+  test('a lock whose reply was lost in a hang is re-entered by its attempt id, and by nobody else', async () => {
+    await untilLocks(caller, 'attempt')
+    redis.signal('SIGSTOP')
+    expectRefused(await acquire(caller, 'lost-reply', { attemptId: 'first' }))
+    redis.signal('SIGCONT')
+    await untilLocks(caller, 'attempt')
+    const others = await acquire(caller, 'lost-reply', { attemptId: 'second' })
+    expect(others.answer.json).toMatchObject({ cached: false, locked: false })
+    const own = await acquire(caller, 'lost-reply', { attemptId: 'first' })
+    expect(own.answer.json).toMatchObject({ cached: false, locked: true })
+  })
+
+  test('a caller that waits while Redis hangs is answered within its wait and a second', async () => {
+    await untilLocks(caller, 'wait')
+    await acquire(caller, 'waited-for')
+    const waiting = Promise.all([1, 2, 3].map(() => acquire(caller, 'waited-for', { waitMs: 1200 })))
+    await until('three that wait', async () => {
+      const [clients] = await command(redis, ['PUBSUB', 'SHARDNUMSUB', ...((await channels(redis)) ?? [])])
+      return /wake/.test(String(clients)) || undefined
+    })
+    redis.signal('SIGSTOP')
+    for (const { answer, ms } of await waiting) {
+      expect(ms).toBeLessThan(2200)
+      expect(answer.status).toBe(503)
+      expect(answer.text).not.toContain('cached')
+    }
+    redis.signal('SIGCONT')
+    await untilLocks(caller, 'wait')
+  })
+
+  test('Redis gone, then back without its data: refused, then as if nothing had been saved, and said so', async () => {
+    await save(caller, 'forgotten')
+    redis.signal('SIGKILL')
+    await until(
+      'a refusal',
+      async () => (await fetchRecord(caller, 'forgotten')).answer.status === 503 || undefined,
+    )
+    await expectAway(caller, 'gone')
+    await redis.restart()
+    await untilLocks(caller, 'gone')
+    expect((await fetchRecord(caller, 'forgotten')).answer.json).toEqual({ cached: false })
+    await until('the loss in the metrics', async () => {
+      const text = await (await fetch(`${api.opsUrl}/metrics`)).text()
+      return /epoch[a-z_]*total\S* [1-9]/.test(text) || undefined
+    })
+  })
+
+  test('Redis emptied: the next calls are answered as on a new one, seeded from Postgres', async () => {
+    await save(caller, 'emptied')
+    await command(redis, ['FLUSHALL'])
+    const answers = await callEveryRoute(caller, 'emptied')
+    expect(answers.map(({ answer }) => answer.status)).toEqual([200, 200, 200, 200, 409])
+    expect(answers[0]?.answer.json).toMatchObject({ cached: false, locked: true })
+  })
+
+  test('Redis full: nothing is locked or saved, records are still read, and removing one heals it', async () => {
+    const key = 'full'
+    await save(caller, key, 'x'.repeat(200_000))
+    await save(caller, `${key}-2`, 'x'.repeat(200_000))
+    const [info] = await command(redis, ['INFO', 'memory'])
+    const used = Number(/used_memory:(\d+)/.exec(String(info))?.[1])
+    await command(redis, ['CONFIG', 'SET', 'maxmemory', String(used - 150_000)])
+    expectRefused(await acquire(caller, 'full-lock'))
+    expectRefused(await save(caller, 'full-put'))
+    expect((await fetchRecord(caller, key)).answer.json).toMatchObject({ cached: true })
+    const removed = await send(caller, 'DELETE', `/v1/record?scope=faults&key=${key}`)
+    expect(removed.answer.json).toEqual({ ok: true, existed: true })
+    await untilLocks(caller, key)
+    await command(redis, ['CONFIG', 'SET', 'maxmemory', '256mb'])
+  })
+
+  test('an eviction policy that drops records takes the process out of service and is named', async () => {
+    await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'])
+    expect(await untilReadiness(api, 503)).toContain('allkeys-lru')
+    expect((await fetch(`${api.opsUrl}/livez`)).status).toBe(200)
+    await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'noeviction'])
+    await untilReadiness(api, 200)
+  })
+})
+
+async function channels(redis: TestRedis): Promise<string[]> {
+  const [names] = await command(redis, ['PUBSUB', 'SHARDCHANNELS', '*wake'])
+  return (names as string[]) ?? []
+}
+
+describe('records while Postgres is away', () => {
+  let redis: TestRedis
+  let postgres: TcpProxy
+  let database: { url: string; drop(): Promise<void> }
+  let api: TestApi
+  let caller: Caller
+
+  beforeAll(async () => {
+    redis = await startStandalone()
+    database = await createMigratedDatabase()
+    const url = new URL(database.url)
+    postgres = await startTcpProxy(Number(url.port))
+    url.port = String(postgres.port)
+    api = await startTestApi({
+      redisUrl: redis.url,
+      databaseUrl: url.href,
+      manifests: tenantYaml('acme', testApiKey),
+    })
+    caller = { api, apiKey: testApiKey }
+    await untilReadiness(api, 200)
+    await untilLocks(caller, 'start')
+  }, 30_000)
+  afterAll(async () => {
+    postgres.heal()
+    await api.close()
+    await postgres.close()
+    await database.drop()
+    await redis.stop()
+  })
+
+  test.each([
+    ['gone', () => postgres.cut()],
+    ['hung', () => postgres.hang()],
+  ])('%s: no answer changes for a tenant whose meters are in Redis', async (name, fail) => {
+    await untilLocks(caller, name)
+    const before = await callEveryRoute(caller, `${name}-before`)
+    fail()
+    const during = await callEveryRoute(caller, `${name}-during`)
+    const shape = (answers: typeof before) =>
+      answers.map(({ answer }) => [answer.status, Object.keys(answer.json).toSorted()])
+    expect(shape(during)).toEqual(shape(before))
+    for (const { ms } of during) expect(ms).toBeLessThan(1000)
+    expect((await readiness(api)).status).toBe(200)
+    postgres.heal()
+  })
+
+  // A hung Postgres is waited for as long as its statement may take.
+  test.each([
+    ['gone', 1000, () => postgres.cut()],
+    ['hung', 3000, () => postgres.hang()],
+  ] as const)(
+    '%s, and Redis emptied: no lock is given, since the counts are unknown; it is once both are back',
+    async (name, msMax, fail) => {
+      await untilLocks(caller, name)
+      fail()
+      await command(redis, ['FLUSHALL'])
+      const [lock, saved] = await callEveryRoute(caller, `${name}-empty`)
+      for (const timed of [lock, saved]) if (timed) expectRefused(timed, msMax)
+      expect(await command(redis, ['DBSIZE'])).toEqual([0])
+      postgres.heal()
+      await untilLocks(caller, name)
+    },
+  )
+})

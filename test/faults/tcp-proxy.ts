@@ -1,0 +1,63 @@
+import { connect, createServer, type Socket } from 'node:net'
+
+/** A network between a client and a server of 127.0.0.1, to be cut or to swallow what is sent. */
+export interface TcpProxy {
+  readonly port: number
+  /** Ends every connection and refuses new ones. */
+  cut(): void
+  /** Keeps connections open and forwards nothing more. */
+  hang(): void
+  /** Forwards again; what was held back goes first. */
+  heal(): void
+  close(): Promise<void>
+}
+
+/** Starts a proxy before the server at `target`. */
+export async function startTcpProxy(target: number): Promise<TcpProxy> {
+  const sockets = new Set<Socket>()
+  let mode: 'open' | 'cut' | 'hung' = 'open'
+  const server = createServer((client) => {
+    if (mode === 'cut') {
+      client.destroy()
+      return
+    }
+    const upstream = connect({ port: target, host: '127.0.0.1' })
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from)
+      if (mode === 'hung') from.pause()
+      from.on('data', (bytes) => to.write(bytes))
+      from.on('error', () => to.destroy())
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const destroyAll = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port: address !== null && typeof address === 'object' ? address.port : 0,
+    cut: () => {
+      mode = 'cut'
+      destroyAll()
+    },
+    hang: () => {
+      mode = 'hung'
+      for (const socket of sockets) socket.pause()
+    },
+    heal: () => {
+      mode = 'open'
+      for (const socket of sockets) socket.resume()
+    },
+    close: async () => {
+      destroyAll()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

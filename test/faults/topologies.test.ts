@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { slotOf } from '#internal/storage/redis/slot-map.ts'
+import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import {
+  type ClusterTopology,
+  type SentinelTopology,
+  startCluster,
+  startSentinel,
+  until,
+} from '#test/support/redis-topology.ts'
+import {
+  acquire,
+  type Caller,
+  expectAway,
+  fetchRecord,
+  readiness,
+  save,
+  untilLocks,
+  untilReadiness,
+} from './record-calls.ts'
+
+/** A caller that waits for a held key is woken when its holder saves. */
+async function expectWoken(caller: Caller, key: string): Promise<void> {
+  await acquire(caller, key)
+  const waiting = acquire(caller, key, { waitMs: 10_000 })
+  await save(caller, key)
+  const { answer, ms } = await waiting
+  expect(answer.json).toMatchObject({ cached: true, record: { status: 201 } })
+  expect(ms).toBeLessThan(3000)
+}
+
+describe('records behind Sentinel', () => {
+  let topology: SentinelTopology
+  let api: TestApi
+  let caller: Caller
+
+  beforeAll(async () => {
+    topology = await startSentinel()
+    api = await startTestApi({ redisUrl: topology.url })
+    caller = { api, apiKey: testApiKey }
+    await untilReadiness(api, 200)
+    await untilLocks(caller, 'start')
+  }, 30_000)
+  afterAll(async () => {
+    for (const redis of topology.data) redis.signal('SIGCONT')
+    await api.close()
+    await topology.stop()
+  })
+
+  test('a hung master: refused until another takes over, then answered without a restart', async () => {
+    await expectWoken(caller, 'before')
+    const hung = await topology.master()
+    hung.signal('SIGSTOP')
+    await expectAway(caller, 'hung')
+    await untilLocks(caller, 'hung')
+    hung.signal('SIGCONT')
+    await expectWoken(caller, 'after')
+    expect((await readiness(api)).status).toBe(200)
+  }, 30_000)
+
+  test('no server left: refused, and answered again when one is back', async () => {
+    for (const redis of topology.data) redis.signal('SIGKILL')
+    await until('a refusal', async () => (await fetchRecord(caller, 'x')).answer.status === 503 || undefined)
+    await expectAway(caller, 'gone')
+    await Promise.all(topology.data.map((redis) => redis.restart()))
+    await untilLocks(caller, 'gone')
+  }, 30_000)
+})
+
+describe('records on a Cluster', () => {
+  let cluster: ClusterTopology
+  let api: TestApi
+  /** One for each master. */
+  let callers: readonly Caller[]
+
+  beforeAll(async () => {
+    cluster = await startCluster()
+    const names = Array.from({ length: 12 }, (_, index) => `tenant-${index}`)
+    const keyOf = (name: string) => `lk_test_${name}_0123456789abcdef`
+    const manifests = names.map((name) => tenantYaml(name, keyOf(name))).join('')
+    api = await startTestApi({ redisUrl: cluster.url, manifests })
+    await untilReadiness(api, 200)
+    callers = [0, 1, 2].map((third) => {
+      const name = names.find((each) => {
+        const tenant = api.directory.findTenantBySlug(each)
+        return tenant && Math.floor((slotOf(`{${tenant.id}}`) * 3) / 16_384) === third
+      })
+      if (!name) throw new Error('twelve tenants leave a master without one: add more')
+      return { api, apiKey: keyOf(name) }
+    })
+    for (const caller of callers) await untilLocks(caller, 'start')
+  }, 30_000)
+  afterAll(async () => {
+    for (const { master } of cluster.shards) master.signal('SIGCONT')
+    await api.close()
+    await cluster.stop()
+  })
+
+  function at(shard: number) {
+    const caller = callers[shard]
+    const master = cluster.shards[shard]?.master
+    if (!caller || !master) throw new Error('there are three shards')
+    return { caller, master }
+  }
+
+  test('every tenant locks, saves, replays and is woken on its own master', async () => {
+    for (const caller of callers) await expectWoken(caller, 'woken')
+  })
+
+  test.each([
+    ['hung', 'SIGSTOP'],
+    ['killed', 'SIGKILL'],
+  ] as const)(
+    'one master %s: its tenants are refused, the others answered; back without a restart',
+    async (name, signal) => {
+      const { caller, master } = at(0)
+      await untilLocks(caller, name)
+      master.signal(signal)
+      await until(
+        'a refusal',
+        async () => (await fetchRecord(caller, 'x')).answer.status === 503 || undefined,
+      )
+      await expectAway(caller, name)
+      for (const other of [at(1).caller, at(2).caller]) {
+        const { answer, ms } = await acquire(other, `${name}-other`)
+        expect(answer.json).toMatchObject({ cached: false, locked: true })
+        expect(ms).toBeLessThan(1000)
+      }
+      expect((await readiness(api)).status).toBe(200)
+      if (signal === 'SIGSTOP') master.signal('SIGCONT')
+      else await master.restart()
+      await untilLocks(caller, name)
+      await expectWoken(caller, `${name}-woken`)
+    },
+    30_000,
+  )
+})
