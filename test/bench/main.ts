@@ -1,0 +1,127 @@
+/**
+ * Measures the API against a bare server on the same stores, in turn and in one run, so that the ratio holds on a noisy
+ * machine. `--rounds N` (default 7) rounds of `--seconds S` (default 3); `--soak M` then keeps M minutes of load on the API
+ * and shows its memory.
+ */
+import { parseArgs } from 'node:util'
+import { type LoadResult, requestText, runLoad } from './load.ts'
+import { type Measured, machine, residentBytes, type Stack, startStack } from './stack.ts'
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '7' },
+    seconds: { type: 'string', default: '3' },
+    soak: { type: 'string', default: '0' },
+  },
+})
+const rounds = Number(values.rounds)
+const durationMs = Number(values.seconds) * 1000
+const connections = 64
+const run = Date.now().toString(36)
+
+/** Two servers that do the same work, and the requests that make each do it. */
+interface Pairing {
+  readonly name: string
+  bare(n: number): string
+  api(n: number): string
+}
+
+const stack = await startStack()
+try {
+  const rows = [await compare(stack, acquirePairing(stack)), await compare(stack, await replayPairing(stack))]
+  console.log(
+    `\n${machine()}; ${connections} connections, ${rounds} rounds of ${values.seconds} s in turn, medians\n`,
+  )
+  console.log('| | bare /s | Latchkey /s | ratio | bare p99 ms | Latchkey p99 ms | ratio |')
+  console.log('|---|---|---|---|---|---|---|')
+  for (const row of rows) console.log(row)
+  const resident = await residentBytes(stack.api.pid)
+  console.log(
+    `\nAPI: ready in ${Math.round(stack.api.readyMs)} ms, ${megabytes(resident)} MB resident after this load`,
+  )
+  await soak(stack, Number(values.soak))
+} finally {
+  await stack.stop()
+}
+
+function acquirePairing({ apiKey }: Pick<Stack, 'apiKey'>): Pairing {
+  const headers = { Authorization: `Bearer ${apiKey}` }
+  const body = (n: number) => `{"scope":"payments","key":"order-${run}-${n}","ttlSeconds":86400}`
+  return {
+    name: 'acquire a fresh key',
+    bare: (n) => requestText('POST', '/evalsha', headers, body(n)),
+    api: (n) => requestText('POST', '/v1/record', headers, body(n)),
+  }
+}
+
+async function replayPairing({ apiKey, bare, api }: Stack): Promise<Pairing> {
+  const headers = { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' }
+  const record = { status: 200, headers: {}, body: { text: 'x'.repeat(1000) } }
+  const saved = [
+    await fetch(`http://127.0.0.1:${bare.port}/set`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify({ key: 'replay', value: JSON.stringify({ cached: true, record }) }),
+    }),
+    await fetch(`http://127.0.0.1:${api.port}/v1/record`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify({ scope: 'payments', key: 'replay', ...record }),
+    }),
+  ]
+  if (!saved.every((answer) => answer.ok)) throw new Error('the record to replay could not be saved')
+  const body = '{"scope":"payments","key":"replay","ttlSeconds":86400}'
+  return {
+    name: 'replay a 1 KB record',
+    bare: () => requestText('POST', '/get', headers, body),
+    api: () => requestText('POST', '/v1/record', headers, body),
+  }
+}
+
+async function compare(parts: Stack, pairing: Pairing): Promise<string> {
+  const pairs: { bare: LoadResult; api: LoadResult }[] = []
+  let sent = 0
+  const measure = async (server: Measured, request: (n: number) => string) => {
+    const from = sent
+    const result = await runLoad({
+      port: server.port,
+      connections,
+      durationMs,
+      request: (n) => request(from + n),
+    })
+    sent = from + result.requests + connections
+    if (result.failed > 0) throw new Error(`${pairing.name}: ${result.failed} answers were not 200`)
+    return result
+  }
+  // The first round warms both up and is thrown away.
+  for (let round = 0; round <= rounds; round += 1) {
+    const pair = { bare: await measure(parts.bare, pairing.bare), api: await measure(parts.api, pairing.api) }
+    if (round > 0) pairs.push(pair)
+  }
+  const bare = (of: keyof LoadResult) => median(pairs.map((pair) => pair.bare[of]))
+  const api = (of: keyof LoadResult) => median(pairs.map((pair) => pair.api[of]))
+  const ratio = (of: keyof LoadResult) => median(pairs.map((pair) => pair.api[of] / pair.bare[of])).toFixed(2)
+  const rates = [Math.round(bare('perSecond')), Math.round(api('perSecond')), ratio('perSecond')]
+  const tails = [bare('p99Ms').toFixed(1), api('p99Ms').toFixed(1), ratio('p99Ms')]
+  return `| ${[pairing.name, ...rates, ...tails].join(' | ')} |`
+}
+
+async function soak({ api, apiKey }: Stack, minutes: number): Promise<void> {
+  const pairing = acquirePairing({ apiKey })
+  for (let minute = 1; minute <= minutes; minute += 1) {
+    const from = minute * 100_000_000
+    const request = (n: number) => pairing.api(from + n)
+    const { perSecond } = await runLoad({ port: api.port, connections, durationMs: 60_000, request })
+    const resident = megabytes(await residentBytes(api.pid))
+    console.log(`minute ${minute}: ${Math.round(perSecond)} acquisitions/s, ${resident} MB resident`)
+  }
+}
+
+function megabytes(bytes: number): number {
+  return Math.round(bytes / 1_000_000)
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((one, other) => one - other)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startTestApi, type TestApi } from '#test/support/api.ts'
+
+const root = join(import.meta.dir, '../..')
+const readme = await Bun.file(join(root, 'README.md')).text()
+
+let api: TestApi
+let dir: string
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
+  api = await startTestApi({ manifests: await Bun.file(join(root, 'config/samples/dev/demo.yaml')).text() })
+})
+
+afterAll(async () => {
+  await api.close()
+  await rm(dir, { recursive: true, force: true })
+})
+
+test('the README’s curl lines print what it says', async () => {
+  const steps = [...readme.matchAll(/<!-- readme-test: curl -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
+  expect(steps.length).toBe(3)
+  let setup = ''
+  for (const [, script = '', expected = ''] of steps) {
+    // What the first step sets, the reader's shell keeps.
+    setup += [...script.matchAll(/^[A-Z]+=.*\n/gm)].join('')
+    const commands = script.replaceAll(/^[A-Z]+=.*\n/gm, '').replaceAll(/^(curl .*)$/gm, '$1; echo')
+    const shell = `${setup}${commands}`.replace('http://127.0.0.1:8080', api.url)
+    const printed = await Bun.$`bash -euc ${shell}`.text()
+    expect(withoutChance(printed)).toBe(withoutChance(expected))
+  }
+})
+
+test('the README’s program prints what it says', async () => {
+  const [, program = '', expected = ''] =
+    /<!-- readme-test: program -->\n```ts\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
+  const path = join(dir, 'first-record.ts')
+  await Bun.write(path, program)
+  const printed = await Bun.$`${process.execPath} ${path}`
+    .env({ ...process.env, LATCHKEY_URL: api.url })
+    .text()
+  // Of two callers at once either may be the one that runs.
+  expect(printed.replace(/^both .*$/m, '')).toBe(expected.replace(/^both .*$/m, ''))
+  const both = JSON.parse(/^both (.*)$/m.exec(printed)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
+  expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])
+  expect(both.map(({ replayed }) => replayed).toSorted()).toEqual([false, true])
+})
+
+/** Tokens, fences and times differ from run to run; that they are there, and everything else, does not. */
+function withoutChance(text: string): string {
+  return text
+    .trim()
+    .replaceAll(/"lockToken":"[\w-]{22}"/g, '"lockToken":"…"')
+    .replaceAll(/"fence":\d{16}/g, '"fence":0')
+}
