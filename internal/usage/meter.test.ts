@@ -194,7 +194,7 @@ describe('bytes of records', () => {
     ['two hours', 2 * hourMs, 2 * hourMs + minuteMs],
     ['over two hours, by the hour', 3 * hourMs, 4 * hourMs],
     ['a month', 30 * dayMs, 30 * dayMs + hourMs],
-    ['a year of silence', 365 * dayMs, 365 * dayMs + hourMs],
+    ['a year', 365 * dayMs, 365 * dayMs + hourMs],
   ])('are given back when the record has expired: %s', async (_case, ttlMs, laterMs) => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'a', ttlMs)
@@ -204,6 +204,18 @@ describe('bytes of records', () => {
     await lab.setClock(tenantId, labStartMs + laterMs)
     await acquire(tenantId)
     expect((await readMeter(tenantId)).bytes).toBe(0)
+  })
+
+  test.each([
+    ['an hour and a half', 5 * minuteMs, 90 * minuteMs],
+    ['a year', 364 * dayMs, 365 * dayMs],
+  ])('are given back by the first call after a silence of %s', async (_case, ttlMs, laterMs) => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'a', ttlMs)
+    await lab.setClock(tenantId, labStartMs + laterMs)
+    await acquire(tenantId)
+    expect((await readMeter(tenantId)).bytes).toBe(0)
+    expect(await sideFields(tenantId)).toEqual([`H${Math.floor(labStartMs / hourMs)}`])
   })
 
   test('of a record that was saved while the clock was back are given back all the same', async () => {
