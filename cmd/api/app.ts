@@ -34,8 +34,6 @@ export interface Api {
 
 /** Bodies being read at a time, in bytes. */
 const bodyBudgetBytes = 64 * 1024 * 1024
-/** Above every route's own bound, which answers with the envelope where the server would only hang up. */
-const requestBytesMax = 32 * 1024 * 1024
 const connectionsMax = 10
 const statementMsMax = 2000
 const connectMsMax = 2000
@@ -120,6 +118,5 @@ function publicServer(
     onAnswered: createRequestObserver(log, metrics),
     ...(tracing.enabled && { traced: traced(tracing) }),
     budget: new BodyBudget(bodyBudgetBytes),
-    requestBytesMax,
   })
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { findMembers } from './json-span.ts'
+import { findElements, findMembers } from './json-span.ts'
 
 function valueOf(text: string, name: string): string | undefined {
   const members = findMembers(text)
@@ -57,4 +57,18 @@ describe('a member keeps its received text', () => {
       { numRuns: 300 },
     )
   })
+})
+
+test.each([
+  ['none', '[]', []],
+  ['none but white space', ' [ \n] ', []],
+  ['one', '[1]', ['1']],
+  ['scalars', '[1, "a,]" ,true,null]', ['1', '"a,]"', 'true', 'null']],
+  ['nested', '[[1,[2]] , {"a":[3,"]"]},[]]', ['[1,[2]]', '{"a":[3,"]"]}', '[]']],
+])('the elements of an array are found: %s', (_name, text, elements) => {
+  expect(findElements(text).map(({ start, end }) => text.slice(start, end))).toEqual(elements)
+})
+
+test('looking for elements in what is no array ends', () => {
+  for (const text of ['', '[', '[}', '[,}', '[1', '["', '7', '[1}2]']) findElements(text)
 })

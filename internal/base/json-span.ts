@@ -44,6 +44,24 @@ export function findMembers(text: string): MemberSpans {
   return { kind: 'found', spans }
 }
 
+/**
+ * Finds the elements of a JSON array.
+ * @param text one JSON array that `JSON.parse` has accepted; anything else gives spans without meaning, never a loop
+ *   without end
+ */
+export function findElements(text: string): readonly Span[] {
+  const spans: Span[] = []
+  let at = skipSpace(text, text.indexOf('[') + 1)
+  while (at < text.length && text.charCodeAt(at) !== closeBracket) {
+    const end = endOfValue(text, at)
+    if (end === at) break
+    spans.push({ start: at, end })
+    at = skipSpace(text, end)
+    if (text.charCodeAt(at) === comma) at = skipSpace(text, at + 1)
+  }
+  return spans
+}
+
 function memberName(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1)
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw
@@ -94,7 +112,7 @@ function endOfScalar(text: string, start: number): number {
   let at = start
   while (at < text.length) {
     const code = text.charCodeAt(at)
-    if (code === comma || code === closeBrace || code <= 32) return at
+    if (code === comma || code === closeBrace || code === closeBracket || code <= 32) return at
     at += 1
   }
   return at
