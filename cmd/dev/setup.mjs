@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const nodeMajorMin = 20
 const parentCheckMs = 1000
+const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
 const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench }
@@ -18,6 +19,7 @@ const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench }
 let current
 /** Set by the first signal: no further step begins. */
 let endedBy
+let endedAtMs
 
 await main(process.argv[2] ?? '', process.argv.slice(3))
 
@@ -164,7 +166,10 @@ function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput =
 }
 
 function passOn(signal) {
-  endedBy = signal
+  // The terminal and npm may both send us the same Ctrl-C, and a second signal would end the child at once.
+  if (endedBy && performance.now() - endedAtMs < sameSignalMs) return
+  endedBy ??= signal
+  endedAtMs ??= performance.now()
   if (!current) return exitBy(signal)
   try {
     // To its whole group: npx and bun install have children of their own.
@@ -183,7 +188,7 @@ function watchParent() {
   if (!process.env.npm_lifecycle_event) return
   const parent = process.ppid
   setInterval(() => {
-    if (process.ppid !== parent) passOn('SIGTERM')
+    if (process.ppid !== parent && !endedBy) passOn('SIGTERM')
   }, parentCheckMs).unref()
 }
 

@@ -236,6 +236,18 @@ describe('no store survives', () => {
     },
     startsMs,
   )
+
+  test(
+    'SIGTERM of npm itself',
+    async () => {
+      const dataDir = folder()
+      const npm = start({ dataDir, argv: ['npm', 'run', 'dev'] })
+      await npm.ready()
+      npm.signal('SIGTERM')
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
 })
 
 test(
