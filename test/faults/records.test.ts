@@ -130,6 +130,23 @@ describe('records on one Redis', () => {
   })
 })
 
+test('Redis that is not there when the process starts: refused and not ready, until it comes', async () => {
+  const redis = await startStandalone()
+  await redis.stop()
+  const api = await startTestApi({ redisUrl: redis.url })
+  const caller = { api, apiKey: testApiKey }
+  try {
+    await expectAway(caller)
+    expect(await untilReadiness(api, 503)).toContain('Redis has not answered yet')
+    await redis.restart()
+    await untilLocks(caller, 'started')
+    await untilReadiness(api, 200)
+  } finally {
+    await api.close()
+    await redis.stop()
+  }
+})
+
 async function channels(redis: TestRedis): Promise<string[]> {
   const [names] = await command(redis, ['PUBSUB', 'SHARDCHANNELS', '*wake'])
   return (names as string[]) ?? []

@@ -16,7 +16,7 @@ export interface RedisOptions {
   readonly url: string
   /** A command without a reply for this long counts as unavailable; default 800. */
   readonly deadlineMs?: number
-  /** Hears of every failed attempt to connect, at most about ten a second. */
+  /** Hears of every failed attempt to connect and every lost connection: about once a second for each server. */
   readonly onError: (error: unknown) => void
 }
 
