@@ -1,0 +1,322 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import Ajv, { type ValidateFunction } from 'ajv/dist/2020'
+import addFormats from 'ajv-formats'
+import { recordRoutes } from '#internal/records/index.ts'
+import { startTestApi, type TestAnswer, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { openRecordLab } from '#test/support/record-lab.ts'
+import { contractRoutes, publicContract } from './index.ts'
+import type { Operation, ResponseObject } from './openapi.ts'
+
+const document = publicContract()
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
+)
+const limitedKey = 'lk_limited_0123456789abcdef0123456789abcdef'
+const suspendedKey = 'lk_suspended_0123456789abcdef0123456789'
+
+let api: TestApi
+
+beforeAll(async () => {
+  const manifests = [
+    tenantYaml('acme', testApiKey),
+    tenantYaml('limited', limitedKey, ['limits: {locksPerMonth: {hard: 0}}']),
+    tenantYaml('asleep', suspendedKey, ['suspended: true']),
+  ]
+  api = await startTestApi({ manifests: manifests.join('') })
+})
+afterAll(() => api.close())
+
+/** The document as a schema in which an object has no other fields than those that are written down. */
+const ajv = addFormats(new Ajv({ strict: false, allErrors: true }))
+ajv.addSchema(closed(document) as object, 'contract')
+
+function closed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(closed)
+  if (typeof value !== 'object' || value === null) return value
+  const fields = Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, closed(inner)]))
+  const isObject = fields['type'] === 'object' && fields['properties'] !== undefined
+  return isObject ? { additionalProperties: false, ...fields } : fields
+}
+
+function schemaAt(...place: string[]): ValidateFunction {
+  const pointer = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
+  const schema = ajv.getSchema(`contract#/${pointer.join('/')}`)
+  if (!schema) throw new Error(`the document has no ${place.join(' ')}`)
+  return schema
+}
+
+const json = ['content', 'application/json', 'schema'] as const
+const answerSchema = (method: string, path: string, status: number | string) =>
+  schemaAt('paths', path, method.toLowerCase(), 'responses', String(status), ...json)
+
+function expectFits(schema: ValidateFunction, value: unknown): void {
+  schema(value)
+  expect(schema.errors ?? []).toEqual([])
+}
+
+/** Of every HTTP answer; what an answer bears beyond them must be in the document. */
+const transportHeaders = [
+  'content-type',
+  'content-length',
+  'date',
+  'cache-control',
+  'connection',
+  'keep-alive',
+]
+
+function expectDocumented(method: string, path: string, answer: TestAnswer): void {
+  const operation = document.paths[path]?.[method.toLowerCase()]
+  const documented = operation?.responses[String(answer.status)]
+  if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
+  expectFits(answerSchema(method, path, answer.status), answer.json)
+  const names = Object.keys(documented.headers ?? {}).map((name) => name.toLowerCase())
+  for (const [name, value] of answer.headers) {
+    if (!transportHeaders.includes(name)) expect(names).toContain(name)
+    expect(value).not.toBe('')
+  }
+  const always = answer.status === 200 ? ['x-request-id'] : names
+  for (const name of always) expect(answer.headers.has(name)).toBe(true)
+}
+
+test('a field that the document does not know would be found out', () => {
+  const fits = answerSchema('GET', '/v1/record', 200)
+  expect(fits({ cached: false })).toBe(true)
+  expect(fits({ cached: false, more: 1 })).toBe(false)
+  expect(fits({ cached: true, record: { status: 200, headers: {}, body: 1, more: 1 } })).toBe(false)
+  const envelope = { message: 'm', error: 'e', statusCode: 400, code: 'invalid_request', requestId: 'r' }
+  expect(answerSchema('GET', '/v1/record', 400)(envelope)).toBe(true)
+  expect(answerSchema('GET', '/v1/record', 400)({ ...envelope, more: 1 })).toBe(false)
+})
+
+describe('the document', () => {
+  test('is valid OpenAPI 3.1', async () => {
+    const { valid, errors } = await new Validator().validate(structuredClone(document))
+    expect(errors ?? []).toEqual([])
+    expect(valid).toBe(true)
+  })
+
+  test('is what GET /v1/openapi.json serves, to anybody', async () => {
+    const response = await fetch(`${api.url}/v1/openapi.json`)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe('application/json')
+    expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)))
+  })
+
+  test('has every served route, serves every route it has, and no other than public ones', async () => {
+    const lab = await openRecordLab()
+    const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 1, bodyBytesMax: 1 }
+    const tables = [...recordRoutes(records), ...contractRoutes()]
+    await lab.close()
+    const served = tables.map(({ method, path }) => `${method} ${path}`)
+    const documented = operations.map(({ method, path }) => `${method} ${path}`)
+    expect(documented.toSorted()).toEqual(served.toSorted())
+    expect(documented.every((route) => / \/v1\/[a-z]/.test(route))).toBe(true)
+    for (const [path, methods] of Object.entries(document.paths)) {
+      const answer = await api.call('PATCH', path)
+      expect(answer.headers.get('allow')?.toLowerCase().split(', ').toSorted()).toEqual(
+        Object.keys(methods).toSorted(),
+      )
+    }
+  })
+
+  test('asks for an API key exactly where the server does', async () => {
+    for (const { method, path, operation } of operations) {
+      const response = await fetch(`${api.url}${path}`, { method })
+      expect(response.status === 403).toBe(operation.security?.length !== 0)
+    }
+  })
+
+  test('gives each operation a name of its own', () => {
+    const names = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  test.each(operations)(
+    '$method $path: its answers’ examples fit its schemas',
+    ({ method, path, operation }) => {
+      for (const [status, response] of Object.entries(operation.responses)) {
+        for (const { value } of Object.values(response.content['application/json'].examples ?? {})) {
+          expectFits(answerSchema(method, path, status), value)
+        }
+      }
+    },
+  )
+
+  test.each(operations)(
+    '$method $path: its requests’ examples fit its schemas',
+    ({ method, path, operation }) => {
+      const body = operation.requestBody?.content['application/json']
+      for (const { value } of Object.values(body?.examples ?? {})) {
+        expectFits(schemaAt('paths', path, method.toLowerCase(), 'requestBody', ...json), value)
+      }
+      for (const [index, parameter] of (operation.parameters ?? []).entries()) {
+        const schema = schemaAt('paths', path, method.toLowerCase(), 'parameters', String(index), 'schema')
+        for (const { value } of Object.values(parameter.examples)) expectFits(schema, value)
+      }
+    },
+  )
+})
+
+/** The examples in an order in which each finds what it speaks of. */
+const walk = [
+  ['POST', '/v1/record', 'lock'],
+  ['POST', '/v1/record', 'busy'],
+  ['PUT', '/v1/record', 'save'],
+  ['POST', '/v1/record', 'hit'],
+  ['GET', '/v1/record', 'found'],
+  ['GET', '/v1/record', 'none'],
+  ['DELETE', '/v1/record', 'removed'],
+  ['POST', '/v1/record/batch', 'batch'],
+  ['POST', '/v1/record/extend', 'extended'],
+  ['DELETE', '/v1/record', 'released'],
+] as const
+
+type Fields = Record<string, unknown>
+
+function requestExamples(operation: Operation): Map<string, Fields> {
+  const examples = new Map<string, Fields>()
+  const body = operation.requestBody?.content['application/json']?.examples ?? {}
+  for (const [name, { value }] of Object.entries(body)) examples.set(name, value as Fields)
+  for (const parameter of operation.parameters ?? []) {
+    for (const [name, { value }] of Object.entries(parameter.examples)) {
+      examples.set(name, { ...examples.get(name), [parameter.name]: value })
+    }
+  }
+  return examples
+}
+
+/** What differs from call to call, replaced by its type. */
+function withoutChance(value: unknown): unknown {
+  const chance = ['lockToken', 'fence', 'retryAfterMs']
+  return JSON.parse(JSON.stringify(value), (name, inner: unknown) =>
+    chance.includes(name) ? typeof inner : inner,
+  )
+}
+
+function findToken(value: unknown): string | undefined {
+  return /"lockToken":"([^"]+)"/.exec(JSON.stringify(value))?.[1]
+}
+
+function sendExample(method: string, path: string, fields: Fields): Promise<TestAnswer> {
+  if (method === 'POST' || method === 'PUT') return api.call(method, path, fields)
+  return api.call(method, `${path}?${new URLSearchParams(fields as Record<string, string>)}`)
+}
+
+test('every example, sent to the server, is answered as the document says', async () => {
+  // Of the batch's two keys the second is busy, so somebody must hold it.
+  await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
+  let lockToken: string | undefined
+  const left = new Set(
+    operations.flatMap(({ method, path, operation }) =>
+      [...requestExamples(operation).keys()].map((name) => `${method} ${path} ${name}`),
+    ),
+  )
+  for (const [method, path, name] of walk) {
+    const operation = document.paths[path]?.[method.toLowerCase()]
+    const example = operation && requestExamples(operation).get(name)
+    if (!example) throw new Error(`${method} ${path} has no example ${name}`)
+    const answer = await sendExample(method, path, {
+      ...example,
+      ...('lockToken' in example && { lockToken }),
+    })
+    expect(answer.status).toBe(200)
+    expectDocumented(method, path, answer)
+    const promised = operation.responses['200']?.content['application/json'].examples?.[name]
+    expect(withoutChance(answer.json)).toEqual(withoutChance(promised?.value))
+    lockToken = findToken(answer.json) ?? lockToken
+    left.delete(`${method} ${path} ${name}`)
+  }
+  expect([...left]).toEqual([])
+})
+
+describe('an answer outside of the examples is documented too', () => {
+  const address = { scope: 'contract', key: 'k' }
+  const as = (apiKey: string) => ({ Authorization: `Bearer ${apiKey}` })
+
+  test('400 and 403, on every operation that asks for a key', async () => {
+    for (const { method, path, operation } of operations) {
+      if (operation.security?.length === 0) continue
+      const bodyOrNone = method === 'GET' || method === 'DELETE' ? undefined : '{"'
+      const refused = await api.call(method, path, bodyOrNone)
+      expect(refused.status).toBe(400)
+      expectDocumented(method, path, refused)
+      for (const apiKey of ['lk_nobody', suspendedKey]) {
+        const forbidden = await api.call(method, path, bodyOrNone, as(apiKey))
+        expect(forbidden.status).toBe(403)
+        expectDocumented(method, path, forbidden)
+      }
+    }
+  })
+
+  test('409, 422 and 429, where they can be', async () => {
+    await api.call('POST', '/v1/record', { ...address, fingerprint: 'one' })
+    const saved = { ...address, status: 200, body: 1 }
+    const calls: readonly [number, string, string, object, string?][] = [
+      [422, 'POST', '/v1/record', { ...address, fingerprint: 'two' }],
+      [409, 'POST', '/v1/record/extend', { ...address, lockToken: 'x' }],
+      [409, 'PUT', '/v1/record', { ...saved, lockToken: 'x' }],
+      [200, 'PUT', '/v1/record', saved],
+      [409, 'PUT', '/v1/record', { ...saved, body: 2 }],
+      [429, 'POST', '/v1/record', address, limitedKey],
+      [200, 'POST', '/v1/record/batch', { checks: [address] }, limitedKey],
+      [200, 'POST', '/v1/record/batch', { checks: [{}, { ...address, fingerprint: 'two' }, address] }],
+    ]
+    for (const [status, method, path, body, apiKey = testApiKey] of calls) {
+      const answer = await api.call(method, path, body, as(apiKey))
+      expect(answer.status).toBe(status)
+      expectDocumented(method, path, answer)
+    }
+  })
+
+  test('takenOver', async () => {
+    const held = { scope: 'contract', key: 'taken', lockSeconds: 1 }
+    await api.call('POST', '/v1/record', held)
+    const answer = await api.call('POST', '/v1/record', { ...held, waitMs: 10_000 })
+    expect(answer.json.takenOver).toBe(true)
+    expectDocumented('POST', '/v1/record', answer)
+  })
+})
+
+test('every error an operation documents bears the status it stands under', () => {
+  const envelopes = operations.flatMap(({ operation }) =>
+    Object.entries(operation.responses).flatMap(([status, { content }]: [string, ResponseObject]) =>
+      status === '200'
+        ? []
+        : Object.entries(content['application/json'].examples ?? {}).map(([code, { value }]) => ({
+            status,
+            code,
+            value,
+          })),
+    ),
+  )
+  expect(envelopes.length).toBeGreaterThan(0)
+  for (const { status, code, value } of envelopes)
+    expect(value).toMatchObject({ statusCode: Number(status), code })
+})
+
+describe('a request’s schema says what the server takes', () => {
+  test.each<[string, object]>([
+    ['the least', {}],
+    ['the longest scope, in code points', { scope: '😀'.repeat(128) }],
+    ['a scope too long', { scope: '😀'.repeat(129) }],
+    ['an empty key', { key: '' }],
+    ['the longest key', { key: 'k'.repeat(255) }],
+    ['a key too long', { key: 'k'.repeat(256) }],
+    ['a control character', { key: 'a\u0085' }],
+    ['half a surrogate pair', { key: 'a\ud800' }],
+    ['a fraction', { lockSeconds: 1.5 }],
+    ['the longest lock', { lockSeconds: 900 }],
+    ['a longer lock', { lockSeconds: 901 }],
+    ['no wait', { waitMs: 0 }],
+    ['a negative wait', { waitMs: -1 }],
+    ['a ttl of nothing', { ttlSeconds: 0 }],
+    ['a number in a string', { ttlSeconds: '5' }],
+    ['null', { fingerprint: null }],
+    ['an unknown field', { lockTokn: 'x' }],
+  ])('%s', async (name, fields) => {
+    const body = { scope: 'schema', key: name, ...fields }
+    const fits = schemaAt('components', 'schemas', 'CheckRequest')(body)
+    expect((await api.call('POST', '/v1/record', body)).status).toBe(fits ? 200 : 400)
+  })
+})
