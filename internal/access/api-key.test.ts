@@ -26,7 +26,7 @@ let api: TestApi
 
 beforeAll(async () => {
   api = await startTestApi({ manifests })
-})
+}, 30_000)
 afterAll(() => api.close())
 
 const routes = [

@@ -24,7 +24,7 @@ beforeAll(async () => {
     tenantYaml('asleep', suspendedKey, ['suspended: true']),
   ]
   api = await startTestApi({ manifests: manifests.join('') })
-})
+}, 30_000)
 afterAll(() => api.close())
 
 /** The document as a schema in which an object has no other fields than those that are written down. */

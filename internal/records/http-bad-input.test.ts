@@ -6,7 +6,7 @@ let api: TestApi
 
 beforeAll(async () => {
   api = await startTestApi()
-})
+}, 30_000)
 afterAll(() => api.close())
 
 /** Stands in every bad value, so that an answer which repeats one is found out. */

@@ -26,7 +26,7 @@ beforeAll(async () => {
     recordTtlSecondsMax: 1000,
     recordBodyBytesMax: 50,
   })
-})
+}, 30_000)
 afterAll(() => api.close())
 
 let keys = 0
