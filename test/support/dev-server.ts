@@ -58,7 +58,7 @@ export function startDevServer(options: DevServerOptions): DevServer {
     const found = await poll(() => look() ?? (hasEnded ? 'ended' : undefined), { deadlineMs: readyMsMax })
     if (found === undefined || found === 'ended')
       throw new Error(`the dev server did not get there:\n${output}`)
-    return found as T
+    return found
   }
   return {
     pid: child.pid,
