@@ -32,13 +32,17 @@ export interface RedisConnection {
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown>
-  /** Listens on a sharded channel until `unsubscribe`, across reconnects. @throws RedisUnavailable */
+  /**
+   * Listens on a sharded channel until `unsubscribe`, across reconnects and changes of server; a second listener takes the
+   * first one's place. Settles once the server confirmed.
+   * @throws RedisUnavailable; the wish stands nevertheless, and is fulfilled when Redis is back
+   */
   subscribe(channel: string, listener: ChannelListener): Promise<void>
   /** Ends what `subscribe` began; harmless when there is nothing. */
   unsubscribe(channel: string): Promise<void>
   /** Publishes on a sharded channel. @throws RedisUnavailable */
   publish(channel: string, message: string): Promise<void>
-  /** Reads the facts of every master. @throws RedisUnavailable */
+  /** Reads the facts of every master that is connected. @throws RedisUnavailable if none is */
   serverFacts(): Promise<readonly RedisServerFacts[]>
   /** Ends all connections; what is under way is refused. Repeating it is harmless. */
   close(): Promise<void>
