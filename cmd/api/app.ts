@@ -36,6 +36,8 @@ export interface Api {
 const bodyBudgetBytes = 64 * 1024 * 1024
 const connectionsMax = 10
 const statementMsMax = 2000
+/** Longer than the slowest body and the store's answer after it may take; callers that wait are answered at once. */
+const drainMsMax = 12_000
 const connectMsMax = 2000
 
 /** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
@@ -91,7 +93,10 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
   }
-  const routes: readonly Route<Principal, ApiKeyScope>[] = [...recordRoutes(records), ...contractRoutes()]
+  const routes: readonly Route<Principal, ApiKeyScope>[] = [
+    ...recordRoutes(records, scope.signal),
+    ...contractRoutes(),
+  ]
   const server = await scope.open({
     name: 'api port',
     open: () => listen(publicServer(telemetry, directory, routes), config.apiPort),
@@ -99,6 +104,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
       health.startDraining()
       await opened.stop()
     },
+    closeMsMax: drainMsMax,
   })
   listening = true
   return { port: server.port, opsPort: ops.port, directory }

@@ -43,8 +43,14 @@ const parseExtend = createParser(ExtendRequest)
 const parseFetch = createParser(FetchQuery)
 const parseRemove = createParser(RemoveQuery)
 
-/** The routes of `/v1/record`: who may call each, how much it reads, and what it does. */
-export function recordRoutes(records: Records): readonly GuardedRoute<Principal, ApiKeyScope>[] {
+/**
+ * The routes of `/v1/record`: who may call each, how much it reads, and what it does.
+ * @param ending fires when the process begins to end: callers that wait for busy keys are then told that they are busy
+ */
+export function recordRoutes(
+  records: Records,
+  ending?: AbortSignal,
+): readonly GuardedRoute<Principal, ApiKeyScope>[] {
   const access = { scope: 'records' } as const
   const path = '/v1/record'
   const bodyBytesMax = records.bodyBytesMax + slackBytes
@@ -54,7 +60,7 @@ export function recordRoutes(records: Records): readonly GuardedRoute<Principal,
       path,
       access,
       bodyBytesMax,
-      handle: (call, { tenant }) => check(records, call, tenant),
+      handle: (call, { tenant }) => check(records, call, tenant, ending),
     },
     { method: 'PUT', path, access, bodyBytesMax, handle: (call, { tenant }) => save(records, call, tenant) },
     {
@@ -90,15 +96,24 @@ export function recordRoutes(records: Records): readonly GuardedRoute<Principal,
 
 type Tenant = Principal['tenant']
 
-async function check(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+async function check(
+  records: Records,
+  call: Call,
+  tenant: Tenant,
+  ending: AbortSignal | undefined,
+): Promise<Answer | ApiError> {
   const json = parseObject(call.body)
   if (json.kind === 'error') return json
   const parsed = parseCheck(json.value)
   if (parsed.kind === 'error') return parsed
   // Reading `signal` is not free, and only a caller that waits can hang up in between.
-  const signal = parsed.value.waitMs ? call.request.signal : undefined
+  const signal = parsed.value.waitMs ? anyOf(call.request.signal, ending) : undefined
   const acquired = await acquireRecord(records, tenant, parsed.value, signal)
   return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
+}
+
+function anyOf(hungUp: AbortSignal, ending: AbortSignal | undefined): AbortSignal {
+  return ending ? AbortSignal.any([hungUp, ending]) : hungUp
 }
 
 async function checkBatch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
