@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
@@ -26,7 +25,6 @@ export async function startDev(
   const startedAtMs = performance.now()
   const dataDir = resolve(root, config.dataDir)
   const tenantsDir = resolve(root, config.tenantsDir)
-  await mkdir(dataDir, { recursive: true })
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   await bringUpToDate(databaseUrl, telemetry)
   const keyRing = await openKeyRing(config.keyRing, dataDir)

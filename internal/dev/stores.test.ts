@@ -52,6 +52,13 @@ test('a folder that a live process uses is refused with its pid and the setting,
   expect(await runningIn(dataDir)).toEqual([])
 })
 
+test('a folder that cannot be written is refused by name with the setting', () => {
+  const dataDir = '/dev/null/nowhere'
+  expect(startStores({ dataDir, durable: false })).rejects.toThrow(
+    `${dataDir} cannot be written; perhaps another user made it: remove it as that user, or set LATCHKEY_DATA_DIR`,
+  )
+})
+
 test('two folders serve side by side', async () => {
   const both = await Promise.all(
     [folder(), folder()].map((dataDir) => startStores({ dataDir, durable: false })),

@@ -1,7 +1,7 @@
 import { mkdirSync, realpathSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { lockFolder } from './folder-lock.ts'
+import { type FolderLock, type LockResult, lockFolder } from './folder-lock.ts'
 import { startPostgres } from './postgres.ts'
 import { endLeftPostgres } from './postgres-data.ts'
 import { postgresHome, removePostgres } from './postgres-place.ts'
@@ -74,13 +74,24 @@ export async function removeStores(dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true })
 }
 
-function takeFolder(dataDir: string) {
-  mkdirSync(dataDir, { recursive: true })
-  const result = lockFolder(realpathSync(dataDir))
+function takeFolder(dataDir: string): FolderLock {
+  const result = tryFolder(dataDir)
   if (result.kind === 'locked') return result.lock
   throw new StoreStartError(
     `Another dev server (process ${result.pid ?? 'unknown'}) uses ${dataDir}: end it, or set LATCHKEY_DATA_DIR to another folder`,
   )
+}
+
+function tryFolder(dataDir: string): LockResult {
+  try {
+    mkdirSync(dataDir, { recursive: true })
+    return lockFolder(realpathSync(dataDir))
+  } catch (cause) {
+    throw new StoreStartError(
+      `${dataDir} cannot be written; perhaps another user made it: remove it as that user, or set LATCHKEY_DATA_DIR to another folder`,
+      { cause },
+    )
+  }
 }
 
 async function timed<T extends RunningStore>(
