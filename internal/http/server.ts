@@ -59,17 +59,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
     // Two processes must not share a port without knowing it, hence no reusePort.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
-  for (const route of options.routes) {
-    app.route(
-      route.method,
-      route.path,
-      ({ request }) => answerRoute(options, route, request, nextRequestId(request)),
-      {
-        // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
-        parse: 'none',
-      },
-    )
-  }
+  // Before the routes, since it holds for those that come after it only: Elysia's own would send the error's message.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
@@ -81,6 +71,17 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
       served: unknown ? { result } : { result, cause: error },
     })
   })
+  for (const route of options.routes) {
+    app.route(
+      route.method,
+      route.path,
+      ({ request }) => answerRoute(options, route, request, nextRequestId(request)),
+      {
+        // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
+        parse: 'none',
+      },
+    )
+  }
   return app
 }
 

@@ -1,0 +1,352 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { type ApiError, apiError } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
+import {
+  type Answer,
+  BodyBudget,
+  type Call,
+  createRequestObserver,
+  createServer,
+  type Listening,
+  listen,
+  type RequestEvent,
+  type Route,
+  type ServerOptions,
+} from './index.ts'
+
+type Options = ServerOptions<string, 'read'>
+
+const open: Listening[] = []
+afterEach(async () => {
+  for (const server of open.splice(0)) await server.stop(true)
+})
+
+/** Stands in what must not reach a caller. */
+const inside = 'select * from tenants'
+
+const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })
+const guarded = { access: { scope: 'read' }, bodyBytesMax: 0 } as const
+const routes: readonly Route<string, 'read'>[] = [
+  { method: 'GET', path: '/things/:id', ...guarded, handle: (_call, who) => answer(JSON.stringify({ who })) },
+  {
+    method: 'POST',
+    path: '/things',
+    access: { scope: 'read' },
+    bodyBytesMax: 100,
+    handle: ({ body }: Call) => answer(String(body.length)),
+  },
+  {
+    method: 'GET',
+    path: '/open',
+    access: 'public',
+    bodyBytesMax: 0,
+    handle: () => ({ ...answer('{}'), headers: { 'X-Own': '1' } }),
+  },
+  {
+    method: 'GET',
+    path: '/bug',
+    ...guarded,
+    handle: () => {
+      throw new Error(inside)
+    },
+  },
+  {
+    method: 'GET',
+    path: '/away',
+    access: 'public',
+    bodyBytesMax: 0,
+    handle: () => Promise.reject(new RangeError(inside)),
+  },
+]
+
+function start(changes: Partial<Options> = {}): { url: string; port: number; events: RequestEvent[] } {
+  const events: RequestEvent[] = []
+  const app = createServer<string, 'read'>({
+    routes,
+    authorize: (authorization): string | ApiError => authorization ?? apiError('api_key_invalid'),
+    nameOf: (principal) => `name of ${principal}`,
+    explain: (error) =>
+      error instanceof RangeError
+        ? apiError('store_unavailable', undefined, { 'Retry-After': '1' })
+        : undefined,
+    onAnswered: (event) => events.push(event),
+    budget: new BodyBudget(1000),
+    ...changes,
+  })
+  const server = listen(app, 0)
+  open.push(server)
+  return { url: `http://localhost:${server.port}`, port: server.port, events }
+}
+
+const asAnna = { headers: { Authorization: 'anna' } }
+
+describe('a route', () => {
+  test('gets who calls, and is told of by its path with the parameters unfilled', async () => {
+    const { url, events } = start()
+    const response = await fetch(`${url}/things/17`, asAnna)
+    expect(await response.json()).toEqual({ who: 'anna' })
+    expect(events).toEqual([
+      {
+        requestId: response.headers.get('x-request-id') ?? '',
+        method: 'GET',
+        route: '/things/:id',
+        status: 200,
+        outcome: 'done',
+        durationMs: expect.any(Number),
+        tenant: 'name of anna',
+      },
+    ])
+  })
+
+  test('adds its headers to those of every answer', async () => {
+    const { headers } = await fetch(`${start().url}/open`)
+    expect(headers.get('x-own')).toBe('1')
+    expect(headers.get('content-type')).toBe('application/json')
+    expect(headers.get('cache-control')).toBe('no-store')
+  })
+
+  test('names its requests apart', async () => {
+    const { url, events } = start()
+    for (let count = 0; count < 5; count += 1) await fetch(`${url}/open`)
+    expect(new Set(events.map(({ requestId }) => requestId)).size).toBe(5)
+  })
+
+  test('answers HEAD as GET without a body', async () => {
+    const response = await fetch(`${start().url}/open`, { method: 'HEAD' })
+    expect([response.status, await response.text()]).toEqual([200, ''])
+  })
+
+  test('with a parameter tells its methods to whoever comes with another', async () => {
+    const { url } = start()
+    const response = await fetch(`${url}/things/17`, { method: 'PUT' })
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET'])
+    expect((await fetch(`${url}/things/17/more`)).status).toBe(404)
+  })
+
+  test('runs within a span where traces are on', async () => {
+    const spans: (string | null)[] = []
+    const { url } = start({
+      traced: (name, traceparent, work) => {
+        spans.push(name, traceparent)
+        return work()
+      },
+    })
+    await fetch(`${url}/things/17`, { headers: { ...asAnna.headers, traceparent: 'from the caller' } })
+    expect(spans).toEqual(['GET /things/:id', 'from the caller'])
+  })
+})
+
+test('an answer that cannot be sent is 500 without a word of why', async () => {
+  const broken = { ...answer('{}'), headers: { [`X ${inside}`]: '1' } }
+  const { url, events } = start({
+    routes: [{ method: 'GET', path: '/broken', access: 'public', bodyBytesMax: 0, handle: () => broken }],
+  })
+  const response = await fetch(`${url}/broken`)
+  expect(response.status).toBe(500)
+  const text = await response.text()
+  expect(text).not.toContain(inside)
+  expect(JSON.parse(text)).toMatchObject({ code: 'internal', statusCode: 500 })
+  expect(events.at(-1)).toMatchObject({ outcome: 'internal', cause: expect.any(Error) })
+})
+
+describe('what a handler throws', () => {
+  test('is 500 without a word of it, and known to the log', async () => {
+    const { url, events } = start()
+    const response = await fetch(`${url}/bug`, asAnna)
+    expect(response.status).toBe(500)
+    const text = await response.text()
+    expect(text).not.toContain(inside)
+    expect(JSON.parse(text)).toEqual({
+      message: expect.stringContaining('requestId'),
+      error: 'Internal Server Error',
+      statusCode: 500,
+      code: 'internal',
+      requestId: response.headers.get('x-request-id'),
+    })
+    expect(events).toEqual([
+      expect.objectContaining({ outcome: 'internal', tenant: 'name of anna', cause: new Error(inside) }),
+    ])
+  })
+
+  test('is explained where it is no bug', async () => {
+    const { url, events } = start()
+    const response = await fetch(`${url}/away`)
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await response.text()).not.toContain(inside)
+    expect(events).toEqual([
+      expect.objectContaining({ outcome: 'store_unavailable', cause: new RangeError(inside) }),
+    ])
+  })
+})
+
+/** Sends the head of a POST with a body of which only a part comes. */
+async function sendPart(port: number, authorization: string | undefined) {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  let received = ''
+  const socket = await Bun.connect({
+    hostname: 'localhost',
+    port,
+    socket: {
+      data: (_socket, chunk) => {
+        received += chunk.toString()
+      },
+      close: () => resolve(received),
+    },
+  })
+  const credentials = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
+  socket.write(`POST /things HTTP/1.1\r\nHost: localhost\r\n${credentials}Content-Length: 60\r\n\r\nhalf`)
+  return {
+    closed: promise,
+    received: () => received,
+    end: () => socket.end(),
+    finish: () => socket.write('x'.repeat(56)),
+  }
+}
+
+function statusOf(received: string): number | undefined {
+  const status = /^HTTP\/1\.1 (\d{3})/.exec(received)?.[1]
+  return status === undefined ? undefined : Number(status)
+}
+
+const within = { deadlineMs: 5000 }
+
+describe('a body', () => {
+  const send = (url: string, body: string) => fetch(`${url}/things`, { method: 'POST', body, ...asAnna })
+
+  test('is read to its bound', async () => {
+    const { url } = start()
+    expect(await (await send(url, 'x'.repeat(100))).text()).toBe('100')
+    expect((await send(url, 'x'.repeat(101))).status).toBe(400)
+  })
+
+  test('is not waited for where the caller is refused', async () => {
+    const { port } = start()
+    const part = await sendPart(port, undefined)
+    expect(await poll(() => statusOf(part.received()), within)).toBe(403)
+    part.end()
+  })
+
+  test('waits for no room: while others are read over the bound of the process it is 503, and after them it is read', async () => {
+    const { url, port } = start({ budget: new BodyBudget(100) })
+    const part = await sendPart(port, 'anna')
+    const refused = await poll(async () => {
+      const response = await send(url, 'x'.repeat(50))
+      return response.status === 503 ? response : undefined
+    }, within)
+    expect(refused?.headers.get('retry-after')).toBe('1')
+    expect(await refused?.json()).toMatchObject({ code: 'overloaded' })
+    part.finish()
+    expect(await poll(() => statusOf(part.received()), within)).toBe(200)
+    expect(await (await send(url, 'x'.repeat(50))).text()).toBe('50')
+    part.end()
+  })
+
+  test('that comes too slowly is given up, and its connection with it', async () => {
+    const { url, port } = start({ budget: new BodyBudget(100, 50) })
+    const received = await (await sendPart(port, 'anna')).closed
+    expect(statusOf(received)).toBe(400)
+    expect(received).toContain('too slowly')
+    expect(await (await send(url, 'x'.repeat(100))).text()).toBe('100')
+  })
+
+  test('that breaks off gives its room back', async () => {
+    const { url, port, events } = start({ budget: new BodyBudget(100) })
+    const part = await sendPart(port, 'anna')
+    expect(
+      await poll(async () => (await send(url, 'x'.repeat(50))).status === 503 || undefined, within),
+    ).toBe(true)
+    part.end()
+    await part.closed
+    const room = await poll(async () => (await send(url, 'x'.repeat(50))).status === 200 || undefined, within)
+    expect(room).toBe(true)
+    expect(events.find(({ outcome }) => outcome === 'invalid_request')?.status).toBe(400)
+  })
+})
+
+test('a port that is taken is not shared', () => {
+  const { port } = start()
+  expect(() => listen(createServer({ ...emptyServer, routes }), port)).toThrow('in use')
+})
+
+const emptyServer: Options = {
+  routes: [],
+  authorize: () => 'anna',
+  nameOf: (principal) => principal,
+  explain: () => undefined,
+  onAnswered: () => undefined,
+  budget: new BodyBudget(1),
+}
+
+describe('what is told of a request', () => {
+  function observer() {
+    let text = ''
+    const log = createLogger({
+      level: 'debug',
+      service: 'test',
+      version: '0',
+      destination: {
+        write: (bytes) => {
+          text += new TextDecoder().decode(bytes)
+          return bytes.length
+        },
+      },
+    })
+    const metrics = createMetrics({ service: 'test', version: '0' })
+    const observe = createRequestObserver(log, metrics)
+    const finish = async () => {
+      const rendered = await metrics.render()
+      log.close()
+      metrics.close()
+      return {
+        lines: text
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as object),
+        metrics: rendered.text,
+      }
+    }
+    return { observe, finish }
+  }
+  const event: RequestEvent = {
+    requestId: 'r-1',
+    method: 'GET',
+    route: '/things/:id',
+    status: 200,
+    outcome: 'done',
+    durationMs: 12.5,
+    tenant: 'ten_a',
+  }
+
+  test('is one wide line, a count and a duration in seconds', async () => {
+    const { observe, finish } = observer()
+    observe(event)
+    observe(event)
+    const { lines, metrics } = await finish()
+    expect(lines).toHaveLength(2)
+    expect(lines[0]).toMatchObject({ ...event, level: 'info', msg: 'request' })
+    expect(metrics).toContain(
+      'latchkey_http_requests_total{method="GET",route="/things/:id",status="200",outcome="done"} 2\n',
+    )
+    expect(metrics).toContain(
+      'latchkey_http_request_duration_seconds_sum{method="GET",route="/things/:id"} 0.025\n',
+    )
+  })
+
+  test('counts the methods of routes that nobody serves as one', async () => {
+    const { observe, finish } = observer()
+    for (const method of ['PROPFIND', 'TRACE']) observe({ ...event, method, route: 'unknown', status: 404 })
+    const { metrics } = await finish()
+    expect(metrics).toContain('{method="other",route="unknown",status="404",outcome="done"} 2\n')
+    expect(metrics).not.toContain('PROPFIND')
+  })
+
+  test('names what broke in one bounded line', async () => {
+    const { observe, finish } = observer()
+    const cause = new Error('outer', { cause: new TypeError(`${'long '.repeat(100)}\nsecond line`) })
+    observe({ ...event, status: 503, outcome: 'store_unavailable', cause })
+    const { lines } = await finish()
+    expect(lines[0]).toMatchObject({ level: 'error', msg: 'request failed' })
+    expect(lines[0]).toHaveProperty('cause', `TypeError: ${'long '.repeat(40)}`)
+  })
+})
