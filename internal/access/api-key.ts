@@ -23,7 +23,7 @@ export function authenticateApiKey(
   const apiKey = bearer.exec(authorization ?? '')?.[1]
   if (apiKey === undefined) return apiError('api_key_invalid')
   // Looked up by digest, so that neither the comparison's time nor a copy of this memory tells a key.
-  const found = directory.findKey(new Bun.CryptoHasher('sha256').update(apiKey).digest('base64'))
+  const found = directory.findKey(Bun.SHA256.hash(apiKey, 'base64'))
   if (!found) return apiError('api_key_invalid')
   if (found.tenant.suspended) return apiError('tenant_suspended')
   if (!found.key.scopes.has(scope)) return apiError('api_key_scope')

@@ -48,9 +48,9 @@ export class RecordStore {
   }
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
-  async acquire(input: AcquireInput): Promise<AcquireOutcome> {
+  acquire(input: AcquireInput): Promise<AcquireOutcome> {
     const { limits } = input
-    const reply = await this.#run(this.#scripts.acquire, input, [
+    const replied = this.#run(this.#scripts.acquire, input, [
       input.lockToken,
       String(input.ttlMs),
       String(input.lockMs),
@@ -61,9 +61,11 @@ export class RecordStore {
       String(limits.locksPerMonth ?? ''),
       String(limits.recordBytes ?? ''),
     ])
-    const outcome = parseAcquired(reply)
-    if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
-    return outcome
+    return replied.then((reply) => {
+      const outcome = parseAcquired(reply)
+      if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
+      return outcome
+    })
   }
 
   /** Saves a result. Repeating the same call gives `saved` again. */
@@ -104,19 +106,21 @@ export class RecordStore {
   }
 
   /** Runs a script, seeding the tenant's meters first where Redis has none: the one exception to one round trip. */
-  async #run(
-    script: RedisScript,
-    address: RecordAddress,
-    args: readonly string[],
-  ): Promise<readonly unknown[]> {
+  #run(script: RedisScript, address: RecordAddress, args: readonly string[]): Promise<readonly unknown[]> {
     const { meta, side } = meterKeys(address.tenantId)
-    const keys = [meta, side, entryKey(address)]
-    const reply = (await this.#redis.evaluate(script, keys, args)) as unknown[]
-    if (reply[0] !== 'seed') return reply
-    await this.#seed(address.tenantId)
-    const again = (await this.#redis.evaluate(script, keys, args)) as unknown[]
-    if (again[0] === 'seed') throw new RedisUnavailable('refused')
-    return again
+    const evaluate = () =>
+      this.#redis.evaluate(script, [meta, side, entryKey(address)], args) as Promise<readonly unknown[]>
+    return evaluate().then((reply) => (reply[0] === 'seed' ? this.#seedAndRepeat(address, evaluate) : reply))
+  }
+
+  async #seedAndRepeat(
+    { tenantId }: RecordAddress,
+    evaluate: () => Promise<readonly unknown[]>,
+  ): Promise<readonly unknown[]> {
+    await this.#seed(tenantId)
+    const reply = await evaluate()
+    if (reply[0] === 'seed') throw new RedisUnavailable('refused')
+    return reply
   }
 
   async #seed(tenantId: TenantId): Promise<void> {
