@@ -44,7 +44,8 @@ export function readBody(request: Request, bytesMax: number, budget: BodyBudget)
   if (!(bytes <= bytesMax)) return tooLong(bytesMax)
   if (!budget.take(bytes)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
   // Plain promises: an async function more on this path is felt by every request.
-  const reading = declared === null ? countBytes(request, bytesMax) : request.arrayBuffer().then(readWhole, brokeOff)
+  const reading =
+    declared === null ? countBytes(request, bytesMax) : request.arrayBuffer().then(readWhole, brokeOff)
   const settled = () => budget.give(bytes)
   reading.then(settled, settled)
   return budget.deadlines.guard(reading, sentTooSlowly)

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
-import { type BodyBudget, readBody } from './body.ts'
+import { type Body, type BodyBudget, readBody } from './body.ts'
 import { allowedMethods } from './methods.ts'
 import { createRequestIds } from './request-id.ts'
 import type { Answer, Route } from './route.ts'
@@ -16,7 +16,7 @@ export interface RequestEvent {
   readonly outcome: string
   readonly durationMs: number
   /** Whoever the API key belongs to, as `nameOf` says it. */
-  readonly tenant?: string
+  readonly tenant?: string | undefined
   /** A bug's message, or what the store said; never sent to the caller. */
   readonly cause?: unknown
 }
@@ -39,12 +39,6 @@ export interface ServerOptions<Principal, Scope extends string> {
 /** Runs `work` inside a span that continues the caller's `traceparent`. */
 export type Traced = <T>(name: string, traceparent: string | null, work: () => Promise<T>) => Promise<T>
 
-interface Served {
-  readonly result: Answer | ApiError
-  readonly tenant?: string
-  readonly cause?: unknown
-}
-
 const idleTimeoutSeconds = 30
 /**
  * Each route's own bound answers with the envelope where Bun would send a bare 413. What no route reads, Bun does not keep:
@@ -63,13 +57,14 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
-    return respond(options, {
+    const finished: Finished = {
       request,
       requestId: nextRequestId(request),
       route: 'unknown',
       startedAt: performance.now(),
-      served: unknown ? { result } : { result, cause: error },
-    })
+      ...(!unknown && { cause: error }),
+    }
+    return respond(options, finished, result)
   })
   for (const route of options.routes) {
     app.route(
@@ -85,60 +80,58 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   return app
 }
 
-async function answerRoute<Principal, Scope extends string>(
+function answerRoute<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
   route: Route<Principal, Scope>,
   request: Request,
   requestId: string,
 ): Promise<Response> {
-  const startedAt = performance.now()
-  const work = () => serve(options, route, request, requestId)
   const { traced } = options
-  const served = traced
-    ? await traced(`${route.method} ${route.path}`, request.headers.get('traceparent'), work)
-    : await work()
-  return respond(options, { request, requestId, route: route.path, startedAt, served })
+  if (!traced) return serve(options, route, request, requestId)
+  const name = `${route.method} ${route.path}`
+  return traced(name, request.headers.get('traceparent'), () => serve(options, route, request, requestId))
 }
 
-/** Access, then the body, then the handler: each step may end the call. */
+/**
+ * Access, then the body, then the handler: each step may end the call. One async function for all of it, since each one more
+ * is felt by every request.
+ */
 async function serve<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
   route: Route<Principal, Scope>,
   request: Request,
   requestId: string,
-): Promise<Served> {
-  let tenant: string | undefined
+): Promise<Response> {
+  const finished: Finished = { request, requestId, route: route.path, startedAt: performance.now() }
   try {
     if (route.access === 'public') {
       const body = await bodyOf(options, route, request)
-      if (isError(body)) return { result: body }
-      return { result: await route.handle({ request, requestId, body }) }
+      const call = (bytes: Uint8Array) => route.handle({ request, requestId, body: bytes })
+      return respond(options, finished, body.kind === 'error' ? body : await call(body.bytes))
     }
     const principal = options.authorize(request.headers.get('authorization'), route.access.scope)
-    if (isError(principal)) return { result: principal }
-    tenant = options.nameOf(principal)
-    const body = await bodyOf(options, route, request)
-    if (isError(body)) return { result: body, tenant }
-    return { result: await route.handle({ request, requestId, body }, principal), tenant }
+    if (isError(principal)) return respond(options, finished, principal)
+    finished.tenant = options.nameOf(principal)
+    const body = route.bodyBytesMax === 0 ? noBody : await bodyOf(options, route, request)
+    if (body.kind === 'error') return respond(options, finished, body)
+    return respond(options, finished, await route.handle({ request, requestId, body: body.bytes }, principal))
   } catch (cause) {
-    const result = options.explain(cause) ?? apiError('internal')
-    return { result, cause, ...(tenant !== undefined && { tenant }) }
+    finished.cause = cause
+    return respond(options, finished, options.explain(cause) ?? apiError('internal'))
   }
 }
 
-const noBody = new Uint8Array()
+const noBody: Body = { kind: 'read', bytes: new Uint8Array() }
 
-async function bodyOf<Principal, Scope extends string>(
+function bodyOf<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
   route: Route<Principal, Scope>,
   request: Request,
-): Promise<Uint8Array | ApiError> {
-  if (route.bodyBytesMax === 0) return noBody
-  const body = await readBody(request, route.bodyBytesMax, options.budget)
-  return body.kind === 'read' ? body.bytes : body
+): Promise<Body> | Body {
+  return route.bodyBytesMax === 0 ? noBody : readBody(request, route.bodyBytesMax, options.budget)
 }
 
-function isError(value: unknown): value is ApiError {
+function isError<Principal>(value: Principal | ApiError): value is ApiError {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 
@@ -157,15 +150,15 @@ interface Finished {
   readonly requestId: string
   readonly route: string
   readonly startedAt: number
-  readonly served: Served
+  tenant?: string
+  cause?: unknown
 }
 
 function respond<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
-  finished: Finished,
+  { request, requestId, route, startedAt, tenant, cause }: Finished,
+  result: Answer | ApiError,
 ): Response {
-  const { request, requestId, route, served } = finished
-  const { result } = served
   const failed = result.kind === 'error'
   const status = failed ? statusOf(result.code) : result.status
   const body = failed ? JSON.stringify(errorEnvelope(result, requestId)) : result.body
@@ -175,17 +168,17 @@ function respond<Principal, Scope extends string>(
     route,
     status,
     outcome: failed ? result.code : result.outcome,
-    durationMs: Math.round((performance.now() - finished.startedAt) * 1000) / 1000,
-    ...(served.tenant !== undefined && { tenant: served.tenant }),
-    ...(served.cause !== undefined && { cause: served.cause }),
+    durationMs: Math.round((performance.now() - startedAt) * 1000) / 1000,
+    tenant,
+    cause,
   })
+  const headers: Record<string, string> = {
+    'Content-Type': 'application/json',
+    'Cache-Control': 'no-store',
+    'X-Request-Id': requestId,
+  }
   return new Response(body, {
     status,
-    headers: {
-      'Content-Type': 'application/json',
-      'Cache-Control': 'no-store',
-      'X-Request-Id': requestId,
-      ...result.headers,
-    },
+    headers: result.headers ? Object.assign(headers, result.headers) : headers,
   })
 }

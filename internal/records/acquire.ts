@@ -30,7 +30,10 @@ export async function acquireRecord(
 ): Promise<Acquired | ApiError> {
   const input = acquireInput(records, tenant, request)
   if ('code' in input) return input
-  const outcome = await acquireOrWait(records, input, request.waitMs ?? 0, signal)
+  const { waitMs = 0 } = request
+  const outcome = await (waitMs === 0
+    ? records.store.acquire(input)
+    : acquireOrWait(records, input, waitMs, signal))
   const unwanted = outcome.kind === 'locked' && signal?.aborted === true
   return unwanted ? giveBack(records, input, outcome.lockToken) : toAnswer(outcome, input)
 }
@@ -42,7 +45,7 @@ async function acquireOrWait(
   signal: AbortSignal | undefined,
 ): Promise<AcquireOutcome> {
   const outcome = await records.store.acquire(input)
-  if (outcome.kind !== 'busy' || waitMs === 0) return outcome
+  if (outcome.kind !== 'busy') return outcome
   return records.waiters.wait(
     { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) },
     outcome,

@@ -49,18 +49,7 @@ export class RecordStore {
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
-    const { limits } = input
-    const replied = this.#run(this.#scripts.acquire, input, [
-      input.lockToken,
-      String(input.ttlMs),
-      String(input.lockMs),
-      input.fingerprint,
-      input.attemptId,
-      input.waits ? '1' : '0',
-      String(limits.locksPerMinute ?? ''),
-      String(limits.locksPerMonth ?? ''),
-      String(limits.recordBytes ?? ''),
-    ])
+    const replied = this.#run(this.#scripts.acquire, input, acquireArgs(input))
     return replied.then((reply) => {
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
@@ -131,6 +120,22 @@ export class RecordStore {
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
     }
   }
+}
+
+/** Few arguments, since both ends pay for each; what is empty at the end is left out. */
+function acquireArgs({
+  lockToken,
+  ttlMs,
+  lockMs,
+  waits,
+  limits,
+  fingerprint,
+  attemptId,
+}: AcquireInput): string[] {
+  const { locksPerMinute, locksPerMonth, recordBytes } = limits
+  const numbers = `${ttlMs} ${lockMs} ${waits ? 1 : 0} ${locksPerMinute ?? '-'} ${locksPerMonth ?? '-'} ${recordBytes ?? '-'}`
+  if (attemptId !== '') return [lockToken, numbers, fingerprint, attemptId]
+  return fingerprint === '' ? [lockToken, numbers] : [lockToken, numbers, fingerprint]
 }
 
 /** The entry's key. Scope and key hold no control character, so the newline parts them without doubt. */

@@ -1,5 +1,7 @@
 -- The rest of acquire: there is no record, so the lock is asked for.
-local token, ttl_ms, lock_ms, fingerprint, attempt = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, fingerprint, attempt = ARGV[1], ARGV[3] or '', ARGV[4] or ''
+local ttl_ms, lock_ms, waits, per_minute, per_month, bytes_max =
+  string.match(ARGV[2], '^(%d+) (%d+) (%d) (%S+) (%S+) (%S+)$')
 local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)
@@ -17,7 +19,7 @@ if entry then
   end
   held_until = tonumber(held_until)
   if held_until > now_ms then
-    if ARGV[6] == '1' and own_waited == '0' then
+    if waits == '1' and own_waited == '0' then
       write_lock(KEYS[3], now_ms, held_until, owner, fence, own_ttl, own_lock, own_taken, '1', own_attempt, own_print)
     end
     return {'busy', held_until - now_ms}
@@ -25,13 +27,13 @@ if entry then
   taken_over, waited = '1', own_waited
 end
 
-if ARGV[7] ~= '' and meter.mc >= tonumber(ARGV[7]) then
+if per_minute ~= '-' and meter.mc >= tonumber(per_minute) then
   return {'limited', 'locksPerMinute', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
-if ARGV[8] ~= '' and meter.oc >= tonumber(ARGV[8]) then
+if per_month ~= '-' and meter.oc >= tonumber(per_month) then
   return {'limited', 'locksPerMonth', meter.me * 1000 - now_ms}
 end
-if ARGV[9] ~= '' and meter.by >= tonumber(ARGV[9]) then
+if bytes_max ~= '-' and meter.by >= tonumber(bytes_max) then
   return {'limited', 'recordBytes', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
 local fence = count_lock(meter, micros)
