@@ -19,8 +19,17 @@ export class Deadlines {
     this.#afterMs = afterMs
   }
 
-  /** Gives what `pending` gives or, when that takes too long, what `late` gives or throws. `pending` itself goes on. */
-  guard<T>(pending: Promise<T>, late: () => T): Promise<T> {
+  /**
+   * Gives what `pending` gives or, when that takes too long, what `late` gives or throws. `pending` itself goes on.
+   * @param ended called when all is settled, also after the deadline
+   * @param recover makes something else of an error, under the same deadline
+   */
+  guard<T>(
+    pending: Promise<T>,
+    late: () => T,
+    ended?: () => void,
+    recover?: (error: unknown) => Promise<T>,
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const waiting: Waiting = {
         dueAtMs: performance.now() + this.#afterMs,
@@ -34,16 +43,17 @@ export class Deadlines {
       }
       this.#queue.push(waiting)
       this.#timer ??= setTimeout(this.#sweep, sweepMs)
-      pending.then(
-        (value) => {
-          waiting.onLate = undefined
-          resolve(value)
-        },
-        (error: unknown) => {
-          waiting.onLate = undefined
-          reject(error)
-        },
-      )
+      const give = (value: T) => {
+        waiting.onLate = undefined
+        ended?.()
+        resolve(value)
+      }
+      const fail = (error: unknown) => {
+        waiting.onLate = undefined
+        ended?.()
+        reject(error)
+      }
+      pending.then(give, recover ? (error: unknown) => recover(error).then(give, fail) : fail)
     })
   }
 

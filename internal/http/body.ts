@@ -46,9 +46,7 @@ export function readBody(request: Request, bytesMax: number, budget: BodyBudget)
   // Plain promises: an async function more on this path is felt by every request.
   const reading =
     declared === null ? countBytes(request, bytesMax) : request.arrayBuffer().then(readWhole, brokeOff)
-  const settled = () => budget.give(bytes)
-  reading.then(settled, settled)
-  return budget.deadlines.guard(reading, sentTooSlowly)
+  return budget.deadlines.guard(reading, sentTooSlowly, () => budget.give(bytes))
 }
 
 function readWhole(buffer: ArrayBuffer): Body {

@@ -49,8 +49,7 @@ export class RecordStore {
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
-    const replied = this.#run(this.#scripts.acquire, input, acquireArgs(input))
-    return replied.then((reply) => {
+    return this.#run(this.#scripts.acquire, input, acquireArgs(input)).then((reply) => {
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
       return outcome

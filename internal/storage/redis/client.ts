@@ -8,6 +8,7 @@ import {
 } from './connection.ts'
 import { createDriver, type RedisDriver } from './driver.ts'
 import type { RedisScript } from './script.ts'
+import { completeTracingChannel } from './tracing-channel.ts'
 import { parseRedisUrl } from './url.ts'
 
 /** How to reach Redis, and within which bounds. */
@@ -30,6 +31,7 @@ const inFlightMax = 10_000
  * @throws RangeError for a URL that is none
  */
 export function openRedis(options: RedisOptions): RedisConnection {
+  completeTracingChannel()
   return new Connection(createDriver(parseRedisUrl(options.url), options.onError), options)
 }
 
@@ -47,11 +49,12 @@ class Connection implements RedisConnection {
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const key = keys[0] ?? ''
     const rest = [String(keys.length), ...keys, ...args]
-    return this.#bounded(() =>
-      this.#driver.send(key, ['EVALSHA', script.sha, ...rest]).catch((error: unknown) => {
-        if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
-        return this.#driver.send(key, ['EVAL', script.source, ...rest])
-      }),
+    return this.#bounded(
+      () => this.#driver.send(key, ['EVALSHA', script.sha, ...rest]),
+      (error) => {
+        const unknown = error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')
+        return unknown ? this.#driver.send(key, ['EVAL', script.source, ...rest]) : Promise.reject(error)
+      },
     )
   }
 
@@ -77,25 +80,31 @@ class Connection implements RedisConnection {
     this.#driver.close()
   }
 
-  /** Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type. */
-  #bounded<T>(call: () => Promise<T>): Promise<T> {
+  /**
+   * Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type.
+   * @param again makes a second call of an error that has a remedy, and passes on any other
+   */
+  #bounded<T>(call: () => Promise<T>, again?: (error: unknown) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new RedisUnavailable('disconnected'))
     if (this.#inFlight >= inFlightMax) return Promise.reject(new RedisUnavailable('overloaded'))
     this.#inFlight += 1
-    const pending = call().then(
-      (value) => {
-        this.#inFlight -= 1
-        return value
-      },
-      (error: unknown) => {
-        this.#inFlight -= 1
-        throw asUnavailable(error) ?? error
-      },
-    )
-    return this.#deadlines.guard(pending, () => {
-      throw new RedisUnavailable('timeout')
+    return this.#deadlines.guard(call(), timedOut, this.#ended, async (error) => {
+      try {
+        if (!again) throw error
+        return await again(error)
+      } catch (left) {
+        throw asUnavailable(left) ?? left
+      }
     })
   }
+
+  readonly #ended = (): void => {
+    this.#inFlight -= 1
+  }
+}
+
+function timedOut(): never {
+  throw new RedisUnavailable('timeout')
 }
 
 /** Server codes that say "not now" or "not here": loading, failing over, out of disk, signed off. */

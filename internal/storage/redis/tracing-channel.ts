@@ -1,0 +1,19 @@
+import { tracingChannel } from 'node:diagnostics_channel'
+
+const events = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'] as const
+
+/**
+ * Gives TracingChannel the `hasSubscribers` that Node has and Bun 1.4.5 lacks
+ * (https://nodejs.org/api/diagnostics_channel.html#tracingchannelhassubscribers, read 2026-11). Without it node-redis takes
+ * every command apart for subscribers that are not there, which costs more than encoding it. Repeating it is harmless.
+ */
+export function completeTracingChannel(): void {
+  const prototype = Object.getPrototypeOf(tracingChannel('latchkey:probe')) as object
+  if ('hasSubscribers' in prototype) return
+  Object.defineProperty(prototype, 'hasSubscribers', {
+    configurable: true,
+    get(this: Record<(typeof events)[number], { readonly hasSubscribers: boolean }>) {
+      return events.some((event) => this[event].hasSubscribers)
+    },
+  })
+}
