@@ -27,9 +27,35 @@ const broken = () =>
   })
 
 async function read(request: Request, budget = new BodyBudget(100)) {
-  const body = await readBody(request, bytesMax, budget)
-  return body.kind === 'read' ? Buffer.from(body.bytes).toString() : body
+  const body = await readBody(request, { bodyBytesMax: bytesMax }, budget)
+  return body.kind === 'read' ? Buffer.from(body.body).toString() : body
 }
+
+describe('a body that is read as text', () => {
+  const asText = (body: Uint8Array | string) => {
+    const bytes = new Uint8Array(Buffer.from(body))
+    const headers = { 'content-length': String(bytes.length) }
+    const request = new Request('http://localhost/', { method: 'POST', body: bytes, headers })
+    return readBody(request, { bodyBytesMax: bytesMax, bodyIsText: true }, new BodyBudget(100))
+  }
+
+  test('comes as it is', async () => {
+    expect(await asText('"é🔒"')).toEqual({ kind: 'read', body: '"é🔒"' })
+  })
+
+  test.each([
+    ['a byte that is none of UTF-8', Buffer.from('"\xff"', 'latin1')],
+    ['a character cut short', Buffer.from('é').subarray(0, 1)],
+    ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
+    ['a byte order mark', Buffer.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d])],
+  ])('is refused with %s', async (_case, bytes) => {
+    expect(await asText(bytes)).toMatchObject({ kind: 'error', code: 'invalid_request' })
+  })
+
+  test('comes with U+FFFD for an emoji cut short, which no length gives away', async () => {
+    expect(await asText(Buffer.from('🔒').subarray(0, 3))).toEqual({ kind: 'read', body: '\ufffd' })
+  })
+})
 
 describe('a body', () => {
   test.each([

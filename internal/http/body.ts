@@ -3,8 +3,8 @@ import { type ApiError, apiError, Deadlines } from '#internal/base/index.ts'
 /** How long a caller may take to send a body. */
 const defaultReadMsMax = 10_000
 
-/** A body that was read whole, or why it was not. */
-export type Body = { readonly kind: 'read'; readonly bytes: Uint8Array } | ApiError
+/** A body that was read whole, as bytes or as text, or why it was not. */
+export type Body = { readonly kind: 'read'; readonly body: Uint8Array | string } | ApiError
 
 /** Memory and time that bodies being read may take in one process. */
 export class BodyBudget {
@@ -30,11 +30,21 @@ export class BodyBudget {
   }
 }
 
+/** How a route wants its body. */
+export interface BodyBounds {
+  readonly bodyBytesMax: number
+  readonly bodyIsText?: boolean
+}
+
 /**
- * Reads a body of at most `bytesMax`. One that says it is longer is refused unread; one that does not say is counted.
+ * Reads a body within its bounds. One that says it is longer is refused unread; one that does not say is counted.
  * @returns 400 for a body that is too long, compressed, broken off or sent too slowly, 503 when the budget has no room
  */
-export function readBody(request: Request, bytesMax: number, budget: BodyBudget): Promise<Body> | ApiError {
+export function readBody(
+  request: Request,
+  { bodyBytesMax: bytesMax, bodyIsText = false }: BodyBounds,
+  budget: BodyBudget,
+): Promise<Body> | ApiError {
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
     return apiError('invalid_request', 'Send the body without Content-Encoding')
@@ -44,13 +54,27 @@ export function readBody(request: Request, bytesMax: number, budget: BodyBudget)
   if (!(bytes <= bytesMax)) return tooLong(bytesMax)
   if (!budget.take(bytes)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
   // Plain promises: an async function more on this path is felt by every request.
-  const reading =
-    declared === null ? countBytes(request, bytesMax) : request.arrayBuffer().then(readWhole, brokeOff)
+  const readWhole = bodyIsText ? readText : readBytes
+  const reading = declared === null ? countBytes(request, bytesMax) : readWhole(request, bytes)
   return budget.deadlines.guard(reading, sentTooSlowly, () => budget.give(bytes))
 }
 
-function readWhole(buffer: ArrayBuffer): Body {
-  return { kind: 'read', bytes: new Uint8Array(buffer) }
+/** Text in which every wrong byte has become U+FFFD: with rare exceptions that makes it longer or shorter than declared. */
+function readText(request: Request, bytesDeclared: number): Promise<Body> {
+  return request
+    .text()
+    .then(
+      (text) => (Buffer.byteLength(text) === bytesDeclared ? { kind: 'read', body: text } : notUtf8()),
+      brokeOff,
+    )
+}
+
+function notUtf8(): ApiError {
+  return apiError('invalid_request', 'The body must be UTF-8')
+}
+
+function readBytes(request: Request): Promise<Body> {
+  return request.arrayBuffer().then((buffer) => ({ kind: 'read', body: new Uint8Array(buffer) }), brokeOff)
 }
 
 function brokeOff(): Body {
@@ -69,7 +93,7 @@ function tooLong(bytesMax: number): ApiError {
 }
 
 async function countBytes(request: Request, bytesMax: number): Promise<Body> {
-  if (request.body === null) return { kind: 'read', bytes: new Uint8Array() }
+  if (request.body === null) return { kind: 'read', body: new Uint8Array() }
   const chunks: Uint8Array[] = []
   let length = 0
   try {
@@ -81,7 +105,7 @@ async function countBytes(request: Request, bytesMax: number): Promise<Body> {
   } catch {
     return brokeOff()
   }
-  return { kind: 'read', bytes: Buffer.concat(chunks) }
+  return { kind: 'read', body: Buffer.concat(chunks) }
 }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -89,17 +113,21 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /** A JSON text with the value it means. */
 export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly value: unknown } | ApiError
 
-/** Takes bytes for JSON in UTF-8 (RFC 8259); anything else is 400. */
-export function parseJson(bytes: Uint8Array): JsonBody {
-  let text: string
-  try {
-    text = strictUtf8.decode(bytes)
-  } catch {
-    return apiError('invalid_request', 'The body must be UTF-8')
-  }
+/** Takes a body for JSON in UTF-8 (RFC 8259); anything else is 400. */
+export function parseJson(body: Uint8Array | string): JsonBody {
+  const text = typeof body === 'string' ? body : decode(body)
+  if (text === undefined) return notUtf8()
   try {
     return { kind: 'json', text, value: JSON.parse(text) as unknown }
   } catch {
     return apiError('invalid_request', 'The body must be JSON')
+  }
+}
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    return undefined
   }
 }

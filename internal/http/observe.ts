@@ -5,7 +5,10 @@ import type { RequestEvent } from './server.ts'
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** Makes what is told of each answered request: one wide log line, a counter and a duration. */
-export function createRequestObserver(log: Logger, metrics: Metrics): (event: RequestEvent) => void {
+export function createRequestObserver(
+  log: Logger,
+  metrics: Metrics,
+): (event: RequestEvent, cause: unknown) => void {
   const answered = metrics.counter({
     name: 'latchkey_http_requests_total',
     help: 'Answered requests by route, status and outcome.',
@@ -17,14 +20,13 @@ export function createRequestObserver(log: Logger, metrics: Metrics): (event: Re
     labels: ['method', 'route'],
     buckets: durationBuckets,
   })
-  return (event) => {
-    const { cause, ...fields } = event
+  return (event, cause) => {
     // A request names its own method; what no route has is counted as one.
     const method = event.route === 'unknown' ? 'other' : event.method
     answered.with(method, event.route, String(event.status), event.outcome).inc()
     durations.with(method, event.route).observe(event.durationMs / 1000)
-    if (event.status < 500) log.info(fields, 'request')
-    else log.error({ ...fields, ...causeFields(cause) }, 'request failed')
+    if (event.status < 500) log.info(event, 'request')
+    else log.error({ ...event, ...causeFields(cause) }, 'request failed')
   }
 }
 

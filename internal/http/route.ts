@@ -4,8 +4,8 @@ import type { ApiError } from '#internal/base/index.ts'
 export interface Call {
   readonly request: Request
   readonly requestId: string
-  /** The body's bytes; empty where the route reads none. */
-  readonly body: Uint8Array
+  /** The body's bytes, or its text where the route reads text and its length was declared; empty where it reads none. */
+  readonly body: Uint8Array | string
 }
 
 /** What a handler answers when it is no error. */
@@ -25,6 +25,11 @@ interface RouteShape {
   readonly path: string
   /** Bytes a body may have; 0 for a route that reads none. */
   readonly bodyBytesMax: number
+  /**
+   * Read the body as text, which is cheaper. Bytes that are none of UTF-8 are then refused, but for a few that come as
+   * U+FFFD: only for routes that keep nothing as received and whose schema refuses that character. Default false.
+   */
+  readonly bodyIsText?: boolean
 }
 
 /** A route that anybody may call. */

@@ -60,8 +60,11 @@ const routes: readonly Route<string, 'read'>[] = [
   },
 ]
 
-function start(changes: Partial<Options> = {}): { url: string; port: number; events: RequestEvent[] } {
-  const events: RequestEvent[] = []
+/** An event with what broke, where something did. */
+type Told = RequestEvent & { readonly cause?: unknown }
+
+function start(changes: Partial<Options> = {}): { url: string; port: number; events: Told[] } {
+  const events: Told[] = []
   const app = createServer<string, 'read'>({
     routes,
     authorize: (authorization): string | ApiError => authorization ?? apiError('api_key_invalid'),
@@ -70,7 +73,7 @@ function start(changes: Partial<Options> = {}): { url: string; port: number; eve
       error instanceof RangeError
         ? apiError('store_unavailable', undefined, { 'Retry-After': '1' })
         : undefined,
-    onAnswered: (event) => events.push(event),
+    onAnswered: (event, cause) => events.push(cause === undefined ? event : { ...event, cause }),
     budget: new BodyBudget(1000),
     ...changes,
   })
@@ -320,8 +323,8 @@ describe('what is told of a request', () => {
 
   test('is one wide line, a count and a duration in seconds', async () => {
     const { observe, finish } = observer()
-    observe(event)
-    observe(event)
+    observe(event, undefined)
+    observe(event, undefined)
     const { lines, metrics } = await finish()
     expect(lines).toHaveLength(2)
     expect(lines[0]).toMatchObject({ ...event, level: 'info', msg: 'request' })
@@ -335,7 +338,8 @@ describe('what is told of a request', () => {
 
   test('counts the methods of routes that nobody serves as one', async () => {
     const { observe, finish } = observer()
-    for (const method of ['PROPFIND', 'TRACE']) observe({ ...event, method, route: 'unknown', status: 404 })
+    for (const method of ['PROPFIND', 'TRACE'])
+      observe({ ...event, method, route: 'unknown', status: 404 }, undefined)
     const { metrics } = await finish()
     expect(metrics).toContain('{method="other",route="unknown",status="404",outcome="done"} 2\n')
     expect(metrics).not.toContain('PROPFIND')
@@ -344,7 +348,7 @@ describe('what is told of a request', () => {
   test('names what broke in one bounded line', async () => {
     const { observe, finish } = observer()
     const cause = new Error('outer', { cause: new TypeError(`${'long '.repeat(100)}\nsecond line`) })
-    observe({ ...event, status: 503, outcome: 'store_unavailable', cause })
+    observe({ ...event, status: 503, outcome: 'store_unavailable' }, cause)
     const { lines } = await finish()
     expect(lines[0]).toMatchObject({ level: 'error', msg: 'request failed' })
     expect(lines[0]).toHaveProperty('cause', `TypeError: ${'long '.repeat(40)}`)

@@ -17,8 +17,6 @@ export interface RequestEvent {
   readonly durationMs: number
   /** Whoever the API key belongs to, as `nameOf` says it. */
   readonly tenant?: string | undefined
-  /** A bug's message, or what the store said; never sent to the caller. */
-  readonly cause?: unknown
 }
 
 /** What a public server is made of. */
@@ -30,7 +28,8 @@ export interface ServerOptions<Principal, Scope extends string> {
   nameOf(principal: Principal): string
   /** Turns what a handler threw into an answer, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
-  onAnswered(event: RequestEvent): void
+  /** `cause` is a bug's error, or what the store said; never sent to the caller. */
+  onAnswered(event: RequestEvent, cause: unknown): void
   /** Runs a handler inside a trace span; absent when traces are off. */
   readonly traced?: Traced
   readonly budget: BodyBudget
@@ -106,29 +105,29 @@ async function serve<Principal, Scope extends string>(
   try {
     if (route.access === 'public') {
       const body = await bodyOf(options, route, request)
-      const call = (bytes: Uint8Array) => route.handle({ request, requestId, body: bytes })
-      return respond(options, finished, body.kind === 'error' ? body : await call(body.bytes))
+      if (body.kind === 'error') return respond(options, finished, body)
+      return respond(options, finished, await route.handle({ request, requestId, body: body.body }))
     }
     const principal = options.authorize(request.headers.get('authorization'), route.access.scope)
     if (isError(principal)) return respond(options, finished, principal)
     finished.tenant = options.nameOf(principal)
     const body = route.bodyBytesMax === 0 ? noBody : await bodyOf(options, route, request)
     if (body.kind === 'error') return respond(options, finished, body)
-    return respond(options, finished, await route.handle({ request, requestId, body: body.bytes }, principal))
+    return respond(options, finished, await route.handle({ request, requestId, body: body.body }, principal))
   } catch (cause) {
     finished.cause = cause
     return respond(options, finished, options.explain(cause) ?? apiError('internal'))
   }
 }
 
-const noBody: Body = { kind: 'read', bytes: new Uint8Array() }
+const noBody: Body = { kind: 'read', body: new Uint8Array() }
 
 function bodyOf<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
   route: Route<Principal, Scope>,
   request: Request,
 ): Promise<Body> | Body {
-  return route.bodyBytesMax === 0 ? noBody : readBody(request, route.bodyBytesMax, options.budget)
+  return route.bodyBytesMax === 0 ? noBody : readBody(request, route, options.budget)
 }
 
 function isError<Principal>(value: Principal | ApiError): value is ApiError {
@@ -162,7 +161,7 @@ function respond<Principal, Scope extends string>(
   const failed = result.kind === 'error'
   const status = failed ? statusOf(result.code) : result.status
   const body = failed ? JSON.stringify(errorEnvelope(result, requestId)) : result.body
-  options.onAnswered({
+  const event: RequestEvent = {
     requestId,
     method: request.method,
     route,
@@ -170,8 +169,8 @@ function respond<Principal, Scope extends string>(
     outcome: failed ? result.code : result.outcome,
     durationMs: Math.round((performance.now() - startedAt) * 1000) / 1000,
     tenant,
-    cause,
-  })
+  }
+  options.onAnswered(event, cause)
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     'Cache-Control': 'no-store',

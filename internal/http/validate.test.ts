@@ -37,22 +37,22 @@ describe('a value', () => {
     [
       'null for text',
       { name: null },
-      '"name" must be a string of 1 to 5 characters without control characters',
+      '"name" must be a string of 1 to 5 characters without control characters or U+FFFD',
     ],
     [
       'text that is too long',
       { name: '123456' },
-      '"name" must be a string of 1 to 5 characters without control characters',
+      '"name" must be a string of 1 to 5 characters without control characters or U+FFFD',
     ],
     [
       'a control character',
       { name: 'a\nb' },
-      '"name" must be a string of 1 to 5 characters without control characters',
+      '"name" must be a string of 1 to 5 characters without control characters or U+FFFD',
     ],
     [
       'half a surrogate pair',
       { name: '\ud800' },
-      '"name" must be a string of 1 to 5 characters without control characters',
+      '"name" must be a string of 1 to 5 characters without control characters or U+FFFD',
     ],
     [
       'a token that is too long',

@@ -59,6 +59,6 @@ function range(minimum: unknown, maximum: unknown): string {
 
 function textExpectation(source: string): string {
   const length = /\{(\d+),(\d+)\}\$$/.exec(source)
-  const plain = source.includes('\\p{Cc}') ? ' without control characters' : ''
+  const plain = source.includes('\\p{Cc}') ? ' without control characters or U+FFFD' : ''
   return length ? `a string of ${length[1]} to ${length[2]} characters${plain}` : `a string${plain}`
 }

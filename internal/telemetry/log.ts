@@ -46,15 +46,22 @@ export interface LoggerOptions {
  * @throws RangeError when the list of redacted names is empty
  */
 export function createLogger(options: LoggerOptions): OwnedLogger {
-  const clean = createFieldCleaner(options.redactedNames ?? redactedFieldNames)
+  const cleaner = createFieldCleaner(options.redactedNames ?? redactedFieldNames)
   const sink = new LogSink(options.destination ?? stdoutDestination)
   const pretty = options.pretty ?? (options.destination === undefined && process.stdout.isTTY)
   const timeOf = createTimePrinter(options.clock ?? systemClock)
   const { service, version } = options
 
+  const origin = JSON.stringify({ service, version }).slice(1, -1)
   const print = (level: LogLevel, fields: object, text: string): void => {
+    const flat = pretty ? undefined : cleaner.flat(fields)
+    if (flat !== undefined) {
+      return sink.add(
+        `{"time":"${timeOf()}","level":"${level}",${origin},"msg":${JSON.stringify(text)}${flat}}\n`,
+      )
+    }
     const line: Record<string, unknown> = { time: timeOf(), level, service, version, msg: text }
-    clean(fields, line)
+    cleaner.clean(fields, line)
     sink.add(pretty ? prettyLine(line) : `${JSON.stringify(line)}\n`)
   }
   const write = (level: LogLevel, fields: object, text: string): void => {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { RedisClient } from 'bun'
 import { freePort, poll } from '#internal/dev/index.ts'
 import { startTestApi, tenantYaml } from '#test/support/api.ts'
 import { type ApiProcess, readiness, startApiProcess, startProcess } from '#test/support/api-process.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { openRawRedis, type RawRedis } from '#test/support/raw-redis.ts'
 import { createTestRedis, type TestDatabase, type TestRedis } from '#test/support/stores.ts'
 
 const startsMs = 60_000
@@ -50,14 +50,14 @@ const issuedTokens = new Set<string>()
 
 let database: TestDatabase
 let redis: TestRedis
-let behind: RedisClient
+let behind: RawRedis
 let api: ApiProcess
 let receiver: Bun.Server<undefined>
 
 beforeAll(async () => {
   database = await createMigratedDatabase()
   redis = await createTestRedis()
-  behind = new RedisClient(redis.url)
+  behind = await openRawRedis(redis.url)
   Object.assign(planted, { redisPassword: redis.password, databasePassword: new URL(database.url).password })
   const manifests = tenantYaml('acme', apiKey) + tenantYaml('other', otherKey)
   const seeding = await startTestApi({ databaseUrl: database.url, redisUrl: redis.url, manifests })

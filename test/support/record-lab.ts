@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { RedisClient } from 'bun'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
 import { createPool, migrate, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
 import { Meter } from '#internal/usage/index.ts'
+import { openRawRedis, type RawRedis } from './raw-redis.ts'
 import { createTestDatabase, testStores } from './stores.ts'
 
 /** Lua's `clock()` with one hand for each tenant, which `setClock` moves; the server's own until it was set. */
@@ -24,7 +24,7 @@ export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 export interface RecordLab {
   readonly redis: RedisConnection
   /** Another client, for looking behind the product's back. */
-  readonly raw: RedisClient
+  readonly raw: RawRedis
   readonly pool: Pool
   readonly meter: Meter
   readonly store: RecordStore
@@ -51,7 +51,7 @@ export async function openRecordLab(
 ): Promise<RecordLab> {
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const database = await createTestDatabase({ migrate: migrateUrl })
-  const raw = new RedisClient(redisUrl)
+  const raw = await openRawRedis(redisUrl)
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   await untilReady(redis)
   const pool = openPool(database.url)
