@@ -1,6 +1,9 @@
+/** A call under way, in a list of all in the order they began, which is the order they are due in. */
 interface Waiting {
   readonly dueAtMs: number
-  onLate: (() => void) | undefined
+  readonly onLate: () => void
+  before: Waiting | undefined
+  after: Waiting | undefined
 }
 
 /** How late a deadline may be noticed. */
@@ -12,7 +15,8 @@ const sweepMs = 50
  */
 export class Deadlines {
   readonly #afterMs: number
-  #queue: Waiting[] = []
+  #first: Waiting | undefined
+  #last: Waiting | undefined
   #timer: Timer | undefined
 
   constructor(afterMs: number) {
@@ -31,25 +35,20 @@ export class Deadlines {
     recover?: (error: unknown) => Promise<T>,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const waiting: Waiting = {
-        dueAtMs: performance.now() + this.#afterMs,
-        onLate: () => {
-          try {
-            resolve(late())
-          } catch (error) {
-            reject(error)
-          }
-        },
-      }
-      this.#queue.push(waiting)
-      this.#timer ??= setTimeout(this.#sweep, sweepMs)
+      const waiting = this.#enter(() => {
+        try {
+          resolve(late())
+        } catch (error) {
+          reject(error)
+        }
+      })
       const give = (value: T) => {
-        waiting.onLate = undefined
+        this.#leave(waiting)
         ended?.()
         resolve(value)
       }
       const fail = (error: unknown) => {
-        waiting.onLate = undefined
+        this.#leave(waiting)
         ended?.()
         reject(error)
       }
@@ -57,16 +56,33 @@ export class Deadlines {
     })
   }
 
-  /** Tells whoever is due, and drops the calls that have ended from the front on. */
+  #enter(onLate: () => void): Waiting {
+    const dueAtMs = performance.now() + this.#afterMs
+    const waiting: Waiting = { dueAtMs, onLate, before: this.#last, after: undefined }
+    if (this.#last) this.#last.after = waiting
+    else this.#first = waiting
+    this.#last = waiting
+    this.#timer ??= setTimeout(this.#sweep, sweepMs)
+    return waiting
+  }
+
+  /** Takes a call out of the list at once, so that nothing holds on to it. One that is out already is left alone. */
+  #leave(waiting: Waiting): void {
+    const { before, after } = waiting
+    if (before) before.after = after
+    else if (this.#first === waiting) this.#first = after
+    if (after) after.before = before
+    else if (this.#last === waiting) this.#last = before
+    waiting.before = undefined
+    waiting.after = undefined
+  }
+
   readonly #sweep = (): void => {
     const nowMs = performance.now()
-    let ended = 0
-    for (const waiting of this.#queue) {
-      if (waiting.onLate !== undefined && waiting.dueAtMs > nowMs) break
-      waiting.onLate?.()
-      ended += 1
+    for (let due = this.#first; due && due.dueAtMs <= nowMs; due = this.#first) {
+      this.#leave(due)
+      due.onLate()
     }
-    this.#queue.splice(0, ended)
-    this.#timer = this.#queue.length > 0 ? setTimeout(this.#sweep, sweepMs) : undefined
+    this.#timer = this.#first ? setTimeout(this.#sweep, sweepMs) : undefined
   }
 }

@@ -7,21 +7,29 @@ import { createClient } from 'redis'
 
 const client = createClient({ url: process.env.BARE_REDIS_URL ?? '' })
 await client.connect()
-// The least that could be called a lock, with keys, arguments and an answer of the acquire script's size.
-const script = `redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2])
-return {'locked', ARGV[1], 1795258166892693, tonumber(ARGV[3]), 0}`
-const sha = await client.scriptLoad(script)
+// Reads and writes as many keys and bytes as the acquire script does for a fresh key, and decides nothing.
+const sameSize = `redis.call('GET', KEYS[3])
+redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], string.rep('m', 94))
+redis.call('SET', KEYS[3], string.rep('e', 90), 'PX', 86460000)
+return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
+// The least that could be called a lock.
+const setOnly = `redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', 60000)
+return {'locked', ARGV[1], 1795258166892693, 60000, 0}`
+const shas = { sameSize: await client.scriptLoad(sameSize), setOnly: await client.scriptLoad(setOnly) }
 let count = 0
 
+async function evaluate(sha: string, { scope, key }: { scope: string; key: string }) {
+  count += 1
+  const keys = ['{bare}:meta', '{bare}:side', `{bare}:r:${scope}\n${key}`]
+  const args = [`${Date.now()}-${count}`, '86400000 60000 0 60000000 - -']
+  const reply = (await client.evalSha(sha, { keys, arguments: args })) as [string, string, number, number]
+  return { cached: false, locked: true, lockToken: reply[1], fence: reply[2], expiresInMs: reply[3] }
+}
+
 const app = new Elysia({ serve: { reusePort: false } })
-  .post('/evalsha', async ({ body }) => {
-    const { scope, key } = body as { scope: string; key: string }
-    count += 1
-    const keys = ['{bare}:meta', '{bare}:side', `{bare}:r:${scope}\n${key}`]
-    const args = [`${Date.now()}-${count}`, '86400000', '60000', '', '', '0', '60000000', '', '']
-    const reply = (await client.evalSha(sha, { keys, arguments: args })) as [string, string, number, number]
-    return { cached: false, locked: true, lockToken: reply[1], fence: reply[2], expiresInMs: reply[3] }
-  })
+  .post('/same-size', ({ body }) => evaluate(shas.sameSize, body as { scope: string; key: string }))
+  .post('/set-only', ({ body }) => evaluate(shas.setOnly, body as { scope: string; key: string }))
   .post('/get', async ({ body }) => {
     const { key } = body as { scope: string; key: string }
     return new Response(await client.get(`{bare}:${key}`), {

@@ -29,7 +29,14 @@ interface Pairing {
 
 const stack = await startStack()
 try {
-  const rows = [await compare(stack, acquirePairing(stack)), await compare(stack, await replayPairing(stack))]
+  const rows = [
+    await compare(
+      stack,
+      acquirePairing(stack, 'acquire a fresh key; one EVALSHA of the same size', '/same-size'),
+    ),
+    await compare(stack, acquirePairing(stack, 'the same; one EVALSHA that only does SET NX', '/set-only')),
+    await compare(stack, await replayPairing(stack)),
+  ]
   console.log(
     `\n${machine()}; ${connections} connections, ${rounds} rounds of ${values.seconds} s in turn, medians\n`,
   )
@@ -45,12 +52,13 @@ try {
   await stack.stop()
 }
 
-function acquirePairing({ apiKey }: Pick<Stack, 'apiKey'>): Pairing {
+function acquirePairing({ apiKey }: Pick<Stack, 'apiKey'>, name: string, barePath: string): Pairing {
   const headers = { Authorization: `Bearer ${apiKey}` }
-  const body = (n: number) => `{"scope":"payments","key":"order-${run}-${n}","ttlSeconds":86400}`
+  const body = (n: number) =>
+    `{"scope":"payments","key":"order-${run}-${barePath.length}-${n}","ttlSeconds":86400}`
   return {
-    name: 'acquire a fresh key',
-    bare: (n) => requestText('POST', '/evalsha', headers, body(n)),
+    name,
+    bare: (n) => requestText('POST', barePath, headers, body(n)),
     api: (n) => requestText('POST', '/v1/record', headers, body(n)),
   }
 }
@@ -73,7 +81,7 @@ async function replayPairing({ apiKey, bare, api }: Stack): Promise<Pairing> {
   if (!saved.every((answer) => answer.ok)) throw new Error('the record to replay could not be saved')
   const body = '{"scope":"payments","key":"replay","ttlSeconds":86400}'
   return {
-    name: 'replay a 1 KB record',
+    name: 'replay a 1 KB record; one GET',
     bare: () => requestText('POST', '/get', headers, body),
     api: () => requestText('POST', '/v1/record', headers, body),
   }
@@ -108,7 +116,7 @@ async function compare(parts: Stack, pairing: Pairing): Promise<string> {
 }
 
 async function soak({ api, apiKey }: Stack, minutes: number): Promise<void> {
-  const pairing = acquirePairing({ apiKey })
+  const pairing = acquirePairing({ apiKey }, 'soak', '/soak')
   for (let minute = 1; minute <= minutes; minute += 1) {
     const from = minute * 100_000_000
     const request = (n: number) => pairing.api(from + n)

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '#internal/base/index.ts'
-import { freePort, poll, startStores } from '#internal/dev/index.ts'
+import { freePort, poll, removeStores, startRedis, startStores } from '#internal/dev/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { createFolderSource, createTenantController, parseKeyRing } from '#internal/tenants/index.ts'
 
@@ -29,7 +29,10 @@ const apiKey = 'lk_bench_0123456789abcdef0123456789abcdef'
 /** Starts everything that is measured; `stop` ends it and removes its data. */
 export async function startStack(): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
-  const stores = await startStores({ dataDir: join(dir, 'stores'), durable: true })
+  // As dev has them, but for rewrites of Redis' log, which would come at random to one side or the other.
+  const kept = { dataDir: join(dir, 'stores'), durable: true }
+  const redis = await startRedis({ ...kept, extraArgs: ['--auto-aof-rewrite-percentage', '0'] })
+  const stores = await startStores({ ...kept, redisUrl: redis.url })
   await putTenantInForce(stores.databaseUrl, dir)
   const bare = await startBare(stores.redisUrl)
   const api = await startApiProcess(stores.databaseUrl, stores.redisUrl)
@@ -40,6 +43,8 @@ export async function startStack(): Promise<Stack> {
     async stop() {
       await Promise.all([bare.stop(), api.stop()])
       await stores.stop()
+      await redis.stop()
+      await removeStores(kept.dataDir)
       await rm(dir, { recursive: true, force: true })
     },
   }
