@@ -52,6 +52,7 @@ export class Deadlines {
         ended?.()
         reject(error)
       }
+      // oxlint-disable-next-line promise/no-promise-in-callback -- a chain would cost each call one promise more
       pending.then(give, recover ? (error: unknown) => recover(error).then(give, fail) : fail)
     })
   }

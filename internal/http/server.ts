@@ -130,7 +130,7 @@ function bodyOf<Principal, Scope extends string>(
   return route.bodyBytesMax === 0 ? noBody : readBody(request, route, options.budget)
 }
 
-function isError<Principal>(value: Principal | ApiError): value is ApiError {
+function isError(value: unknown): value is ApiError {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 

@@ -1,13 +1,14 @@
 /** What a field's name says about its value. */
-type Verdict = 'keep' | 'redact' | 'rename'
+export type Verdict = 'keep' | 'redact' | 'rename'
+
+/** Says what a field's name means for its value. */
+export type JudgeName = (name: string) => Verdict
 
 /** Turns the fields of a log line into what may be printed. Never throws. */
-export interface FieldCleaner {
-  /** Puts them, cleaned, into an object. */
-  clean(fields: object, into: Record<string, unknown>): void
-  /** Their JSON, `,"name":value` for each, if all are texts and numbers; else undefined. Requests have such fields only. */
-  flat(fields: object): string | undefined
-}
+export type CleanFields = (fields: object, into: Record<string, unknown>) => void
+
+/** Prints fields as JSON, `,"name":value` for each, if all are plain texts and numbers; else undefined. Never throws. */
+export type PrintFlat = (fields: object) => string | undefined
 
 /** Names whose values are never logged; compared without case, `-` and `_`, alone or as the end of a longer name. */
 export const redactedFieldNames: readonly string[] = [
@@ -35,17 +36,15 @@ const censored = '[redacted]'
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
 /**
- * Makes the function that cleans fields. Values under redacted names, credentials in URLs and API keys inside texts are
- * replaced; depth, members and text are cut at their bounds.
+ * Makes the function that judges names, once for each.
  * @throws RangeError for an empty list: a process that redacts nothing must not start
  */
-export function createFieldCleaner(redactedNames: readonly string[]): FieldCleaner {
+export function createNameJudge(redactedNames: readonly string[]): JudgeName {
   const redacted = redactedNames.map(plainName)
   if (redacted.length === 0 || redacted.includes(''))
     throw new RangeError('the list of redacted fields is empty')
   const verdicts = new Map<string, Verdict>()
-
-  const judge = (name: string): Verdict => {
+  return (name) => {
     const known = verdicts.get(name)
     if (known !== undefined) return known
     const plain = plainName(name)
@@ -54,7 +53,13 @@ export function createFieldCleaner(redactedNames: readonly string[]): FieldClean
     if (verdicts.size < namesRememberedMax) verdicts.set(name, verdict)
     return verdict
   }
+}
 
+/**
+ * Makes the function that cleans fields. Values under redacted names, credentials in URLs and API keys inside texts are
+ * replaced; depth, members and text are cut at their bounds.
+ */
+export function createFieldCleaner(judge: JudgeName): CleanFields {
   const cleanMembers = (source: object, into: Record<string, unknown>, depth: number): void => {
     let members = 0
     for (const name of Object.keys(source)) {
@@ -92,42 +97,43 @@ export function createFieldCleaner(redactedNames: readonly string[]): FieldClean
     ...(error.cause !== undefined && depth < depthMax && { cause: clean(error.cause, depth + 1) }),
   })
 
-  const printMembers = (fields: object): string | undefined => {
+  return (fields, into) => {
+    try {
+      cleanMembers(fields, into, 0)
+    } catch (error) {
+      // A getter or toJSON of somebody's object threw; the line must still come out.
+      into._unprintable = error instanceof Error ? error.name : true
+    }
+  }
+}
+
+/** Makes the quick way for lines with nothing to clean in them, which those of requests are. */
+export function createFlatPrinter(judge: JudgeName): PrintFlat {
+  const print = (fields: object): string | undefined => {
     let text = ''
     for (const name of Object.keys(fields)) {
       const value: unknown = Reflect.get(fields, name)
       if (value === undefined) continue
-      const printed = printFlat(value)
+      const printed = printValue(value)
       if (printed === undefined || judge(name) !== 'keep' || !plainText.test(name)) return undefined
       text += `,"${name}":${printed}`
     }
     return text
   }
-
-  return {
-    clean(fields, into) {
-      try {
-        cleanMembers(fields, into, 0)
-      } catch (error) {
-        // A getter or toJSON of somebody's object threw; the line must still come out.
-        into._unprintable = error instanceof Error ? error.name : true
-      }
-    },
-    flat(fields) {
-      try {
-        return printMembers(fields)
-      } catch {
-        // `clean` says what threw.
-        return undefined
-      }
-    },
+  return (fields) => {
+    try {
+      return print(fields)
+    } catch {
+      // A getter threw; the cleaner says so in its line.
+      return undefined
+    }
   }
 }
 
 /** Text that stands in JSON as it is, and in which `cleanText` finds nothing to do. */
 const plainText = /^(?!.*(?:lk_|:\/\/))[ !#-[\]-~]{0,256}$/
 
-function printFlat(value: unknown): string | undefined {
+function printValue(value: unknown): string | undefined {
   if (typeof value === 'string') return plainText.test(value) ? `"${value}"` : undefined
   return typeof value === 'number' && Number.isFinite(value) ? String(value) : undefined
 }

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '#internal/base/index.ts'
-import { createFieldCleaner, redactedFieldNames } from './log-fields.ts'
+import { createFieldCleaner, createFlatPrinter, createNameJudge, redactedFieldNames } from './log-fields.ts'
 import { prettyLine } from './log-pretty.ts'
 import { type LogDestination, LogSink, stdoutDestination } from './log-sink.ts'
 
@@ -46,7 +46,9 @@ export interface LoggerOptions {
  * @throws RangeError when the list of redacted names is empty
  */
 export function createLogger(options: LoggerOptions): OwnedLogger {
-  const cleaner = createFieldCleaner(options.redactedNames ?? redactedFieldNames)
+  const judge = createNameJudge(options.redactedNames ?? redactedFieldNames)
+  const clean = createFieldCleaner(judge)
+  const printFlat = createFlatPrinter(judge)
   const sink = new LogSink(options.destination ?? stdoutDestination)
   const pretty = options.pretty ?? (options.destination === undefined && process.stdout.isTTY)
   const timeOf = createTimePrinter(options.clock ?? systemClock)
@@ -54,14 +56,14 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
 
   const origin = JSON.stringify({ service, version }).slice(1, -1)
   const print = (level: LogLevel, fields: object, text: string): void => {
-    const flat = pretty ? undefined : cleaner.flat(fields)
+    const flat = pretty ? undefined : printFlat(fields)
     if (flat !== undefined) {
       return sink.add(
         `{"time":"${timeOf()}","level":"${level}",${origin},"msg":${JSON.stringify(text)}${flat}}\n`,
       )
     }
     const line: Record<string, unknown> = { time: timeOf(), level, service, version, msg: text }
-    cleaner.clean(fields, line)
+    clean(fields, line)
     sink.add(pretty ? prettyLine(line) : `${JSON.stringify(line)}\n`)
   }
   const write = (level: LogLevel, fields: object, text: string): void => {

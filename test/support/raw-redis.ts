@@ -24,7 +24,7 @@ export async function openRawRedis(url: string): Promise<RawRedis> {
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   return {
     get: (key) => client.get(key),
-    getBuffer: async (key) => (await bytes.get(key)) as Buffer | null,
+    getBuffer: (key) => bytes.get(key),
     set: (key, value) => client.set(key, value),
     del: (...keys) => client.del(keys),
     exists: async (key) => (await client.exists(key)) === 1,

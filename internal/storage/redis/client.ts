@@ -51,9 +51,9 @@ class Connection implements RedisConnection {
     const rest = [String(keys.length), ...keys, ...args]
     return this.#bounded(
       () => this.#driver.send(key, ['EVALSHA', script.sha, ...rest]),
-      (error) => {
-        const unknown = error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')
-        return unknown ? this.#driver.send(key, ['EVAL', script.source, ...rest]) : Promise.reject(error)
+      async (error) => {
+        if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
+        return this.#driver.send(key, ['EVAL', script.source, ...rest])
       },
     )
   }
