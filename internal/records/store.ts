@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { Deadlines, type TenantId } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
@@ -35,11 +35,15 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
+/** How long a call waits for its tenant's meters; the seeding itself goes on, and the next call finds them. */
+const seedMsMax = 600
+
 /** Records and locks in Redis: one script, one round trip a call. Every call throws RedisUnavailable for want of an answer. */
 export class RecordStore {
   readonly #redis: RedisConnection
   readonly #meter: Meter
   readonly #scripts: RecordScripts
+  readonly #seedDeadlines = new Deadlines(seedMsMax)
 
   constructor(redis: RedisConnection, meter: Meter, scripts: RecordScripts = defineRecordScripts()) {
     this.#redis = redis
@@ -113,7 +117,9 @@ export class RecordStore {
 
   async #seed(tenantId: TenantId): Promise<void> {
     try {
-      await this.#meter.seed(tenantId)
+      await this.#seedDeadlines.guard(this.#meter.seed(tenantId), () => {
+        throw new RedisUnavailable('timeout')
+      })
     } catch (error) {
       // Without the counts of Postgres no lock may be given: to the caller the store is away, whichever part of it is.
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)

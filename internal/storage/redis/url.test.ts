@@ -80,6 +80,7 @@ describe('a Redis URL', () => {
       'more than 32 hosts',
       `redis+cluster://${Array.from({ length: 33 }, (_none, nth) => `h${nth}`).join(',')}`,
     ],
+    ['a half escape in the password', 'redis://u:%4@h'],
     ['nothing', ''],
   ])('with %s is refused', (_case, url) => {
     expect(() => parseRedisUrl(url)).toThrow(RangeError)

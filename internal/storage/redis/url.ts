@@ -49,7 +49,7 @@ export function parseRedisUrl(url: string): RedisAddress {
     nodes,
     database,
     ...parseCredentials(credentials),
-    ...(mode === 'sentinel' && { masterName: decodeURIComponent(path) }),
+    ...(mode === 'sentinel' && { masterName: decode(path) }),
     ...optional('sentinelUsername', options.get('sentinelUsername')),
     ...optional('sentinelPassword', options.get('sentinelPassword')),
   }
@@ -69,11 +69,19 @@ function parseNodes(hosts: string, defaultPort: number): RedisNode[] {
 function parseCredentials(text: string | undefined): { username?: string; password?: string } {
   if (text === undefined || text === '') return {}
   const colon = text.indexOf(':')
-  const username = decodeURIComponent(colon < 0 ? text : text.slice(0, colon))
-  const password = colon < 0 ? '' : decodeURIComponent(text.slice(colon + 1))
+  const username = decode(colon < 0 ? text : text.slice(0, colon))
+  const password = colon < 0 ? '' : decode(text.slice(colon + 1))
   return { ...(username !== '' && { username }), ...(password !== '' && { password }) }
 }
 
 function optional<Name extends string>(name: Name, value: string | null): { [K in Name]?: string } {
   return value === null || value === '' ? {} : ({ [name]: value } as { [K in Name]?: string })
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new RangeError('user, password and master name must be percent-encoded')
+  }
 }
