@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { findElements, findMembers } from './json-span.ts'
+import { findElements, findMembers, hasRepeatedMember } from './json-span.ts'
 
 function valueOf(text: string, name: string): string | undefined {
   const members = findMembers(text)
@@ -71,4 +71,14 @@ test.each([
 
 test('looking for elements in what is no array ends', () => {
   for (const text of ['', '[', '[}', '[,}', '[1', '["', '7', '[1}2]']) findElements(text)
+})
+
+test.each([
+  ['none', '{"a":1,"b":{"a":2},"c":"a"}', false],
+  ['no member at all', '{}', false],
+  ['one twice', '{"a":1,"b":2,"a":1}', true],
+  ['one twice, once escaped', '{"a":1,"\\u0061":2}', true],
+  ['__proto__ twice', '{"__proto__":1,"__proto__":2}', true],
+])('a repeated member is noticed: %s', (_case, text, expected) => {
+  expect(hasRepeatedMember(text, JSON.parse(text) as object)).toBe(expected)
 })

@@ -27,21 +27,43 @@ const comma = 44
  */
 export function findMembers(text: string): MemberSpans {
   const spans = new Map<string, Span>()
+  let repeated: string | undefined
+  walkMembers(text, (nameStart, nameEnd, start, end) => {
+    const name = memberName(text, nameStart, nameEnd)
+    if (spans.has(name)) repeated ??= name
+    spans.set(name, { start, end })
+  })
+  return repeated === undefined ? { kind: 'found', spans } : { kind: 'repeated', name: repeated }
+}
+
+/**
+ * Tells whether a name stands twice at an object's top level, for who needs no spans: then the text has more members than
+ * the object that `JSON.parse` made of it.
+ */
+export function hasRepeatedMember(text: string, parsed: object): boolean {
+  let members = 0
+  walkMembers(text, () => {
+    members += 1
+  })
+  return members !== Object.keys(parsed).length
+}
+
+function walkMembers(
+  text: string,
+  visit: (nameStart: number, nameEnd: number, start: number, end: number) => void,
+): void {
   let at = text.indexOf('{') + 1
   while (at < text.length) {
     at = skipSpace(text, at)
-    if (text.charCodeAt(at) !== quote) break
+    if (text.charCodeAt(at) !== quote) return
     const nameEnd = endOfString(text, at)
-    const name = memberName(text, at, nameEnd)
     const start = skipSpace(text, text.indexOf(':', nameEnd) + 1)
     const end = endOfValue(text, start)
-    if (spans.has(name)) return { kind: 'repeated', name }
-    spans.set(name, { start, end })
+    visit(at, nameEnd, start, end)
     at = skipSpace(text, end)
-    if (text.charCodeAt(at) !== comma) break
+    if (text.charCodeAt(at) !== comma) return
     at += 1
   }
-  return { kind: 'found', spans }
 }
 
 /**

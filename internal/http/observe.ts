@@ -20,11 +20,24 @@ export function createRequestObserver(
     labels: ['method', 'route'],
     buckets: durationBuckets,
   })
-  return (event, cause) => {
+  const seriesOf = (event: RequestEvent) => {
     // A request names its own method; what no route has is counted as one.
     const method = event.route === 'unknown' ? 'other' : event.method
-    answered.with(method, event.route, String(event.status), event.outcome).inc()
-    durations.with(method, event.route).observe(event.durationMs / 1000)
+    return {
+      answered: answered.with(method, event.route, String(event.status), event.outcome),
+      durations: durations.with(method, event.route),
+    }
+  }
+  const known = new Map<string, ReturnType<typeof seriesOf>>()
+  return (event, cause) => {
+    const name = `${event.method} ${event.route} ${event.status} ${event.outcome}`
+    let series = known.get(name)
+    if (!series) {
+      series = seriesOf(event)
+      if (event.route !== 'unknown') known.set(name, series)
+    }
+    series.answered.inc()
+    series.durations.observe(event.durationMs / 1000)
     if (event.status < 500) log.info(event, 'request')
     else log.error({ ...event, ...causeFields(cause) }, 'request failed')
   }

@@ -5,7 +5,7 @@ import {
   errorEnvelope,
   findElements,
   findMembers,
-  type MemberSpans,
+  hasRepeatedMember,
 } from '#internal/base/index.ts'
 import {
   type Answer,
@@ -122,7 +122,7 @@ async function checkBatch(records: Records, call: Call, tenant: Tenant): Promise
   if (json.kind === 'error') return json
   const parsed = parseBatch(json.value)
   if (parsed.kind === 'error') return parsed
-  const received = json.received('checks') ?? '[]'
+  const received = receivedField(json.text, 'checks') ?? '[]'
   const spans = findElements(received)
   // Sent in one go: the client writes all commands of one turn together, and the tenant's keys are on one node.
   const results = await Promise.all(
@@ -136,7 +136,7 @@ async function checkBatch(records: Records, call: Call, tenant: Tenant): Promise
 
 function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   const parsed = parseBatchCheck(value)
-  if (parsed.kind === 'error' || findMembers(received).kind === 'found') return parsed
+  if (parsed.kind === 'error' || !hasRepeatedMember(received, parsed.value)) return parsed
   return apiError('invalid_request', 'A field stands twice in this check')
 }
 
@@ -165,7 +165,10 @@ async function save(records: Records, call: Call, tenant: Tenant): Promise<Answe
   if (json.kind === 'error') return json
   const parsed = parseSave(json.value)
   if (parsed.kind === 'error') return parsed
-  const received = { headers: json.received('headers') ?? '{}', body: json.received('body') ?? 'null' }
+  const received = {
+    headers: receivedField(json.text, 'headers') ?? '{}',
+    body: receivedField(json.text, 'body') ?? 'null',
+  }
   // It is kept as received, and readers of JSON do not agree which of the two counts.
   if (findMembers(received.headers).kind === 'repeated') {
     return apiError('invalid_request', 'A name stands twice in "headers"')
@@ -205,14 +208,8 @@ async function extend(records: Records, call: Call, tenant: Tenant): Promise<Ans
   return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
 }
 
-/** A JSON object's value, and the received text of each of its fields. */
-type ReceivedObject =
-  | {
-      readonly kind: 'object'
-      readonly value: unknown
-      received(name: string): string | undefined
-    }
-  | ApiError
+/** A JSON object as text and as value. */
+type ReceivedObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
 
 function parseObject(body: Uint8Array | string): ReceivedObject {
   const json = parseJson(body)
@@ -221,16 +218,16 @@ function parseObject(body: Uint8Array | string): ReceivedObject {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return apiError('invalid_request', 'The body must be a JSON object')
   }
-  const members: MemberSpans = findMembers(text)
-  if (members.kind === 'repeated') return apiError('invalid_request', 'A field stands twice in the body')
-  return {
-    kind: 'object',
-    value,
-    received: (name) => {
-      const span = members.spans.get(name)
-      return span && text.slice(span.start, span.end)
-    },
-  }
+  // Readers of JSON do not agree which of the two counts.
+  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
+  return { kind: 'object', text, value }
+}
+
+/** The received text of one field of an object without repeated ones. */
+function receivedField(text: string, name: string): string | undefined {
+  const members = findMembers(text)
+  const span = members.kind === 'found' ? members.spans.get(name) : undefined
+  return span && text.slice(span.start, span.end)
 }
 
 /** The answer to a call that the store left without one: 503 within a second, never "not cached". */

@@ -23,8 +23,7 @@ export interface RecordScripts {
  */
 export function defineRecordScripts(clockSource: string = clockLua): RecordScripts {
   return {
-    // A replay is answered before the parts are defined that only a lock needs: Redis runs the whole text at each call.
-    acquire: defineScript('acquire', '', [entry, acquireHit, clockSource, meterLua, acquire]),
+    acquire: defineScript('acquire', '', [acquireHit, entry, clockSource, meterLua, acquire]),
     save: defineScript('save', '', [clockSource, entry, meterLua, save]),
     fetch: defineScript('fetch', 'no-writes', [entry, fetch]),
     // These two free memory or keep a lock alive, so they run also when Redis is full.

@@ -18,11 +18,6 @@ local function write_lock(key, now_ms, lock_until, token, fence, ttl_ms, lock_ms
     taken_over .. '\n' .. waited .. '\n' .. attempt .. '\n' .. fingerprint, 'PX', keep_ms)
 end
 
-local function fingerprint_of_record(entry)
-  local _, _, fingerprint = string.match(entry, RECORD_PATTERN)
-  return fingerprint
-end
-
 local function differs(fingerprint, asked)
   return fingerprint ~= '' and asked ~= '' and fingerprint ~= asked
 end
