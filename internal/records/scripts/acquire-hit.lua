@@ -5,7 +5,7 @@
 local entry = redis.call('GET', KEYS[3])
 if entry and string.byte(entry) == 82 then
   if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
-  if ARGV[3] then
+  if (ARGV[3] or '') ~= '' then
     local fingerprint = string.match(entry, '^R\n%d+\n[^\n]*\n([^\n]*)\n')
     if fingerprint ~= '' and fingerprint ~= ARGV[3] then return {'mismatch'} end
   end
