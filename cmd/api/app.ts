@@ -22,7 +22,10 @@ import { registerGauges, type Telemetry, traced } from './telemetry.ts'
 export type ApiConfig = Pick<
   Config<'api'>,
   'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
->
+> & {
+  /** The interface to listen on; default all of them. */
+  readonly hostname?: string
+}
 
 /** A running API. */
 export interface Api {
@@ -48,7 +51,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   health.addCheck('api port', () => (listening ? { ok: true } : { ok: false, reason: 'not opened yet' }))
   const ops = await scope.open({
     name: 'ops port',
-    open: () => listen(createOpsServer({ health, metrics }), config.opsPort),
+    open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
     close: (server) => server.stop(true),
   })
   const pool = await scope.open({
@@ -99,7 +102,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   ]
   const server = await scope.open({
     name: 'api port',
-    open: () => listen(publicServer(telemetry, directory, routes), config.apiPort),
+    open: () => listen(publicServer(telemetry, directory, routes), config.apiPort, config.hostname),
     close: async (opened) => {
       health.startDraining()
       await opened.stop()

@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import type { Config } from '#internal/config/index.ts'
-import { startStores } from '#internal/dev/index.ts'
+import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { openKeyRing } from './key-ring.ts'
@@ -25,6 +26,10 @@ export async function startDev(
   const startedAtMs = performance.now()
   const dataDir = resolve(root, config.dataDir)
   const tenantsDir = resolve(root, config.tenantsDir)
+  if (!existsSync(tenantsDir))
+    throw new StoreStartError(
+      `There is no folder ${tenantsDir}: make it, or set LATCHKEY_TENANTS_DIR to another`,
+    )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   await bringUpToDate(databaseUrl, telemetry)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
@@ -39,7 +44,9 @@ export async function startDev(
       env,
       say,
     )
-    return startApi({ ...config, apiPort, opsPort, databaseUrl, redisUrl }, telemetry, scope)
+    // The sample keys are public: nobody but this machine may use them.
+    const hostname = '127.0.0.1'
+    return startApi({ ...config, apiPort, opsPort, hostname, databaseUrl, redisUrl }, telemetry, scope)
   })
   const { directory } = api
   const source = await startDevTenants(

@@ -1,5 +1,5 @@
 // Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
-// there are any: node cmd/dev/setup.mjs dev|test|lint|bench [arguments]
+// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ const parentCheckMs = 1000
 const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
-const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench }
+const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench, format: runFormat }
 
 /** The one child that runs at the moment; it gets our signals. */
 let current
@@ -48,6 +48,10 @@ async function runTest(bun, args) {
 async function runBench(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   return redis === 0 ? run(bun, ['test/bench/main.ts', ...args]) : redis
+}
+
+async function runFormat() {
+  return run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.'])
 }
 
 /** Runs every check, also after one has failed, so that one run shows all there is to mend. */

@@ -23,7 +23,7 @@ export async function printWelcome(welcome: Welcome): Promise<void> {
     `
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
-  Tenants  ${names.join(', ')}${more}   (${welcome.tenantsDir}${problems.length > 0 ? `; what could not be used is reported above` : ''})
+  Tenants  ${names.join(', ')}${more}   (${welcome.tenantsDir}${problems.length > 0 ? `; what cannot be used is reported in the log below` : ''})
 
   Has order 1 already run?
 

@@ -8,11 +8,12 @@ export interface Listening {
 }
 
 /**
- * Listens on a port of all interfaces; 0 takes a free one.
+ * Listens on a port; 0 takes a free one.
+ * @param hostname the interface's address; default all interfaces
  * @throws when the port is taken
  */
-export function listen(app: AnyElysia, port: number): Listening {
-  app.listen(port)
+export function listen(app: AnyElysia, port: number, hostname?: string): Listening {
+  app.listen({ port, ...(hostname !== undefined && { hostname }) })
   const { server } = app
   if (!server) throw new Error(`nothing listens on port ${port}`)
   return { port: server.port ?? port, stop: (now = false) => server.stop(now) }

@@ -167,7 +167,7 @@ describe('a broken document', () => {
 describe('a file that cannot be read', () => {
   test.each<[string, string, string]>([
     ['broken syntax', 'a: [1,\nb: 2', 'is no YAML'],
-    ['a key twice', 'a: 1\na: 2', 'is no YAML: DUPLICATE_KEY'],
+    ['a key twice', 'a: 1\na: 2', 'is no YAML at column 1: DUPLICATE_KEY'],
     ['too large', `# ${'x'.repeat(fileBytesMax)}`, 'is over'],
     ['too many documents', '---\na: 1\n'.repeat(1_001), 'holds over 1000 documents'],
     ['exploding aliases', explodingYaml(), 'repeats too much'],

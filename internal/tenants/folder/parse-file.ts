@@ -47,10 +47,12 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
   if (documents.length > documentsMax) {
     return unreadable([{ file, line: undefined, field: '', message: `holds over ${documentsMax} documents` }])
   }
-  const errors = documents.flatMap((document) => document.errors)
+  // The first of each document: what follows a slip is mostly the parser's own confusion.
+  const errors = documents.flatMap((document) => document.errors.slice(0, 1))
   if (errors.length > 0) {
     const problems = errors.slice(0, 10).map((error) => {
-      return { file, line: lines.linePos(error.pos[0]).line, field: '', message: `is no YAML: ${error.code}` }
+      const { line, col } = lines.linePos(error.pos[0])
+      return { file, line, field: '', message: `is no YAML at column ${col}: ${error.code}` }
     })
     return unreadable(problems)
   }

@@ -187,7 +187,11 @@ class PassingController implements TenantController {
           detail: ready?.message,
           warnings: plan.warnings,
         }
-        log.info({ ...fields, change: plan.rowChange, ...result }, 'tenant reconciled')
+        if (ready?.status === 'True' || ready?.reason === 'Suspended') {
+          log.info({ ...fields, change: plan.rowChange, ...result }, 'tenant reconciled')
+        } else {
+          log.warn({ ...fields, change: plan.rowChange, ...result }, 'tenant is not wholly in force')
+        }
         break
       }
       case 'conflict':
