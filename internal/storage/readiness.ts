@@ -1,7 +1,7 @@
 import type { Check, CheckResult } from '#internal/telemetry/index.ts'
 import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
 import type { Pool } from './postgres/pool.ts'
-import type { RedisConnection, RedisServerFacts } from './redis/connection.ts'
+import { type RedisConnection, type RedisServerFacts, RedisUnavailable } from './redis/connection.ts'
 
 const redisMajorMin = 7
 
@@ -32,8 +32,13 @@ export function redisCheck(redis: RedisConnection): Check {
   return async () => {
     try {
       last = judgeRedis(await redis.serverFacts())
-    } catch {
+    } catch (error) {
       // Its absence is counted and logged where it is met.
+      if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
+        last = {
+          ok: false,
+          reason: 'Redis refuses INFO: is it loading, or may this user not call it (+info)?',
+        }
     }
     return last
   }

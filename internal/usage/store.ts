@@ -43,15 +43,19 @@ export async function findLockUsage(pool: Pool, tenantId: TenantId, nowMs: numbe
 
 /**
  * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so that a repeated or late write
- * changes nothing. Rows are locked in the order of their key, so that two processes that write the same do not dead-lock.
+ * changes nothing; rows that hold the value already are left out, since a conflict would lock and log them. Rows are locked in
+ * the order of their key, so that two processes that write the same do not dead-lock.
  */
 export async function saveHoursOfLocks(pool: Pool, hours: readonly HourOfLocks[]): Promise<void> {
   await pool.query({
     name: 'usage-save-hours',
     text: `INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount)
-           SELECT tenant_id, 'locks', to_timestamp(hour * 3600), amount
+           SELECT t.tenant_id, 'locks', to_timestamp(t.hour * 3600), t.amount
            FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (tenant_id, hour, amount)
-           ORDER BY tenant_id, hour
+           LEFT JOIN usage_hourly AS known ON known.tenant_id = t.tenant_id AND known.meter = 'locks'
+             AND known.hour = to_timestamp(t.hour * 3600)
+           WHERE known.amount IS NULL OR known.amount < t.amount
+           ORDER BY t.tenant_id, t.hour
            ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = excluded.amount
            WHERE u.amount < excluded.amount`,
     values: [hours.map((row) => row.tenantId), hours.map((row) => row.hour), hours.map((row) => row.amount)],

@@ -120,7 +120,8 @@ async function soak({ api, apiKey }: Stack, minutes: number): Promise<void> {
   for (let minute = 1; minute <= minutes; minute += 1) {
     const from = minute * 100_000_000
     const request = (n: number) => pairing.api(from + n)
-    const { perSecond } = await runLoad({ port: api.port, connections, durationMs: 60_000, request })
+    const { perSecond, failed } = await runLoad({ port: api.port, connections, durationMs: 60_000, request })
+    if (failed > 0) throw new Error(`soak: ${failed} answers were not 200`)
     const resident = megabytes(await residentBytes(api.pid))
     console.log(`minute ${minute}: ${Math.round(perSecond)} acquisitions/s, ${resident} MB resident`)
   }

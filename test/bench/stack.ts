@@ -29,9 +29,12 @@ const apiKey = 'lk_bench_0123456789abcdef0123456789abcdef'
 /** Starts everything that is measured; `stop` ends it and removes its data. */
 export async function startStack(): Promise<Stack> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
-  // As dev has them, but for rewrites of Redis' log, which would come at random to one side or the other.
+  // As dev has them, but for dev's small memory, and for rewrites of the log, which would come to one side or the other.
   const kept = { dataDir: join(dir, 'stores'), durable: true }
-  const redis = await startRedis({ ...kept, extraArgs: ['--auto-aof-rewrite-percentage', '0'] })
+  const redis = await startRedis({
+    ...kept,
+    extraArgs: ['--auto-aof-rewrite-percentage', '0', '--maxmemory', '8gb'],
+  })
   const stores = await startStores({ ...kept, redisUrl: redis.url })
   await putTenantInForce(stores.databaseUrl, dir)
   const bare = await startBare(stores.redisUrl)

@@ -146,6 +146,18 @@ describe('a broken document', () => {
     expect(mended.tenants.map(({ spec }) => spec.displayName)).toEqual(['after'])
   })
 
+  test.each([
+    ['a separator at the end', ['---', '']],
+    ['comments alone', ['# nothing', '---', '# here']],
+    ['nothing between two separators', ['', '']],
+  ])('is not one of %s, and the folder stays complete', async (_case, empty) => {
+    write('a.yaml', tenant('one'), ...empty)
+    const state = await source.read()
+    expect(state.problems).toEqual([])
+    expect(state.complete).toBe(true)
+    expect(state.tenants.map(({ name }) => name)).toEqual(['one'])
+  })
+
   test('without a name holds on to everything that the file had', async () => {
     write('a.yaml', tenant('one'), tenant('two'))
     await source.read()

@@ -56,14 +56,17 @@ export function parseFile(text: string, label: FileLabel): ParsedFile {
     })
     return unreadable(problems)
   }
-  const read = documents
-    .filter(({ contents }) => contents !== null)
-    .map((one) => readDocument(one, label, lines))
+  const read = documents.filter((one) => !isEmpty(one)).map((one) => readDocument(one, label, lines))
   return {
     kind: 'parsed',
     documents: read.map(({ document }) => document),
     problems: read.flatMap(({ problems }) => problems),
   }
+}
+
+/** What a separator at the end or a document of comments alone leaves, as Helm prints them: nothing to read, nothing broken. */
+function isEmpty({ contents }: YamlDocument): boolean {
+  return contents === null || (isScalar(contents) && contents.value === null)
 }
 
 function unreadable(problems: SourceProblem[]): ParsedFile {

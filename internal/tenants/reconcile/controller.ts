@@ -226,7 +226,7 @@ class PassingController implements TenantController {
     await this.#attemptPart('purge', report, async () => {
       for (const id of await listTenantsToPurge(this.#options.pool, purgesMax)) {
         const done = await purgeTenant(this.#options.pool, id)
-        this.#options.log.info({ tenantId: id, done }, 'data of a deleted tenant removed')
+        this.#options.log.info({ tenantId: id, done }, 'data of a deleted tenant removed from Postgres')
       }
     })
   }
