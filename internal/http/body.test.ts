@@ -27,7 +27,7 @@ const broken = () =>
   })
 
 async function read(request: Request, budget = new BodyBudget(100)) {
-  const body = await readBody(request, { bodyBytesMax: bytesMax }, budget)
+  const body = await readBody(request, { bodyBytesMax: bytesMax }, budget, 'a')
   return body.kind === 'read' ? Buffer.from(body.body).toString() : body
 }
 
@@ -36,7 +36,7 @@ describe('a body that is read as text', () => {
     const bytes = new Uint8Array(Buffer.from(body))
     const headers = { 'content-length': String(bytes.length) }
     const request = new Request('http://localhost/', { method: 'POST', body: bytes, headers })
-    return readBody(request, { bodyBytesMax: bytesMax, bodyIsText: true }, new BodyBudget(100))
+    return readBody(request, { bodyBytesMax: bytesMax, bodyIsText: true }, new BodyBudget(100), 'a')
   }
 
   test('comes as it is', async () => {
@@ -103,19 +103,27 @@ describe('a body', () => {
 describe('the budget', () => {
   test('refuses what has no room, with when to come again, until room is given back', async () => {
     const budget = new BodyBudget(15)
-    expect(budget.take(10)).toBe(true)
+    expect(budget.take(10, 'b')).toBe(true)
     expect(await read(post('012345', { 'content-length': '6' }), budget)).toMatchObject({
       code: 'overloaded',
       headers: { 'Retry-After': '1' },
     })
     expect(await read(post('01234', { 'content-length': '5' }), budget)).toBe('01234')
-    budget.give(10)
+    budget.give(10, 'b')
     expect(await read(post('012345', { 'content-length': '6' }), budget)).toBe('012345')
+  })
+
+  test('gives one owner a quarter, or one body, and keeps the rest for the others', () => {
+    const budget = new BodyBudget(100)
+    expect([budget.take(20, 'a'), budget.take(6, 'a'), budget.take(5, 'a')]).toEqual([true, false, true])
+    expect(budget.take(60, 'b')).toBe(true)
+    budget.give(20, 'a')
+    expect(budget.take(20, 'a')).toBe(true)
   })
 
   test('sets the most aside for a body of unknown length', async () => {
     const budget = new BodyBudget(bytesMax)
-    expect(budget.take(1)).toBe(true)
+    expect(budget.take(1, 'b')).toBe(true)
     expect(await read(post(chunks('a')), budget)).toMatchObject({ code: 'overloaded' })
   })
 
@@ -126,7 +134,7 @@ describe('the budget', () => {
   ])('is whole again after a body that was %s', async (_case, request) => {
     const budget = new BodyBudget(bytesMax)
     await read(request(), budget)
-    expect(budget.take(bytesMax)).toBe(true)
+    expect(budget.take(bytesMax, 'b')).toBe(true)
   })
 })
 

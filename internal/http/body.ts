@@ -6,27 +6,40 @@ const defaultReadMsMax = 10_000
 /** A body that was read whole, as bytes or as text, or why it was not. */
 export type Body = { readonly kind: 'read'; readonly body: Uint8Array | string } | ApiError
 
+/** A single owner gets this fraction of a budget, or one body. */
+const ownersShare = 4
+
 /** Memory and time that bodies being read may take in one process. */
 export class BodyBudget {
   readonly deadlines: Deadlines
   readonly #bytesMax: number
   #bytes = 0
+  readonly #owners = new Map<string, number>()
 
   constructor(bytesMax: number, readMsMax: number = defaultReadMsMax) {
     this.#bytesMax = bytesMax
     this.deadlines = new Deadlines(readMsMax)
   }
 
-  /** Takes `bytes` of the budget; false when it has no room. */
-  take(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bytesMax) return false
+  /**
+   * Takes `bytes` of the budget for an owner; false when it has no room, or when this owner has a quarter of it already:
+   * one tenant's slow bodies must leave room for everybody else's.
+   */
+  take(bytes: number, owner: string): boolean {
+    const owned = (this.#owners.get(owner) ?? 0) + bytes
+    if (this.#bytes + bytes > this.#bytesMax || owned > Math.max(this.#bytesMax / ownersShare, bytes))
+      return false
     this.#bytes += bytes
+    this.#owners.set(owner, owned)
     return true
   }
 
   /** Gives back what `take` took. */
-  give(bytes: number): void {
+  give(bytes: number, owner: string): void {
     this.#bytes -= bytes
+    const left = (this.#owners.get(owner) ?? 0) - bytes
+    if (left > 0) this.#owners.set(owner, left)
+    else this.#owners.delete(owner)
   }
 }
 
@@ -37,13 +50,14 @@ export interface BodyBounds {
 }
 
 /**
- * Reads a body within its bounds. One that says it is longer is refused unread; one that does not say is counted.
+ * Reads a body within its bounds, for an owner whose share of the budget it takes. One that says it is longer is refused unread; one that does not say is counted.
  * @returns 400 for a body that is too long, compressed, broken off or sent too slowly, 503 when the budget has no room
  */
 export function readBody(
   request: Request,
   { bodyBytesMax: bytesMax, bodyIsText = false }: BodyBounds,
   budget: BodyBudget,
+  owner: string,
 ): Promise<Body> | ApiError {
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
@@ -52,11 +66,11 @@ export function readBody(
   const declared = request.headers.get('content-length')
   const bytes = declared === null ? bytesMax : Number(declared)
   if (!(bytes <= bytesMax)) return tooLong(bytesMax)
-  if (!budget.take(bytes)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
+  if (!budget.take(bytes, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
   // Plain promises: an async function more on this path is felt by every request.
   const readWhole = bodyIsText ? readText : readBytes
   const reading = declared === null ? countBytes(request, bytesMax) : readWhole(request, bytes)
-  return budget.deadlines.guard(reading, sentTooSlowly, () => budget.give(bytes))
+  return budget.deadlines.guard(reading, sentTooSlowly, () => budget.give(bytes, owner))
 }
 
 /** Text in which every wrong byte has become U+FFFD: with rare exceptions that makes it longer or shorter than declared. */

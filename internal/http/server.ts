@@ -104,14 +104,14 @@ async function serve<Principal, Scope extends string>(
   const finished: Finished = { request, requestId, route: route.path, startedAt: performance.now() }
   try {
     if (route.access === 'public') {
-      const body = await bodyOf(options, route, request)
+      const body = await bodyOf(options, route, request, 'anybody')
       if (body.kind === 'error') return respond(options, finished, body)
       return respond(options, finished, await route.handle({ request, requestId, body: body.body }))
     }
     const principal = options.authorize(request.headers.get('authorization'), route.access.scope)
     if (isError(principal)) return respond(options, finished, principal)
     finished.tenant = options.nameOf(principal)
-    const body = route.bodyBytesMax === 0 ? noBody : await bodyOf(options, route, request)
+    const body = route.bodyBytesMax === 0 ? noBody : await bodyOf(options, route, request, finished.tenant)
     if (body.kind === 'error') return respond(options, finished, body)
     return respond(options, finished, await route.handle({ request, requestId, body: body.body }, principal))
   } catch (cause) {
@@ -126,8 +126,9 @@ function bodyOf<Principal, Scope extends string>(
   options: ServerOptions<Principal, Scope>,
   route: Route<Principal, Scope>,
   request: Request,
+  owner: string,
 ): Promise<Body> | Body {
-  return route.bodyBytesMax === 0 ? noBody : readBody(request, route, options.budget)
+  return route.bodyBytesMax === 0 ? noBody : readBody(request, route, options.budget, owner)
 }
 
 function isError(value: unknown): value is ApiError {
