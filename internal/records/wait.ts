@@ -35,8 +35,8 @@ interface Channel {
 export class Waiters {
   readonly #redis: RedisConnection
   readonly #channels = new Map<string, Channel>()
-  /** Subscribing and unsubscribing go one after another, so that an end cannot overtake a new beginning. */
-  #turn: Promise<unknown> = Promise.resolve()
+  /** Subscribing and unsubscribing of one channel go one after another, so that an end cannot overtake a new beginning. */
+  readonly #turns = new Map<string, Promise<unknown>>()
   #count = 0
 
   constructor(redis: RedisConnection) {
@@ -98,8 +98,8 @@ export class Waiters {
     channel.count += 1
     const rings = channel.listeners.get(waiter.entry) ?? new Set()
     channel.listeners.set(waiter.entry, rings.add(ring))
-    if (channel.count > 1) return this.#turn
-    return this.#inTurn(() =>
+    if (channel.count > 1) return this.#turns.get(name) ?? Promise.resolve()
+    return this.#inTurn(name, () =>
       this.#redis.subscribe(name, (entry) => {
         for (const wake of this.#channels.get(name)?.listeners.get(entry) ?? []) wake()
       }),
@@ -116,14 +116,21 @@ export class Waiters {
     channel.count -= 1
     if (channel.count > 0) return
     this.#channels.delete(name)
-    void this.#inTurn(async () => {
+    void this.#inTurn(name, async () => {
       if (!this.#channels.has(name)) await this.#redis.unsubscribe(name)
     })
   }
 
-  #inTurn(step: () => Promise<void>): Promise<unknown> {
-    this.#turn = this.#turn.then(step).catch(() => undefined)
-    return this.#turn
+  #inTurn(name: string, step: () => Promise<void>): Promise<unknown> {
+    const before = this.#turns.get(name) ?? Promise.resolve()
+    const turn = before
+      .then(step)
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#turns.get(name) === turn) this.#turns.delete(name)
+      })
+    this.#turns.set(name, turn)
+    return turn
   }
 }
 
