@@ -14,10 +14,14 @@ describe('every error of the catalogue', () => {
 test.each([
   ['invalid_request', 400, 'Bad Request'],
   ['api_key_invalid', 403, 'Forbidden'],
+  ['provider_unknown', 404, 'Not Found'],
+  ['body_too_large', 413, 'Content Too Large'],
   ['fingerprint_mismatch', 422, 'Unprocessable Content'],
   ['limit_exceeded', 429, 'Too Many Requests'],
   ['internal', 500, 'Internal Server Error'],
   ['store_unavailable', 503, 'Service Unavailable'],
+  ['queue_unavailable', 503, 'Service Unavailable'],
+  ['loop_detected', 508, 'Loop Detected'],
 ] as const)('%s answers %d %s', (code, status, phrase) => {
   expect(errorEnvelope(apiError(code), 'r')).toMatchObject({ statusCode: status, error: phrase })
 })

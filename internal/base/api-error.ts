@@ -9,6 +9,7 @@ const catalogue = {
   tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],
   route_unknown: [404, 'There is no such route: see GET /v1/openapi.json'],
   method_not_allowed: [405, 'This route does not take this method: see the Allow header'],
+  provider_unknown: [404, 'There is no such provider: see the path of this call in GET /v1/openapi.json'],
   lock_lost: [
     409,
     'This lockToken does not own the lock any more: discard the result or check the record again',
@@ -17,6 +18,7 @@ const catalogue = {
     409,
     'Another result was already saved for this scope and key: read it with GET /v1/record',
   ],
+  body_too_large: [413, 'The body is longer than this route takes'],
   fingerprint_mismatch: [
     422,
     'This scope and key were used with another fingerprint: use a new key for a new request',
@@ -24,8 +26,13 @@ const catalogue = {
   limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
   internal: [500, 'Something broke on our side: try again, and report the requestId if it stays'],
   store_unavailable: [503, 'The record store does not answer: nothing is known about this key, try again'],
+  queue_unavailable: [503, 'The event could not be stored: nothing was accepted, send it again'],
   starting: [503, 'This process has not read its tenants yet: try again'],
   overloaded: [503, 'Too many calls are under way in this process: try again'],
+  loop_detected: [
+    508,
+    'This event has been forwarded through here too often: a callback seems to send it back',
+  ],
 } as const satisfies Record<string, readonly [number, string]>
 
 /** The stable name of an error, sent as `code`. */
@@ -34,17 +41,19 @@ export type ErrorCode = keyof typeof catalogue
 /** All codes, for documents and tests that must cover each. */
 export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 
-/** RFC 9110 section 15 reason phrases of the statuses in the catalogue. */
+/** Reason phrases of the statuses in the catalogue: RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
 const phrases: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   403: 'Forbidden',
   404: 'Not Found',
   405: 'Method Not Allowed',
   409: 'Conflict',
+  413: 'Content Too Large',
   422: 'Unprocessable Content',
   429: 'Too Many Requests',
   500: 'Internal Server Error',
   503: 'Service Unavailable',
+  508: 'Loop Detected',
 }
 
 /** An expected failure on its way to the caller. `message` replaces the catalogue's text where it can be more exact. */
@@ -62,6 +71,11 @@ export function apiError(
   headers?: Readonly<Record<string, string>>,
 ): ApiError {
   return { kind: 'error', code, ...(message !== undefined && { message }), ...(headers && { headers }) }
+}
+
+/** Tells an error of the catalogue from any other value. */
+export function isApiError(value: unknown): value is ApiError {
+  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 
 /** The HTTP status that an error answers with. */

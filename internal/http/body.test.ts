@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { BodyBudget, parseJson, readBody } from './body.ts'
+import { type BodyBounds, BodyBudget, parseJson, readBody, takeRoom } from './body.ts'
 
 const bytesMax = 10
 
@@ -26,8 +26,13 @@ const broken = () =>
     },
   })
 
-async function read(request: Request, budget = new BodyBudget(100)) {
-  const body = await readBody(request, { bodyBytesMax: bytesMax }, budget, 'a')
+const bounds: BodyBounds = { bytesMax, isText: false, tooLong: 'invalid_request' }
+
+async function read(request: Request, budget = new BodyBudget(100), changes: Partial<BodyBounds> = {}) {
+  const room = takeRoom(request, { ...bounds, ...changes }, budget, 'a')
+  if (room.kind === 'error') return room
+  const body = await readBody(request, room, budget)
+  budget.free(room)
   return body.kind === 'read' ? Buffer.from(body.body).toString() : body
 }
 
@@ -36,11 +41,11 @@ describe('a body that is read as text', () => {
     const bytes = new Uint8Array(Buffer.from(body))
     const headers = { 'content-length': String(bytes.length) }
     const request = new Request('http://localhost/', { method: 'POST', body: bytes, headers })
-    return readBody(request, { bodyBytesMax: bytesMax, bodyIsText: true }, new BodyBudget(100), 'a')
+    return read(request, new BodyBudget(100), { isText: true })
   }
 
   test('comes as it is', async () => {
-    expect(await asText('"é🔒"')).toEqual({ kind: 'read', body: '"é🔒"' })
+    expect(await asText('"é🔒"')).toBe('"é🔒"')
   })
 
   test.each([
@@ -53,7 +58,7 @@ describe('a body that is read as text', () => {
   })
 
   test('comes with U+FFFD for an emoji cut short, which no length gives away', async () => {
-    expect(await asText(Buffer.from('🔒').subarray(0, 3))).toEqual({ kind: 'read', body: '\ufffd' })
+    expect(await asText(Buffer.from('🔒').subarray(0, 3))).toBe('\ufffd')
   })
 })
 
@@ -80,6 +85,18 @@ describe('a body', () => {
       kind: 'error',
       code: 'invalid_request',
       message: expect.stringContaining(text),
+    })
+  })
+
+  test.each([
+    ['that says it is too long', post('a', { 'content-length': '11' })],
+    ['that grows too long', post(chunks('01234', '567890'))],
+  ])('%s is refused with 413 where its route says so', async (_case, request) => {
+    expect(await read(request, new BodyBudget(100), { tooLong: 'body_too_large' })).toEqual({
+      kind: 'error',
+      code: 'body_too_large',
+      message: 'The body must not be longer than 10 bytes',
+      headers: { Connection: 'close' },
     })
   })
 
@@ -135,6 +152,19 @@ describe('the budget', () => {
     const budget = new BodyBudget(bytesMax)
     await read(request(), budget)
     expect(budget.take(bytesMax, 'b')).toBe(true)
+  })
+
+  test('holds on to a body that was read, at its own length, until its room is freed', async () => {
+    const budget = new BodyBudget(bytesMax)
+    const request = post(chunks('012', '3'))
+    const room = takeRoom(request, bounds, budget, 'a')
+    if (room.kind === 'error') throw new Error(room.message)
+    await readBody(request, room, budget)
+    expect([budget.take(7, 'b'), budget.take(6, 'b')]).toEqual([false, true])
+    budget.give(6, 'b')
+    budget.free(room)
+    budget.free(room)
+    expect([budget.take(11, 'b'), budget.take(10, 'b')]).toEqual([false, true])
   })
 })
 

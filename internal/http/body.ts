@@ -9,7 +9,7 @@ export type Body = { readonly kind: 'read'; readonly body: Uint8Array | string }
 /** A single owner gets this fraction of a budget, or one body. */
 const ownersShare = 4
 
-/** Memory and time that bodies being read may take in one process. */
+/** Memory that bodies may take in one process, from before they are read until their calls are answered; and their time. */
 export class BodyBudget {
   readonly deadlines: Deadlines
   readonly #bytesMax: number
@@ -34,6 +34,13 @@ export class BodyBudget {
     return true
   }
 
+  /** Gives back what a body's room holds beyond `bytesLeft`. Repeating it is harmless. */
+  free(room: Room, bytesLeft = 0): void {
+    if (room.bytes <= bytesLeft) return
+    this.give(room.bytes - bytesLeft, room.owner)
+    room.bytes = bytesLeft
+  }
+
   /** Gives back what `take` took. */
   give(bytes: number, owner: string): void {
     this.#bytes -= bytes
@@ -43,34 +50,62 @@ export class BodyBudget {
   }
 }
 
-/** How a route wants its body. */
+/** What a body may be. */
 export interface BodyBounds {
-  readonly bodyBytesMax: number
-  readonly bodyIsText?: boolean
+  readonly bytesMax: number
+  /** Whether it is read as text where its length is declared. */
+  readonly isText: boolean
+  /** The error of a longer one. */
+  readonly tooLong: 'invalid_request' | 'body_too_large'
+}
+
+/** A body's part of the budget, taken from before it is read until `free`. */
+export interface Room {
+  readonly kind: 'room'
+  readonly owner: string
+  readonly bounds: BodyBounds
+  /** The declared length; null where the body comes in chunks. */
+  readonly bytesDeclared: number | null
+  /** What is taken now. */
+  bytes: number
 }
 
 /**
- * Reads a body within its bounds, for an owner whose share of the budget it takes. One that says it is longer is refused unread; one that does not say is counted.
- * @returns 400 for a body that is too long, compressed, broken off or sent too slowly, 503 when the budget has no room
+ * Takes room for a body that is about to be read, for an owner. One that says it is too long is refused unread.
+ * @returns 400 for a compressed body, 400 or 413 for one that is too long, 503 when the budget has no room
  */
-export function readBody(
+export function takeRoom(
   request: Request,
-  { bodyBytesMax: bytesMax, bodyIsText = false }: BodyBounds,
+  bounds: BodyBounds,
   budget: BodyBudget,
   owner: string,
-): Promise<Body> | ApiError {
+): Room | ApiError {
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
     return apiError('invalid_request', 'Send the body without Content-Encoding')
   }
   const declared = request.headers.get('content-length')
-  const bytes = declared === null ? bytesMax : Number(declared)
-  if (!(bytes <= bytesMax)) return tooLong(bytesMax)
+  const bytesDeclared = declared === null ? null : Number(declared)
+  const bytes = bytesDeclared ?? bounds.bytesMax
+  if (!(bytes <= bounds.bytesMax)) return tooLong(bounds)
   if (!budget.take(bytes, owner)) return apiError('overloaded', undefined, { 'Retry-After': '1' })
+  return { kind: 'room', owner, bounds, bytesDeclared, bytes }
+}
+
+/**
+ * Reads a body into its room. One whose length was not declared is counted as it comes, and then frees what it did not need;
+ * the rest is the caller's to free.
+ * @returns 400 for a body that breaks off, is sent too slowly, or is no text where it should be; 400 or 413 for one too long
+ */
+export function readBody(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
   // Plain promises: an async function more on this path is felt by every request.
-  const readWhole = bodyIsText ? readText : readBytes
-  const reading = declared === null ? countBytes(request, bytesMax) : readWhole(request, bytes)
-  return budget.deadlines.guard(reading, sentTooSlowly, () => budget.give(bytes, owner))
+  return budget.deadlines.guard(startReading(request, room, budget), sentTooSlowly)
+}
+
+function startReading(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
+  const { bounds, bytesDeclared } = room
+  if (bytesDeclared === null) return countBytes(request, room, budget)
+  return bounds.isText ? readText(request, bytesDeclared) : readBytes(request)
 }
 
 /** Text in which every wrong byte has become U+FFFD: with rare exceptions that makes it longer or shorter than declared. */
@@ -99,26 +134,25 @@ function sentTooSlowly(): Body {
   return apiError('invalid_request', 'The body was sent too slowly', { Connection: 'close' })
 }
 
-function tooLong(bytesMax: number): ApiError {
+function tooLong({ tooLong: code, bytesMax }: BodyBounds): ApiError {
+  const what = code === 'body_too_large' ? 'body' : 'request'
   // The rest of the body is still on its way: the connection cannot carry another request.
-  return apiError('invalid_request', `The request must not be longer than ${bytesMax} bytes`, {
-    Connection: 'close',
-  })
+  return apiError(code, `The ${what} must not be longer than ${bytesMax} bytes`, { Connection: 'close' })
 }
 
-async function countBytes(request: Request, bytesMax: number): Promise<Body> {
-  if (request.body === null) return { kind: 'read', body: new Uint8Array() }
+async function countBytes(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
   const chunks: Uint8Array[] = []
   let length = 0
   try {
-    for await (const chunk of request.body) {
+    for await (const chunk of request.body ?? []) {
       length += chunk.byteLength
-      if (length > bytesMax) return tooLong(bytesMax)
+      if (length > room.bounds.bytesMax) return tooLong(room.bounds)
       chunks.push(chunk)
     }
   } catch {
     return brokeOff()
   }
+  budget.free(room, length)
   return { kind: 'read', body: Buffer.concat(chunks) }
 }
 

@@ -7,7 +7,17 @@ export type { OpsOptions } from './ops.ts'
 export { createOpsServer } from './ops.ts'
 export type { Query } from './query.ts'
 export { parseQuery } from './query.ts'
-export type { Answer, Call, GuardedRoute, PublicRoute, Route } from './route.ts'
+export type {
+  Admission,
+  AdmittingRoute,
+  Answer,
+  Call,
+  GuardedRoute,
+  Head,
+  LogFields,
+  PublicRoute,
+  Route,
+} from './route.ts'
 export type { RequestEvent, ServerOptions, Traced } from './server.ts'
 export { createServer } from './server.ts'
 export type { Parsed } from './validate.ts'

@@ -1,4 +1,5 @@
 import type { Logger, Metrics } from '#internal/telemetry/index.ts'
+import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
 /** Seconds, fine where a healthy store answers and coarse up to the longest wait of a check. */
@@ -38,9 +39,15 @@ export function createRequestObserver(
     }
     series.answered.inc()
     series.durations.observe(event.durationMs / 1000)
-    if (event.status < 500) log.info(event, 'request')
-    else log.error({ ...event, ...causeFields(cause) }, 'request failed')
+    const line = event.fields ? withFields(event, event.fields) : event
+    if (event.status < 500) log.info(line, 'request')
+    else log.error({ ...line, ...causeFields(cause) }, 'request failed')
   }
+}
+
+/** The line's own fields keep their names. */
+function withFields(event: RequestEvent, fields: LogFields): object {
+  return { ...fields, ...event, fields: undefined }
 }
 
 /** What broke, without the text of statements or addresses that a driver's message may carry beyond its first line. */

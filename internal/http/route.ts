@@ -1,12 +1,23 @@
 import type { ApiError } from '#internal/base/index.ts'
 
-/** A call as a route's handler sees it. */
-export interface Call {
+/** What is known of a call before its body is read. */
+export interface Head {
   readonly request: Request
   readonly requestId: string
-  /** The body's bytes, or its text where the route reads text and its length was declared; empty where it reads none. */
-  readonly body: Uint8Array | string
+  /** The path's parameters by name, decoded: 1–128 characters each, without control characters and U+FFFD. */
+  readonly params: Readonly<Record<string, string>>
+  /** Where the connection comes from, which is a proxy where there is one; null once the connection is gone. */
+  peerAddress(): string | null
 }
+
+/** A call as a route's handler sees it. */
+export interface Call<Body extends Uint8Array | string = Uint8Array | string> extends Head {
+  /** The body's bytes, or its text where the route reads text and its length was declared; empty where it reads none. */
+  readonly body: Body
+}
+
+/** Fields that a log line gets beside its own, which keep their names: few, short, and nothing secret. */
+export type LogFields = Readonly<Record<string, string | number | boolean>>
 
 /** What a handler answers when it is no error. */
 export interface Answer {
@@ -17,13 +28,19 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>
   /** What happened, in one word of a closed set, for the log line and the metric. */
   readonly outcome: string
+  readonly log?: LogFields
 }
+
+type Answered = Promise<Answer | ApiError> | Answer | ApiError
 
 interface RouteShape {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Such as `/v1/record`, with `:name` for a parameter. */
   readonly path: string
-  /** Bytes a body may have; 0 for a route that reads none. */
+}
+
+interface SizedRouteShape extends RouteShape {
+  /** Bytes a body may have, over which it is 400; 0 for a route that reads none. */
   readonly bodyBytesMax: number
   /**
    * Read the body as text, which is cheaper. Bytes that are none of UTF-8 are then refused, but for a few that come as
@@ -33,16 +50,46 @@ interface RouteShape {
 }
 
 /** A route that anybody may call. */
-export interface PublicRoute extends RouteShape {
+export interface PublicRoute extends SizedRouteShape {
   readonly access: 'public'
-  handle(call: Call): Promise<Answer | ApiError> | Answer | ApiError
+  handle(call: Call): Answered
 }
 
 /** A route that needs an API key of one of the `Scope`s; `Principal` is who the key belongs to. */
-export interface GuardedRoute<Principal, Scope extends string> extends RouteShape {
+export interface GuardedRoute<Principal, Scope extends string> extends SizedRouteShape {
   readonly access: { readonly scope: Scope }
-  handle(call: Call, principal: Principal): Promise<Answer | ApiError> | Answer | ApiError
+  handle(call: Call, principal: Principal): Answered
+}
+
+/** A call that is let in, and what is read of it. */
+export interface Admission<Admitted> {
+  readonly kind: 'admitted'
+  /** Handed on to the route's handler. */
+  readonly admitted: Admitted
+  /** Whose share of the body budget is taken, and the log line's `tenant`. */
+  readonly tenant: string
+  /** Bytes the body may have, counted as they come; over it the call is 413 `body_too_large`. */
+  readonly bodyBytesMax: number
+  /** Goes into the log line whatever the call ends with. */
+  readonly log?: LogFields
+}
+
+/**
+ * A route that decides by itself who may call, from the path and the headers. Its handler gets the body's bytes exactly as
+ * received.
+ */
+export interface AdmittingRoute<Admitted> extends RouteShape {
+  readonly access: {
+    /** Lets a call in or answers it. Runs before a body is read, so what it answers costs neither memory nor time. */
+    admit(head: Head): Admission<Admitted> | Answer | ApiError
+  }
+  handle(call: Call<Uint8Array>, admitted: Admitted): Answered
 }
 
 /** One row of the table that shows every route with who may call it. */
-export type Route<Principal, Scope extends string> = PublicRoute | GuardedRoute<Principal, Scope>
+export type Route<Principal, Scope extends string> =
+  | PublicRoute
+  | GuardedRoute<Principal, Scope>
+  // Each such route hands on something of its own. As these are methods, one of any type stands in the table, and the server
+  // gives a handler nothing but what its own `admit` returned.
+  | AdmittingRoute<unknown>

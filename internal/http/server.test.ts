@@ -28,7 +28,12 @@ const inside = 'select * from tenants'
 const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })
 const guarded = { access: { scope: 'read' }, bodyBytesMax: 0 } as const
 const routes: readonly Route<string, 'read'>[] = [
-  { method: 'GET', path: '/things/:id', ...guarded, handle: (_call, who) => answer(JSON.stringify({ who })) },
+  {
+    method: 'GET',
+    path: '/things/:id',
+    ...guarded,
+    handle: (_call: Call, who: string) => answer(JSON.stringify({ who })),
+  },
   {
     method: 'POST',
     path: '/things',
@@ -334,6 +339,16 @@ describe('what is told of a request', () => {
     expect(metrics).toContain(
       'latchkey_http_request_duration_seconds_sum{method="GET",route="/things/:id"} 0.025\n',
     )
+  })
+
+  test('has the fields of the route beside its own, which keep their names', async () => {
+    const { observe, finish } = observer()
+    observe({ ...event, fields: { provider: 'card', replayed: true, status: 999 } }, undefined)
+    observe({ ...event, status: 500, fields: { provider: 'card' } }, new Error('gone'))
+    const { lines } = await finish()
+    expect(lines[0]).toMatchObject({ ...event, provider: 'card', replayed: true })
+    expect(lines[0]).not.toHaveProperty('fields')
+    expect(lines[1]).toMatchObject({ level: 'error', provider: 'card', cause: 'Error: gone' })
   })
 
   test('counts the methods of routes that nobody serves as one', async () => {

@@ -1,9 +1,10 @@
 import { Elysia } from 'elysia'
 import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
-import { type Body, type BodyBudget, readBody } from './body.ts'
+import { type BodyBudget, type Room, readBody, takeRoom } from './body.ts'
+import { type Authority, createEntry, type Entry } from './entry.ts'
 import { allowedMethods } from './methods.ts'
 import { createRequestIds } from './request-id.ts'
-import type { Answer, Route } from './route.ts'
+import type { Answer, Call, LogFields, Route } from './route.ts'
 
 /** What is known of a request when it has been answered: one wide log line's worth, and nothing secret. */
 export interface RequestEvent {
@@ -15,17 +16,19 @@ export interface RequestEvent {
   /** An outcome of the handler, or an error's code. */
   readonly outcome: string
   readonly durationMs: number
-  /** Whoever the API key belongs to, as `nameOf` says it. */
+  /** Who called: as `nameOf` says it for an API key, or as the route itself does. */
   readonly tenant?: string | undefined
+  /** What the route adds for the log. */
+  readonly fields?: LogFields | undefined
 }
 
 /** What a public server is made of. */
-export interface ServerOptions<Principal, Scope extends string> {
+export interface ServerOptions<Principal, Scope extends string> extends Authority<Principal, Scope>, Runtime {
   readonly routes: readonly Route<Principal, Scope>[]
-  /** Tells who calls, from the Authorization header, or refuses. Decided before a body is read. */
-  authorize(authorization: string | null, scope: Scope): Principal | ApiError
-  /** A principal's name for the log. */
-  nameOf(principal: Principal): string
+}
+
+/** What every call is served with. */
+interface Runtime {
   /** Turns what a handler threw into an answer, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
   /** `cause` is a bug's error, or what the store said; never sent to the caller. */
@@ -66,10 +69,18 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
     return respond(options, finished, result)
   })
   for (const route of options.routes) {
+    const entry = createEntry(route, options)
     app.route(
       route.method,
       route.path,
-      ({ request }) => answerRoute(options, route, request, nextRequestId(request)),
+      ({ request, params = noParams }) =>
+        answerCall(options, entry, {
+          request,
+          requestId: nextRequestId(request),
+          params,
+          peerAddress: () => peerAddress(app.server, request),
+          body: noBytes,
+        }),
       {
         // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
         parse: 'none',
@@ -79,60 +90,65 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   return app
 }
 
-function answerRoute<Principal, Scope extends string>(
-  options: ServerOptions<Principal, Scope>,
-  route: Route<Principal, Scope>,
-  request: Request,
-  requestId: string,
-): Promise<Response> {
-  const { traced } = options
-  if (!traced) return serve(options, route, request, requestId)
-  const name = `${route.method} ${route.path}`
-  return traced(name, request.headers.get('traceparent'), () => serve(options, route, request, requestId))
+const noParams: Call['params'] = {}
+const noBytes = new Uint8Array()
+
+/** IPv4 as such, also where the socket listens for both families. */
+function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, request: Request): string | null {
+  return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
+}
+
+/** A call that is being served: its body comes late. */
+type CallUnderWay = Omit<Call, 'body'> & { body: Call['body'] }
+
+function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
+  const { traced } = runtime
+  if (!traced) return serve(runtime, entry, call)
+  const name = `${entry.method} ${entry.path}`
+  return traced(name, call.request.headers.get('traceparent'), () => serve(runtime, entry, call))
 }
 
 /**
  * Access, then the body, then the handler: each step may end the call. One async function for all of it, since each one more
  * is felt by every request.
  */
-async function serve<Principal, Scope extends string>(
-  options: ServerOptions<Principal, Scope>,
-  route: Route<Principal, Scope>,
-  request: Request,
-  requestId: string,
-): Promise<Response> {
-  const finished: Finished = { request, requestId, route: route.path, startedAt: performance.now() }
+async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
+  const { request, requestId } = call
+  const finished: Finished = { request, requestId, route: entry.path, startedAt: performance.now() }
+  let room: Room | undefined
   try {
-    if (route.access === 'public') {
-      const body = await bodyOf(options, route, request, 'anybody')
-      if (body.kind === 'error') return respond(options, finished, body)
-      return respond(options, finished, await route.handle({ request, requestId, body: body.body }))
+    if (!areWellFormed(call.params)) return respond(runtime, finished, apiError('route_unknown'))
+    const admission = entry.admit(call)
+    if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
+    const { admitted, tenant, bounds } = admission
+    finished.tenant = tenant
+    finished.fields = admission.log
+    if (bounds.bytesMax > 0) {
+      const taken = takeRoom(request, bounds, runtime.budget, tenant ?? 'anybody')
+      if (taken.kind === 'error') return respond(runtime, finished, taken)
+      room = taken
+      const body = await readBody(request, room, runtime.budget)
+      if (body.kind === 'error') return respond(runtime, finished, body)
+      call.body = body.body
     }
-    const principal = options.authorize(request.headers.get('authorization'), route.access.scope)
-    if (isError(principal)) return respond(options, finished, principal)
-    finished.tenant = options.nameOf(principal)
-    const body = route.bodyBytesMax === 0 ? noBody : await bodyOf(options, route, request, finished.tenant)
-    if (body.kind === 'error') return respond(options, finished, body)
-    return respond(options, finished, await route.handle({ request, requestId, body: body.body }, principal))
+    return respond(runtime, finished, await entry.handle(call, admitted))
   } catch (cause) {
     finished.cause = cause
-    return respond(options, finished, options.explain(cause) ?? apiError('internal'))
+    return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))
+  } finally {
+    if (room) runtime.budget.free(room)
   }
 }
 
-const noBody: Body = { kind: 'read', body: new Uint8Array() }
+const wellFormedParam = /^[^\p{Cc}\ufffd]{1,128}$/u
 
-function bodyOf<Principal, Scope extends string>(
-  options: ServerOptions<Principal, Scope>,
-  route: Route<Principal, Scope>,
-  request: Request,
-  owner: string,
-): Promise<Body> | Body {
-  return route.bodyBytesMax === 0 ? noBody : readBody(request, route, options.budget, owner)
-}
-
-function isError(value: unknown): value is ApiError {
-  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
+/** Bun puts U+FFFD where a path's percent-encoding is none of UTF-8. */
+function areWellFormed(params: Call['params']): boolean {
+  for (const name in params) {
+    const value = params[name]
+    if (value === undefined || !wellFormedParam.test(value)) return false
+  }
+  return true
 }
 
 function unknownRoute<Principal, Scope extends string>(
@@ -150,15 +166,13 @@ interface Finished {
   readonly requestId: string
   readonly route: string
   readonly startedAt: number
-  tenant?: string
+  tenant?: string | undefined
+  fields?: LogFields | undefined
   cause?: unknown
 }
 
-function respond<Principal, Scope extends string>(
-  options: ServerOptions<Principal, Scope>,
-  { request, requestId, route, startedAt, tenant, cause }: Finished,
-  result: Answer | ApiError,
-): Response {
+function respond(runtime: Runtime, finished: Finished, result: Answer | ApiError): Response {
+  const { request, requestId, route, startedAt, tenant, cause } = finished
   const failed = result.kind === 'error'
   const status = failed ? statusOf(result.code) : result.status
   const body = failed ? JSON.stringify(errorEnvelope(result, requestId)) : result.body
@@ -170,8 +184,9 @@ function respond<Principal, Scope extends string>(
     outcome: failed ? result.code : result.outcome,
     durationMs: Math.round((performance.now() - startedAt) * 1000) / 1000,
     tenant,
+    fields: failed ? finished.fields : joined(finished.fields, result.log),
   }
-  options.onAnswered(event, cause)
+  runtime.onAnswered(event, cause)
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     'Cache-Control': 'no-store',
@@ -181,4 +196,8 @@ function respond<Principal, Scope extends string>(
     status,
     headers: result.headers ? Object.assign(headers, result.headers) : headers,
   })
+}
+
+function joined(some: LogFields | undefined, more: LogFields | undefined): LogFields | undefined {
+  return some && more ? { ...some, ...more } : (some ?? more)
 }

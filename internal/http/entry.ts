@@ -1,0 +1,94 @@
+import { type ApiError, isApiError } from '#internal/base/index.ts'
+import type { BodyBounds } from './body.ts'
+import type {
+  Admission,
+  AdmittingRoute,
+  Answer,
+  Call,
+  GuardedRoute,
+  Head,
+  PublicRoute,
+  Route,
+} from './route.ts'
+
+/** A call that is let in; without a tenant where anybody may call. */
+export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'log'> {
+  readonly tenant?: string
+  readonly bounds: BodyBounds
+}
+
+/** A route as the server runs it, whoever may call: one question before the body, one handler after it. */
+export interface Entry {
+  readonly method: PublicRoute['method']
+  readonly path: string
+  /** A query string is 400, since nobody would read it. */
+  readonly refusesQuery: boolean
+  admit(head: Head): LetIn | Answer | ApiError
+  /** `admitted` is what `admit` of this very entry has let in. */
+  handle(call: Call, admitted: unknown): Promise<Answer | ApiError> | Answer | ApiError
+}
+
+/** Knows who calls with an API key. */
+export interface Authority<Principal, Scope extends string> {
+  /** Tells who calls, from the Authorization header, or refuses. Decided before a body is read. */
+  authorize(authorization: string | null, scope: Scope): Principal | ApiError
+  /** A principal's name for the log. */
+  nameOf(principal: Principal): string
+}
+
+/** Makes an entry of a row of the route table. */
+export function createEntry<Principal, Scope extends string>(
+  route: Route<Principal, Scope>,
+  authority: Authority<Principal, Scope>,
+): Entry {
+  if (isPublic(route)) return publicEntry(route)
+  return 'scope' in route.access
+    ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority)
+    : admittingEntry(route as AdmittingRoute<unknown>)
+}
+
+function isPublic(route: Route<unknown, string>): route is PublicRoute {
+  return route.access === 'public'
+}
+
+function publicEntry(route: PublicRoute): Entry {
+  const letIn: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
+  return { ...route, refusesQuery: route.bodyBytesMax > 0, admit: () => letIn }
+}
+
+function guardedEntry<Principal, Scope extends string>(
+  route: GuardedRoute<Principal, Scope>,
+  authority: Authority<Principal, Scope>,
+): Entry {
+  const { scope } = route.access
+  const bounds = boundsOf(route)
+  return {
+    ...route,
+    refusesQuery: route.bodyBytesMax > 0,
+    admit({ request }) {
+      const principal = authority.authorize(request.headers.get('authorization'), scope)
+      if (isApiError(principal)) return principal
+      return { kind: 'admitted', admitted: principal, tenant: authority.nameOf(principal), bounds }
+    },
+  }
+}
+
+function boundsOf({
+  bodyBytesMax,
+  bodyIsText = false,
+}: PublicRoute | GuardedRoute<never, string>): BodyBounds {
+  return { bytesMax: bodyBytesMax, isText: bodyIsText, tooLong: 'invalid_request' }
+}
+
+function admittingEntry(route: AdmittingRoute<unknown>): Entry {
+  return {
+    ...route,
+    refusesQuery: false,
+    admit(head) {
+      const result = route.access.admit(head)
+      if (result.kind !== 'admitted') return result
+      const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, isText: false, tooLong: 'body_too_large' }
+      return { ...result, bounds }
+    },
+  }
+}
