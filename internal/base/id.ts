@@ -24,6 +24,29 @@ export function encodeBase32(bytes: Uint8Array): string {
   return text
 }
 
+const values = new Map([...alphabet].map((character, value) => [character.charCodeAt(0), value]))
+
+/** Undoes `encodeBase32`: whole bytes only, the bits left over are dropped. @throws RangeError for another character */
+export function decodeBase32(text: string): Buffer {
+  const bytes = Buffer.alloc(Math.floor((text.length * 5) / 8))
+  let bits = 0
+  let value = 0
+  let at = 0
+  for (let index = 0; index < text.length; index += 1) {
+    const digit = values.get(text.charCodeAt(index))
+    if (digit === undefined) throw new RangeError('not base 32')
+    value = (value << 5) | digit
+    bits += 5
+    if (bits >= 8) {
+      bytes[at] = (value >>> (bits - 8)) & 255
+      at += 1
+      bits -= 8
+    }
+    value &= (1 << bits) - 1
+  }
+  return bytes
+}
+
 /** Random bytes drawn ahead, since one draw of many is much cheaper than many draws. Each is given out once. */
 const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
 

@@ -1,3 +1,4 @@
+export { textArrayParam } from './postgres/array-param.ts'
 export {
   type MigrateLog,
   type MigrateOptions,
@@ -7,6 +8,13 @@ export {
   schemaVersionNeeded,
 } from './postgres/migrate.ts'
 export type { Migration } from './postgres/migrations/list.ts'
+export {
+  ensurePartitions,
+  isMissingPartition,
+  type PartitionedTable,
+  partitionName,
+  type WantedPartition,
+} from './postgres/partitions.ts'
 export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
 export {
   apiKeys,

@@ -8,7 +8,8 @@ import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
 import { type Migration, migrations } from './migrations/list.ts'
 import { createPool, type Pool } from './pool.ts'
-import * as schema from './schema.ts'
+import * as tenantSchema from './schema.ts'
+import * as eventSchema from './schema-events.ts'
 import { withTx } from './tx.ts'
 
 const silent = { info: () => {}, warn: () => {} }
@@ -205,7 +206,7 @@ describe('a migrated database', () => {
 })
 
 function describedTables(): Record<string, string[]> {
-  const tables = Object.values(schema).filter(
+  const tables = Object.values({ ...tenantSchema, ...eventSchema }).filter(
     (one): one is Exclude<typeof one, (...args: never[]) => unknown> => {
       return typeof one !== 'function'
     },

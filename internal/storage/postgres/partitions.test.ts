@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { textArrayParam } from './array-param.ts'
+import { ensurePartitions, isMissingPartition, partitionName } from './partitions.ts'
+import { createPool, type Pool } from './pool.ts'
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+
+const insert = `INSERT INTO event_payloads VALUES ('evt_1', $1, '{}')`
+
+describe('partitions', () => {
+  test('a row of a day without one is told apart from rows that are wrong', async () => {
+    const missing = await pool.query(insert, ['2031-05-05']).catch((error: unknown) => error)
+    expect(isMissingPartition(missing)).toBe(true)
+    const wrong = await pool.query(insert, ['no day']).catch((error: unknown) => error)
+    expect(isMissingPartition(wrong)).toBe(false)
+  })
+
+  test('are made once by any number of callers, with the indexes of their parent', async () => {
+    const wanted = [
+      { table: 'event_payloads', day: '2031-05-05' },
+      { table: 'events', day: '2031-05-05' },
+    ] as const
+    const made = await Promise.all([ensurePartitions(pool, wanted), ensurePartitions(pool, wanted)])
+    expect(Math.max(...made)).toBe(2)
+    expect(await ensurePartitions(pool, wanted)).toBe(0)
+    await pool.query(insert, ['2031-05-05'])
+    const { rows } = await pool.query(
+      `SELECT indexrelid FROM pg_index WHERE indrelid = 'events_20310505'::regclass`,
+    )
+    expect(rows).toHaveLength(2)
+  })
+
+  test('take no lock that keeps others from the table', async () => {
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await client.query('SELECT * FROM event_payloads')
+      await client.query(`INSERT INTO event_payloads VALUES ('evt_2', '2031-05-05', '{}')`)
+      expect(await ensurePartitions(pool, [{ table: 'event_payloads', day: '2031-05-06' }])).toBe(1)
+      await client.query('ROLLBACK')
+    } finally {
+      client.release()
+    }
+  })
+
+  test('are named by a day and nothing else', () => {
+    expect(partitionName({ table: 'attempts', day: '2031-05-05' })).toBe('attempts_20310505')
+    expect(() => partitionName({ table: 'attempts', day: `2031-05-05'; --` })).toThrow(RangeError)
+  })
+})
+
+test('a text array arrives as it was, whatever is in it', async () => {
+  const values = ['', '{"a":"\\"b\\""}', 'NULL', null, '日本 🎉', '{1,2}', "it's", '\\', ' a ']
+  const { rows } = await pool.query<{ v: string | null }>('SELECT unnest($1::text[]) AS v', [
+    textArrayParam(values),
+  ])
+  expect(rows.map(({ v }) => v)).toEqual(values)
+  const none = await pool.query('SELECT unnest($1::text[])', [textArrayParam([])])
+  expect(none.rows).toEqual([])
+})
