@@ -4,14 +4,19 @@ import { type Examples, jsonAnswer, type ResponseObject, schemaRef } from './ope
 const descriptions: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
   403: 'The API key is missing, unknown, ended, or lacks the scope; or the tenant is suspended.',
+  404: 'There is nothing at this path.',
+  405: 'This path does not take this method.',
   409: 'The lock or the record belongs to somebody else by now. Nothing was changed.',
+  413: 'The body is too long. It was not read to its end.',
   422: 'The scope and key were used with another fingerprint.',
   429: 'A usage limit is exceeded.',
   500: 'An unexpected error of ours.',
   503: 'The store, or this process, cannot answer now. Nothing is known about the key: ask again.',
+  508: 'The event came back to us too often.',
 }
 
 const headers: Readonly<Record<number, readonly string[]>> = {
+  405: ['Allow'],
   429: ['Retry-After', 'RateLimit', 'RateLimit-Policy'],
   503: ['Retry-After'],
 }

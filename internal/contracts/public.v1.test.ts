@@ -70,13 +70,19 @@ function expectDocumented(method: string, path: string, answer: TestAnswer): voi
   const documented = operation?.responses[String(answer.status)]
   if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
   expectFits(answerSchema(method, path, answer.status), answer.json)
+  const names = expectHeaders(documented, answer)
+  const always = answer.status === 200 ? ['x-request-id'] : names
+  for (const name of always) expect(answer.headers.has(name)).toBe(true)
+}
+
+/** Gives the names of the headers that are documented, of which an answer bears no other. */
+function expectHeaders(documented: ResponseObject, answer: TestAnswer): string[] {
   const names = Object.keys(documented.headers ?? {}).map((name) => name.toLowerCase())
   for (const [name, value] of answer.headers) {
     if (!transportHeaders.includes(name)) expect(names).toContain(name)
     expect(value).not.toBe('')
   }
-  const always = answer.status === 200 ? ['x-request-id'] : names
-  for (const name of always) expect(answer.headers.has(name)).toBe(true)
+  return names
 }
 
 test('a field that the document does not know would be found out', () => {
@@ -114,8 +120,9 @@ describe('the document', () => {
     expect(documented.every((route) => / \/v1\/[a-z]/.test(route))).toBe(true)
     for (const [path, methods] of Object.entries(document.paths)) {
       const answer = await api.call('PATCH', path)
-      expect(answer.headers.get('allow')?.toLowerCase().split(', ').toSorted()).toEqual(
-        Object.keys(methods).toSorted(),
+      const allowed = answer.headers.get('allow')?.toLowerCase().split(', ') ?? []
+      expect(allowed.toSorted()).toEqual(
+        [...Object.keys(methods), ...('get' in methods ? ['head'] : [])].toSorted(),
       )
     }
   })
@@ -265,6 +272,35 @@ describe('an answer outside of the examples is documented too', () => {
     for (const [status, method, path, body, apiKey = testApiKey] of calls) {
       const answer = await api.call(method, path, body, as(apiKey))
       expect(answer.status).toBe(status)
+      expectDocumented(method, path, answer)
+    }
+  })
+
+  test.each([
+    ['POST', '/v1/record/', 404, 'RouteUnknown'],
+    ['GET', '/v1/openapi.json/', 404, 'RouteUnknown'],
+    ['GET', '/v1/records', 404, 'RouteUnknown'],
+    ['PATCH', '/v1/record', 405, 'MethodNotAllowed'],
+  ] as const)('%s %s, which no operation describes: %d', async (method, path, status, name) => {
+    const answer = await api.call(method, path)
+    expect(answer.status).toBe(status)
+    const documented = document.components.responses[name]
+    if (!documented) throw new Error(`the document has no response ${name}`)
+    expectFits(schemaAt('components', 'responses', name, ...json), answer.json)
+    for (const header of expectHeaders(documented, answer)) expect(answer.headers.has(header)).toBe(true)
+    const [example] = Object.values(documented.content['application/json'].examples ?? {})
+    expect(example?.value).toEqual({ ...answer.json, requestId: expect.any(String) })
+  })
+
+  test('parameters in the query of a call with a body', async () => {
+    for (const [method, path] of [
+      ['POST', '/v1/record'],
+      ['PUT', '/v1/record'],
+      ['POST', '/v1/record/extend'],
+      ['POST', '/v1/record/batch'],
+    ] as const) {
+      const answer = await api.call(method, `${path}?scope=contract`, address)
+      expect([answer.status, answer.json.message]).toEqual([400, expect.stringContaining('"scope"')])
       expectDocumented(method, path, answer)
     }
   })

@@ -1,4 +1,4 @@
-import { errorSchema } from './errors.ts'
+import { errorAnswers, errorSchema } from './errors.ts'
 import { jsonAnswer, type Paths } from './openapi.ts'
 import { recordPaths } from './record-paths.ts'
 import { recordSchemas } from './record-schemas.ts'
@@ -15,6 +15,8 @@ const documentPath: Paths = {
   },
 }
 
+const { 404: routeUnknown, 405: methodNotAllowed } = errorAnswers(['route_unknown', 'method_not_allowed'])
+
 const text = (description: string) => ({ description, schema: { type: 'string' } })
 
 /**
@@ -28,6 +30,8 @@ export function publicContract() {
       title: 'Latchkey',
       version: '1.0.0',
       summary: 'Idempotency records and webhook intake',
+      description:
+        'Calls that no operation describes are answered too: another path with the response `RouteUnknown`, another method with `MethodNotAllowed`. HEAD is answered as GET, without the body. A record call that has a body takes no query parameters: they are 400.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     tags: [
@@ -43,12 +47,14 @@ export function publicContract() {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the tenant: `Bearer lk_…`.' },
       },
       headers: {
+        Allow: text('The methods that this path takes.'),
         'X-Request-Id': text("Name of this request in our logs: the caller's own, or one of ours."),
         'Idempotent-Replayed': text('`true` when the answer is a saved response.'),
         'Retry-After': text('Seconds to wait before asking again.'),
         RateLimit: text('The limit that was met, with what is left of it and when it is full again.'),
         'RateLimit-Policy': text('The quota of that limit and its window.'),
       },
+      responses: { RouteUnknown: routeUnknown, MethodNotAllowed: methodNotAllowed },
       schemas: { Error: errorSchema, ...recordSchemas },
     },
   }

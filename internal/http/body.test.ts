@@ -54,7 +54,11 @@ describe('a body that is read as text', () => {
     ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
     ['a byte order mark', Buffer.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d])],
   ])('is refused with %s', async (_case, bytes) => {
-    expect(await asText(bytes)).toMatchObject({ kind: 'error', code: 'invalid_request' })
+    expect(await asText(bytes)).toEqual({
+      kind: 'error',
+      code: 'invalid_request',
+      message: 'The body must be UTF-8 without byte order mark',
+    })
   })
 
   test('comes with U+FFFD for an emoji cut short, which no length gives away', async () => {
@@ -178,7 +182,7 @@ describe('JSON', () => {
     ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'UTF-8'],
     ['UTF-16', Buffer.from('{}', 'utf16le'), 'JSON'],
     ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'UTF-8'],
-    ['a byte order mark', Buffer.from('\ufeff{}'), 'JSON'],
+    ['a byte order mark', Buffer.from('\ufeff{}'), 'without byte order mark'],
     ['nothing', Buffer.from(''), 'JSON'],
     ['half an object', Buffer.from('{"a":'), 'JSON'],
     ['two values', Buffer.from('{}{}'), 'JSON'],
@@ -188,7 +192,7 @@ describe('JSON', () => {
     expect(parseJson(bytes)).toEqual({
       kind: 'error',
       code: 'invalid_request',
-      message: `The body must be ${text}`,
+      message: expect.stringMatching(new RegExp(`^The body must be .*${text}`)),
     })
   })
 })

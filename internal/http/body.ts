@@ -1,4 +1,4 @@
-import { type ApiError, apiError, Deadlines } from '#internal/base/index.ts'
+import { type ApiError, apiError, Deadlines, Shares } from '#internal/base/index.ts'
 
 /** How long a caller may take to send a body. */
 const defaultReadMsMax = 10_000
@@ -6,32 +6,20 @@ const defaultReadMsMax = 10_000
 /** A body that was read whole, as bytes or as text, or why it was not. */
 export type Body = { readonly kind: 'read'; readonly body: Uint8Array | string } | ApiError
 
-/** A single owner gets this fraction of a budget, or one body. */
-const ownersShare = 4
-
 /** Memory that bodies may take in one process, from before they are read until their calls are answered; and their time. */
 export class BodyBudget {
   readonly deadlines: Deadlines
-  readonly #bytesMax: number
-  #bytes = 0
-  readonly #owners = new Map<string, number>()
+  readonly #bytes: Shares
 
+  /** @param bytesMax of all bodies; one owner gets a quarter of it, or one body */
   constructor(bytesMax: number, readMsMax: number = defaultReadMsMax) {
-    this.#bytesMax = bytesMax
+    this.#bytes = new Shares(bytesMax)
     this.deadlines = new Deadlines(readMsMax)
   }
 
-  /**
-   * Takes `bytes` of the budget for an owner; false when it has no room, or when this owner has a quarter of it already:
-   * one tenant's slow bodies must leave room for everybody else's.
-   */
+  /** Takes `bytes` for an owner; false when there is no room, or when this owner has its share already. */
   take(bytes: number, owner: string): boolean {
-    const owned = (this.#owners.get(owner) ?? 0) + bytes
-    if (this.#bytes + bytes > this.#bytesMax || owned > Math.max(this.#bytesMax / ownersShare, bytes))
-      return false
-    this.#bytes += bytes
-    this.#owners.set(owner, owned)
-    return true
+    return this.#bytes.take(bytes, owner)
   }
 
   /** Gives back what a body's room holds beyond `bytesLeft`. Repeating it is harmless. */
@@ -43,10 +31,7 @@ export class BodyBudget {
 
   /** Gives back what `take` took. */
   give(bytes: number, owner: string): void {
-    this.#bytes -= bytes
-    const left = (this.#owners.get(owner) ?? 0) - bytes
-    if (left > 0) this.#owners.set(owner, left)
-    else this.#owners.delete(owner)
+    this.#bytes.give(bytes, owner)
   }
 }
 
@@ -108,7 +93,10 @@ function startReading(request: Request, room: Room, budget: BodyBudget): Promise
   return bounds.isText ? readText(request, bytesDeclared) : readBytes(request)
 }
 
-/** Text in which every wrong byte has become U+FFFD: with rare exceptions that makes it longer or shorter than declared. */
+/**
+ * Text in which every wrong byte has become U+FFFD, and from which a byte order mark is gone: with rare exceptions that makes
+ * it longer or shorter than declared.
+ */
 function readText(request: Request, bytesDeclared: number): Promise<Body> {
   return request
     .text()
@@ -119,7 +107,7 @@ function readText(request: Request, bytesDeclared: number): Promise<Body> {
 }
 
 function notUtf8(): ApiError {
-  return apiError('invalid_request', 'The body must be UTF-8')
+  return apiError('invalid_request', 'The body must be UTF-8 without byte order mark')
 }
 
 function readBytes(request: Request): Promise<Body> {
@@ -156,6 +144,7 @@ async function countBytes(request: Request, room: Room, budget: BodyBudget): Pro
   return { kind: 'read', body: Buffer.concat(chunks) }
 }
 
+const byteOrderMark = '\ufeff'
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** A JSON text with the value it means. */
@@ -164,7 +153,7 @@ export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly 
 /** Takes a body for JSON in UTF-8 (RFC 8259); anything else is 400. */
 export function parseJson(body: Uint8Array | string): JsonBody {
   const text = typeof body === 'string' ? body : decode(body)
-  if (text === undefined) return notUtf8()
+  if (text === undefined || text.startsWith(byteOrderMark)) return notUtf8()
   try {
     return { kind: 'json', text, value: JSON.parse(text) as unknown }
   } catch {

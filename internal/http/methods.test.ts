@@ -9,10 +9,11 @@ const routes = [
 ]
 
 test.each([
-  ['all methods of a path', '/v1/record', ['POST', 'GET']],
+  ['all methods of a path', '/v1/record', ['POST', 'GET', 'HEAD']],
   ['a path below another', '/v1/record/extend', ['POST']],
   ['parameters', '/v1/t/shop/webhooks/card', ['POST']],
-  ['a slash at the end', '/v1/record/', ['POST', 'GET']],
+  ['a slash at the end', '/v1/record/', []],
+  ['an empty parameter at the end', '/v1/t/shop/webhooks/', []],
   ['an empty parameter', '/v1/t//webhooks/card', []],
   ['a longer path', '/v1/record/extend/more', []],
   ['a shorter path', '/v1', []],

@@ -1,10 +1,15 @@
-/** The methods a path is served with, for the Allow header; empty when no route has this path. */
+/**
+ * The methods a path is served with, for the Allow header; empty when no route has this path. Whoever answers GET answers HEAD
+ * with the same headers.
+ */
 export function allowedMethods(
   routes: readonly { readonly method: string; readonly path: string }[],
   pathname: string,
 ): readonly string[] {
-  const segments = pathname.replace(/\/$/, '').split('/')
-  return routes.filter((route) => fits(route.path.split('/'), segments)).map((route) => route.method)
+  const segments = pathname.split('/')
+  return routes
+    .filter((route) => fits(route.path.split('/'), segments))
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { parseQuery } from './query.ts'
+import { parseQuery, refuseQuery } from './query.ts'
 
 const valuesOf = (url: string) => {
   const query = parseQuery(url)
@@ -61,5 +61,27 @@ describe('a query string', () => {
         },
       ),
     )
+  })
+})
+
+describe('a query that nobody reads', () => {
+  const messageOf = (url: string) => refuseQuery(url)?.message
+
+  test.each(['http://h/p', 'http://h/p?', 'http://h/p?&&'])(
+    'is nothing to refuse when it is empty: %s',
+    (url) => {
+      expect(refuseQuery(url)).toBeUndefined()
+    },
+  )
+
+  test('is refused by its first five names, cut and escaped', () => {
+    expect(messageOf('http://h/p?a=1&b&c&d&e')).toEndWith('send "a", "b", "c", "d", "e" in the body')
+    expect(messageOf('http://h/p?a&b&c&d&e&f=secret')).toEndWith('"e" and more in the body')
+    expect(messageOf(`http://h/p?${'x'.repeat(65)}`)).toContain(`"${'x'.repeat(64)}…"`)
+    expect(messageOf('http://h/p?a%0a%22')).toContain('"a\\n\\""')
+  })
+
+  test('is refused as what it is where it is none', () => {
+    expect(messageOf('http://h/p?a=%ff')).toContain('UTF-8')
   })
 })

@@ -1,4 +1,5 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
+import { quoteName } from './validate.ts'
 
 /** The parameters of a query string. */
 export type Query = { readonly kind: 'query'; readonly values: Readonly<Record<string, string>> } | ApiError
@@ -28,6 +29,19 @@ export function parseQuery(url: string): Query {
     values[name] = value
   }
   return { kind: 'query', values }
+}
+
+const namesToldMax = 5
+
+/** What is wrong with a call whose query string nobody would read: 400 with its parameters' names, or nothing. */
+export function refuseQuery(url: string): ApiError | undefined {
+  const query = parseQuery(url)
+  if (query.kind === 'error') return query
+  const names = Object.keys(query.values)
+  if (names.length === 0) return undefined
+  const told = names.slice(0, namesToldMax).map(quoteName).join(', ')
+  const rest = names.length > namesToldMax ? ' and more' : ''
+  return apiError('invalid_request', `This call takes no query parameters: send ${told}${rest} in the body`)
 }
 
 function decode(text: string): string | undefined {

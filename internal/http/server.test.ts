@@ -72,7 +72,7 @@ function start(changes: Partial<Options> = {}): { url: string; port: number; eve
   const events: Told[] = []
   const app = createServer<string, 'read'>({
     routes,
-    authorize: (authorization): string | ApiError => authorization ?? apiError('api_key_invalid'),
+    authorize: (authorization): string | ApiError => authorization || apiError('api_key_invalid'),
     nameOf: (principal) => `name of ${principal}`,
     explain: (error) =>
       error instanceof RangeError
@@ -121,14 +121,45 @@ describe('a route', () => {
   })
 
   test('answers HEAD as GET without a body', async () => {
-    const response = await fetch(`${start().url}/open`, { method: 'HEAD' })
+    const { url, events } = start()
+    const response = await fetch(`${url}/open`, { method: 'HEAD' })
     expect([response.status, await response.text()]).toEqual([200, ''])
+    expect([response.headers.get('x-own'), response.headers.get('content-length')]).toEqual(['1', '2'])
+    expect(events).toEqual([expect.objectContaining({ method: 'HEAD', route: '/open', outcome: 'done' })])
+    const refused = await fetch(`${url}/things/17`, { method: 'HEAD' })
+    expect([refused.status, await refused.text()]).toEqual([403, ''])
+    const unknown = await fetch(`${url}/things`, { method: 'HEAD' })
+    expect([unknown.status, unknown.headers.get('allow')]).toEqual([405, 'POST'])
+  })
+
+  test.each(['/open/', '/things/', '/things/17/', '/Open'])(
+    'is not met by another path: %s',
+    async (path) => {
+      const response = await fetch(`${start().url}${path}`, asAnna)
+      expect(response.status).toBe(404)
+      expect(await response.json()).toMatchObject({ code: 'route_unknown' })
+    },
+  )
+
+  test('that reads a body refuses a query string, which it would not read, once it knows the caller', async () => {
+    const { url } = start()
+    const send = (query: string, init = asAnna) =>
+      fetch(`${url}/things${query}`, { method: 'POST', body: 'x', ...init })
+    const refused = await send('?scope=a&ke%79=b')
+    expect(refused.status).toBe(400)
+    expect(await refused.json()).toMatchObject({
+      code: 'invalid_request',
+      message: 'This call takes no query parameters: send "scope", "key" in the body',
+    })
+    expect((await send('?scope=a', { headers: { Authorization: '' } })).status).toBe(403)
+    expect((await send('?')).status).toBe(200)
+    expect((await fetch(`${url}/things/17?more=1`, asAnna)).status).toBe(200)
   })
 
   test('with a parameter tells its methods to whoever comes with another', async () => {
     const { url } = start()
     const response = await fetch(`${url}/things/17`, { method: 'PUT' })
-    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET'])
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
     expect((await fetch(`${url}/things/17/more`)).status).toBe(404)
   })
 
@@ -248,6 +279,41 @@ describe('a body', () => {
     expect(await poll(() => statusOf(part.received()), within)).toBe(200)
     expect(await (await send(url, 'x'.repeat(50))).text()).toBe('50')
     part.end()
+  })
+
+  test('holds its room until it is answered, whatever the answer is', async () => {
+    const endings: ((end: 'answer' | 'fail' | 'throw') => void)[] = []
+    const { url } = start({
+      budget: new BodyBudget(100),
+      routes: [
+        {
+          method: 'POST',
+          path: '/things',
+          access: { scope: 'read' },
+          bodyBytesMax: 100,
+          handle: async ({ body }: Call) => {
+            if (body.length < 60) return answer('{}')
+            const { promise, resolve } = Promise.withResolvers<'answer' | 'fail' | 'throw'>()
+            endings.push(resolve)
+            const end = await promise
+            if (end === 'throw') throw new Error(inside)
+            return end === 'fail' ? apiError('lock_lost') : answer('{}')
+          },
+        },
+      ],
+    })
+    for (const [end, status] of [
+      ['answer', 200],
+      ['fail', 409],
+      ['throw', 500],
+    ] as const) {
+      const first = send(url, 'x'.repeat(60))
+      const ending = await poll(() => endings.pop(), within)
+      expect((await send(url, 'x'.repeat(41))).status).toBe(503)
+      ending?.(end)
+      expect((await first).status).toBe(status)
+      expect((await send(url, 'x'.repeat(41))).status).toBe(200)
+    }
   })
 
   test('that comes too slowly is given up, and its connection with it', async () => {

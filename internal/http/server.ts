@@ -3,6 +3,7 @@ import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base
 import { type BodyBudget, type Room, readBody, takeRoom } from './body.ts'
 import { type Authority, createEntry, type Entry } from './entry.ts'
 import { allowedMethods } from './methods.ts'
+import { refuseQuery } from './query.ts'
 import { createRequestIds } from './request-id.ts'
 import type { Answer, Call, LogFields, Route } from './route.ts'
 
@@ -52,6 +53,8 @@ const noBound = Number.MAX_SAFE_INTEGER
 export function createServer<Principal, Scope extends string>(options: ServerOptions<Principal, Scope>) {
   const nextRequestId = createRequestIds()
   const app = new Elysia({
+    // A slash more at the end is another path, and unknown.
+    strictPath: true,
     // Two processes must not share a port without knowing it, hence no reusePort.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
@@ -123,6 +126,8 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
     const { admitted, tenant, bounds } = admission
     finished.tenant = tenant
     finished.fields = admission.log
+    const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
+    if (refused) return respond(runtime, finished, refused)
     if (bounds.bytesMax > 0) {
       const taken = takeRoom(request, bounds, runtime.budget, tenant ?? 'anybody')
       if (taken.kind === 'error') return respond(runtime, finished, taken)

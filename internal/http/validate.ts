@@ -35,10 +35,14 @@ function describe(error: ValueError): string {
 
 const nameLengthMax = 64
 
-/** A field's name from its JSON pointer. Names come from outside, so they are cut and their control characters escaped. */
+/** A field's name from its JSON pointer. */
 function fieldName(pointer: string): string {
   if (pointer === '') return 'The body'
-  const name = pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  return quoteName(pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+/** A name that came from outside, for an error's text: cut at 64 characters, its control characters escaped. */
+export function quoteName(name: string): string {
   return JSON.stringify(name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}…` : name)
 }
 

@@ -479,10 +479,10 @@ describe('a route', () => {
   )
 
   test.each([
-    ['PATCH', '/v1/record', 'POST, PUT, GET, DELETE'],
+    ['PATCH', '/v1/record', 'POST, PUT, GET, HEAD, DELETE'],
     ['GET', '/v1/record/extend', 'POST'],
     ['DELETE', '/v1/record/batch', 'POST'],
-    ['POST', '/v1/openapi.json', 'GET'],
+    ['POST', '/v1/openapi.json', 'GET, HEAD'],
   ])('with a method it does not take is 405: %s %s', async (method, path, allow) => {
     const answer = await api.call(method, path)
     expect(answer.status).toBe(405)
