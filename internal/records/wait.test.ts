@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { acquireRecord } from './acquire.ts'
 import type { CheckRequest } from './requests.ts'
@@ -36,7 +37,7 @@ function lockInput(tenantId: TenantId, lockToken: string): AcquireInput {
 
 function tenantOf(id: TenantId): DirectoryTenant {
   const records = { requireLockToken: false, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
-  return { id, namespace: 'n', name: 't', slug: null, suspended: false, records, limits: {} }
+  return directoryTenant({ id, records })
 }
 
 /** A check that waits, as a route makes it. */

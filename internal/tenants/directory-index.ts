@@ -1,6 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { DirectoryKeyRow, DirectoryRow } from './directory-store.ts'
-import type { ApiKeyScope, Limits, RecordRules } from './model.ts'
+import type { DirectoryKeyRow, DirectoryRow, DirectorySecretRow } from './directory-store.ts'
+import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
 /** A tenant as the request path sees it. An absent limit is the platform's default. */
 export interface DirectoryTenant {
@@ -12,7 +12,23 @@ export interface DirectoryTenant {
   readonly suspended: boolean
   readonly records: RecordRules
   readonly limits: Limits
+  readonly callback: DirectoryCallback
+  /** Those that may call, by their neutral names. */
+  readonly providers: readonly DirectoryProvider[]
+  readonly walletStage: DirectoryRow['walletStage']
+  readonly retention: DirectoryRow['retention']
+  /** The live secrets of providers and callback, sealed: `openTenantSecrets` opens those of one field. */
+  readonly secrets: readonly DirectorySecretRow[]
 }
+
+/** Where a tenant's events go, and how. */
+export interface DirectoryCallback {
+  readonly url: string
+  readonly rules: Omit<TenantSpec['callback'], 'url' | 'signingSecretRef'>
+}
+
+/** A provider that a tenant lets call, with what it has set for it. */
+export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
 
 /** An API key as the request path sees it. `expiresAtMs`: when it stops, by expiry or because it was rotated out. */
 export interface DirectoryKey {
@@ -63,6 +79,11 @@ export class DirectoryIndex {
       suspended: row.suspended,
       records: this.#share(row.records),
       limits: this.#share(row.limits),
+      callback: this.#toCallback(row.callback),
+      providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
+      walletStage: row.walletStage,
+      retention: this.#share(row.retention),
+      secrets: row.secrets,
     }
     this.#byId.set(row.id, { tenant, sha256s: row.keys.map((key) => key.sha256Base64) })
     if (tenant.slug === null) return
@@ -110,6 +131,10 @@ export class DirectoryIndex {
     }
   }
 
+  #toCallback({ url, ...rules }: DirectoryRow['callback']): DirectoryCallback {
+    return { url, rules: this.#share(rules) }
+  }
+
   #toKey(row: DirectoryKeyRow): DirectoryKey {
     const ends = [row.expiresAtMs, row.endsAtMs].filter((at) => at !== null)
     return {
@@ -136,4 +161,12 @@ export class DirectoryIndex {
     if (this.#shared.size < sharedMax) this.#shared.set(text, made)
     return made
   }
+}
+
+function toProvider({
+  enabled: _,
+  secretRef: __,
+  ...provider
+}: DirectoryRow['providers'][number]): DirectoryProvider {
+  return provider
 }

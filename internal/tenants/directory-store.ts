@@ -1,6 +1,6 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { ApiKeyScope, Limits, RecordRules } from './model.ts'
+import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
 /** One API key as the directory reads it. Times in milliseconds since the epoch. */
 export interface DirectoryKeyRow {
@@ -22,7 +22,20 @@ export interface DirectoryRow {
   readonly version: number
   readonly records: RecordRules
   readonly limits: Limits
+  readonly callback: Omit<TenantSpec['callback'], 'signingSecretRef'>
+  readonly providers: TenantSpec['providers']
+  readonly walletStage: TenantSpec['walletRollout']['stage']
+  readonly retention: TenantSpec['retention']
   readonly keys: readonly DirectoryKeyRow[]
+  readonly secrets: readonly DirectorySecretRow[]
+}
+
+/** One sealed secret as the directory reads it; see `KeyRing`. */
+export interface DirectorySecretRow {
+  readonly field: string
+  readonly keyId: string
+  /** Nonce and ciphertext, one after the other. */
+  readonly sealedBase64: string
 }
 
 /** The place in the order of changes after which to read; `id: ''` stands before all changes of that version. */
@@ -32,18 +45,29 @@ export interface ChangeCursor {
 }
 
 type RawKey = [string, string, ApiKeyScope[], number | null, number | null]
-type RawRow = Omit<DirectoryRow, 'id' | 'keys'> & { readonly id: string; readonly keys: RawKey[] }
+type RawSecret = [string, string, string]
+type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
+  readonly id: string
+  readonly keys: RawKey[]
+  readonly secrets: RawSecret[]
+}
 
-// One statement per tenant and its keys, so that both are of one moment. Takes no lock that a writer waits for. The two lists
+// One statement per tenant with its keys and secrets, so that all are of one moment. Takes no lock that a writer waits for. The two lists
 // are not named statements: a plan that is kept from when the tables were small would scan all keys for each tenant.
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
-  t.spec -> 'records' AS records, t.spec -> 'limits' AS limits,
+  t.spec -> 'records' AS records, t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
+  t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
   coalesce((
     SELECT json_agg(json_build_array(encode(k.sha256, 'base64'), k.name, k.scopes,
       floor(extract(epoch FROM k.expires_at) * 1000)::bigint, floor(extract(epoch FROM k.ends_at) * 1000)::bigint))
     FROM api_keys k WHERE k.tenant_id = t.id
-  ), '[]') AS keys`
+  ), '[]') AS keys,
+  coalesce((
+    SELECT json_agg(json_build_array(s.field, s.key_id, translate(encode(s.nonce || s.ciphertext, 'base64'), E'\\n', ''))
+      ORDER BY s.field, s.ordinal)
+    FROM tenant_secrets s WHERE s.tenant_id = t.id
+  ), '[]') AS secrets`
 
 /** The number of the last committed change of any tenant. Everything up to it is visible to the next statement. */
 export async function readDirectoryVersion(pool: Pool): Promise<number> {
@@ -93,5 +117,6 @@ function toDirectoryRow(row: RawRow): DirectoryRow {
       expiresAtMs,
       endsAtMs,
     })),
+    secrets: row.secrets.map(([field, keyId, sealedBase64]) => ({ field, keyId, sealedBase64 })),
   }
 }

@@ -3,15 +3,26 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createHash } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool, withTx } from '#internal/storage/index.ts'
+import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { createDirectory, type Directory, type DirectoryOptions } from './directory.ts'
+import type { KeyRing } from './key-ring.ts'
+import { parseKeyRing } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
+import { openTenantSecrets } from './open-secrets.ts'
 import { parseTenant } from './parse.ts'
 import type { StoredKey } from './reconcile/facts.ts'
 import type { TenantPlan, TenantRow } from './reconcile/plan.ts'
 import { hashApiKey } from './reconcile/plan-keys.ts'
-import { hideTenant, raiseDirectoryVersion, upsertTenant, writeKeys } from './reconcile/store.ts'
+import type { SecretToPut } from './reconcile/plan-secrets.ts'
+import {
+  hideTenant,
+  raiseDirectoryVersion,
+  upsertTenant,
+  writeKeys,
+  writeSecrets,
+} from './reconcile/store.ts'
 import { tenantIdOfUid } from './tenant-id.ts'
 
 let database: TestDatabase
@@ -57,9 +68,10 @@ function directoryOf(fields: Partial<DirectoryOptions> = {}): Directory {
   return directory
 }
 
-function specOf(slug: string): TenantSpec {
+function specOf(slug: string, more: object = {}): TenantSpec {
+  const callback = { url: 'https://hooks.example/' }
   const metadata = { name: slug }
-  const spec = { slug, callback: { url: 'https://hooks.example/' }, limits: { locksPerMinute: { hard: 60 } } }
+  const spec = { slug, callback, limits: { locksPerMinute: { hard: 60 } }, ...more }
   const parsed = parseTenant({ apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant', metadata, spec })
   if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
   return parsed.tenant.spec
@@ -69,6 +81,16 @@ interface Put {
   readonly slug?: string | null
   readonly suspended?: boolean
   readonly keys?: readonly Partial<StoredKey>[]
+  readonly spec?: object
+  readonly secrets?: readonly SecretToPut[]
+}
+
+const keyRing = ringOf('test', 7)
+
+function ringOf(id: string, byte: number): KeyRing {
+  const parsed = parseKeyRing(`${id}:${Buffer.alloc(32, byte).toString('base64')}`)
+  if (parsed.kind === 'invalid') throw new Error(parsed.message)
+  return parsed.keyRing
 }
 
 const idOf = (name: string) => tenantIdOfUid(`uid-${name}`)
@@ -76,7 +98,10 @@ const keyOf = (name: string) => `lk_${name.padEnd(40, '0')}`
 const base64Of = (key: string) => createHash('sha256').update(key).digest('base64')
 
 /** Writes a tenant as the reconciler would, without the parts that a directory does not read. */
-async function put(name: string, { slug = name, suspended = false, keys = [{}] }: Put = {}): Promise<void> {
+async function put(
+  name: string,
+  { slug = name, suspended = false, keys = [{}], spec = {}, secrets = [] }: Put = {},
+): Promise<void> {
   const row: TenantRow = {
     id: idOf(name),
     uid: `uid-${name}`,
@@ -84,7 +109,7 @@ async function put(name: string, { slug = name, suspended = false, keys = [{}] }
     name,
     slug,
     suspended,
-    spec: specOf(name),
+    spec: specOf(name, spec),
     resourceCreatedAtMs: 0,
   }
   const whole = keys.map((key): StoredKey => {
@@ -104,7 +129,7 @@ async function put(name: string, { slug = name, suspended = false, keys = [{}] }
     row,
     rowChange: 'changed',
     keys: { put: whole, remove: [] },
-    secrets: { put: [], remove: [] },
+    secrets: { put: secrets, remove: [] },
     conditions: [],
     conditionsChanged: false,
     warnings: [],
@@ -113,6 +138,7 @@ async function put(name: string, { slug = name, suspended = false, keys = [{}] }
     const version = await raiseDirectoryVersion(client)
     await upsertTenant(client, row, { version, now: nowMs, conditions: [] })
     await writeKeys(client, plan, nowMs)
+    await writeSecrets(client, plan, keyRing)
   })
 }
 
@@ -140,15 +166,12 @@ describe('a snapshot', () => {
     expect(directory.ageMs(nowMs)).toBe(Number.POSITIVE_INFINITY)
     await directory.start()
     expect(directory.hasSnapshot()).toBe(true)
-    const tenant = {
+    const tenant = directoryTenant({
       id: idOf('one'),
-      namespace: 'shops',
       name: 'one',
       slug: 'one',
-      suspended: false,
-      records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
       limits: { locksPerMinute: { hard: 60 } },
-    }
+    })
     expect(directory.findTenantById(idOf('one'))).toEqual(tenant)
     expect(directory.findTenantBySlug('one')).toEqual(tenant)
     const found = directory.findKey(base64Of(keyOf('one')))
@@ -340,6 +363,48 @@ async function postgresBack(back: boolean): Promise<void> {
   if (!back) await admin.query(others, [name, rows[0]?.pid])
   await admin.end()
 }
+
+describe('what intake and delivery need', () => {
+  const secretOf = (field: string, ordinal: number, value: string): SecretToPut => {
+    return { field, ordinal, value, sourceName: 's', sourceVersion: '1', createdAtMs: nowMs }
+  }
+
+  test('a tenant comes with its callback, its stage and those of its providers that may call', async () => {
+    const providers = [
+      { name: 'stripe', secretRef: { name: 's' } },
+      { name: 'github', secretRef: { name: 's' }, enabled: false },
+      { name: 'shopify', secretRef: { name: 's' }, storefront: { shopDomain: 'a.example' } },
+    ]
+    await put('one', { spec: { providers, retention: { payloadDays: 3, eventDays: 7 } } })
+    const directory = directoryOf()
+    await directory.start()
+    expect(directory.findTenantBySlug('one')).toMatchObject({
+      callback: { url: 'https://hooks.example/', rules: { timeoutSeconds: 15 } },
+      providers: [{ name: 'card' }, { name: 'storefront', storefront: { shopDomain: 'a.example' } }],
+      retention: { payloadDays: 3, eventDays: 7 },
+      walletStage: 'off',
+    })
+  })
+
+  test('live secrets open in their order, with their own key ring only, and never stand in the clear', async () => {
+    const secrets = [
+      secretOf('provider:card', 1, 'second'),
+      secretOf('provider:card', 0, 'x'.repeat(400)),
+      secretOf('callback', 0, 'third'),
+    ]
+    await put('one', { secrets })
+    const directory = directoryOf()
+    await directory.start()
+    const tenant = directory.findTenantById(idOf('one'))
+    if (!tenant) throw new Error('the tenant is missing')
+    const opened = openTenantSecrets(keyRing, tenant, 'provider:card')
+    expect(opened).toEqual({ values: ['x'.repeat(400), 'second'], unreadable: 0 })
+    expect(openTenantSecrets(keyRing, tenant, 'callback').values).toEqual(['third'])
+    expect(openTenantSecrets(ringOf('other', 7), tenant, 'callback')).toEqual({ values: [], unreadable: 1 })
+    expect(openTenantSecrets(ringOf('test', 8), tenant, 'callback')).toEqual({ values: [], unreadable: 1 })
+    expect(JSON.stringify(tenant)).not.toContain('third')
+  })
+})
 
 describe('its size', () => {
   /** Rows as the reconciler writes them, made by the database since 10 000 transactions would take long. */

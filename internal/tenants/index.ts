@@ -1,7 +1,13 @@
-export { directoryChannel } from './channel.ts'
+export { directoryChannel, tellDirectories } from './channel.ts'
 export type { Directory, DirectoryOptions } from './directory.ts'
 export { createDirectory } from './directory.ts'
-export type { DirectoryKey, DirectoryTenant, FoundKey } from './directory-index.ts'
+export type {
+  DirectoryCallback,
+  DirectoryKey,
+  DirectoryProvider,
+  DirectoryTenant,
+  FoundKey,
+} from './directory-index.ts'
 export { parseDurationMs } from './duration.ts'
 export type { FolderSourceOptions } from './folder/folder-source.ts'
 export { createFolderSource } from './folder/folder-source.ts'
@@ -12,6 +18,8 @@ export type { SecretManifest, SecretOwner } from './manifest.ts'
 export type { ApiKeyScope, Limits, ProviderName, RecordRules, TenantSpec } from './model.ts'
 export { apiKeyScopes, providerAliases, providerNames, Tenant, tenantApiVersion } from './model.ts'
 export type { Problem } from './model-rules.ts'
+export type { OpenedSecrets } from './open-secrets.ts'
+export { callbackField, openTenantSecrets, providerField } from './open-secrets.ts'
 export type { ParsedTenant } from './parse.ts'
 export { neutralProviderName, parseTenant } from './parse.ts'
 export type { Applied, ApplyContext } from './reconcile/apply.ts'
@@ -39,4 +47,5 @@ export type {
   TenantSource,
 } from './source.ts'
 export type { LiveTenant } from './store.ts'
+export { listLiveTenants } from './store.ts'
 export { tenantIdOfUid } from './tenant-id.ts'

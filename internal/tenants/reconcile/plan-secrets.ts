@@ -1,3 +1,4 @@
+import { callbackField, providerField } from '../open-secrets.ts'
 import { callbackSecretPlace, type SecretPlace, signingSecretEntry } from '../secret-names.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { Complaint } from './conditions.ts'
@@ -25,14 +26,6 @@ export interface SecretsPlan {
   readonly complaints: readonly Complaint[]
   readonly warnings: readonly string[]
 }
-
-/** The field that a provider's secrets are stored under. */
-export function providerField(name: string): string {
-  return `provider:${name}`
-}
-
-/** The field that the secrets which sign deliveries are stored under. */
-export const callbackField = 'callback'
 
 interface Wanted {
   readonly field: string

@@ -1,0 +1,36 @@
+import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+
+/** A tenant as the directory gives it, with the model's defaults, for tests that need no directory. */
+export function directoryTenant(fields: Partial<DirectoryTenant> = {}): DirectoryTenant {
+  return {
+    id: someTenantId(),
+    namespace: 'shops',
+    name: 'acme',
+    slug: 'acme',
+    suspended: false,
+    records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
+    limits: {},
+    callback: {
+      url: 'https://hooks.example/',
+      rules: {
+        timeoutSeconds: 15,
+        allowedCIDRs: [],
+        retry: {
+          schedule: ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'],
+          jitterPercent: 20,
+        },
+      },
+    },
+    providers: [],
+    walletStage: 'off',
+    retention: { payloadDays: 30, eventDays: 90 },
+    secrets: [],
+    ...fields,
+  }
+}
+
+/** A tenant's id that nobody else has. */
+export function someTenantId(): TenantId {
+  return tenantIdFromBytes(crypto.getRandomValues(new Uint8Array(16)))
+}
