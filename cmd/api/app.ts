@@ -12,7 +12,13 @@ import {
 } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { explainStoreError, RecordStore, recordRoutes, Waiters } from '#internal/records/index.ts'
-import { createPool, openRedis, redisCheck, schemaCheck } from '#internal/storage/index.ts'
+import {
+  createPool,
+  openRedis,
+  type RedisConnection,
+  redisCheck,
+  schemaCheck,
+} from '#internal/storage/index.ts'
 import { type ApiKeyScope, createDirectory, type Directory } from '#internal/tenants/index.ts'
 import { Meter } from '#internal/usage/index.ts'
 import { startLoops } from './loops.ts'
@@ -33,6 +39,7 @@ export interface Api {
   readonly port: number
   readonly opsPort: number
   readonly directory: Directory
+  readonly redis: RedisConnection
 }
 
 /** Bodies being read at a time, in bytes. */
@@ -75,7 +82,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   const directory = await scope.open({
     name: 'tenants',
     open: async () => {
-      const opened = createDirectory({ pool, clock: systemClock, log })
+      const opened = createDirectory({ pool, clock: systemClock, log, health })
       await opened.start()
       return opened
     },
@@ -110,7 +117,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: drainMsMax,
   })
   listening = true
-  return { port: server.port, opsPort: ops.port, directory }
+  return { port: server.port, opsPort: ops.port, directory, redis }
 }
 
 function publicServer(

@@ -100,6 +100,11 @@ export function registerGauges(metrics: Metrics, directory: Directory, waiters: 
   gauge('latchkey_records_waiters_count', 'Checks that wait for a busy key.', () => waiters.count)
   gauge('latchkey_tenants_directory_count', 'Tenants in memory.', () => directory.stats().tenants)
   gauge(
+    'latchkey_tenants_directory_overfull_count',
+    '1 while there are more tenants than are held in memory: those over the bound get no answer. Otherwise 0.',
+    () => (directory.stats().overfull ? 1 : 0),
+  )
+  gauge(
     'latchkey_tenants_directory_age_seconds',
     'Time since the tenants were last compared with Postgres.',
     () => {

@@ -9,7 +9,7 @@ import { createPool, migrate } from '#internal/storage/index.ts'
 import { openKeyRing } from './key-ring.ts'
 import { choosePort, inPortTurn } from './ports.ts'
 import { startDevTenants } from './tenants.ts'
-import { printWelcome } from './welcome.ts'
+import { knowsSampleKey, printWelcome } from './welcome.ts'
 
 /** Relative folders are the repository's, wherever the command was typed. */
 const root = resolve(import.meta.dir, '../..')
@@ -48,14 +48,14 @@ export async function startDev(
     const hostname = '127.0.0.1'
     return startApi({ ...config, apiPort, opsPort, hostname, databaseUrl, redisUrl }, telemetry, scope)
   })
-  const { directory } = api
-  const source = await startDevTenants(
-    { databaseUrl, tenantsDir, dataDir, keyRing, directory },
+  const { directory, redis, port, opsPort } = api
+  const tenants = await startDevTenants(
+    { databaseUrl, redis, tenantsDir, dataDir, keyRing, directory },
     telemetry,
     scope,
   )
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
-  await printWelcome({ source, port: api.port, opsPort: api.opsPort, tenantsDir })
+  printWelcome({ tenants, hasSampleKey: knowsSampleKey(directory), port, opsPort, tenantsDir })
 }
 
 /** One line of progress for the person at the terminal; the log has its own lines. */

@@ -2,33 +2,55 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import { createPool } from '#internal/storage/index.ts'
+import { createPool, type RedisConnection } from '#internal/storage/index.ts'
 import {
+  type Condition,
   createFolderSource,
   createTenantController,
   type Directory,
   type KeyRing,
-  type TenantSource,
+  type LiveTenant,
+  listLiveTenants,
+  type SourceProblem,
+  tellDirectories,
 } from '#internal/tenants/index.ts'
+import { forgetMeters } from '#internal/usage/index.ts'
 
 /** What keeping the folder's tenants in force takes. */
 export interface DevTenantsOptions {
   readonly databaseUrl: string
+  readonly redis: RedisConnection
   readonly tenantsDir: string
   readonly dataDir: string
   readonly keyRing: KeyRing
   readonly directory: Directory
 }
 
-/** Keeps the tenants of the folder in force until the scope ends; readiness waits for them to be so for the first time. */
+/** The folder's tenants at a moment. */
+export interface DevTenants {
+  /** Those in force, whatever the folder holds by now. */
+  readonly inForce: readonly LiveTenant[]
+  /** What keeps the folder from being in force as it stands, one sentence each. */
+  readonly complaints: readonly string[]
+}
+
+const tenantsMax = 100_000
+/** How long the welcome waits for the first tenants; the API runs already, and without Postgres there may be none. */
+const inForceMsMax = 5000
+
+/**
+ * Keeps the tenants of the folder in force until the scope ends; readiness waits for them to be so for the first time. Gives
+ * them as they are then.
+ */
 export async function startDevTenants(
   options: DevTenantsOptions,
   telemetry: Telemetry,
   scope: Scope,
-): Promise<TenantSource> {
+): Promise<DevTenants> {
   const { log, health } = telemetry
-  const { directory, keyRing } = options
+  const { directory, keyRing, redis } = options
   const source = createFolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
@@ -46,15 +68,20 @@ export async function startDevTenants(
     close: (opened) => opened.end(),
   })
   const controller = createTenantController({
-    ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev' },
-    onChanged: async () => directory.notify(),
+    ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
+    onChanged: () => {
+      directory.notify()
+      return tellDirectories(redis)
+    },
+    onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })
   let passedAtMs = Number.POSITIVE_INFINITY
-  health.addCheck('tenants folder', () => {
-    const lookedAtMs = Date.now() - directory.ageMs(Date.now())
-    if (controller.inForce() && lookedAtMs > passedAtMs) return { ok: true }
-    return { ok: false, reason: `the tenants of ${options.tenantsDir} are not in force yet` }
-  })
+  const isInForce = () => controller.inForce() && Date.now() - directory.ageMs(Date.now()) > passedAtMs
+  health.addCheck('tenants folder', () =>
+    isInForce()
+      ? { ok: true }
+      : { ok: false, reason: `the tenants of ${options.tenantsDir} are not in force yet` },
+  )
   await scope.open({
     name: 'tenants folder',
     open: () => controller.start(),
@@ -62,5 +89,19 @@ export async function startDevTenants(
   })
   passedAtMs = Date.now()
   directory.notify()
-  return source
+  await poll(() => isInForce() || undefined, { deadlineMs: inForceMsMax })
+  const live = await listLiveTenants(pool, source.uidPrefix, tenantsMax)
+  const { problems } = await source.read()
+  return {
+    inForce: live.filter(({ slug }) => slug !== null),
+    complaints: [...problems.map(describeProblem), ...[...controller.conditions()].flatMap(describeNotReady)],
+  }
+}
+
+function describeProblem({ file, line, field, message }: SourceProblem): string {
+  return [`${file}${line === undefined ? '' : `:${line}`}`, field, message].filter(Boolean).join(' ')
+}
+
+function describeNotReady([name, [ready]]: [string, readonly Condition[]]): string[] {
+  return ready === undefined || ready.status === 'True' ? [] : [`${name}: ${ready.reason}, ${ready.message}`]
 }

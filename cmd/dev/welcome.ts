@@ -1,42 +1,52 @@
-import type { TenantSource } from '#internal/tenants/index.ts'
+import { createHash } from 'node:crypto'
+import type { Directory } from '#internal/tenants/index.ts'
+import type { DevTenants } from './tenants.ts'
 
 /** What there is to say once everything runs. */
 export interface Welcome {
-  readonly source: TenantSource
+  readonly tenants: DevTenants
+  /** Whether the sample tenant's key is in force, and may stand in the call. */
+  readonly hasSampleKey: boolean
   readonly tenantsDir: string
   readonly port: number
   readonly opsPort: number
 }
 
 /** The sample tenant's key, which is public; nobody else's is ever printed. */
-const sample = { namespace: 'demo', name: 'demo-api-key', key: 'lk_demo_0000000000000000000000000000' }
+const sampleKey = 'lk_demo_0000000000000000000000000000'
 const tenantsShownMax = 10
+const complaintsShownMax = 10
 
-/** Prints the addresses, the tenants, and a first call to paste. */
-export async function printWelcome(welcome: Welcome): Promise<void> {
-  const { port, opsPort } = welcome
-  const { tenants, problems } = await welcome.source.read()
-  const names = tenants.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
-  const more = tenants.length > names.length ? ` and ${tenants.length - names.length} more` : ''
-  const isSample = await hasSampleKey(welcome.source)
-  process.stdout.write(
-    `
+/** Prints the addresses, the tenants in force, and a first call to paste. */
+export function printWelcome(welcome: Welcome): void {
+  process.stdout.write(welcomeText(welcome))
+}
+
+/** What `printWelcome` prints. */
+export function welcomeText({ tenants, hasSampleKey, tenantsDir, port, opsPort }: Welcome): string {
+  const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
+  const more =
+    tenants.inForce.length > shown.length ? ` and ${tenants.inForce.length - shown.length} more` : ''
+  const list = shown.length === 0 ? 'none in force' : `${shown.join(', ')}${more}`
+  const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
+  const key = hasSampleKey ? sampleKey : '<api key>'
+  return `
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
-  Tenants  ${names.join(', ')}${more}   (${welcome.tenantsDir}${problems.length > 0 ? `; what cannot be used is reported in the log below` : ''})
+  Tenants  ${list}   (${tenantsDir})${complaints.join('')}
 
   Has order 1 already run?
 
-    curl -s http://127.0.0.1:${port}/v1/record -H 'Authorization: Bearer ${isSample ? sample.key : '<api key>'}' \\
+    curl -s http://127.0.0.1:${port}/v1/record -H 'Authorization: Bearer ${key}' \\
       -H 'Content-Type: application/json' -d '{"scope":"orders","key":"1"}'
 
   Ctrl-C ends everything.
 
-`,
-  )
+`
 }
 
-async function hasSampleKey(source: TenantSource): Promise<boolean> {
-  const read = await source.readSecret(sample.namespace, sample.name)
-  return read.kind === 'found' && [...read.secret.values.values()].includes(sample.key)
+/** Whether the sample tenant's key is in force. */
+export function knowsSampleKey(directory: Directory): boolean {
+  const sha256 = createHash('sha256').update(sampleKey).digest('base64')
+  return directory.findKey(sha256) !== undefined
 }

@@ -1,5 +1,7 @@
-import { backoffMs, type Clock } from '#internal/base/index.ts'
+import type { Clock } from '#internal/base/index.ts'
+import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import type { Health } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
 import { errorFields, type TenantLog } from './log.ts'
@@ -36,12 +38,19 @@ export interface DirectoryOptions {
   readonly tenantsMax?: number
   /** Rows per query, default 1 000. */
   readonly pageRows?: number
+  /** Where the directory shows that it still looks. */
+  readonly health?: Health
   /** A number in [0, 1), for the spread of waits after failures. */
   readonly random?: () => number
 }
 
 /** Waits after failed looks: never longer than Postgres may stay unnoticed once it is back. */
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
+
+/** Share by which the wait between looks varies. */
+const jitter = 0.1
+/** A whole look, also the first one at 100 000 tenants; each of its queries has the pool's bound. */
+const lookMsMax = 60_000
 
 /** Makes a directory; reads nothing before `start`. The pool stays the caller's. */
 export function createDirectory(options: DirectoryOptions): Directory {
@@ -58,10 +67,8 @@ class PolledDirectory implements Directory {
   #lookedAtMs = Number.NEGATIVE_INFINITY
   #failures = 0
   #overfullLogged = false
-  #notified = false
   #stopped = false
-  #wake: (() => void) | undefined
-  #loop: Promise<void> | undefined
+  #loop: SupervisedLoop | undefined
   readonly #firstLook = Promise.withResolvers<void>()
 
   constructor(options: DirectoryOptions) {
@@ -92,20 +99,18 @@ class PolledDirectory implements Directory {
   }
 
   notify(): void {
-    this.#notified = true
-    // After a failure the wait stands: publishes must not turn into a storm of connects.
-    if (this.#failures === 0) this.#wake?.()
+    this.#loop?.wake()
   }
 
   start(): Promise<void> {
-    this.#loop ??= this.#run()
+    if (!this.#stopped) this.#loop ??= this.#startLoop()
     return this.#firstLook.promise
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#wake?.()
-    await this.#loop
+    await this.#loop?.stop()
+    this.#firstLook.resolve()
   }
 
   stats(): { tenants: number; keys: number; overfull: boolean } {
@@ -117,36 +122,45 @@ class PolledDirectory implements Directory {
     }
   }
 
-  async #run(): Promise<void> {
-    while (!this.#stopped) {
-      this.#notified = false
-      await this.#lookOnce()
-      this.#firstLook.resolve()
-      await this.#waitForNextLook()
-    }
+  #startLoop(): SupervisedLoop {
+    const { health, random } = this.#options
+    return superviseLoop({
+      name: 'tenant directory',
+      // With its jitter it is no longer than was promised.
+      intervalMs: this.#pollMs / (1 + jitter),
+      jitter,
+      turnMsMax: lookMsMax,
+      backoff: failureWaits,
+      runOnce: (signal) => this.#lookOnce(signal),
+      onError: (error, failures) => this.#onFailedLook(error, failures),
+      ...(health && { health }),
+      ...(random && { random }),
+    })
   }
 
-  async #lookOnce(): Promise<void> {
-    try {
-      await this.#look()
-      this.#lookedAtMs = this.#options.clock.now()
-      if (this.#failures > 0)
-        this.#options.log.info({ failures: this.#failures }, 'tenant directory reads again')
-      this.#failures = 0
-    } catch (error) {
-      this.#failures += 1
-      const fields = { ...errorFields(error), failures: this.#failures, hasSnapshot: this.hasSnapshot() }
-      this.#options.log.warn(fields, 'tenant directory could not be read, answers stay as they were')
-    }
+  async #lookOnce(signal: AbortSignal): Promise<void> {
+    await this.#look(signal)
+    this.#lookedAtMs = this.#options.clock.now()
+    if (this.#failures > 0)
+      this.#options.log.info({ failures: this.#failures }, 'tenant directory reads again')
+    this.#failures = 0
+    this.#firstLook.resolve()
   }
 
-  async #look(): Promise<void> {
+  #onFailedLook(error: unknown, failures: number): void {
+    this.#failures = failures
+    const fields = { ...errorFields(error), failures, hasSnapshot: this.hasSnapshot() }
+    this.#options.log.warn(fields, 'tenant directory could not be read, answers stay as they were')
+    this.#firstLook.resolve()
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
     const version = await readDirectoryVersion(this.#options.pool)
     const index = this.#index
     // A version that went back means a restored database. After an overflow, room for those left out needs a whole read.
     const again = index === undefined || version < this.#version || (index.overfull && this.#hasRoom(index))
-    if (again) return this.#readSnapshot(version)
-    if (version !== this.#version) await this.#readChanges(index, this.#version)
+    if (again) return this.#readSnapshot(version, signal)
+    if (version !== this.#version) await this.#readChanges(index, this.#version, signal)
   }
 
   #hasRoom(index: DirectoryIndex): boolean {
@@ -154,23 +168,25 @@ class PolledDirectory implements Directory {
   }
 
   /** Pages are not one snapshot, so the changes since `version` are read over them before the new index counts. */
-  async #readSnapshot(version: number): Promise<void> {
+  async #readSnapshot(version: number, signal: AbortSignal): Promise<void> {
     const index = new DirectoryIndex(this.#tenantsMax)
     let afterId = ''
-    while (!index.overfull && !this.#stopped) {
+    while (!index.overfull) {
+      signal.throwIfAborted()
       const rows = await listDirectoryPage(this.#options.pool, afterId, this.#pageRows)
       for (const row of rows) index.put(row)
       afterId = rows.at(-1)?.id ?? afterId
       if (rows.length < this.#pageRows) break
     }
-    await this.#readChanges(index, version)
-    if (!this.#stopped) this.#index = index
+    await this.#readChanges(index, version, signal)
+    this.#index = index
   }
 
-  async #readChanges(index: DirectoryIndex, since: number): Promise<void> {
+  async #readChanges(index: DirectoryIndex, since: number, signal: AbortSignal): Promise<void> {
     let version = since
     let cursor = { version: since + 1, id: '' }
-    while (!this.#stopped) {
+    for (;;) {
+      signal.throwIfAborted()
       const rows = await listDirectoryChanges(this.#options.pool, cursor, this.#pageRows)
       for (const row of rows) index.put(row)
       const last = rows.at(-1)
@@ -192,19 +208,5 @@ class PolledDirectory implements Directory {
       )
     }
     this.#overfullLogged = index.overfull
-  }
-
-  async #waitForNextLook(): Promise<void> {
-    if (this.#stopped || (this.#notified && this.#failures === 0)) return
-    const waitMs =
-      this.#failures === 0
-        ? this.#pollMs
-        : backoffMs(this.#failures - 1, failureWaits, (this.#options.random ?? Math.random)())
-    const woken = Promise.withResolvers<void>()
-    this.#wake = woken.resolve
-    const timer = setTimeout(woken.resolve, waitMs)
-    await woken.promise
-    clearTimeout(timer)
-    this.#wake = undefined
   }
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNotNull, isNull, like, lt, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNull, like, lt, lte, ne, or, sql } from 'drizzle-orm'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { apiKeys, orm, type Pool, slugReservations, tenantSecrets, tenants } from '#internal/storage/index.ts'
 import type { KeyRing } from './key-ring.ts'
@@ -68,6 +68,12 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
       createdAtMs: row.createdAt.getTime(),
     }
   })
+}
+
+/** Whether a tenant has this id or ever had it. One read, no lock. */
+export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean> {
+  const rows = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.id, id)).limit(1)
+  return rows.length > 0
 }
 
 /** A tenant that wants a slug. `createdAtMs` undefined: made just now, younger than all that are stored. */
@@ -169,12 +175,14 @@ export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: nu
   return rows.map((row) => ({ ...row, id: parseTenantId(row.id) }))
 }
 
-/** Deleted tenants whose data is to go and has not gone yet. */
-export async function listTenantsToPurge(pool: Pool, rowsMax: number): Promise<TenantId[]> {
+/** Tenants deleted at `untilMs` or before whose data is to go and has not gone yet. */
+export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: number): Promise<TenantId[]> {
   const rows = await orm(pool)
     .select({ id: tenants.id })
     .from(tenants)
-    .where(and(isNotNull(tenants.deletedAt), sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`))
+    .where(
+      and(lte(tenants.deletedAt, new Date(untilMs)), sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`),
+    )
     .orderBy(asc(tenants.id))
     .limit(rowsMax)
   return rows.map(({ id }) => parseTenantId(id))

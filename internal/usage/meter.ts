@@ -57,7 +57,7 @@ export class Meter {
 
   /**
    * Gives a tenant its meters in Redis. Calls for one tenant share one attempt; of several processes one wins.
-   * @throws when Postgres or Redis does not answer: nothing is locked without meters
+   * @throws when Postgres or Redis does not answer: nothing is locked without meters; and for a deleted tenant
    */
   seed(tenantId: TenantId): Promise<void> {
     const running = this.#seeding.get(tenantId)
@@ -71,6 +71,8 @@ export class Meter {
     const { redis, pool, clock } = this.#options
     const nowMs = clock.now()
     const known = await findLockUsage(pool, tenantId, nowMs)
+    // A process that has not heard of the deletion yet must not bring back what was purged: nobody would remove it again.
+    if (known.deleted) throw new Error('the tenant is deleted: it gets no meters')
     const now = new Date(nowMs)
     const monthEnd = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000
     const values = [Math.floor(nowMs / 3_600_000), known.hourLocks, monthEnd, known.monthLocks]

@@ -7,6 +7,8 @@ export interface LockUsage {
   readonly hourLocks: number
   /** Locks of the month that holds the hour. */
   readonly monthLocks: number
+  /** The tenant was deleted: nothing may be begun for it any more. */
+  readonly deleted: boolean
 }
 
 /** One hour of one tenant's locks. */
@@ -27,18 +29,23 @@ const hourMs = 3_600_000
 /** Rows one statement writes; callers cut longer lists. */
 export const usageRowsMax = 1000
 
-/** Reads what Postgres knows of a tenant's locks in an hour and in the month that holds it. One statement, no lock. */
+/**
+ * Reads whether a tenant was deleted, and its locks in an hour and in the month that holds it, as far as Postgres knows.
+ * One statement, no lock.
+ */
 export async function findLockUsage(pool: Pool, tenantId: TenantId, nowMs: number): Promise<LockUsage> {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
-  const result = await pool.query<{ hour: string; month: string }>({
+  const result = await pool.query<{ hour: string; month: string; deleted: boolean }>({
     name: 'usage-find-locks',
-    text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month
+    text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month,
+             EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NOT NULL) AS deleted
            FROM usage_hourly WHERE tenant_id = $1 AND meter = 'locks' AND hour >= $3`,
     values: [tenantId, hour, month],
   })
   const row = result.rows[0]
-  return { hourLocks: Number(row?.hour ?? 0), monthLocks: Number(row?.month ?? 0) }
+  const [hourLocks, monthLocks] = [Number(row?.hour ?? 0), Number(row?.month ?? 0)]
+  return { hourLocks, monthLocks, deleted: row?.deleted ?? false }
 }
 
 /**

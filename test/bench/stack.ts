@@ -66,6 +66,7 @@ async function putTenantInForce(databaseUrl: string, dir: string): Promise<void>
     ...{ pool, keyRing: ring.keyRing, clock: systemClock, log, actor: 'bench' },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     onChanged: async () => undefined,
+    onPurge: async () => undefined,
   }).runOnce()
   await pool.end()
 }

@@ -9,9 +9,10 @@ import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
   createFolderSource,
   createTenantController,
-  directoryChannel,
   parseKeyRing,
+  tellDirectories,
 } from '#internal/tenants/index.ts'
+import { forgetMeters } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 
@@ -176,7 +177,8 @@ async function openTenants(databaseUrl: string, redisUrl: string) {
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     actor: 'test',
-    onChanged: () => redis.publish(directoryChannel, '').catch(() => undefined),
+    onChanged: () => tellDirectories(redis),
+    onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })
   return {
     async apply(yaml: string) {

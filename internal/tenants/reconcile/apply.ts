@@ -58,7 +58,8 @@ export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: nu
       return { kind: 'conditions' }
     }
     const version = await raiseDirectoryVersion(client)
-    await upsertTenant(client, plan.row, { version, now, conditions: plan.conditions })
+    const written = await upsertTenant(client, plan.row, { version, now, conditions: plan.conditions })
+    if (!written) return { kind: 'conflict' }
     await writeKeys(client, plan, now)
     await writeSecrets(client, plan, context.keyRing)
     await insertAudit(client, auditOf(plan, context.actor), now)
@@ -66,12 +67,12 @@ export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: nu
   })
 }
 
-/** Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so. */
+/** Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so, and its id with it. */
 export async function removeTenant(context: ApplyContext, tenant: LiveTenant, now: number): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     const version = await raiseDirectoryVersion(client)
     await hideTenant(client, tenant, { version, now, reservedUntilMs: now + slugReservedMs })
-    const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug }
+    const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await insertAudit(
       client,
       { actor: context.actor, action: 'tenant.deleted', tenantId: tenant.id, detail },
@@ -84,7 +85,7 @@ export async function removeTenant(context: ApplyContext, tenant: LiveTenant, no
 const purgeRows = 5_000
 const purgeBatchesMax = 1_000
 
-/** Removes the data of a deleted tenant in batches; false when the bound of one call was reached and rows are left. */
+/** Removes the data of a deleted tenant from Postgres in batches; false when the bound of one call was reached and rows are left. */
 export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<boolean> {
   for (let batch = 0; batch < purgeBatchesMax; batch += 1) {
     if ((await purgeTenantBatch(pool, id, purgeRows)) === 'done') return true

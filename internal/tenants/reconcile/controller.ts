@@ -1,5 +1,7 @@
-import { backoffMs, type Clock } from '#internal/base/index.ts'
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import type { Health } from '#internal/telemetry/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { errorFields, type TenantLog } from '../log.ts'
 import type { SourceProblem, SourceState, TenantManifest, TenantSource } from '../source.ts'
@@ -22,10 +24,17 @@ export interface TenantControllerOptions {
   readonly actor: string
   /** Called after rows changed, so that directories look at once. A failure is logged; polling makes up for it. */
   readonly onChanged: () => Promise<void>
+  /**
+   * Removes what other stores than Postgres keep of a tenant whose data is to go, a minute or more after it was deleted. Called
+   * until it succeeds and the rows are gone as well, so repeating it must be safe.
+   */
+  readonly onPurge: (tenantId: TenantId) => Promise<void>
   /** Longest wait between looks at the source, default 1 s. */
   readonly pollMs?: number
   /** Longest time between passes over all tenants, default 30 s. */
   readonly resyncMs?: number
+  /** Where the controller shows that it still passes. */
+  readonly health?: Health
 }
 
 /** What one pass did. A pass with `failed` or `conflicts` is repeated soon. */
@@ -55,8 +64,14 @@ export interface TenantController {
 const retryWaits = { firstMs: 200, maxMs: 1_500 }
 /** After so many failures in a row the store is taken to be away and the rest of the pass is left for the next. */
 const failuresInRowMax = 3
+/** A whole pass, also the first one over 100 000 tenants; each of its steps has the pool's bound or the source's. */
+const passMsMax = 600_000
+/** Share by which the wait between looks at the source varies. */
+const jitter = 0.1
 const removalsMax = 100_000
 const purgesMax = 100
+/** Until then every directory has forgotten a deleted tenant, and what was under way for it is done. */
+const purgeAfterMs = 60_000
 
 /** Makes a controller; does nothing before `start` or `runOnce`. Pool and source stay the caller's. */
 export function createTenantController(options: TenantControllerOptions): TenantController {
@@ -70,12 +85,10 @@ class PassingController implements TenantController {
   #problems = new Set<string>()
   #revision: number | undefined
   #passedAtMs = 0
-  #failures = 0
   #inForce = false
   #stopped = false
-  #hinted = false
-  #wake: (() => void) | undefined
-  #loop: Promise<void> | undefined
+  #loop: SupervisedLoop | undefined
+  #unhint: (() => void) | undefined
   readonly #firstPass = Promise.withResolvers<void>()
 
   constructor(options: TenantControllerOptions) {
@@ -93,45 +106,65 @@ class PassingController implements TenantController {
   }
 
   start(): Promise<void> {
-    this.#loop ??= this.#run()
+    if (!this.#stopped) this.#loop ??= this.#startLoop()
     return this.#firstPass.promise
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
-    this.#wake?.()
-    await this.#loop
+    this.#unhint?.()
+    await this.#loop?.stop()
+    this.#firstPass.resolve()
   }
 
-  async runOnce(): Promise<PassReport> {
+  runOnce(): Promise<PassReport> {
+    return this.#pass(new AbortController().signal)
+  }
+
+  #startLoop(): SupervisedLoop {
+    const { source, pollMs = 1_000, random, health } = this.#options
+    const loop = superviseLoop({
+      name: 'tenant controller',
+      // With its jitter it is no longer than was promised.
+      intervalMs: pollMs / (1 + jitter),
+      jitter,
+      turnMsMax: passMsMax,
+      backoff: retryWaits,
+      random: () => (random(1)[0] ?? 0) / 256,
+      runOnce: (signal) => this.#turn(signal),
+      onError: (error, failures) => this.#onFailedTurn(error, failures),
+      ...(health && { health }),
+    })
+    this.#unhint = source.onHint(() => loop.wake())
+    return loop
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    if (!(await this.#isDue())) return
+    const { failed, conflicts } = await this.#pass(signal)
+    this.#firstPass.resolve()
+    if (failed + conflicts > 0) throw new Error(`${failed} steps failed, ${conflicts} met a conflict`)
+  }
+
+  #onFailedTurn(error: unknown, failures: number): void {
+    this.#options.log.warn({ ...errorFields(error), failures }, 'the pass over all tenants is repeated')
+    this.#firstPass.resolve()
+  }
+
+  async #pass(signal: AbortSignal): Promise<PassReport> {
     const state = await this.#options.source.read()
     this.#reportProblems(state.problems)
     const report = { tenants: state.tenants.length, applied: 0, removed: 0, conflicts: 0, failed: 0 }
     await this.#removeVanished(state, report)
-    await this.#reconcileAll(state.tenants, report)
-    await this.#purge(report)
+    await this.#reconcileAll(state.tenants, report, signal)
     if (report.applied + report.removed > 0) await this.#tellChanged()
+    await this.#purge(report)
     const settled = report.failed + report.conflicts === 0
     this.#inForce ||= settled
-    this.#failures = settled ? 0 : this.#failures + 1
     // Secrets that this pass generated make one more pass, which then finds nothing to do.
     this.#revision = settled ? state.revision : undefined
     this.#passedAtMs = this.#options.clock.now()
     return report
-  }
-
-  async #run(): Promise<void> {
-    const unhint = this.#options.source.onHint(() => {
-      this.#hinted = true
-      this.#wake?.()
-    })
-    while (!this.#stopped) {
-      this.#hinted = false
-      if (await this.#isDue()) await this.runOnce()
-      this.#firstPass.resolve()
-      await this.#wait()
-    }
-    unhint()
   }
 
   async #isDue(): Promise<boolean> {
@@ -140,26 +173,19 @@ class PassingController implements TenantController {
     return (await this.#options.source.read()).revision !== this.#revision
   }
 
-  async #wait(): Promise<void> {
-    if (this.#stopped || (this.#hinted && this.#failures === 0)) return
-    const waitMs =
-      this.#failures === 0
-        ? (this.#options.pollMs ?? 1_000)
-        : backoffMs(this.#failures - 1, retryWaits, (this.#options.random(1)[0] ?? 0) / 256)
-    const woken = Promise.withResolvers<void>()
-    this.#wake = woken.resolve
-    const timer = setTimeout(woken.resolve, waitMs)
-    await woken.promise
-    clearTimeout(timer)
-    this.#wake = undefined
-  }
-
-  async #reconcileAll(tenants: readonly TenantManifest[], report: MutableReport): Promise<void> {
+  async #reconcileAll(
+    tenants: readonly TenantManifest[],
+    report: MutableReport,
+    signal: AbortSignal,
+  ): Promise<void> {
     let failuresInRow = 0
     // One order for all passes, so that of two new claimants to a slug always the same one wins.
     const ordered = [...tenants].sort((one, other) => (one.uid < other.uid ? -1 : 1))
     for (const manifest of ordered) {
-      if (this.#stopped) return
+      if (signal.aborted) {
+        report.failed += 1
+        return
+      }
       const done = await this.#attempt('reconcile', manifest, () => this.#reconcile(manifest, report))
       failuresInRow = done ? 0 : failuresInRow + 1
       if (!done) report.failed += 1
@@ -169,7 +195,7 @@ class PassingController implements TenantController {
 
   async #reconcile(manifest: TenantManifest, report: MutableReport): Promise<void> {
     const { pool, keyRing, source, clock, random, log } = this.#options
-    const facts = await gatherTenant({ pool, keyRing, secrets: source }, manifest)
+    const facts = await gatherTenant({ pool, keyRing, secrets: source, random }, manifest)
     const now = clock.now()
     const plan = planTenant(facts, now, random)
     const applied = await applyPlan(this.#context, plan, now)
@@ -209,7 +235,7 @@ class PassingController implements TenantController {
     if (!state.complete) return
     const { source, pool, clock, log } = this.#options
     const present = new Set([...state.tenants.map(({ uid }) => uid), ...state.heldUids])
-    await this.#attemptPart('list', report, async () => {
+    const done = await this.#attempt('list', undefined, async () => {
       const live = await listLiveTenants(pool, source.uidPrefix, removalsMax)
       for (const tenant of live.filter(({ uid }) => !present.has(uid))) {
         const applied = await removeTenant(this.#context, tenant, clock.now())
@@ -219,14 +245,18 @@ class PassingController implements TenantController {
         log.info({ tenant: `${tenant.namespace}/${tenant.name}`, tenantId: tenant.id }, 'tenant removed')
       }
     })
+    if (!done) report.failed += 1
   }
 
   async #purge(report: MutableReport): Promise<void> {
     if (report.failed > 0) return
-    await this.#attemptPart('purge', report, async () => {
-      for (const id of await listTenantsToPurge(this.#options.pool, purgesMax)) {
-        const done = await purgeTenant(this.#options.pool, id)
-        this.#options.log.info({ tenantId: id, done }, 'data of a deleted tenant removed from Postgres')
+    // What fails here waits for the next pass: it keeps no tenant's change from being in force.
+    await this.#attempt('purge', undefined, async () => {
+      const { pool, clock, onPurge, log } = this.#options
+      for (const id of await listTenantsToPurge(pool, clock.now() - purgeAfterMs, purgesMax)) {
+        await onPurge(id)
+        const done = await purgeTenant(pool, id)
+        log.info({ tenantId: id, done }, 'data of a deleted tenant removed')
       }
     })
   }
@@ -237,10 +267,6 @@ class PassingController implements TenantController {
     } catch (error) {
       this.#options.log.warn(errorFields(error), 'directories could not be told of a change, they will poll')
     }
-  }
-
-  async #attemptPart(part: string, report: MutableReport, run: () => Promise<void>): Promise<void> {
-    if (!(await this.#attempt(part, undefined, run))) report.failed += 1
   }
 
   async #attempt(

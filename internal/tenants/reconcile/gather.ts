@@ -1,24 +1,28 @@
+import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-names.ts'
 import type { SecretRead, SecretSource, TenantManifest } from '../source.ts'
-import { findKeysOfOthers, findSlugFacts, findStoredTenant } from '../store.ts'
+import { findKeysOfOthers, findSlugFacts, findStoredTenant, isTenantIdKnown } from '../store.ts'
 import { tenantIdOfUid } from '../tenant-id.ts'
 import type { TenantFacts } from './facts.ts'
 import { hashApiKey, keyText } from './plan-keys.ts'
+import type { RandomBytes } from './plan-secrets.ts'
 
 /** Where facts come from. */
 export interface GatherSources {
   readonly pool: Pool
   readonly keyRing: KeyRing
   readonly secrets: SecretSource
+  /** For the id of a tenant whose first one was used up. */
+  readonly random: RandomBytes
 }
 
 /** Reads all that a tenant's plan is decided from. Writes nothing; fails when Postgres or the source does. */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
   const { pool, keyRing } = sources
-  const tenantId = tenantIdOfUid(manifest.uid)
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
+  const tenantId = stored?.id ?? (await newTenantId(sources, manifest.uid))
   const secrets = await readSecrets(sources.secrets, manifest)
   const wish = {
     id: tenantId,
@@ -31,6 +35,15 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
     findKeysOfOthers(pool, tenantId, wantedKeys(manifest, secrets)),
   ])
   return { manifest, tenantId, stored, slug, secrets, keysOfOthers, currentKeyId: keyRing.currentKeyId }
+}
+
+/**
+ * The uid's own id. Where a tenant had it whose data went with it: one that nobody ever had, since Redis and processes that
+ * have not heard of the deletion may still know things under the old one.
+ */
+async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
+  const first = tenantIdOfUid(uid)
+  return (await isTenantIdKnown(pool, first)) ? tenantIdFromBytes(random(16)) : first
 }
 
 async function readSecrets(

@@ -76,6 +76,7 @@ function controller(fields: Partial<Parameters<typeof createTenantController>[0]
     random: randomBytes,
     actor: 'test',
     onChanged,
+    onPurge: async () => {},
     ...fields,
   })
 }
@@ -344,7 +345,9 @@ describe('slugs', () => {
     const { tenants } = await source.read()
     const context: ApplyContext = { pool, keyRing, secrets: source, actor: 'test' }
     const facts = await Promise.all(
-      tenants.map((manifest) => gatherTenant({ pool, keyRing, secrets: source }, manifest)),
+      tenants.map((manifest) =>
+        gatherTenant({ pool, keyRing, secrets: source, random: randomBytes }, manifest),
+      ),
     )
     const plans = facts.map((one) => planTenant(one, nowMs, randomBytes))
     const kinds = await Promise.all(plans.map(async (plan) => (await applyPlan(context, plan, nowMs)).kind))
@@ -378,8 +381,12 @@ describe('a tenant whose manifest is gone', () => {
     const before = await version()
     rmSync(join(root, 'tenants', 'a.yaml'))
     expect(await controller().runOnce()).toMatchObject({ removed: 1, failed: 0 })
+    expect(await left()).toBe(6_001)
+    const deletedAt = new Date(nowMs)
+    nowMs += 60_000
+    await controller().runOnce()
     const row = await tenantRow('one')
-    expect(row).toMatchObject({ slug: null, deleted_at: new Date(nowMs), version: before + 1 })
+    expect(row).toMatchObject({ slug: null, deleted_at: deletedAt, version: before + 1 })
     expect(row?.spec).toEqual(policy === 'Delete' ? {} : expect.objectContaining({ slug: 'one' }))
     expect(await keysOf('one')).toEqual([])
     expect((await pool.query('SELECT 1 FROM tenant_secrets')).rowCount).toBe(0)
@@ -429,7 +436,7 @@ describe('a deposed leader', () => {
     const [manifest] = (await source.read()).tenants
     if (manifest === undefined) throw new Error('no manifest')
     const plan = planTenant(
-      await gatherTenant({ pool, keyRing, secrets: source }, manifest),
+      await gatherTenant({ pool, keyRing, secrets: source, random: randomBytes }, manifest),
       nowMs,
       randomBytes,
     )

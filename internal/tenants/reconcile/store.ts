@@ -52,12 +52,15 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
   return row.version
 }
 
-/** Writes a live tenant's row and takes its slug. A slug or name that another live tenant has fails as unique violation. */
+/**
+ * Writes a live tenant's row and takes its slug. A slug or name that another live tenant has fails as unique violation; false
+ * when the id belongs to another uid, as after a deletion that ended it, and then nothing may follow.
+ */
 export async function upsertTenant(
   client: PoolClient,
   row: TenantRow,
   { version, now, conditions }: { version: number; now: number; conditions: readonly Condition[] },
-): Promise<void> {
+): Promise<boolean> {
   const { resourceCreatedAtMs, ...columns } = row
   const at = new Date(now)
   const next = {
@@ -68,11 +71,14 @@ export async function upsertTenant(
     updatedAt: at,
     deletedAt: null,
   }
-  await orm(client)
+  const written = await orm(client)
     .insert(tenants)
     .values({ ...next, createdAt: at })
-    .onConflictDoUpdate({ target: tenants.id, set: next })
+    .onConflictDoUpdate({ target: tenants.id, set: next, setWhere: eq(tenants.uid, row.uid) })
+    .returning({ id: tenants.id })
+  if (written.length === 0) return false
   if (row.slug !== null) await orm(client).delete(slugReservations).where(eq(slugReservations.slug, row.slug))
+  return true
 }
 
 /** Writes conditions alone; directories do not read them, so the version stays. */
@@ -148,7 +154,11 @@ export async function insertAudit(client: PoolClient, entry: AuditEntry, now: nu
     .values({ ...entry, at: new Date(now) })
 }
 
-/** Hides a tenant: keys and secrets end, its slug is kept for its name until `reservedUntilMs`. Repeating it is safe. */
+/**
+ * Hides a tenant: keys and secrets end, its slug is kept for its name until `reservedUntilMs`. One whose data is to go gives
+ * up its uid too, in place of which its own id stands: whoever comes back with that uid is another tenant, however soon.
+ * Repeating it is safe.
+ */
 export async function hideTenant(
   client: PoolClient,
   tenant: LiveTenant,
@@ -158,7 +168,7 @@ export async function hideTenant(
   const at = new Date(now)
   await db
     .update(tenants)
-    .set({ slug: null, deletedAt: at, updatedAt: at, version, conditions: [] })
+    .set({ uid: uidOnceHidden, slug: null, deletedAt: at, updatedAt: at, version, conditions: [] })
     .where(eq(tenants.id, tenant.id))
   await db.delete(apiKeys).where(eq(apiKeys.tenantId, tenant.id))
   await db.delete(tenantSecrets).where(eq(tenantSecrets.tenantId, tenant.id))
@@ -173,6 +183,8 @@ export async function hideTenant(
     .values({ slug: tenant.slug, ...reserved })
     .onConflictDoUpdate({ target: slugReservations.slug, set: reserved })
 }
+
+const uidOnceHidden = sql`CASE WHEN ${tenants.spec} ->> 'deletionPolicy' = 'Delete' THEN ${tenants.id} ELSE ${tenants.uid} END`
 
 /**
  * Removes up to `rowsMax` rows of a deleted tenant's data; once none is left its row is emptied, and only the fact that it

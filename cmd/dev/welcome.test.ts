@@ -1,0 +1,29 @@
+import { expect, test } from 'bun:test'
+import { tenantIdFromBytes } from '#internal/base/index.ts'
+import { welcomeText } from './welcome.ts'
+
+const id = tenantIdFromBytes(new Uint8Array(16))
+const tenant = (name: string) => ({ id, uid: `folder:shops/${name}`, namespace: 'shops', name, slug: name })
+
+function text(inForce: readonly string[], complaints: readonly string[] = [], hasSampleKey = false): string {
+  const tenants = { inForce: inForce.map(tenant), complaints }
+  return welcomeText({ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090 })
+}
+
+test('names ten tenants at most, and how many more there are', () => {
+  const names = Array.from({ length: 12 }, (_, index) => `t${index}`)
+  expect(text(names.slice(0, 2))).toContain('Tenants  shops/t0, shops/t1   (/manifests)\n')
+  expect(text(names)).toContain('shops/t8, shops/t9 and 2 more   (/manifests)\n')
+  expect(text([])).toContain('Tenants  none in force   (/manifests)\n')
+})
+
+test('tells ten complaints at most', () => {
+  const complaints = Array.from({ length: 12 }, (_, index) => `mistake ${index}`)
+  const lines = text(['one'], complaints).split('\n')
+  expect(lines.filter((line) => line.includes('! mistake'))).toHaveLength(10)
+})
+
+test('prints no key but the sample’s', () => {
+  expect(text(['one'])).toContain('Bearer <api key>')
+  expect(text(['one'], [], true)).toContain('Bearer lk_demo_')
+})
