@@ -24,12 +24,7 @@ await runProcess({
       open: () => telemetry.tracing,
       close: (tracing) => tracing.close(2000),
     })
-    try {
-      await startDev(config, process.env, telemetry, scope)
-    } catch (error) {
-      // The log's line has it too, but a person at the terminal looks for a sentence.
-      if (error instanceof StoreStartError) process.stderr.write(`\n${error.message}\n\n`)
-      throw error
-    }
+    await startDev(config, process.env, telemetry, scope)
   },
+  explain: (cause) => (cause instanceof StoreStartError ? cause.message : undefined),
 })

@@ -13,11 +13,13 @@ export interface WantedPort {
 }
 
 const triesMax = 20
+/** The ports right behind a default one are the defaults of other processes. */
+const fallbackStep = 100
 const turnWaitMs = 20_000
 
 /**
- * Gives the port when it is free. When it is taken: the next free one if it was only the default, so that two dev servers run
- * side by side.
+ * Gives the port when it is free. When it is taken: another free one, a hundred or more above, if it was only the default, so
+ * that two dev servers run side by side.
  * @throws StoreStartError when the port was asked for by name, or none of 20 is free
  */
 export async function choosePort(
@@ -25,20 +27,24 @@ export async function choosePort(
   env: Readonly<Record<string, string | undefined>>,
   say: (line: string) => void,
 ): Promise<number> {
-  const tries = env[wanted.env] ? 1 : triesMax
-  for (let port = wanted.port; port < wanted.port + tries && port <= 65_535; port += 1) {
+  const others = env[wanted.env] ? [] : fallbacksOf(wanted.port)
+  for (const port of [wanted.port, ...others]) {
     // A server on all addresses and one on the loopback may exist side by side on some systems; we want neither.
     if (!(await isPortFree(port)) || !(await isPortFree(port, '0.0.0.0'))) continue
     if (port !== wanted.port)
       say(`Port ${wanted.port} is taken: the ${wanted.name} uses ${port} (set ${wanted.env} to choose)`)
     return port
   }
-  const last = wanted.port + tries - 1
   throw new StoreStartError(
-    tries === 1
+    others.length === 0
       ? `Port ${wanted.port} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`
-      : `Ports ${wanted.port} to ${last} for the ${wanted.name} are taken: set ${wanted.env} to a free one`,
+      : `Port ${wanted.port} and ${others[0]} to ${others.at(-1)} for the ${wanted.name} are taken: set ${wanted.env} to a free one`,
   )
+}
+
+/** The ports that stand in for a default one that is taken, in the order of trying. */
+export function fallbacksOf(port: number): readonly number[] {
+  return Array.from({ length: triesMax - 1 }, (_none, nth) => port + fallbackStep + nth)
 }
 
 /**

@@ -2,7 +2,7 @@
 // there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -42,7 +42,30 @@ async function runDev(bun, args) {
 
 async function runTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
-  return redis === 0 ? run(bun, ['test', `--timeout=${testMsMax}`, ...args]) : redis
+  if (redis !== 0) return redis
+  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...args])
+  if (exitCode !== 0) explainPatterns(args)
+  return exitCode
+}
+
+/** Bun says that no file matched, but not what would. */
+function explainPatterns(args) {
+  // What follows a flag may be its value.
+  const patterns = args.filter((arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-'))
+  if (patterns.length === 0) return
+  const files = ['cmd', 'internal', 'test'].flatMap((dir) =>
+    readdirSync(join(root, dir), { recursive: true })
+      .filter((path) => path.endsWith('.test.ts'))
+      .map((path) => join(root, dir, path)),
+  )
+  if (files.some((file) => patterns.some((pattern) => file.includes(pattern.replace(/^\.\//, ''))))) return
+  console.error(`
+No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in its path. Name a part of one, a folder or a test:
+
+  npm test -- records
+  npm test -- internal/tenants
+  npm test -- -t 'a part of a test’s name'
+`)
 }
 
 async function runBench(bun, args) {
@@ -58,7 +81,8 @@ async function runFormat() {
 async function runLint() {
   const checks = [
     ['oxlint', '--type-aware', '--deny-warnings'],
-    ['biome', 'ci', '.'],
+    // It colours its last line also for a file.
+    ['biome', 'ci', ...(process.stdout.isTTY ? [] : ['--colors=off']), '.'],
     ['knip'],
     ['tsc', '--noEmit'],
   ]

@@ -114,6 +114,18 @@ describe('what is broken is logged, everything is closed, and the code is 1:', (
   })
 })
 
+test('a start that failed for a reason that has a sentence says that alone', async () => {
+  const program = `
+    import { createLogger } from '${rooms}telemetry/index.ts'
+    import { runProcess } from '${rooms}process/index.ts'
+    const log = createLogger({ level: 'info', service: 'test', version: '0' })
+    await runProcess({ name: 'test', log, graceMs: 2000, start: () => Promise.reject(new RangeError('too far')),
+      explain: (cause) => cause instanceof RangeError ? 'Come nearer: ' + cause.message : undefined })`
+  const child = Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe', stderr: 'pipe' })
+  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])
+  expect([out, err, await child.exited]).toEqual(['', '\nCome nearer: too far\n\n', 1])
+})
+
 test('a process that asks for its own end exits with 0', async () => {
   expect((await run('scope.stop()').end()).code).toBe(0)
 })

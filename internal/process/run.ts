@@ -9,6 +9,11 @@ export interface RunOptions {
   readonly graceMs: number
   /** Opens everything in order, through the scope; when it is done the process is up and stays so until it is stopped. */
   readonly start: (scope: Scope) => Promise<void>
+  /**
+   * What to tell the person at the terminal, who can mend it, in place of the log's lines: for failures of the start that are
+   * no bugs. Undefined for all others.
+   */
+  readonly explain?: (cause: unknown) => string | undefined
 }
 
 type Ending =
@@ -43,12 +48,15 @@ export async function runProcess(options: RunOptions): Promise<never> {
     (cause: unknown) => end({ kind: 'broken', text: 'process could not start', cause }),
   )
   const ending = await ended
-  if (ending.kind === 'broken') log.error({ process: options.name, cause: ending.cause }, ending.text)
+  const explained = ending.kind === 'broken' ? options.explain?.(ending.cause) : undefined
+  if (explained !== undefined) process.stderr.write(`\n${explained}\n\n`)
+  else if (ending.kind === 'broken') log.error({ process: options.name, cause: ending.cause }, ending.text)
   else log.info({ process: options.name, reason: reasonOf(ending) }, 'process is ending')
   log.flush()
   const endingMs = performance.now()
   await scope.close(ending.kind === 'broken' ? Math.min(options.graceMs, brokenGraceMs) : options.graceMs)
-  log.info({ process: options.name, durationMs: performance.now() - endingMs }, 'process has ended')
+  if (explained === undefined)
+    log.info({ process: options.name, durationMs: performance.now() - endingMs }, 'process has ended')
   log.flush()
   process.exit(ending.kind === 'broken' ? 1 : 0)
 }
