@@ -1,0 +1,75 @@
+import { type HeaderReading, headerText, readHeader } from '../../call-header.ts'
+import { memberAt, readEventBody } from '../../event-body.ts'
+import { type EventId, judgeEventId, judgeHeaderEventId } from '../../event-id.ts'
+import { readIsoTime } from '../../event-time.ts'
+import { judgeTypes } from '../../event-type.ts'
+import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import {
+  type HmacKeys,
+  hmacKeys,
+  standardHmacKeys,
+  verdicts,
+  verifyStandardHeaders,
+  verifyTimedHeader,
+} from '../../signature.ts'
+import { genericType } from './types.ts'
+
+/** Keys for both schemes: they make different bytes of one secret. */
+export interface GenericKeys {
+  readonly service: HmacKeys
+  readonly standard: HmacKeys
+}
+
+const signatureName = 'x-service-signature'
+const standardSignatureName = 'webhook-signature'
+const idNames = ['x-service-event-id', 'webhook-id']
+
+/** The generic provider: our own format, or Standard Webhooks; see README.md in this folder. */
+export const generic: Provider<GenericKeys> = {
+  name: 'generic',
+  bodyBytesMax: 1024 * 1024,
+  secretHeaders: [signatureName, standardSignatureName],
+  prepare: (secrets) => ({ service: hmacKeys(secrets), standard: standardHmacKeys(secrets) }),
+  verify,
+  normalize,
+}
+
+function verify(call: ProviderCall, keys: GenericKeys): Verification {
+  const service = call.headers.get(signatureName) ?? ''
+  const standard = call.headers.get(standardSignatureName) ?? ''
+  // Two schemes in one call: which of them vouches for `webhook-id` would be anybody's guess.
+  if (service !== '' && standard !== '') return { kind: 'refused', cause: 'headers_conflict' }
+  if (readId(call.headers).kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
+  if (standard === '') return verifyTimedHeader(service, call, keys.service)
+  const id = call.headers.get('webhook-id') ?? ''
+  // The signature covers `webhook-id` alone; with none, another id must not step in.
+  if (id === '') return verdicts.malformed
+  const time = call.headers.get('webhook-timestamp') ?? ''
+  return verifyStandardHeaders({ id, time, signature: standard }, call, keys.standard)
+}
+
+function normalize(call: ProviderCall): Normalization {
+  const body = readEventBody(call.body)
+  if (body.kind === 'refused') return body
+  const eventId = judgeId(readId(call.headers), memberAt(body.value, 'id'))
+  if (eventId.kind === 'refused') return eventId
+  const types = judgeTypes(memberAt(body.value, 'type'), genericType)
+  if (types.kind === 'refused') return types
+  return {
+    kind: 'event',
+    eventId: eventId.id,
+    rawType: types.rawType,
+    type: types.type,
+    occurredAtMs: readIsoTime(memberAt(body.value, 'occurredAt')),
+    payload: body.text,
+  }
+}
+
+function readId(headers: CallHeaders): HeaderReading {
+  return readHeader(headers, idNames)
+}
+
+function judgeId(header: HeaderReading, inBody: unknown): EventId {
+  if (header.kind === 'conflict') return { kind: 'refused', cause: 'event_id_malformed' }
+  return header.kind === 'value' ? judgeHeaderEventId(headerText(header)) : judgeEventId(inBody)
+}

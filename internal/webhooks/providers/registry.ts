@@ -1,0 +1,16 @@
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import type { Provider } from '../provider.ts'
+import { card } from './card/provider.ts'
+import { generic } from './generic/provider.ts'
+
+/** Every provider that has an adapter: one folder each, one line here. */
+export const providers: readonly Provider[] = [card, generic]
+
+/**
+ * Finds a provider by its neutral or its vendor's name, in lower case as paths have it. Gives undefined for a name that
+ * nobody knows, and for a known one that no adapter serves: `neutralProviderName` tells them apart.
+ */
+export function findProvider(name: string): Provider | undefined {
+  const neutral = neutralProviderName(name)
+  return providers.find((each) => each.name === neutral)
+}
