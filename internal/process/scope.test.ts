@@ -93,6 +93,25 @@ test('the whole time is a bound, and the last ones still get a chance', async ()
   expect(closed).toBe(true)
 })
 
+test('a part is told what is left of the process’ time, never less than its last chance', async () => {
+  const { scope } = create()
+  const told: number[] = []
+  await scope.open({ name: 'last', open: () => 1, close: (_value, leftMs) => told.push(leftMs) })
+  await scope.open({
+    name: 'slow',
+    open: () => 1,
+    close: (_value, leftMs) => {
+      told.push(leftMs)
+      return new Promise(() => undefined)
+    },
+    closeMsMax: 60_000,
+  })
+  await scope.close(300)
+  const [slow = 0, last] = told
+  expect(slow).toBeWithin(250, 301)
+  expect(last).toBe(200)
+})
+
 test('a step under way when the end begins is closed too, and no further one is opened', async () => {
   const { scope } = create()
   const closed: string[] = []

@@ -1,3 +1,4 @@
+import { within } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
 /** One thing that a process opens. */
@@ -5,8 +6,8 @@ export interface Step<T> {
   /** Names the step in the log. */
   readonly name: string
   readonly open: () => T | Promise<T>
-  /** Ends what `open` gave. Bounded by `closeMsMax`; what it throws is logged. */
-  readonly close: (value: T) => unknown
+  /** Ends what `open` gave. Bounded by `closeMsMax` and by `leftMs` of the process' time; what it throws is logged. */
+  readonly close: (value: T, leftMs: number) => unknown
   /** Default 5 s, and never more than is left of the process' time. */
   readonly closeMsMax?: number
 }
@@ -29,7 +30,7 @@ export interface ScopeOptions {
 
 interface Opened {
   readonly name: string
-  readonly close: () => unknown
+  readonly close: (leftMs: number) => unknown
   readonly closeMsMax: number
 }
 
@@ -75,43 +76,31 @@ export class OwnedScope implements Scope {
     this.#ending.abort()
     const deadlineMs = performance.now() + graceMs
     // A step under way may still open something; it joins the list and is closed with the others.
-    await within(closeMsMaxDefault, Promise.allSettled(this.#opening))
+    await within(closeMsMaxDefault, Promise.allSettled(this.#opening), () => undefined)
     for (let part = this.#opened.pop(); part; part = this.#opened.pop()) {
       const leftMs = Math.max(deadlineMs - performance.now(), lastChanceMs)
-      await this.#closePart(part, Math.min(part.closeMsMax, leftMs))
+      await this.#closePart(part, leftMs)
     }
   }
 
   async #openStep<T>(step: Step<T>): Promise<T> {
     const value = await step.open()
     const { name, closeMsMax = closeMsMaxDefault } = step
-    this.#opened.push({ name, closeMsMax, close: () => step.close(value) })
+    this.#opened.push({ name, closeMsMax, close: (leftMs) => step.close(value, leftMs) })
     return value
   }
 
-  async #closePart(part: Opened, boundMs: number): Promise<void> {
+  async #closePart(part: Opened, leftMs: number): Promise<void> {
     const { log } = this.#options
     const startedMs = performance.now()
     try {
-      const closed = await within(boundMs, Promise.try(part.close))
+      const closing = Promise.try(part.close, leftMs).then(() => true)
+      const closed = await within(Math.min(part.closeMsMax, leftMs), closing, () => false)
       const fields = { step: part.name, durationMs: performance.now() - startedMs }
       if (closed) log.debug(fields, 'closed')
       else log.warn(fields, 'not closed in time')
     } catch (cause) {
       log.warn({ step: part.name, cause }, 'closing failed')
     }
-  }
-}
-
-/** Whether the work ended within the bound; what it throws passes through, unless it comes too late. */
-async function within(boundMs: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: Timer | undefined
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), boundMs)
-  })
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
   }
 }

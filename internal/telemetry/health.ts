@@ -1,4 +1,4 @@
-import type { Clock } from '#internal/base/index.ts'
+import { type Clock, within } from '#internal/base/index.ts'
 
 /** What a check found; `reason` is for people and holds no secret. */
 export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
@@ -107,17 +107,13 @@ export function createHealth(options: HealthOptions = {}): Health {
 
 async function runCheck([name, check]: [string, Check], boundMs: number): Promise<NamedCheck> {
   const cancel = new AbortController()
-  let timer: Timer | undefined
-  const late = new Promise<CheckResult>((resolve) => {
-    timer = setTimeout(() => resolve({ ok: false, reason: `no answer within ${boundMs} ms` }), boundMs)
-  })
+  const late = (): CheckResult => ({ ok: false, reason: `no answer within ${boundMs} ms` })
   try {
-    return named(name, await Promise.race([check(cancel.signal), late]))
+    return named(name, await within(boundMs, Promise.try(check, cancel.signal), late))
   } catch (error) {
     // Its message may quote an address or a statement; the check's own log line tells more.
     return named(name, { ok: false, reason: error instanceof Error ? `failed: ${error.name}` : 'failed' })
   } finally {
-    clearTimeout(timer)
     cancel.abort()
   }
 }

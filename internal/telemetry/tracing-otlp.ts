@@ -17,6 +17,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
+import { within } from '#internal/base/index.ts'
 import { formatTraceparent, parseTraceparent } from './traceparent.ts'
 import type { SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'
 
@@ -141,12 +142,10 @@ function handleOf(span: Span): TraceSpan {
 }
 
 async function closeWithin(provider: TracerProvider, timeoutMs: number): Promise<void> {
-  let timer: Timer | undefined
-  const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs)
-  })
   // A receiver that is away was already reported by `onLost`; the process ends all the same.
-  const done = provider.shutdown().catch(() => undefined)
-  await Promise.race([done, deadline])
-  clearTimeout(timer)
+  await within(
+    timeoutMs,
+    provider.shutdown().catch(() => undefined),
+    () => undefined,
+  )
 }
