@@ -31,6 +31,8 @@ export type ApiConfig = Pick<
 > & {
   /** The interface to listen on; default all of them. */
   readonly hostname?: string
+  /** How long new calls are still taken once the process is ending; default 0. */
+  readonly shutdownDelaySeconds?: number
 }
 
 /** A running API. */
@@ -46,6 +48,8 @@ export interface Api {
 const bodyBudgetBytes = 64 * 1024 * 1024
 const connectionsMax = 10
 const statementMsMax = 2000
+/** What is left of the process' time is for the calls under way and for the stores. */
+const delayShare = 4
 /** Longer than the slowest body and the store's answer after it may take; callers that wait are answered at once. */
 const drainMsMax = 12_000
 const connectMsMax = 2000
@@ -107,14 +111,17 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     ...recordRoutes(records, scope.signal),
     ...contractRoutes(),
   ]
+  const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
   const server = await scope.open({
     name: 'api port',
     open: () => listen(publicServer(telemetry, directory, routes), config.apiPort, config.hostname),
-    close: async (opened) => {
+    close: async (opened, leftMs) => {
       health.startDraining()
+      // Load balancers go on sending until they have seen that the process is not ready.
+      await Bun.sleep(Math.min(delayMs, leftMs / delayShare))
       await opened.stop()
     },
-    closeMsMax: drainMsMax,
+    closeMsMax: delayMs + drainMsMax,
   })
   listening = true
   return { port: server.port, opsPort: ops.port, directory, redis }

@@ -169,6 +169,14 @@ export const settings = {
     doc: 'Time from SIGTERM until work under way is dropped; below the pod’s `terminationGracePeriodSeconds`.',
     usedBy: everywhere,
   },
+  shutdownDelaySeconds: {
+    env: 'LATCHKEY_SHUTDOWN_DELAY_SECONDS',
+    type: integer('seconds', 0, 60),
+    default: '5',
+    defaultInDev: '0',
+    doc: 'Time from SIGTERM in which new calls are still taken, while `/readyz` is 503 and load balancers turn away; counts into the grace, at most a quarter of it. Dev: 0.',
+    usedBy: intake,
+  },
   otlpEndpoint: {
     env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
     type: httpUrl,

@@ -106,6 +106,7 @@ async function startApiProcess(databaseUrl: string, redisUrl: string): Promise<M
       ...process.env,
       LATCHKEY_API_PORT: String(port),
       LATCHKEY_OPS_PORT: String(opsPort),
+      LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
       LATCHKEY_DATABASE_URL: databaseUrl,
       LATCHKEY_REDIS_URL: redisUrl,
       LATCHKEY_KEY_RING: `bench:${Buffer.alloc(32, 1).toString('base64')}`,

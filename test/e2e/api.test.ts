@@ -289,6 +289,25 @@ describe('SIGTERM', () => {
     },
     startsMs,
   )
+
+  test(
+    'for the time of the delay new calls are taken while the process is not ready, and then it ends',
+    async () => {
+      const delayed = { ...env, LATCHKEY_SHUTDOWN_DELAY_SECONDS: '2' }
+      const { url, opsUrl, ...started } = keep(await startApiProcess(delayed))
+      await retried(() => post(url, { scope: 'e2e', key: 'before the delay' }))
+      started.signal('SIGTERM')
+      await started.logged('process is ending')
+      expect((await fetch(`${opsUrl}/readyz`)).status).toBe(503)
+      expect((await post(url, { scope: 'e2e', key: 'within the delay' })).status).toBe(200)
+      expect(await started.exited).toBe(0)
+      await expect(post(url, { scope: 'e2e', key: 'too late' })).rejects.toThrow()
+      expect(started.lines('not closed in time')).toEqual([])
+      const closed = started.lines('closed').find(({ step }) => step === 'api port')
+      expect(closed?.['durationMs']).toBeGreaterThan(1990)
+    },
+    startsMs,
+  )
 })
 
 /** The first calls of a new process may come before Redis has answered it. */

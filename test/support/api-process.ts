@@ -67,9 +67,12 @@ export function startProcess(name: 'api' | 'migrate', env: Readonly<Record<strin
   }
 }
 
+/** Nothing sends calls to a test's process that would have to turn away first. */
+const quick = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0' }
+
 /** Starts the API on free ports and waits until it listens. The caller ends it. */
 export async function startApiProcess(env: Readonly<Record<string, string>>): Promise<ApiProcess> {
-  const started = startProcess('api', { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', ...env })
+  const started = startProcess('api', { ...quick, ...env })
   const { port, opsPort } = await started.logged('listening')
   return { ...started, url: `http://localhost:${port}`, opsUrl: `http://localhost:${opsPort}` }
 }
