@@ -12,6 +12,8 @@ import {
 } from '#test/support/redis-connection.ts'
 import { command, startStandalone, until } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
+import { openRedis } from './client.ts'
+import type { RedisFailure } from './connection.ts'
 import { defineScript } from './script.ts'
 
 const connections = openConnections()
@@ -85,6 +87,48 @@ describe('a hung server', () => {
     await Promise.allSettled(calls)
     await untilWorks(redis, 't')
   })
+})
+
+/** Stops this whole process' work, as a long collection of garbage would. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
+test.each([
+  ['a second', 1000],
+  ['longer than a silent server is given', 2500],
+])('a stop of our own process for %s is not taken for a silent server', async (_name, ms) => {
+  const redis = await connect()
+  const before = redis.evaluate(echo, ['{t}:k'], ['v']).catch(() => undefined)
+  block(ms)
+  expect(await redis.evaluate(echo, ['{t}:k'], ['after'])).toEqual(['{t}:k', 'after'])
+  await before
+  expect(connections.errors).toEqual([])
+})
+
+test('each refused call is told once, with its reason', async () => {
+  const refused: RedisFailure[] = []
+  const redis = openRedis({
+    url: server.url,
+    deadlineMs: 100,
+    onError: () => undefined,
+    onRefused: (reason) => refused.push(reason),
+  })
+  await untilWorks(redis, 't')
+  refused.length = 0
+  server.signal('SIGSTOP')
+  const late = await Promise.all([1, 2, 3].map(() => call(redis)))
+  expect(late.map(({ reason }) => reason)).toEqual(['timeout', 'timeout', 'timeout'])
+  expect(refused.splice(0)).toEqual(['timeout', 'timeout', 'timeout'])
+  // The replies that never came end with the connection, after their callers were refused.
+  await until(
+    'a connection that was given up',
+    async () => (await call(redis)).reason === 'disconnected' || undefined,
+  )
+  expect(new Set(refused.slice(0, -1))).toEqual(new Set(['timeout']))
+  expect(refused.at(-1)).toBe('disconnected')
+  server.signal('SIGCONT')
+  await redis.close()
 })
 
 test('a server that accepts and never says a word is refused within a second', async () => {

@@ -3,6 +3,7 @@ import { Deadlines } from '#internal/base/index.ts'
 import {
   type ChannelListener,
   type RedisConnection,
+  type RedisFailure,
   type RedisServerFacts,
   RedisUnavailable,
 } from './connection.ts'
@@ -19,6 +20,8 @@ export interface RedisOptions {
   readonly deadlineMs?: number
   /** Hears of every failed attempt to connect and every lost connection: about once a second for each server. */
   readonly onError: (error: unknown) => void
+  /** Hears of every call that was refused, with the reason; must not throw. */
+  readonly onRefused?: (reason: RedisFailure) => void
 }
 
 const defaultDeadlineMs = 800
@@ -38,22 +41,24 @@ export function openRedis(options: RedisOptions): RedisConnection {
 class Connection implements RedisConnection {
   readonly #driver: RedisDriver
   readonly #deadlines: Deadlines
+  readonly #onRefused: ((reason: RedisFailure) => void) | undefined
   #inFlight = 0
   #closed = false
 
   constructor(driver: RedisDriver, options: RedisOptions) {
     this.#driver = driver
     this.#deadlines = new Deadlines(options.deadlineMs ?? defaultDeadlineMs)
+    this.#onRefused = options.onRefused
   }
 
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const key = keys[0] ?? ''
-    const rest = [String(keys.length), ...keys, ...args]
+    const command = ['EVALSHA', script.sha, String(keys.length), ...keys, ...args]
     return this.#bounded(
-      () => this.#driver.send(key, ['EVALSHA', script.sha, ...rest]),
+      () => this.#driver.send(key, command),
       async (error) => {
         if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
-        return this.#driver.send(key, ['EVAL', script.source, ...rest])
+        return this.#driver.send(key, ['EVAL', script.source, ...command.slice(2)])
       },
     )
   }
@@ -85,26 +90,34 @@ class Connection implements RedisConnection {
    * @param again makes a second call of an error that has a remedy, and passes on any other
    */
   #bounded<T>(call: () => Promise<T>, again?: (error: unknown) => Promise<T>): Promise<T> {
-    if (this.#closed) return Promise.reject(new RedisUnavailable('disconnected'))
-    if (this.#inFlight >= inFlightMax) return Promise.reject(new RedisUnavailable('overloaded'))
+    if (this.#closed) return Promise.reject(this.#refuse('disconnected'))
+    if (this.#inFlight >= inFlightMax) return Promise.reject(this.#refuse('overloaded'))
     this.#inFlight += 1
-    return this.#deadlines.guard(call(), timedOut, this.#ended, async (error) => {
+    let isLate = false
+    const late = () => {
+      isLate = true
+      throw this.#refuse('timeout')
+    }
+    return this.#deadlines.guard(call(), late, this.#ended, async (error) => {
       try {
         if (!again) throw error
         return await again(error)
       } catch (left) {
-        throw asUnavailable(left) ?? left
+        const reason = reasonOf(left)
+        // Who is late was refused already, and counted.
+        throw reason === undefined || isLate ? left : this.#refuse(reason, left)
       }
     })
+  }
+
+  #refuse(reason: RedisFailure, cause?: unknown): RedisUnavailable {
+    this.#onRefused?.(reason)
+    return cause instanceof RedisUnavailable ? cause : new RedisUnavailable(reason, cause)
   }
 
   readonly #ended = (): void => {
     this.#inFlight -= 1
   }
-}
-
-function timedOut(): never {
-  throw new RedisUnavailable('timeout')
 }
 
 /** Server codes that say "not now" or "not here": loading, failing over, out of disk, signed off. */
@@ -124,18 +137,17 @@ const refusals = new Set([
   'NOPERM',
 ])
 
-/** Tells a failure of the store from a bug of ours, which stays what it is. */
-function asUnavailable(error: unknown): RedisUnavailable | undefined {
-  if (error instanceof RedisUnavailable) return error
+/** Tells a failure of the store from a bug of ours, which has no reason. */
+function reasonOf(error: unknown): RedisFailure | undefined {
+  if (error instanceof RedisUnavailable) return error.reason
   if (error instanceof ErrorReply) {
     // An error reply begins with a code in capitals, by the protocol's convention:
     // https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (2026-11)
     const code = error.message.split(' ', 1)[0] ?? ''
-    if (code === 'OOM') return new RedisUnavailable('full', error)
-    return refusals.has(code) ? new RedisUnavailable('refused', error) : undefined
+    if (code === 'OOM') return 'full'
+    return refusals.has(code) ? 'refused' : undefined
   }
-  if (error instanceof TypeError || error instanceof RangeError) return undefined
-  return new RedisUnavailable('disconnected', error)
+  return error instanceof TypeError || error instanceof RangeError ? undefined : 'disconnected'
 }
 
 function parseInfo(text: string): RedisServerFacts {

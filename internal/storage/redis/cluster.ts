@@ -1,4 +1,5 @@
 import { ErrorReply } from 'redis'
+import { within } from '#internal/base/index.ts'
 import { RoutedChannels } from './channels.ts'
 import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
@@ -166,17 +167,12 @@ export class ClusterDriver implements RedisDriver {
     node: RedisNode,
     send: (args: readonly string[]) => Promise<unknown>,
   ): Promise<SlotRange[] | undefined> {
-    let timer: Timer | undefined
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(resolve, askMsMax, undefined)
-    })
     try {
-      const ranges = parseSlotRanges(await Promise.race([send(['CLUSTER', 'SLOTS']), late]), node)
+      const reply = await within(askMsMax, send(['CLUSTER', 'SLOTS']), () => undefined)
+      const ranges = parseSlotRanges(reply, node)
       return ranges.length > 0 ? ranges : undefined
     } catch {
       return undefined
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -1,4 +1,4 @@
-import { backoffMs } from '#internal/base/index.ts'
+import { Bell, backoffMs, within } from '#internal/base/index.ts'
 import { RedisUnavailable } from './connection.ts'
 import { RedisSession, type RedisTarget } from './session.ts'
 
@@ -21,7 +21,7 @@ export class RedisLink {
   readonly #events: LinkEvents
   #session: RedisSession | undefined
   #closed = false
-  #wake: () => void = () => undefined
+  readonly #end = new Bell()
   readonly #waiting = new Set<() => void>()
 
   constructor(target: RedisTarget, events: LinkEvents) {
@@ -43,15 +43,10 @@ export class RedisLink {
   /** Settles at the next connection, at the link's end, or after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
-    let timer: Timer | undefined
-    await new Promise<void>((resolve) => {
-      this.#waiting.add(resolve)
-      timer = setTimeout(() => {
-        this.#waiting.delete(resolve)
-        resolve()
-      }, msMax)
-    })
-    clearTimeout(timer)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#waiting.add(resolve)
+    await within(msMax, promise, () => undefined)
+    this.#waiting.delete(resolve)
   }
 
   /** Gives up the present connection for a new one: behind the same name there may be another server now. */
@@ -63,7 +58,7 @@ export class RedisLink {
   close(): void {
     this.#closed = true
     this.#session?.end(new RedisUnavailable('disconnected'))
-    this.#wake()
+    this.#end.ring()
     this.#release()
   }
 
@@ -74,7 +69,7 @@ export class RedisLink {
       await this.#live()
       if (this.#closed) return
       if (performance.now() - startedMs > steadyMs) attempt = 0
-      await this.#pause(backoffMs(attempt, reconnectBounds, Math.random()))
+      await this.#end.sleep(backoffMs(attempt, reconnectBounds, Math.random()))
     }
   }
 
@@ -98,15 +93,5 @@ export class RedisLink {
   #release(): void {
     for (const resolve of this.#waiting) resolve()
     this.#waiting.clear()
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      this.#wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
   }
 }

@@ -1,3 +1,4 @@
+import { within } from '#internal/base/index.ts'
 import { RoutedChannels } from './channels.ts'
 import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
@@ -96,17 +97,11 @@ export class SentinelDriver implements RedisDriver {
   async #ask(sentinel: RedisLink): Promise<RedisNode | undefined> {
     if (!sentinel.session) return undefined
     const args = ['SENTINEL', 'get-master-addr-by-name', this.#address.masterName ?? '']
-    let timer: Timer | undefined
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(resolve, voteMsMax, undefined)
-    })
     try {
-      return parseVote(await Promise.race([sentinel.send(args), late]))
+      return parseVote(await within(voteMsMax, sentinel.send(args), () => undefined))
     } catch (error) {
       this.#onError(error)
       return undefined
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

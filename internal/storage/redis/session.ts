@@ -16,11 +16,11 @@ export interface RedisTarget {
 const connectMsMax = 1000
 /** From the first packet to the last reply of signing in. */
 const openMsMax = 1500
-const heartbeatMs = 700
-/** Heartbeats without one reply to what waits, after which the connection is given up. */
-const silentBeatsMax = 3
-/** Nothing more is sent while what was sent has been waiting for longer than this. */
-const stalledMs = 900
+const heartbeatMs = 300
+/** Heartbeats without one reply to what waits, after which nothing more is sent: 0.9 to 1.2 s. */
+const stalledBeats = 4
+/** The same, after which the connection is given up: 1.8 to 2.1 s. */
+const silentBeatsMax = 7
 /** Commands that wait for a reply in one connection; more are refused by node-redis at once. */
 const commandsQueuedMax = 20_000
 
@@ -37,9 +37,7 @@ export class RedisSession {
   #state: 'opening' | 'ready' | 'ended' = 'opening'
   #heartbeat: Timer | undefined
   #pending = 0
-  #progressMs = 0
-  #replies = 0
-  #repliesAtBeat = 0
+  /** Beats since the last reply that something has been waiting through. */
   #silentBeats = 0
 
   constructor(target: RedisTarget, onChannelMoved: () => void) {
@@ -82,8 +80,7 @@ export class RedisSession {
   send(args: readonly string[], asking = false): Promise<unknown> {
     if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
     // Without this, every caller of a hung server would wait for its whole deadline, and its command pile up here.
-    if (this.#pending > 0 && performance.now() - this.#progressMs > stalledMs)
-      return Promise.reject(new RedisUnavailable('timeout'))
+    if (this.#silentBeats >= stalledBeats) return Promise.reject(new RedisUnavailable('timeout'))
     if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
   }
@@ -133,7 +130,6 @@ export class RedisSession {
 
   /** Not an async function: this is the path of every request, and each promise more is felt. */
   #count<T>(reply: Promise<T>): Promise<T> {
-    if (this.#pending === 0) this.#progressMs = performance.now()
     this.#pending += 1
     reply.then(this.#answered, this.#refused)
     return reply
@@ -141,8 +137,7 @@ export class RedisSession {
 
   readonly #answered = (): void => {
     this.#pending -= 1
-    this.#replies += 1
-    this.#progressMs = performance.now()
+    this.#silentBeats = 0
   }
 
   /** A master that became a replica costs its connection, since its name may lead to the new master by now. */
@@ -152,11 +147,12 @@ export class RedisSession {
       this.end(error)
   }
 
-  /** Counts beats and not time, so that a stop of our own process does not look like one of the server. */
+  /**
+   * Counts beats and not time: after a stop of our own process the replies are there and only not read yet, which must not
+   * look like a server that is silent. However long the stop, the beats that fell into it are one.
+   */
   #beat(): void {
-    const silent = this.#pending > 0 && this.#replies === this.#repliesAtBeat
-    this.#repliesAtBeat = this.#replies
-    this.#silentBeats = silent ? this.#silentBeats + 1 : 0
+    if (this.#pending > 0) this.#silentBeats += 1
     if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
     // A reply with an error, such as BUSY, is a sign of life as well.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
