@@ -1,0 +1,49 @@
+/** Raised by each forward of an event, so that a callback cannot send events round through us for ever. */
+export const hopsHeader = 'latchkey-hops'
+
+/** Forwards an event may have behind it. */
+export const hopsMax = 5
+
+/** Names that speak of a credential or a signature in whatever system stands before us. */
+const credentialLike =
+  /authorization|cookie|token|secret|passw|api-?key|credential|signature|hmac|session|assertion|client-cert|-sig$|^sig/
+
+/** Of the connection and not of the message: RFC 9110 section 7.6.1. */
+const connectionOnly = new Set([
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'proxy-connection',
+])
+
+/**
+ * The headers of a call that are kept and forwarded, as JSON text of an object of strings: without credentials, signatures and
+ * our own names, with the count of hops raised. Their size is bounded by the server's bound of a request's head.
+ */
+export function keptHeaders(headers: Headers, secretHeaders: ReadonlySet<string>): string {
+  const kept: Record<string, string> = Object.create(null)
+  headers.forEach((value, name) => {
+    if (isKept(name, secretHeaders)) kept[name] = value
+  })
+  kept[hopsHeader] = String(hopsOf(headers) + 1)
+  return JSON.stringify(kept)
+}
+
+/** How often an event was forwarded already; a header that is no number counts as the bound. */
+export function hopsOf(headers: Headers): number {
+  const text = headers.get(hopsHeader)
+  if (text === null) return 0
+  return /^\d{1,3}$/.test(text) ? Number(text) : hopsMax
+}
+
+function isKept(name: string, secretHeaders: ReadonlySet<string>): boolean {
+  return (
+    !secretHeaders.has(name) &&
+    !connectionOnly.has(name) &&
+    !name.startsWith('latchkey-') &&
+    !credentialLike.test(name)
+  )
+}

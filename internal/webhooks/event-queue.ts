@@ -1,0 +1,149 @@
+import type { ReceivedEvent } from './event.ts'
+
+/**
+ * What became of an event. `stored`: committed. `duplicate`: the original is committed. `queued`: in the spool. `unavailable`:
+ * nowhere, the provider must send it again. `refused`: Postgres can never take it.
+ */
+export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
+
+/** What storing a batch gave, event by event in its order; `unavailable`: nothing is known to be stored. */
+export type BatchOutcome =
+  | { readonly kind: 'settled'; readonly acceptances: readonly Acceptance[] }
+  | { readonly kind: 'unavailable' }
+
+/** What a queue works with. */
+export interface EventQueueOptions {
+  /** Stores a batch of events sorted by dedupe key, no key twice. Never throws. */
+  storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>
+  /** Puts an event where it survives until Postgres is back. Never throws. */
+  spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
+  /** How long an event waits for Postgres before it is spooled, ms; default 2 000. */
+  readonly patienceMs?: number
+  /** How long after a failure Postgres is not asked again, ms; default 500. */
+  readonly restMs?: number
+}
+
+/** Batches under way at a time: one commits while the next one is gathered and sent. */
+const batchesMax = 2
+/** A second batch begins only with this many rows, so that few callers share one commit instead of taking turns in two. */
+const secondBatchRows = 16
+const rowsMax = 500
+const bytesMax = 4 * 1024 * 1024
+const defaultPatienceMs = 2_000
+const defaultRestMs = 500
+
+interface Waiting {
+  readonly event: ReceivedEvent
+  readonly sinceMs: number
+  readonly settled: Promise<Acceptance>
+  settle(acceptance: Acceptance): void
+}
+
+/**
+ * Brings events that arrive together into one commit. An event's promise settles when its fate is known; one with the key of an
+ * event that waits or is under way shares that one's fate. Bounded by its callers: each waits with its body's room taken.
+ */
+export class EventQueue {
+  readonly #options: EventQueueOptions
+  readonly #byKey = new Map<string, Waiting>()
+  #waiting: Waiting[] = []
+  #batches = 0
+  #restUntilMs = 0
+
+  constructor(options: EventQueueOptions) {
+    this.#options = options
+  }
+
+  /** Events whose fate is open, for metrics and for draining. */
+  get size(): number {
+    return this.#byKey.size
+  }
+
+  /** Stores an event, or spools it when Postgres does not answer in time. Never rejects. */
+  accept(event: ReceivedEvent): Promise<Acceptance> {
+    const original = this.#byKey.get(event.dedupeKey)
+    if (original) return original.settled.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
+    const { promise, resolve } = Promise.withResolvers<Acceptance>()
+    const sinceMs = performance.now()
+    const waiting: Waiting = { event, sinceMs, settled: promise, settle: resolve }
+    this.#byKey.set(event.dedupeKey, waiting)
+    if (sinceMs < this.#restUntilMs) {
+      void this.#spool(waiting)
+      return promise
+    }
+    this.#waiting.push(waiting)
+    if (this.#batches === 0) this.#startBatch()
+    else this.#startNext()
+    return promise
+  }
+
+  #startNext(): void {
+    const rowsMin = this.#batches === 0 ? 1 : secondBatchRows
+    if (this.#batches < batchesMax && this.#waiting.length >= rowsMin) this.#startBatch()
+  }
+
+  #startBatch(): void {
+    this.#batches += 1
+    const batch = this.#takeBatch()
+    void this.#runBatch(batch).finally(() => {
+      this.#batches -= 1
+      this.#startNext()
+    })
+  }
+
+  #takeBatch(): Waiting[] {
+    let bytes = 0
+    let count = 0
+    for (const { event } of this.#waiting) {
+      bytes += event.payloadBytes + event.headers.length
+      if (count === rowsMax || (bytes > bytesMax && count > 0)) break
+      count += 1
+    }
+    const batch = this.#waiting.slice(0, count)
+    this.#waiting = this.#waiting.slice(count)
+    return batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1))
+  }
+
+  async #runBatch(batch: readonly Waiting[]): Promise<void> {
+    const outcome = await this.#storeInTime(batch)
+    if (outcome.kind === 'settled') {
+      batch.forEach((waiting, index) => {
+        const acceptance = outcome.acceptances[index] ?? 'unavailable'
+        if (acceptance === 'unavailable') void this.#spool(waiting)
+        else this.#settle(waiting, acceptance)
+      })
+      return
+    }
+    this.#restUntilMs = performance.now() + (this.#options.restMs ?? defaultRestMs)
+    // Those behind would only wait for the same: their callers have little time.
+    const left = this.#waiting
+    this.#waiting = []
+    for (const waiting of [...batch, ...left]) void this.#spool(waiting)
+  }
+
+  /** What is stored after the time is up meets its own keys when the spool is drained. */
+  async #storeInTime(batch: readonly Waiting[]): Promise<BatchOutcome> {
+    const storing = this.#options.storeBatch(batch.map(({ event }) => event))
+    const { patienceMs = defaultPatienceMs } = this.#options
+    const oldestMs = batch.reduce(
+      (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
+      Number.POSITIVE_INFINITY,
+    )
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const impatience = new Promise<BatchOutcome>((resolve) => {
+      timer = setTimeout(resolve, oldestMs + patienceMs - performance.now(), { kind: 'unavailable' })
+    })
+    const outcome = await Promise.race([storing, impatience])
+    clearTimeout(timer)
+    return outcome
+  }
+
+  async #spool(waiting: Waiting): Promise<void> {
+    this.#settle(waiting, await this.#options.spool(waiting.event))
+  }
+
+  #settle(waiting: Waiting, acceptance: Acceptance): void {
+    this.#byKey.delete(waiting.event.dedupeKey)
+    waiting.settle(acceptance)
+  }
+}

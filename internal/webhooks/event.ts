@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
+import type { ProviderEvent } from './provider.ts'
+
+/**
+ * `accepted`: a round of attempts is under way or waits. `verified`: stored and not to be delivered, as long as the provider is
+ * only tried out.
+ */
+export type EventStateAtReceipt = 'accepted' | 'verified'
+
+/** An event that was verified and read, whole, as it is stored, queued or spooled. */
+export interface ReceivedEvent {
+  readonly id: EventId
+  /** What duplicates share: 16 bytes in hex. */
+  readonly dedupeKey: string
+  readonly tenantId: TenantId
+  readonly provider: ProviderName
+  readonly sourceEventId: string
+  readonly rawType: string
+  readonly type: string
+  /** Milliseconds since the epoch, as are all times here. */
+  readonly occurredAtMs: number
+  readonly receivedAtMs: number
+  /** JSON text of an object of strings. */
+  readonly headers: string
+  /** JSON text of an object, as received. */
+  readonly payload: string
+  readonly payloadBytes: number
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+  readonly dedupeExpiresOn: Day
+  readonly state: EventStateAtReceipt
+}
+
+/** What an event is made of. */
+export interface EventParts {
+  readonly tenant: DirectoryTenant
+  readonly provider: ProviderName
+  readonly event: ProviderEvent
+  readonly headers: string
+  readonly receivedAtMs: number
+  readonly state: EventStateAtReceipt
+}
+
+/** A duplicate is known for this long at least, whatever the tenant's days: vendors retry for up to three days. */
+const dedupeDaysMin = 7
+/** What Postgres takes for a time; a provider may claim any. */
+const timeMsMin = Date.UTC(1970, 0, 1)
+const timeMsMax = Date.UTC(9999, 11, 31)
+
+/** Makes the event of a verified call. */
+export function createReceivedEvent(parts: EventParts): ReceivedEvent {
+  const { tenant, provider, event, receivedAtMs } = parts
+  const { payloadDays, eventDays } = tenant.retention
+  return {
+    id: createEventId(receivedAtMs, eventDays),
+    dedupeKey: dedupeKeyOf(tenant.id, provider, event.eventId),
+    tenantId: tenant.id,
+    provider,
+    sourceEventId: event.eventId,
+    rawType: event.rawType,
+    type: event.type,
+    occurredAtMs: occurredAt(event.occurredAtMs, receivedAtMs),
+    receivedAtMs,
+    headers: parts.headers,
+    payload: event.payload,
+    payloadBytes: Buffer.byteLength(event.payload),
+    expiresOn: dayAfter(receivedAtMs, eventDays),
+    payloadExpiresOn: dayAfter(receivedAtMs, Math.min(payloadDays, eventDays)),
+    dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
+    state: parts.state,
+  }
+}
+
+/** Neither a tenant's id nor a provider's name holds a line feed, so that no two triples give the same bytes. */
+function dedupeKeyOf(tenantId: TenantId, provider: ProviderName, sourceEventId: string): string {
+  const text = `${tenantId}\n${provider}\n${sourceEventId}`
+  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+}
+
+function occurredAt(claimedMs: number | undefined, receivedAtMs: number): number {
+  if (claimedMs === undefined || !(claimedMs >= timeMsMin && claimedMs <= timeMsMax)) return receivedAtMs
+  return Math.floor(claimedMs)
+}

@@ -1,0 +1,155 @@
+import { type Clock, dayAfter, encodeBase32, type TenantId } from '#internal/base/index.ts'
+import { ensurePartitions, isMissingPartition, type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import type { RefusalCause } from './provider.ts'
+
+/** Why a call of a known tenant was refused. A closed set, since it is a label of metrics. */
+export const refusedCauses = [
+  'tenant_suspended',
+  'provider_not_configured',
+  'provider_not_enabled',
+  'secrets_missing',
+  'loop_detected',
+] as const
+/** Causes beside those of the adapters. */
+export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]
+
+/** A call that was refused, as its tenant may see it. */
+export interface RefusedCall {
+  readonly tenantId: TenantId
+  /** Days that it is kept. */
+  readonly days: number
+  readonly provider: ProviderName
+  readonly cause: RefusedCause
+  readonly sourceAddress: string | null
+  /** JSON text of an object of strings, without credentials. */
+  readonly headers: string
+  /** The start of a body whose signature failed. */
+  readonly sample: string | null
+}
+
+interface NotedCall extends RefusedCall {
+  readonly id: string
+  readonly atMs: number
+}
+
+const perSecondMax = 10
+const waitingMax = 1_000
+const sampleBytesMax = 1_024
+const tenantCausesMax = 10_000
+
+/** The first KiB of a body as text that Postgres can keep. */
+export function sampleOf(body: Uint8Array): string {
+  return new TextDecoder().decode(body.subarray(0, sampleBytesMax)).replaceAll('\0', '\ufffd')
+}
+
+/**
+ * Refused calls on their way to Postgres, off the request path. At most ten a second for each tenant and cause, at most 1 000
+ * waiting; the rest is only counted, here and in the metrics.
+ */
+export class RefusedCalls {
+  readonly #pool: Pool
+  readonly #clock: Clock
+  #waiting: NotedCall[] = []
+  #second = 0
+  readonly #noted = new Map<string, number>()
+  #dropped = 0
+
+  constructor(pool: Pool, clock: Clock) {
+    this.#pool = pool
+    this.#clock = clock
+  }
+
+  /** Calls that were not kept since the process began. */
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  /** Whether a call for this tenant and cause would be kept now: what it costs to describe it can be saved otherwise. */
+  hasRoom(tenantId: TenantId, cause: RefusedCause): boolean {
+    const second = Math.floor(this.#clock.now() / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#noted.clear()
+    }
+    const key = `${tenantId} ${cause}`
+    const count = this.#noted.get(key) ?? 0
+    const full = this.#waiting.length >= waitingMax || this.#noted.size >= tenantCausesMax
+    if (count >= perSecondMax || full) {
+      this.#dropped += 1
+      return false
+    }
+    this.#noted.set(key, count + 1)
+    return true
+  }
+
+  /** Keeps a call that `hasRoom` let in. */
+  note(call: RefusedCall): void {
+    const id = `ref_${encodeBase32(idBytes(this.#clock.now()))}`
+    this.#waiting.push({ ...call, id, atMs: this.#clock.now() })
+  }
+
+  /** Writes what waits, in one statement. What could not be written waits for the next time. @throws what Postgres says */
+  async flush(): Promise<void> {
+    const calls = this.#waiting
+    if (calls.length === 0) return
+    this.#waiting = []
+    try {
+      await insertWithPartitions(this.#pool, calls)
+    } catch (error) {
+      const kept = [...calls, ...this.#waiting]
+      this.#dropped += Math.max(0, kept.length - waitingMax)
+      this.#waiting = kept.slice(0, waitingMax)
+      throw error
+    }
+  }
+}
+
+async function insertWithPartitions(pool: Pool, calls: readonly NotedCall[]): Promise<void> {
+  try {
+    await insertRefusedCalls(pool, calls)
+  } catch (error) {
+    if (!isMissingPartition(error)) throw error
+    const days = new Set(calls.map(expiresOn))
+    await ensurePartitions(
+      pool,
+      [...days].map((day) => ({ table: 'refused_calls', day })),
+    )
+    await insertRefusedCalls(pool, calls)
+  }
+}
+
+/** Sorts by time, as events' ids do. */
+function idBytes(nowMs: number): Buffer {
+  const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(16)))
+  bytes.writeUIntBE(nowMs, 0, 6)
+  return bytes
+}
+
+function expiresOn({ atMs, days }: NotedCall): string {
+  return dayAfter(atMs, days)
+}
+
+// Appends only; a repetition after an unknown outcome meets its own ids.
+async function insertRefusedCalls(pool: Pool, calls: readonly NotedCall[]): Promise<void> {
+  const column = (pick: (call: NotedCall) => string | null) => textArrayParam(calls.map(pick))
+  await pool.query({
+    name: 'insert_refused_calls',
+    text: `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, source_address, headers, sample)
+      SELECT id, expires_on::date, tenant_id, provider, cause, refused_at::timestamptz, source_address, headers, sample
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+        AS c(id, expires_on, tenant_id, provider, cause, refused_at, source_address, headers, sample)
+      ON CONFLICT DO NOTHING`,
+    values: [
+      column(({ id }) => id),
+      column(expiresOn),
+      column(({ tenantId }) => tenantId),
+      column(({ provider }) => provider),
+      column(({ cause }) => cause),
+      column(({ atMs }) => new Date(atMs).toISOString()),
+      column(({ sourceAddress }) => sourceAddress),
+      column(({ headers }) => headers),
+      column(({ sample }) => sample),
+    ],
+  })
+}
