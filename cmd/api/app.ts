@@ -80,7 +80,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   })
   const redis = await scope.open({
     name: 'redis',
-    open: () => openRedis({ url: config.redisUrl, onError: telemetry.redisError }),
+    open: () =>
+      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
     close: (opened) => opened.close(),
   })
   const directory = await scope.open({
@@ -106,6 +107,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
+    onChecked: telemetry.checked,
   }
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),

@@ -1,6 +1,7 @@
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Traced } from '#internal/http/index.ts'
-import type { Waiters } from '#internal/records/index.ts'
+import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
+import type { RedisFailure } from '#internal/storage/index.ts'
 import {
   createHealth,
   createLogger,
@@ -23,6 +24,10 @@ export interface Telemetry {
   readonly health: Health
   /** A connection to Redis failed. */
   redisError(error: unknown): void
+  /** A call of Redis got no answer. */
+  redisRefused(reason: RedisFailure): void
+  /** A check was answered, by itself or in a batch. */
+  checked(outcome: CheckOutcome): void
   /** Redis lost a tenant's records: finished operations may run again. */
   epochLost(tenantId: TenantId): void
   /** A roll-up of usage failed. */
@@ -69,12 +74,22 @@ export async function createTelemetry(options: TelemetryOptions): Promise<Teleme
 function storeEvents(
   log: OwnedLogger,
   metrics: Metrics,
-): Pick<Telemetry, 'redisError' | 'epochLost' | 'flushFailed'> {
+): Pick<Telemetry, 'redisError' | 'redisRefused' | 'checked' | 'epochLost' | 'flushFailed'> {
   const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
   const redisErrors = counter(
     'latchkey_storage_redis_connection_errors_total',
     'Failed connections to Redis.',
   )
+  const redisFailures = metrics.counter({
+    name: 'latchkey_storage_redis_failures_total',
+    help: 'Calls of Redis that got no answer, by reason.',
+    labels: ['reason'],
+  })
+  const checks = metrics.counter({
+    name: 'latchkey_records_checks_total',
+    help: 'Answered checks by outcome, those in a batch each.',
+    labels: ['outcome'],
+  })
   const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
   const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
   let loggedMs = Number.NEGATIVE_INFINITY
@@ -85,6 +100,8 @@ function storeEvents(
       loggedMs = performance.now()
       log.warn({ cause }, 'Redis cannot be reached')
     },
+    redisRefused: (reason) => redisFailures.with(reason).inc(),
+    checked: (outcome) => checks.with(outcome).inc(),
     epochLost(tenantId) {
       epochsLost.inc()
       log.error({ tenant: tenantId }, 'Redis lost the records of a tenant: finished operations may run again')

@@ -111,7 +111,8 @@ describe('the document', () => {
 
   test('has every served route, serves every route it has, and no other than public ones', async () => {
     const lab = await openRecordLab()
-    const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 1, bodyBytesMax: 1 }
+    const { store, waiters } = lab
+    const records = { store, waiters, ttlSecondsMax: 1, bodyBytesMax: 1, onChecked: () => undefined }
     const tables = [...recordRoutes(records), ...contractRoutes()]
     await lab.close()
     const served = tables.map(({ method, path }) => `${method} ${path}`)

@@ -33,7 +33,7 @@ const check: Operation = {
   operationId: 'checkRecord',
   summary: 'Get the saved response, or take the lock',
   description:
-    'Answers the saved response of this scope and key. Where there is none, the caller takes the lock, runs its handler, and saves the response with PUT; or another caller holds the lock, and this one asks again after `retryAfterMs`.',
+    'Answers the saved response of this scope and key. Where there is none, the caller takes the lock, runs its handler, and saves the response with PUT; or another caller holds the lock, and this one asks again after `retryAfterMs`. A tenant may have 2 000 calls under way in a process, and 16 MiB of records of over 32 KiB on their way; one call more is 503 `overloaded`.',
   requestBody: jsonBody(schemaRef('CheckRequest'), {
     lock: {
       summary: 'A first call',
@@ -104,7 +104,7 @@ const remove: Operation = {
   operationId: 'removeRecord',
   summary: 'Remove the record, or release a lock',
   description:
-    'Without `lockToken` removes the record and leaves a lock alone. With it releases that lock and leaves everything else alone.',
+    'Without `lockToken` removes the record and leaves a lock alone. With it releases that lock and leaves everything else alone: `existed` then tells whether this lock was there and is released, and `false` that it had been released, taken over or completed before.',
   parameters: queryParameters(toJsonSchema(RemoveQuery), {
     removed: address,
     released: { ...address, key: 'order-1044', lockToken },
@@ -139,6 +139,8 @@ const batch: Operation = {
   ...shared,
   operationId: 'checkRecords',
   summary: 'Check up to 100 keys in one call',
+  description:
+    'Each check is answered on its own, in order. The records of one answer have 4 MiB together at most: of those over 32 KiB, one that no longer fits has the error `overloaded` in its place, and its key is to be asked for alone. Checks without an answer of the store within 900 ms have `store_unavailable`.',
   requestBody: jsonBody(schemaRef('BatchRequest'), {
     batch: {
       value: {
@@ -150,16 +152,21 @@ const batch: Operation = {
     },
   }),
   responses: {
-    '200': jsonAnswer('One result for each check, in order.', schemaRef('BatchAnswer'), {
-      batch: {
-        value: {
-          results: [
-            { cached: false, locked: true, lockToken, fence: 1_795_258_166_892_694, expiresInMs: 60_000 },
-            { cached: false, locked: false, retryAfterMs: 1000 },
-          ],
+    '200': jsonAnswer(
+      'One result for each check, in order. `Retry-After` is the soonest of `retryAfterMs`.',
+      schemaRef('BatchAnswer'),
+      {
+        batch: {
+          value: {
+            results: [
+              { cached: false, locked: true, lockToken, fence: 1_795_258_166_892_694, expiresInMs: 60_000 },
+              { cached: false, locked: false, retryAfterMs: 1000 },
+            ],
+          },
         },
       },
-    }),
+      ['Retry-After'],
+    ),
     ...errorAnswers(everywhere),
   },
 }

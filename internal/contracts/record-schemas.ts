@@ -5,6 +5,7 @@ import {
   ExtendRequest,
   SaveRequest,
 } from '#internal/records/index.ts'
+import { errorSchema } from './errors.ts'
 import { type JsonSchema, toJsonSchema } from './json-schema.ts'
 import { schemaRef } from './openapi.ts'
 
@@ -95,8 +96,20 @@ export const recordSchemas: Readonly<Record<string, JsonSchema>> = {
     properties: {
       results: {
         type: 'array',
-        items: { anyOf: [schemaRef('CheckAnswer'), schemaRef('Error')] },
+        items: { anyOf: [schemaRef('CheckAnswer'), schemaRef('BatchError')] },
         description: 'One result for each check, in order.',
+      },
+    },
+  },
+  BatchError: {
+    ...errorSchema,
+    description: 'What the check by itself would have been refused with.',
+    properties: {
+      ...errorSchema.properties,
+      retryAfterMs: {
+        type: 'integer',
+        minimum: 1,
+        description: 'With 429 and 503: milliseconds to wait before asking for this key again.',
       },
     },
   },
@@ -106,7 +119,11 @@ export const recordSchemas: Readonly<Record<string, JsonSchema>> = {
     required: ['ok', 'existed'],
     properties: {
       ok: { type: 'boolean', const: true },
-      existed: { type: 'boolean', description: 'Whether a record, or the lock of `lockToken`, was there.' },
+      existed: {
+        type: 'boolean',
+        description:
+          'Whether a record was there and is removed; with `lockToken`, whether this lock was there and is released.',
+      },
     },
   },
   ExtendAnswer: {

@@ -1,13 +1,13 @@
 import { type ApiError, apiError, randomToken } from '#internal/base/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { limitHeaders, resolveLockLimits } from '#internal/usage/index.ts'
-import { type AcquireOutcome, decideLifetimes } from './record.ts'
+import { type AcquireOutcome, type CheckOutcome, decideLifetimes } from './record.ts'
 import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
 import type { Waiters } from './wait.ts'
 
 /** What a check comes to: an outcome that is no error. */
-export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' }>
+export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
 /** What records are made with. */
 export interface Records {
@@ -16,26 +16,25 @@ export interface Records {
   /** The platform's caps; a tenant's own may only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
+  /** Hears of every check that was answered, of those in a batch each; must not throw. */
+  readonly onChecked: (outcome: CheckOutcome) => void
 }
 
 /**
- * Looks for the record of a scope and key, or takes its lock, waiting `waitMs` for a busy key.
+ * Looks for the record of a scope and key, or takes its lock, waiting `waitMs` for a busy key. What it gives is for
+ * `toAcquired`: one promise more between the two would be felt by every check.
  * @param signal fires when the caller has hung up: nobody may win a lock for a caller that is gone
  */
-export async function acquireRecord(
+export function acquireRecord(
   records: Records,
   tenant: DirectoryTenant,
   request: CheckRequest,
   signal?: AbortSignal,
-): Promise<Acquired | ApiError> {
+): Promise<AcquireOutcome> | ApiError {
   const input = acquireInput(records, tenant, request)
   if ('code' in input) return input
   const { waitMs = 0 } = request
-  const outcome = await (waitMs === 0
-    ? records.store.acquire(input)
-    : acquireOrWait(records, input, waitMs, signal))
-  const unwanted = outcome.kind === 'locked' && signal?.aborted === true
-  return unwanted ? giveBack(records, input, outcome.lockToken) : toAnswer(outcome, input)
+  return waitMs === 0 ? records.store.acquire(input) : acquireOrWait(records, input, waitMs, signal)
 }
 
 async function acquireOrWait(
@@ -44,16 +43,17 @@ async function acquireOrWait(
   waitMs: number,
   signal: AbortSignal | undefined,
 ): Promise<AcquireOutcome> {
-  const outcome = await records.store.acquire(input)
-  if (outcome.kind !== 'busy') return outcome
-  return records.waiters.wait(
-    { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) },
-    outcome,
-    async () => {
+  let outcome = await records.store.acquire(input)
+  if (outcome.kind === 'busy') {
+    const waiter = { tenantId: input.tenantId, entry: entryKey(input), waitMs, ...(signal && { signal }) }
+    outcome = await records.waiters.wait(waiter, outcome, async () => {
       const again = await records.store.acquire({ ...input, waits: true })
       return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
-    },
-  )
+    })
+  }
+  if (outcome.kind === 'locked' && signal?.aborted === true)
+    return giveBack(records, input, outcome.lockToken)
+  return outcome
 }
 
 /**
@@ -66,8 +66,8 @@ async function giveBack(records: Records, input: AcquireInput, lockToken: string
 }
 
 /** Checks a request against the tenant's caps and makes what the store needs of it. */
-function acquireInput(
-  records: Records,
+export function acquireInput(
+  records: Pick<Records, 'ttlSecondsMax'>,
   tenant: DirectoryTenant,
   request: CheckRequest,
 ): AcquireInput | ApiError {
@@ -93,15 +93,24 @@ export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number):
   return apiError('invalid_request', `"ttlSeconds" must be at most ${ttlSecondsMax}`)
 }
 
-function toAnswer(outcome: AcquireOutcome, input: AcquireInput): Acquired | ApiError {
+/** Tells a check's errors from the outcomes that are none. */
+export function toAcquired(outcome: AcquireOutcome | ApiError, tenant: DirectoryTenant): Acquired | ApiError {
   switch (outcome.kind) {
     case 'mismatch':
       return apiError('fingerprint_mismatch')
     case 'limited': {
-      const quota = input.limits[outcome.limit] ?? 0
+      const quota = resolveLockLimits(tenant.limits)[outcome.limit] ?? 0
       return apiError('limit_exceeded', undefined, limitHeaders(outcome.limit, quota, outcome.retryAfterMs))
     }
+    case 'long':
+      return noRoom()
     default:
       return outcome
   }
+}
+
+/** The error for a record that there is no room for. */
+export function noRoom(): ApiError {
+  const text = 'There is no room for a record of this size now: ask again, in a batch for this key alone'
+  return apiError('overloaded', text, { 'Retry-After': '1' })
 }

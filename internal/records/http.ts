@@ -2,7 +2,6 @@ import type { Principal } from '#internal/access/index.ts'
 import {
   type ApiError,
   apiError,
-  errorEnvelope,
   findElements,
   findMembers,
   hasRepeatedMember,
@@ -16,10 +15,10 @@ import {
   parseJson,
   parseQuery,
 } from '#internal/http/index.ts'
-import { RedisUnavailable } from '#internal/storage/index.ts'
 import type { ApiKeyScope } from '#internal/tenants/index.ts'
-import { acquireRecord, type Records } from './acquire.ts'
-import { acquiredAnswer, acquiredText, hitAnswer, plainAnswer } from './answer.ts'
+import { acquireRecord, noRoom, type Records, toAcquired } from './acquire.ts'
+import { acquiredAnswer, explainStoreError, hitAnswer, outcomeOf, plainAnswer } from './answer.ts'
+import { checkBatch } from './batch.ts'
 import {
   BatchCheck,
   BatchRequest,
@@ -90,7 +89,7 @@ export function recordRoutes(
       path: '/v1/record/batch',
       access,
       bodyBytesMax: batchBytesMax,
-      handle: (call, { tenant }) => checkBatch(records, call, tenant),
+      handle: (call, { tenant }) => batch(records, call, tenant),
     },
   ]
 }
@@ -103,61 +102,52 @@ async function check(
   tenant: Tenant,
   ending: AbortSignal | undefined,
 ): Promise<Answer | ApiError> {
-  const json = parseObject(call.body)
-  if (json.kind === 'error') return json
-  const parsed = parseCheck(json.value)
-  if (parsed.kind === 'error') return parsed
-  // Reading `signal` is not free, and only a caller that waits can hang up in between.
-  const signal = parsed.value.waitMs ? anyOf(call.request.signal, ending) : undefined
-  const acquired = await acquireRecord(records, tenant, parsed.value, signal)
-  return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
+  try {
+    const parsed = parseCheckBody(call.body)
+    if (parsed.kind === 'error') {
+      records.onChecked(parsed.code)
+      return parsed
+    }
+    // Reading `signal` is not free, and only a caller that waits can hang up in between.
+    const signal = parsed.value.waitMs ? anyOf(call.request.signal, ending) : undefined
+    const acquired = toAcquired(await acquireRecord(records, tenant, parsed.value, signal), tenant)
+    records.onChecked(outcomeOf(acquired))
+    return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
+  } catch (error) {
+    records.onChecked(explainStoreError(error)?.code ?? 'internal')
+    throw error
+  }
+}
+
+function parseCheckBody(body: Uint8Array | string): Parsed<CheckRequest> {
+  const json = parseObject(body)
+  return json.kind === 'error' ? json : parseCheck(json.value)
 }
 
 function anyOf(hungUp: AbortSignal, ending: AbortSignal | undefined): AbortSignal {
   return ending ? AbortSignal.any([hungUp, ending]) : hungUp
 }
 
-async function checkBatch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
+async function batch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
   const json = parseObject(call.body)
   if (json.kind === 'error') return json
   const parsed = parseBatch(json.value)
   if (parsed.kind === 'error') return parsed
+  const { checks } = parsed.value
   const received = receivedField(json.text, 'checks') ?? '[]'
   const spans = findElements(received)
-  // Sent in one go: the client writes all commands of one turn together, and the tenant's keys are on one node.
-  const results = await Promise.all(
-    parsed.value.checks.map((value, index) => {
-      const checked = parseOne(value, received.slice(spans[index]?.start, spans[index]?.end))
-      return checkOne(records, tenant, checked, call.requestId)
-    }),
-  )
-  return { kind: 'answer', status: 200, body: `{"results":[${results.join(',')}]}`, outcome: 'batch' }
+  return checkBatch(records, {
+    tenant,
+    requestId: call.requestId,
+    size: checks.length,
+    check: (index) => parseOne(checks[index], received.slice(spans[index]?.start, spans[index]?.end)),
+  })
 }
 
 function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   const parsed = parseBatchCheck(value)
   if (parsed.kind === 'error' || !hasRepeatedMember(received, parsed.value)) return parsed
   return apiError('invalid_request', 'A field stands twice in this check')
-}
-
-async function checkOne(
-  records: Records,
-  tenant: Tenant,
-  parsed: Parsed<BatchCheck>,
-  requestId: string,
-): Promise<string> {
-  const acquired =
-    parsed.kind === 'error' ? parsed : await acquireRecord(records, tenant, parsed.value).catch(asError)
-  return acquired.kind === 'error'
-    ? JSON.stringify(errorEnvelope(acquired, requestId))
-    : acquiredText(acquired)
-}
-
-/** One check's want of an answer must not take the others' answers away. */
-function asError(error: unknown): ApiError {
-  const known = explainStoreError(error)
-  if (known) return known
-  throw error
 }
 
 async function save(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
@@ -183,6 +173,7 @@ async function fetch(records: Records, call: Call, tenant: Tenant): Promise<Answ
   const parsed = parseFetch(query.values)
   if (parsed.kind === 'error') return parsed
   const found = await records.store.fetch({ tenantId: tenant.id, ...parsed.value })
+  if (found.kind === 'long') return noRoom()
   return found.kind === 'hit' ? hitAnswer(found.record) : plainAnswer('none', { cached: false })
 }
 
@@ -228,11 +219,4 @@ function receivedField(text: string, name: string): string | undefined {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
   return span && text.slice(span.start, span.end)
-}
-
-/** The answer to a call that the store left without one: 503 within a second, never "not cached". */
-export function explainStoreError(error: unknown): ApiError | undefined {
-  if (!(error instanceof RedisUnavailable)) return undefined
-  const headers = { 'Retry-After': '1' }
-  return apiError(error.reason === 'overloaded' ? 'overloaded' : 'store_unavailable', undefined, headers)
 }

@@ -1,5 +1,7 @@
 export type { Records } from './acquire.ts'
-export { explainStoreError, recordRoutes } from './http.ts'
+export { explainStoreError } from './answer.ts'
+export { recordRoutes } from './http.ts'
+export type { CheckOutcome } from './record.ts'
 export {
   BatchCheck,
   BatchRequest,

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '#internal/base/index.ts'
 import type { LockLimitName } from '#internal/usage/index.ts'
 
 /**
@@ -15,13 +16,26 @@ export type AcquireOutcome =
     }
   | { readonly kind: 'busy'; readonly remainingMs: number }
   | { readonly kind: 'mismatch' }
+  | LongOutcome
   | { readonly kind: 'limited'; readonly limit: LockLimitName; readonly retryAfterMs: number }
+
+/** There is a record of `bytes`, and no room for it. */
+export interface LongOutcome {
+  readonly kind: 'long'
+  readonly bytes: number
+}
+
+/** What a check is counted as: a closed set, fit for a metric's label. */
+export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 
 /** What became of a save. `lost`: the token owns nothing any more. `exists`: another result was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
 /** What a look-up found. */
-export type FetchOutcome = { readonly kind: 'hit'; readonly record: string } | { readonly kind: 'none' }
+export type FetchOutcome =
+  | { readonly kind: 'hit'; readonly record: string }
+  | LongOutcome
+  | { readonly kind: 'none' }
 
 /** What became of a lock that was to be extended. */
 export type ExtendOutcome =

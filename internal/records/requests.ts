@@ -56,7 +56,8 @@ export const CheckRequest = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: waitMsMax,
-        description: 'How long to wait for a busy key. Default 0.',
+        description:
+          'How long to wait for a busy key. Default 0. A process lets 250 calls of a tenant wait at a time; one more is answered at once.',
       }),
     ),
   },

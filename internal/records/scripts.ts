@@ -18,14 +18,22 @@ export interface RecordScripts {
 }
 
 /**
+ * A record of more bytes does not come before there is room for it: thousands of calls may be under way at a time, and each
+ * may be for a record as long as the platform allows.
+ */
+export const longRecordBytes = 32 * 1024
+
+const bounds = `local LONG_BYTES = ${longRecordBytes}`
+
+/**
  * Puts each script together from the parts it uses.
  * @param clockSource Lua that defines `clock()`; tests pass one that they can move, everybody else the server's
  */
 export function defineRecordScripts(clockSource: string = clockLua): RecordScripts {
   return {
-    acquire: defineScript('acquire', '', [acquireHit, entry, clockSource, meterLua, acquire]),
+    acquire: defineScript('acquire', '', [bounds, acquireHit, entry, clockSource, meterLua, acquire]),
     save: defineScript('save', '', [clockSource, entry, meterLua, save]),
-    fetch: defineScript('fetch', 'no-writes', [entry, fetch]),
+    fetch: defineScript('fetch', 'no-writes', [bounds, entry, fetch]),
     // These two free memory or keep a lock alive, so they run also when Redis is full.
     remove: defineScript('remove', 'allow-oom', [clockSource, entry, meterLua, remove]),
     extend: defineScript('extend', 'allow-oom', [clockSource, entry, extend]),

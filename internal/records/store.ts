@@ -1,4 +1,4 @@
-import { Deadlines, type TenantId } from '#internal/base/index.ts'
+import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
@@ -22,6 +22,11 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   /** Whether the caller will wait for a busy key, so that its end must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
+  /**
+   * How a long record is answered. By default with the record, where there is room for it; `sized`: with its bytes; `whole`:
+   * with the record, for which the caller has taken room in `answers`.
+   */
+  readonly long?: 'sized' | 'whole'
 }
 
 /** What a save is made with. */
@@ -35,15 +40,42 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
-/** How long a call waits for its tenant's meters; the seeding itself goes on, and the next call finds them. */
-const seedMsMax = 600
+/** How long a call may take in all: its script, the seeding of its tenant's meters, the script again. */
+const callMsMax = 900
+/**
+ * Calls under way in one process; a tenant gets a quarter. Fewer than the connection bears, so that room is left there for
+ * what is no tenant's call.
+ */
+const callsMax = 8000
+/** Bytes of long records on their way from Redis, or in a batch's answer that is being made; a tenant gets a quarter. */
+const longBytesMax = 64 * 1024 * 1024
 
-/** Records and locks in Redis: one script, one round trip a call. Every call throws RedisUnavailable for want of an answer. */
+type Reply = readonly unknown[]
+
+/** One run of a script. */
+interface Step {
+  readonly script: RedisScript
+  readonly address: RecordAddress
+  readonly args: readonly string[]
+  /** The place of the argument that asks for a long record whole; undefined where its bytes are answer enough. */
+  readonly wholeAt?: number | undefined
+}
+
+/** The place of that argument among those of the two scripts that read. */
+const acquireWholeAt = 4
+const fetchWholeAt = 0
+
+/**
+ * Records and locks in Redis: one script and one round trip a call, but for missing meters and long records. Every call
+ * throws RedisUnavailable within a second for want of an answer, and `overloaded` at once when too many are under way.
+ */
 export class RecordStore {
+  /** Room for long records in bytes, shared by tenants. */
+  readonly answers = new Shares(longBytesMax)
   readonly #redis: RedisConnection
   readonly #meter: Meter
   readonly #scripts: RecordScripts
-  readonly #seedDeadlines = new Deadlines(seedMsMax)
+  readonly #calls = new Shares(callsMax)
 
   constructor(redis: RedisConnection, meter: Meter, scripts: RecordScripts = defineRecordScripts()) {
     this.#redis = redis
@@ -53,7 +85,14 @@ export class RecordStore {
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
-    return this.#run(this.#scripts.acquire, input, acquireArgs(input)).then((reply) => {
+    const args = acquireArgs(input)
+    const step: Step = {
+      script: this.#scripts.acquire,
+      address: input,
+      args: input.long === 'whole' ? askWhole(args, acquireWholeAt) : args,
+      wholeAt: input.long === undefined ? acquireWholeAt : undefined,
+    }
+    return this.#run(step, (reply) => {
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
       return outcome
@@ -61,70 +100,121 @@ export class RecordStore {
   }
 
   /** Saves a result. Repeating the same call gives `saved` again. */
-  async save(input: SaveInput): Promise<SaveOutcome> {
-    const reply = await this.#run(this.#scripts.save, input, [
+  save(input: SaveInput): Promise<SaveOutcome> {
+    const script = this.#scripts.save
+    const args = [
       input.lockToken,
       input.ttlMs === null ? '' : String(input.ttlMs),
       String(input.defaultTtlMs),
       input.record,
       String(Buffer.byteLength(input.scope) + Buffer.byteLength(input.key)),
-    ])
-    this.#meter.markUsed(input.tenantId)
-    const kind = reply[0]
-    if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
-    throw unknownReply(this.#scripts.save)
+    ]
+    return this.#run({ script, address: input, args }, ([kind]) => {
+      this.#meter.markUsed(input.tenantId)
+      if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
+      throw unknownReply(script)
+    })
   }
 
   /** Reads a record; a lock is none. */
-  async fetch(address: RecordAddress): Promise<FetchOutcome> {
-    const reply = await this.#run(this.#scripts.fetch, address, [])
-    return reply[0] === 'hit' ? { kind: 'hit', record: recordOf(String(reply[1])) } : { kind: 'none' }
+  fetch(address: RecordAddress): Promise<FetchOutcome> {
+    const step: Step = { script: this.#scripts.fetch, address, args: [], wholeAt: fetchWholeAt }
+    return this.#run(step, ([kind, first]): FetchOutcome => {
+      if (kind === 'hit') return { kind, record: recordOf(String(first)) }
+      return kind === 'long' ? { kind, bytes: Number(first) } : { kind: 'none' }
+    })
   }
 
   /** Removes the record, or releases the lock that `lockToken` owns; tells whether there was one. */
-  async remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    const reply = await this.#run(this.#scripts.remove, address, [lockToken])
-    return reply[1] === 1
+  remove(address: RecordAddress, lockToken: string): Promise<boolean> {
+    const step: Step = { script: this.#scripts.remove, address, args: [lockToken] }
+    return this.#run(step, ([, existed]) => existed === 1)
   }
 
   /** Extends a lock from now on by `lockMs`, or by its first length. */
-  async extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
-    const reply = await this.#run(this.#scripts.extend, address, [
-      lockToken,
-      lockMs === null ? '' : String(lockMs),
-    ])
-    if (reply[0] === 'lost') return { kind: 'lost' }
-    return { kind: 'extended', fence: Number(reply[1]), expiresInMs: Number(reply[2]) }
+  extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
+    const args = [lockToken, lockMs === null ? '' : String(lockMs)]
+    return this.#run({ script: this.#scripts.extend, address, args }, ([kind, fence, expiresInMs]) =>
+      kind === 'lost'
+        ? { kind: 'lost' }
+        : { kind: 'extended', fence: Number(fence), expiresInMs: Number(expiresInMs) },
+    )
   }
 
-  /** Runs a script, seeding the tenant's meters first where Redis has none: the one exception to one round trip. */
-  #run(script: RedisScript, address: RecordAddress, args: readonly string[]): Promise<readonly unknown[]> {
+  /** Not an async function, and one promise only: this is the path of every request. */
+  #run<T>(step: Step, parse: (reply: Reply) => T): Promise<T> {
+    const { tenantId } = step.address
+    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
+    const startedMs = performance.now()
+    return this.#evaluate(step, step.args).then(
+      (reply) => {
+        if (!isUnfinished(reply, step)) {
+          this.#calls.give(1, tenantId)
+          return parse(reply)
+        }
+        return within(
+          startedMs + callMsMax - performance.now(),
+          this.#finish(step, reply, startedMs),
+          timedOut,
+        )
+          .finally(() => this.#calls.give(1, tenantId))
+          .then(parse)
+      },
+      (error: unknown) => {
+        this.#calls.give(1, tenantId)
+        throw error
+      },
+    )
+  }
+
+  #evaluate({ script, address }: Step, args: readonly string[]): Promise<Reply> {
     const { meta, side } = meterKeys(address.tenantId)
-    const evaluate = () =>
-      this.#redis.evaluate(script, [meta, side, entryKey(address)], args) as Promise<readonly unknown[]>
-    return evaluate().then((reply) => (reply[0] === 'seed' ? this.#seedAndRepeat(address, evaluate) : reply))
+    return this.#redis.evaluate(script, [meta, side, entryKey(address)], args) as Promise<Reply>
   }
 
-  async #seedAndRepeat(
-    { tenantId }: RecordAddress,
-    evaluate: () => Promise<readonly unknown[]>,
-  ): Promise<readonly unknown[]> {
-    await this.#seed(tenantId)
-    const reply = await evaluate()
+  /** The exceptions to one round trip: meters that Redis has not got are seeded, a long record is asked for when it fits. */
+  async #finish(step: Step, first: Reply, startedMs: number): Promise<Reply> {
+    const { tenantId } = step.address
+    let reply = first
+    if (reply[0] === 'seed') {
+      await this.#seed(tenantId)
+      // The caller has been refused by now: nobody may win a lock for it.
+      if (performance.now() - startedMs > callMsMax) timedOut()
+      reply = await this.#evaluate(step, step.args)
+    }
+    if (reply[0] === 'long' && step.wholeAt !== undefined) {
+      const bytes = Number(reply[1])
+      if (!this.answers.take(bytes, tenantId)) return reply
+      try {
+        reply = await this.#evaluate(step, askWhole(step.args, step.wholeAt))
+      } finally {
+        this.answers.give(bytes, tenantId)
+      }
+    }
     if (reply[0] === 'seed') throw new RedisUnavailable('refused')
     return reply
   }
 
   async #seed(tenantId: TenantId): Promise<void> {
     try {
-      await this.#seedDeadlines.guard(this.#meter.seed(tenantId), () => {
-        throw new RedisUnavailable('timeout')
-      })
+      await this.#meter.seed(tenantId)
     } catch (error) {
       // Without the counts of Postgres no lock may be given: to the caller the store is away, whichever part of it is.
       throw error instanceof RedisUnavailable ? error : new RedisUnavailable('refused', error)
     }
   }
+}
+
+function isUnfinished([kind]: Reply, { wholeAt }: Step): boolean {
+  return kind === 'seed' || (kind === 'long' && wholeAt !== undefined)
+}
+
+function askWhole(args: readonly string[], at: number): readonly string[] {
+  return [...args, ...Array.from({ length: at - args.length }, () => ''), 'whole']
+}
+
+function timedOut(): never {
+  throw new RedisUnavailable('timeout')
 }
 
 /** Few arguments, since both ends pay for each; what is empty at the end is left out. */
@@ -170,6 +260,8 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
       return { kind, remainingMs: Number(first) }
     case 'mismatch':
       return { kind }
+    case 'long':
+      return { kind, bytes: Number(first) }
     case 'limited':
       return { kind, limit: first as LockLimitName, retryAfterMs: Number(second) }
     default:

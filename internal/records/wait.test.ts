@@ -4,7 +4,7 @@ import { poll } from '#internal/dev/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { acquireRecord } from './acquire.ts'
+import { acquireRecord, toAcquired } from './acquire.ts'
 import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, wakeChannel } from './store.ts'
 
@@ -41,10 +41,16 @@ function tenantOf(id: TenantId): DirectoryTenant {
 }
 
 /** A check that waits, as a route makes it. */
-function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, attemptId = '') {
-  const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
+async function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, attemptId = '') {
   const request: CheckRequest = { ...names, waitMs, ...(attemptId !== '' && { attemptId }) }
-  return acquireRecord(records, tenantOf(tenantId), request, signal)
+  return send(tenantId, request, signal)
+}
+
+async function send(tenantId: TenantId, request: CheckRequest, signal?: AbortSignal) {
+  const { store, waiters } = lab
+  const records = { store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000, onChecked: () => undefined }
+  const tenant = tenantOf(tenantId)
+  return toAcquired(await acquireRecord(records, tenant, request, signal), tenant)
 }
 
 async function lockedTenant(): Promise<TenantId> {
@@ -140,10 +146,8 @@ describe('a waiter', () => {
   test('of another fingerprint is refused at once, not after its wait', async () => {
     const tenantId = await lab.createTenant()
     await lab.store.acquire({ ...lockInput(tenantId, 'A'), fingerprint: 'f1' })
-    const records = { store: lab.store, waiters: lab.waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
-    const request = { ...names, waitMs: 20_000, fingerprint: 'f2' }
     const startedAt = performance.now()
-    expect(await acquireRecord(records, tenantOf(tenantId), request)).toMatchObject({
+    expect(await send(tenantId, { ...names, waitMs: 20_000, fingerprint: 'f2' })).toMatchObject({
       code: 'fingerprint_mismatch',
     })
     expect(performance.now() - startedAt).toBeLessThan(soonMs)
@@ -205,14 +209,24 @@ describe('many waiters', () => {
     expect(kinds).toEqual([...Array.from({ length: 49 }, () => 'hit' as const), 'locked'])
   })
 
-  test('over a thousand are answered at once, and there is room again when some have gone', async () => {
-    const tenantId = await lockedTenant()
+  test('of one tenant take a quarter of the places and leave the rest to others', async () => {
+    const busy = await Promise.all(Array.from({ length: 5 }, () => lockedTenant()))
+    const [tenantId, ...others] = busy
+    const last = others.pop()
+    if (tenantId === undefined || last === undefined) throw new Error('no tenants')
     const callers = new AbortController()
-    const waiting = Array.from({ length: 1000 }, () => check(tenantId, 20_000, callers.signal))
-    expect(await poll(async () => lab.waiters.count === 1000 || undefined, { deadlineMs: 5000 })).toBe(true)
+    const waitersOf = (id: TenantId) => Array.from({ length: 250 }, () => check(id, 20_000, callers.signal))
+    const untilCount = (count: number) =>
+      poll(async () => lab.waiters.count === count || undefined, { deadlineMs: 5000 })
+    const waiting = waitersOf(tenantId)
+    expect(await untilCount(250)).toBe(true)
     const startedAt = performance.now()
     expect((await check(tenantId, 20_000)).kind).toBe('busy')
     expect(performance.now() - startedAt).toBeLessThan(soonMs)
+    for (const other of others) waiting.push(...waitersOf(other))
+    expect(await untilCount(1000)).toBe(true)
+    expect((await check(last, 20_000)).kind).toBe('busy')
+    expect(performance.now() - startedAt).toBeLessThan(5 * soonMs)
     callers.abort()
     expect(new Set((await Promise.all(waiting)).map((outcome) => outcome.kind))).toEqual(new Set(['busy']))
     const again = check(tenantId, 20_000)

@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { Bell, Shares, type TenantId, within } from '#internal/base/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { type AcquireOutcome, decideWaitMs } from './record.ts'
 import { wakeChannel } from './store.ts'
@@ -18,7 +18,7 @@ type Done = Exclude<AcquireOutcome, { kind: 'busy' }>
 /** One more try: what it came to, or that the key is still busy. */
 type Attempt = () => Promise<Busy | { readonly kind: 'done'; readonly outcome: Done }>
 
-/** Callers that wait at a time in one process; one more gets its answer at once. */
+/** Callers that wait at a time in one process, of which a tenant gets a quarter; one more gets its answer at once. */
 const waitersMax = 1000
 /** Tries of one waiter: its deadline ends it sooner unless somebody takes and frees the key without pause. */
 const attemptsMax = 500
@@ -37,7 +37,7 @@ export class Waiters {
   readonly #channels = new Map<string, Channel>()
   /** Subscribing and unsubscribing of one channel go one after another, so that an end cannot overtake a new beginning. */
   readonly #turns = new Map<string, Promise<unknown>>()
-  #count = 0
+  readonly #places = new Shares(waitersMax)
 
   constructor(redis: RedisConnection) {
     this.#redis = redis
@@ -45,26 +45,26 @@ export class Waiters {
 
   /** How many wait now. */
   get count(): number {
-    return this.#count
+    return this.#places.taken
   }
 
   /**
    * Tries again until the key is not busy or `waitMs` is over: subscribe, try, then sleep until the publish, the lock's end
-   * or a second. Gives the last `busy` when it ran out of time, when too many wait, or when the caller hung up.
+   * or a second. Gives the last `busy` when it ran out of time, when too many wait, in all or of its tenant, or when the
+   * caller hung up.
    */
   async wait(waiter: Waiter, first: Busy, attempt: Attempt): Promise<AcquireOutcome> {
-    if (this.#count >= waitersMax) return first
-    this.#count += 1
+    if (!this.#places.take(1, waiter.tenantId)) return first
     const deadlineMs = performance.now() + waiter.waitMs
     const bell = new Bell()
     const hungUp = () => bell.ring()
     waiter.signal?.addEventListener('abort', hungUp, { once: true })
     // Redis that hangs just now must not take longer here than the try below has left until its own 503.
-    await Promise.race([this.#listen(waiter, bell.ring), Bun.sleep(subscribeMsMax)])
+    await within(subscribeMsMax, this.#listen(waiter, bell.ring), () => undefined)
     try {
       return await this.#tryUntil(deadlineMs, waiter, bell, first, attempt)
     } finally {
-      this.#count -= 1
+      this.#places.give(1, waiter.tenantId)
       waiter.signal?.removeEventListener('abort', hungUp)
       this.#unlisten(waiter, bell.ring)
     }
@@ -131,30 +131,5 @@ export class Waiters {
       })
     this.#turns.set(name, turn)
     return turn
-  }
-}
-
-/** Sleep that a ring ends; a ring while nobody sleeps ends the next sleep at once. */
-class Bell {
-  #rung = false
-  #wake: (() => void) | undefined
-
-  readonly ring = (): void => {
-    this.#rung = true
-    this.#wake?.()
-  }
-
-  async sleep(ms: number): Promise<void> {
-    if (!this.#rung) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms)
-        this.#wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
-    this.#rung = false
-    this.#wake = undefined
   }
 }

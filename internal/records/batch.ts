@@ -1,0 +1,198 @@
+import { type ApiError, apiError, errorEnvelope, within } from '#internal/base/index.ts'
+import type { Answer, Parsed } from '#internal/http/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type Acquired, acquireInput, type Records, toAcquired } from './acquire.ts'
+import { acquiredText, explainStoreError, outcomeOf } from './answer.ts'
+import { type AcquireOutcome, type CheckOutcome, suggestRetryMs } from './record.ts'
+import type { BatchCheck } from './requests.ts'
+import type { AcquireInput, RecordStore } from './store.ts'
+
+/** A batch of one tenant. */
+export interface Batch {
+  readonly tenant: DirectoryTenant
+  readonly requestId: string
+  readonly size: number
+  /** Reads one of its checks, when its turn comes. */
+  check(index: number): Parsed<BatchCheck>
+}
+
+/** Bytes that the records of one answer may have together; those that no longer fit get an error in their place. */
+export const batchRecordBytesMax = 4 * 1024 * 1024
+/** Checks that are sent at a time: between them the connection, and this process, serve others. */
+const sliceChecks = 20
+/** The same for long records, in bytes; a longer one comes alone. */
+const sliceBytes = 256 * 1024
+/** What has no answer by then is refused like a check by itself would be. */
+const batchMsMax = 900
+
+/**
+ * Runs the checks of a batch in order, a slice at a time, and answers each on its own. Long records come last, as far as
+ * they fit; a check whose record does not has changed nothing.
+ * @throws what is no failure of the store
+ */
+export async function checkBatch(records: Records, batch: Batch): Promise<Answer> {
+  const run = new BatchRun(records.store, batch)
+  try {
+    await run.check((index) => {
+      const parsed = batch.check(index)
+      return parsed.kind === 'error' ? parsed : acquireInput(records, batch.tenant, parsed.value)
+    })
+    const results = run.outcomes.map((outcome) => resultOf(outcome, batch))
+    for (const { outcome } of results) records.onChecked(outcome)
+    return answerOf(results)
+  } finally {
+    run.end()
+  }
+}
+
+type Outcome = AcquireOutcome | ApiError
+
+/** The checks of one batch, and the room that their records take. */
+class BatchRun {
+  /** One of each check; a hole where there is none yet. */
+  readonly outcomes: (Outcome | undefined)[]
+  readonly #store: RecordStore
+  readonly #tenantId: DirectoryTenant['id']
+  readonly #inputs: AcquireInput[] = []
+  readonly #overAtMs = performance.now() + batchMsMax
+  #recordBytes = 0
+  #bytesTaken = 0
+
+  constructor(store: RecordStore, { tenant, size }: Batch) {
+    this.#store = store
+    this.#tenantId = tenant.id
+    this.outcomes = Array.from({ length: size }, () => undefined)
+  }
+
+  async check(inputOf: (index: number) => AcquireInput | ApiError): Promise<void> {
+    const indices = [...this.outcomes.keys()]
+    for (let from = 0; from < indices.length; from += sliceChecks) {
+      const slice = indices.slice(from, from + sliceChecks)
+      await this.#inTime(slice, (index) => this.#ask(index, inputOf(index)))
+    }
+    for (const slice of slicesOf(this.outcomes)) await this.#inTime(slice, (long) => this.#read(long))
+  }
+
+  /** Gives back the room. */
+  end(): void {
+    this.#store.answers.give(this.#bytesTaken, this.#tenantId)
+  }
+
+  /** Begins nothing once the time is over; what is late by then goes on by itself, and nobody waits for it. */
+  async #inTime<T>(slice: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
+    const leftMs = this.#overAtMs - performance.now()
+    if (leftMs > 0) await within<unknown>(leftMs, Promise.all(slice.map(work)), () => undefined)
+  }
+
+  async #ask(index: number, input: AcquireInput | ApiError): Promise<void> {
+    if ('code' in input) {
+      this.outcomes[index] = input
+      return
+    }
+    this.#inputs[index] = input
+    const outcome = await this.#acquire({ ...input, long: 'sized' })
+    if (outcome.kind === 'hit') this.#recordBytes += Buffer.byteLength(outcome.record)
+    this.outcomes[index] = outcome
+  }
+
+  async #read({ index, bytes }: LongCheck): Promise<void> {
+    const input = this.#inputs[index]
+    if (!input || !this.#take(bytes)) return
+    this.outcomes[index] = await this.#acquire({ ...input, long: 'whole' })
+  }
+
+  #take(bytes: number): boolean {
+    if (this.#recordBytes + bytes > batchRecordBytesMax) return false
+    if (!this.#store.answers.take(bytes, this.#tenantId)) return false
+    this.#recordBytes += bytes
+    this.#bytesTaken += bytes
+    return true
+  }
+
+  /** One check's want of an answer must not take the others' answers away. */
+  async #acquire(input: AcquireInput): Promise<Outcome> {
+    try {
+      return await this.#store.acquire(input)
+    } catch (error) {
+      const known = explainStoreError(error)
+      if (known) return known
+      throw error
+    }
+  }
+}
+
+interface LongCheck {
+  readonly index: number
+  readonly bytes: number
+}
+
+/** The long records among the outcomes, as many at a time as may be on their way together. */
+function slicesOf(outcomes: readonly (Outcome | undefined)[]): LongCheck[][] {
+  const slices: LongCheck[][] = []
+  let left = 0
+  outcomes.forEach((outcome, index) => {
+    if (outcome?.kind !== 'long') return
+    const long = { index, bytes: outcome.bytes }
+    left -= long.bytes
+    if (left >= 0) return void slices.at(-1)?.push(long)
+    slices.push([long])
+    left = sliceBytes - long.bytes
+  })
+  return slices
+}
+
+/** One check's place in the answer. */
+interface Result {
+  readonly text: string
+  readonly outcome: CheckOutcome
+  readonly retryAfterMs?: number
+}
+
+function resultOf(outcome: Outcome | undefined, { tenant, requestId }: Batch): Result {
+  const acquired = toAcquired(outcome ?? unanswered(), tenant)
+  const retryAfterMs = retryAfterMsOf(acquired)
+  return {
+    text: acquired.kind === 'error' ? errorText(acquired, requestId, retryAfterMs) : acquiredText(acquired),
+    outcome: outcomeOf(acquired),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  }
+}
+
+function unanswered(): ApiError {
+  return apiError('store_unavailable', undefined, { 'Retry-After': '1' })
+}
+
+function retryAfterMsOf(acquired: Acquired | ApiError): number | undefined {
+  if (acquired.kind === 'busy') return suggestRetryMs(acquired.remainingMs)
+  const seconds = acquired.kind === 'error' ? acquired.headers?.['Retry-After'] : undefined
+  return seconds === undefined ? undefined : Number(seconds) * 1000
+}
+
+function errorText(error: ApiError, requestId: string, retryAfterMs: number | undefined): string {
+  return JSON.stringify({
+    ...errorEnvelope(error, requestId),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  })
+}
+
+/** The answer is 200 whatever its results are; when one of them may be another the soonest is in its header. */
+function answerOf(results: readonly Result[]): Answer {
+  const retryAfterMs = Math.min(...results.map((result) => result.retryAfterMs ?? Number.POSITIVE_INFINITY))
+  return {
+    kind: 'answer',
+    status: 200,
+    body: `{"results":[${results.map(({ text }) => text).join(',')}]}`,
+    outcome: 'batch',
+    ...(Number.isFinite(retryAfterMs) && {
+      headers: { 'Retry-After': String(Math.ceil(retryAfterMs / 1000)) },
+    }),
+    log: { checks: tallyOf(results) },
+  }
+}
+
+/** Such as `hit 98, busy 2`. */
+function tallyOf(results: readonly Result[]): string {
+  const counts = new Map<CheckOutcome, number>()
+  for (const { outcome } of results) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
+  return [...counts].map(([outcome, count]) => `${outcome} ${count}`).join(', ')
+}
