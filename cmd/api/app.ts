@@ -65,25 +65,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
     close: (server) => server.stop(true),
   })
-  const pool = await scope.open({
-    name: 'postgres',
-    open: () =>
-      createPool({
-        url: config.databaseUrl,
-        applicationName: 'latchkey-api',
-        connectionsMax,
-        queryTimeoutMs: statementMsMax,
-        connectTimeoutMs: connectMsMax,
-        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
-  const redis = await scope.open({
-    name: 'redis',
-    open: () =>
-      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
-    close: (opened) => opened.close(),
-  })
+  const { pool, redis } = await openStores(config, telemetry, scope)
   const directory = await scope.open({
     name: 'tenants',
     open: async () => {
@@ -127,6 +109,30 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   })
   listening = true
   return { port: server.port, opsPort: ops.port, directory, redis }
+}
+
+async function openStores(config: ApiConfig, telemetry: Telemetry, scope: Scope) {
+  const pool = await scope.open({
+    name: 'postgres',
+    open: () =>
+      createPool({
+        url: config.databaseUrl,
+        applicationName: 'latchkey-api',
+        connectionsMax,
+        queryTimeoutMs: statementMsMax,
+        connectTimeoutMs: connectMsMax,
+        onIdleError: (error) =>
+          telemetry.log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
+      }),
+    close: (opened) => opened.end(),
+  })
+  const redis = await scope.open({
+    name: 'redis',
+    open: () =>
+      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
+    close: (opened) => opened.close(),
+  })
+  return { pool, redis }
 }
 
 function publicServer(
