@@ -1,10 +1,12 @@
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { Provider } from '../provider.ts'
 import { card } from './card/provider.ts'
+import { codehost } from './codehost/provider.ts'
 import { generic } from './generic/provider.ts'
+import { storefront } from './storefront/provider.ts'
 
 /** Every provider that has an adapter: one folder each, one line here. */
-export const providers: readonly Provider[] = [card, generic]
+export const providers: readonly Provider[] = [card, storefront, codehost, generic]
 
 /**
  * Finds a provider by its neutral or its vendor's name, in lower case as paths have it. Gives undefined for a name that

@@ -8,7 +8,6 @@ import {
   type HmacKeys,
   hmacKeys,
   standardHmacKeys,
-  verdicts,
   verifyStandardHeaders,
   verifyTimedHeader,
 } from '../../signature.ts'
@@ -42,8 +41,8 @@ function verify(call: ProviderCall, keys: GenericKeys): Verification {
   if (readId(call.headers).kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
   if (standard === '') return verifyTimedHeader(service, call, keys.service)
   const id = call.headers.get('webhook-id') ?? ''
-  // The signature covers `webhook-id` alone; with none, another id must not step in.
-  if (id === '') return verdicts.malformed
+  // This id is part of what is signed; with none, `x-service-event-id` must not step in.
+  if (id === '') return { kind: 'refused', cause: 'event_id_missing' }
   const time = call.headers.get('webhook-timestamp') ?? ''
   return verifyStandardHeaders({ id, time, signature: standard }, call, keys.standard)
 }
