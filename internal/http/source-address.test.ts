@@ -1,0 +1,32 @@
+import { expect, test } from 'bun:test'
+import type { Head } from './route.ts'
+import { createSourceAddress } from './source-address.ts'
+
+function headOf(peer: string | null, forwarded?: string): Head {
+  const headers = new Headers(forwarded === undefined ? {} : { 'X-Forwarded-For': forwarded })
+  const request = new Request('http://localhost/', { headers })
+  return { request, requestId: 'r', params: {}, peerAddress: () => peer }
+}
+
+const proxies = ['10.0.0.0/8', 'fd00::/8', '192.0.2.7']
+
+test.each([
+  ['without proxies the connection counts', [], '10.0.0.1', '203.0.113.5', '10.0.0.1'],
+  ['a stranger vouches for nobody', proxies, '198.51.100.1', '203.0.113.5', '198.51.100.1'],
+  [
+    'a trusted proxy vouches for the last address',
+    proxies,
+    '10.0.0.1',
+    '1.1.1.1, 203.0.113.5',
+    '203.0.113.5',
+  ],
+  ['a row of proxies is walked', proxies, '10.0.0.1', '1.1.1.1, 203.0.113.5, 10.9.9.9', '203.0.113.5'],
+  ['a single address is a network', proxies, '192.0.2.7', '203.0.113.5', '203.0.113.5'],
+  ['IPv6', proxies, 'fd00::1', '2001:db8::5', '2001:db8::5'],
+  ['what is no address ends the walk', proxies, '10.0.0.1', '203.0.113.5, <script>', '10.0.0.1'],
+  ['no header', proxies, '10.0.0.1', undefined, '10.0.0.1'],
+  ['all trusted: the first of them', proxies, '10.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
+  ['a connection that is gone', proxies, null, '203.0.113.5', null],
+])('%s', (_name, trusted, peer, forwarded, source) => {
+  expect(createSourceAddress(trusted)(headOf(peer, forwarded))).toBe(source)
+})

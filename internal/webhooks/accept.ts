@@ -1,0 +1,51 @@
+import type { Clock } from '#internal/base/index.ts'
+import type { Caller } from './caller.ts'
+import { createReceivedEvent, type ReceivedEvent } from './event.ts'
+import { keptHeaders } from './event-headers.ts'
+import type { Acceptance, EventQueue } from './event-queue.ts'
+import type { ProviderCall, RefusalCause } from './provider.ts'
+
+/** What became of a call: its event's fate, or why it was refused before there was one. */
+export type Accepted =
+  | { readonly kind: Acceptance; readonly event: ReceivedEvent }
+  | { readonly kind: 'invalid'; readonly cause: RefusalCause }
+
+/** What accepting works with. */
+export interface AcceptContext {
+  readonly queue: EventQueue
+  readonly clock: Clock
+  /** How far a signed time may lie from ours, in both directions. */
+  readonly signatureAgeMsMax: number
+  /** Lowercase names of headers that carry some provider's signature or credential. */
+  readonly secretHeaders: ReadonlySet<string>
+}
+
+/** A call with its body's bytes as received. */
+export interface WebhookCall {
+  readonly headers: Headers
+  readonly body: Uint8Array
+}
+
+/** Verifies, reads and stores a call: the one place that decides about it. Never throws for anything that a caller can send. */
+export async function acceptWebhook(
+  context: AcceptContext,
+  { tenant, provider, settings, keys, state }: Caller,
+  { headers, body }: WebhookCall,
+): Promise<Accepted> {
+  const receivedAtMs = context.clock.now()
+  const { signatureAgeMsMax } = context
+  const call: ProviderCall = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
+  const verification = provider.verify(call, keys)
+  if (verification.kind === 'refused') return { kind: 'invalid', cause: verification.cause }
+  const read = provider.normalize(call)
+  if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
+  const event = createReceivedEvent({
+    tenant,
+    provider: provider.name,
+    event: read,
+    headers: keptHeaders(headers, context.secretHeaders),
+    receivedAtMs,
+    state,
+  })
+  return { kind: await context.queue.accept(event), event }
+}

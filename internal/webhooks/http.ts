@@ -1,0 +1,141 @@
+import { type ApiError, apiError } from '#internal/base/index.ts'
+import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
+import { type AcceptContext, type Accepted, acceptWebhook } from './accept.ts'
+import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
+import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
+import type { RefusalCause } from './provider.ts'
+import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
+
+/** What the routes work with. */
+export interface Intake extends AcceptContext {
+  readonly callers: Callers
+  readonly refusedCalls: RefusedCalls
+  /** Where a call comes from, through the proxies that are trusted. */
+  sourceAddressOf(head: Head): string | null
+  /** Told of each call of a known provider. `unknown_tenant`: no such slug, or a suspended tenant's key. */
+  onCall(provider: ProviderName, outcome: CallOutcome): void
+}
+
+/** What a call ended with: a label of metrics. */
+export type CallOutcome = Exclude<Accepted['kind'], 'invalid'> | RefusedCause
+
+/** The routes that providers call: by API key, and by the tenant's slug. */
+export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
+  const { callers } = intake
+  const handle = (call: Call<Uint8Array>, caller: Caller) => accept(intake, call, caller)
+  return [
+    {
+      method: 'POST',
+      path: '/v1/webhooks/:provider',
+      access: {
+        admit: (head) => {
+          const authorization = head.request.headers.get('authorization')
+          return admit(intake, head, callers.byApiKey(authorization, head.params.provider ?? ''))
+        },
+      },
+      handle,
+    },
+    {
+      method: 'POST',
+      path: '/v1/t/:tenantSlug/webhooks/:provider',
+      access: {
+        admit: (head) => {
+          const { tenantSlug = '', provider = '' } = head.params
+          return admit(intake, head, callers.bySlug(tenantSlug, provider))
+        },
+      },
+      handle,
+    },
+  ]
+}
+
+function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller> | Answer | ApiError {
+  if (found.kind === 'error') return found
+  if (found.kind === 'stranger') return tenantNotAllowed
+  if (found.kind === 'refused') {
+    noteRefusal(intake, head, found)
+    return { ...tenantNotAllowed, log: { provider: found.provider, cause: found.cause } }
+  }
+  const provider = found.provider.name
+  if (hopsOf(head.request.headers) >= hopsMax) {
+    noteRefusal(intake, head, { tenant: found.tenant, provider, cause: 'loop_detected' })
+    return apiError('loop_detected')
+  }
+  const { bodyBytesMax } = found.provider
+  return { kind: 'admitted', admitted: found, tenant: found.tenant.id, bodyBytesMax, log: { provider } }
+}
+
+const tenantNotAllowed: Answer = {
+  kind: 'answer',
+  status: 403,
+  body: JSON.stringify({ message: 'tenant not allowed' }),
+  outcome: 'tenant_not_allowed',
+}
+
+async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): Promise<Answer | ApiError> {
+  const { headers } = call.request
+  const accepted = await acceptWebhook(intake, caller, { headers, body: call.body })
+  const provider = caller.provider.name
+  if (accepted.kind === 'invalid') {
+    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: accepted.cause }, call.body)
+    return invalidAnswer(accepted.cause)
+  }
+  intake.onCall(provider, accepted.kind)
+  return answerOf(accepted.kind, { event: accepted.event.id, type: accepted.event.type })
+}
+
+function answerOf(kind: Exclude<Accepted['kind'], 'invalid'>, log: LogFields): Answer | ApiError {
+  switch (kind) {
+    case 'stored':
+      return { kind: 'answer', status: 200, body: '{"ok":true}', outcome: kind, log }
+    case 'duplicate':
+      return { kind: 'answer', status: 200, body: '{"ok":true,"cached":true}', outcome: kind }
+    case 'queued':
+      return { kind: 'answer', status: 202, body: '{"ok":true,"queued":true}', outcome: kind, log }
+    case 'unavailable':
+      return apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
+    case 'refused':
+      return apiError('internal')
+  }
+}
+
+/** What a provider is told: the contract's texts for the two cases it names, the same form for the others. */
+function invalidAnswer(cause: RefusalCause): Answer {
+  const error = invalidTexts[cause] ?? 'invalid signature'
+  return {
+    kind: 'answer',
+    status: 400,
+    body: JSON.stringify({ error }),
+    outcome: error.replaceAll(' ', '_'),
+    log: { cause },
+  }
+}
+
+const invalidTexts: Partial<Record<RefusalCause, string>> = {
+  event_id_missing: 'missing event id',
+  event_id_malformed: 'invalid event id',
+  body_not_json: 'invalid payload',
+}
+
+type Refusal = Omit<RefusedCaller, 'kind'>
+
+function noteRefusal(
+  intake: Intake,
+  head: Head,
+  { tenant, provider, cause }: Refusal,
+  body?: Uint8Array,
+): void {
+  intake.onCall(provider, cause)
+  if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
+  const refused: RefusedCall = {
+    tenantId: tenant.id,
+    days: tenant.retention.eventDays,
+    provider,
+    cause,
+    sourceAddress: intake.sourceAddressOf(head),
+    headers: keptHeaders(head.request.headers, intake.secretHeaders),
+    sample: body ? sampleOf(body) : null,
+  }
+  intake.refusedCalls.note(refused)
+}
