@@ -306,7 +306,7 @@ const badBodies: readonly (readonly [name: string, body: string | Uint8Array<Arr
     ['NaN', '{"ttlSeconds":NaN}', 'must be JSON'],
     ['a form', `scope=${mark}&key=k`, 'must be JSON'],
     ['a control character in a string', `{"scope":"${mark}\n"}`, 'must be JSON'],
-    ['a byte-order mark', `\ufeff${valid}`, 'must be'],
+    ['a byte-order mark', `\ufeff${valid}`, 'without byte order mark'],
     ['UTF-16', utf16(valid), 'must be UTF-8'],
     ['a byte that is no UTF-8', Buffer.from(`{"scope":"\xff"}`, 'latin1'), 'must be UTF-8'],
     ['a character cut short', Buffer.from('{"scope":"é"}').subarray(0, 11), 'must be UTF-8'],
