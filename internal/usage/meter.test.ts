@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import { defineScript } from '#internal/storage/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { meterLua } from './index.ts'
 import type { LockLimits } from './limits.ts'
 import { meterKeys } from './meter.ts'
+import { saveEpochs } from './store.ts'
 
 let lab: RecordLab
 beforeAll(async () => {
@@ -335,12 +337,7 @@ describe('seeding', () => {
     const tenantId = await lab.createTenant()
     const others = [1, 2, 3].map(() => lab.createMeter())
     await Promise.all([lab.meter, ...others].map((meter) => meter.seed(tenantId)))
-    const { rows } = await lab.pool.query<{ epoch: string }>(
-      'SELECT epoch FROM record_epochs WHERE tenant_id = $1',
-      [tenantId],
-    )
-    const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? [])
-    expect(rows.map(({ epoch }) => epoch)).toEqual([packed.subarray(72).toString()])
+    expect(await rememberedEpoch(tenantId)).toBe(await epochInRedis(tenantId))
     expect(lab.lostEpochs).not.toContain(tenantId)
   })
 
@@ -481,13 +478,74 @@ describe('a tenant whose data in Redis was lost', () => {
     const tenantId = await lab.createTenant()
     await acquire(tenantId)
     await loseData(tenantId)
-    await withoutTable('record_epochs', async () => {
-      await expect(acquire(tenantId)).rejects.toMatchObject({ name: 'RedisUnavailable' })
-    })
+    await lab.pool.query('ALTER TABLE record_epochs ADD CONSTRAINT refuses CHECK (false) NOT VALID')
+    await expect(acquire(tenantId)).rejects.toMatchObject({ name: 'RedisUnavailable' })
+    await lab.pool.query('ALTER TABLE record_epochs DROP CONSTRAINT refuses')
     await acquire(tenantId)
     expect(await auditRows(tenantId)).toBe(0)
     await lab.meter.flush()
     expect(await auditRows(tenantId)).toBe(1)
     expect(lab.lostEpochs).toContain(tenantId)
   })
+
+  test('is told of once also when a process that saw it before the loss writes after it', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId)
+    const late = lab.createMeter()
+    late.markUsed(tenantId)
+    const blocker = await lab.pool.connect()
+    await blocker.query('BEGIN')
+    await blocker.query('LOCK TABLE usage_hourly IN SHARE MODE')
+    const flushing = late.flush()
+    await untilBlocked()
+    await loseData(tenantId)
+    await acquire(tenantId)
+    expect(await auditRows(tenantId)).toBe(1)
+    await blocker.query('COMMIT')
+    blocker.release()
+    await flushing
+    await lab.meter.flush()
+    await late.flush()
+    expect(await auditRows(tenantId)).toBe(1)
+    expect(lab.lostEpochs.filter((lost) => lost === tenantId)).toEqual([tenantId])
+    expect(await rememberedEpoch(tenantId)).toBe(await epochInRedis(tenantId))
+  })
 })
+
+test('an epoch takes the place of the one that was known, and of no other', async () => {
+  const tenantId = await lab.createTenant()
+  const save = (epoch: string, known: string | undefined) =>
+    saveEpochs(lab.pool, [{ tenantId, epoch, known }])
+  expect(await save('A', undefined)).toEqual([])
+  expect(await save('B', 'A')).toEqual([tenantId])
+  for (const late of [save('A', undefined), save('B', 'A'), save('C', 'A')]) expect(await late).toEqual([])
+  expect(await rememberedEpoch(tenantId)).toBe('B')
+  expect(await auditRows(tenantId)).toBe(1)
+})
+
+/** Until a statement on this database waits for a lock. */
+async function untilBlocked(): Promise<void> {
+  const blocked = await poll(
+    async () => {
+      const { rows } = await lab.pool.query<{ count: number }>(
+        `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      )
+      return Number(rows[0]?.count) > 0 || undefined
+    },
+    { deadlineMs: 4000 },
+  )
+  expect(blocked).toBe(true)
+}
+
+async function rememberedEpoch(tenantId: TenantId): Promise<string | undefined> {
+  const { rows } = await lab.pool.query<{ epoch: string }>(
+    'SELECT epoch FROM record_epochs WHERE tenant_id = $1',
+    [tenantId],
+  )
+  return rows[0]?.epoch
+}
+
+async function epochInRedis(tenantId: TenantId): Promise<string> {
+  const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? [])
+  return packed.subarray(72).toString()
+}

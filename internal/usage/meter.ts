@@ -6,6 +6,7 @@ import meterLua from './scripts/meter.lua' with { type: 'text' }
 import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
 import {
+  findEpochs,
   findLockUsage,
   type HourOfLocks,
   saveEpochs,
@@ -83,7 +84,7 @@ export class Meter {
     )
     const [, epoch] = reply as [string, string]
     // Whoever lost the race writes the winner's epoch, so that a winner that dies here leaves nothing unwritten.
-    await this.#saveEpochs([{ tenantId, epoch }])
+    await this.#saveEpochs([{ tenantId, epoch, known: known.epoch }])
     this.markUsed(tenantId)
   }
 
@@ -105,6 +106,8 @@ export class Meter {
   }
 
   async #flushTenants(tenants: readonly TenantId[]): Promise<void> {
+    // Before Redis is asked, so that an epoch which is remembered meanwhile is known to be the later one.
+    const known = await findEpochs(this.#options.pool, tenants)
     const replies = await Promise.all(
       tenants.map((tenantId) => {
         const { meta, side } = meterKeys(tenantId)
@@ -117,7 +120,8 @@ export class Meter {
       const tenantId = tenants[index]
       const [kind, epoch, ...counts] = reply as string[]
       if (tenantId === undefined || kind !== 'usage' || epoch === undefined) return
-      epochs.push({ tenantId, epoch })
+      const before = known.get(tenantId)
+      if (epoch !== before) epochs.push({ tenantId, epoch, known: before })
       for (let at = 0; at + 1 < counts.length; at += 2) {
         hours.push({ tenantId, hour: Number(counts[at]), amount: Number(counts[at + 1]) })
       }
