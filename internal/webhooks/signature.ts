@@ -152,7 +152,8 @@ export function verifyStandardHeaders(
   if (headers.signature === '') return missing
   const time = parseSignedTime(headers.time)
   const tokens = headers.signature.length > signatureHeaderCharsMax ? [] : headers.signature.split(' ')
-  if (headers.id === '' || time === undefined || tokens.length === 0) return malformed
+  const wellFormed = tokens.length > 0 && tokens.every((token) => /^[^,]+,[^,]+$/.test(token))
+  if (headers.id === '' || time === undefined || !wellFormed) return malformed
   const v1 = tokens.filter((token) => token.startsWith('v1,'))
   if (v1.length === 0) return unknown
   const signatures = v1

@@ -16,3 +16,6 @@ export function findProvider(name: string): Provider | undefined {
   const neutral = neutralProviderName(name)
   return providers.find((each) => each.name === neutral)
 }
+
+/** Lowercase names of the headers that carry some provider's signature: never stored or forwarded, whoever called. */
+export const secretHeaders: ReadonlySet<string> = new Set(providers.flatMap((each) => each.secretHeaders))

@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { Stripe } from 'stripe'
+import type { ProviderCall } from '../../provider.ts'
+import { kits } from './conformance.ts'
+import { card } from './provider.ts'
+import { cardTypes } from './types.ts'
+
+const secret = 'whsec_b1T9xq0oKJ'
+const nowMs = 1_794_300_000_000
+const stripe = new Stripe('sk_test_unused')
+const keys = card.prepare([secret])
+const fixture = (name: string) => readFileSync(`${import.meta.dir}/fixtures/${name}.json`, 'utf8')
+
+function callOf(payload: string, headers: Record<string, string> = {}): ProviderCall {
+  return {
+    body: Buffer.from(payload),
+    headers: new Headers(headers),
+    settings: {},
+    nowMs,
+    signatureAgeMsMax: 300_000,
+  }
+}
+
+function read(payload: string) {
+  const event = card.normalize(callOf(payload))
+  if (event.kind !== 'event') throw new Error(event.cause)
+  return event
+}
+
+describe('with the vendor’s SDK', () => {
+  const payload = fixture('payment-succeeded')
+
+  test('what it signs is verified, under both names of the header', () => {
+    const header = stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp: nowMs / 1000 })
+    for (const name of ['Stripe-Signature', 'Card-Signature']) {
+      expect(card.verify(callOf(payload, { [name]: header }), keys)).toEqual({ kind: 'verified' })
+    }
+  })
+
+  test('what our suite signs, it verifies', () => {
+    const [kit] = kits
+    const now = Date.now()
+    const header = kit?.sign({ body: Buffer.from(payload), headers: {} }, secret, now)['card-signature'] ?? ''
+    expect(stripe.webhooks.constructEvent(payload, header, secret).id).toBe('evt_3SLYyY2eZvKYlo2C1vWxYzAb')
+  })
+
+  test('its signature under another scheme alone is refused', () => {
+    const header = stripe.webhooks.generateTestHeaderString({
+      payload,
+      secret,
+      timestamp: nowMs / 1000,
+      scheme: 'v0',
+    })
+    const verification = card.verify(callOf(payload, { 'stripe-signature': header }), keys)
+    expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
+  })
+
+  test('during a rotation one of its signatures is enough', () => {
+    const sign = (one: string) =>
+      stripe.webhooks.generateTestHeaderString({ payload, secret: one, timestamp: nowMs / 1000 })
+    const old = sign('whsec_old').split(',v1=')[1] ?? ''
+    const header = `${sign(secret)},v1=${old},v1=not-hex,v0=${'b'.repeat(64)}`
+    for (const live of [secret, 'whsec_old']) {
+      const verification = card.verify(callOf(payload, { 'stripe-signature': header }), card.prepare([live]))
+      expect(verification).toEqual({ kind: 'verified' })
+    }
+  })
+})
+
+describe('the header', () => {
+  const payload = fixture('payment-succeeded')
+  const [kit] = kits
+  const signed = kit?.sign({ body: Buffer.from(payload), headers: {} }, secret, nowMs)['card-signature'] ?? ''
+  const v1 = signed.split(',')[1] ?? ''
+
+  test.each([
+    ['a pair without =', `${signed},v1`],
+    ['a pair with two', `${signed},v0=a=b`],
+    ['no time', v1],
+    ['two times', `t=1794300000,${signed}`],
+    ['a time that is no number', `t=17943000a0,${v1}`],
+    ['a negative time', `t=-1794300000,${v1}`],
+    ['a time too long', `t=${'1'.repeat(13)},${v1}`],
+    ['nothing decodable', 't=1794300000,v1=abc'],
+    ['an empty pair', `${signed},`],
+    ['too many signatures', `t=1794300000${`,${v1}`.repeat(21)}`],
+  ])('is malformed with %s', (_what, value) => {
+    const verification = card.verify(callOf(payload, { 'card-signature': value }), keys)
+    expect(verification).toEqual({ kind: 'refused', cause: 'signature_malformed' })
+  })
+
+  test('signs the time as it is written, so that a time rewritten is a mismatch', () => {
+    const verification = card.verify(callOf(payload, { 'card-signature': `t=01794300000,${v1}` }), keys)
+    expect(verification).toEqual({ kind: 'refused', cause: 'signature_mismatch' })
+  })
+})
+
+describe('events', () => {
+  test.each([
+    ['dispute-under-review', 'charge.dispute.updated', 'chargeback.under_review'],
+    ['dispute-lost', 'charge.dispute.closed', 'chargeback.lost'],
+    ['payment-succeeded', 'payment_intent.succeeded', 'payment.succeeded'],
+    ['charge-authorized', 'charge.succeeded', 'payment.authorized'],
+    ['refund-updated', 'refund.updated', 'refund.succeeded'],
+    [
+      'thin-meter-error',
+      'v1.billing.meter.error_report_triggered',
+      'card.v1.billing.meter.error_report_triggered',
+    ],
+  ])('%s is read', (name, rawType, type) => {
+    const payload = fixture(name)
+    const { id, created } = JSON.parse(payload) as { id: string; created: number | string }
+    expect(read(payload)).toEqual({
+      kind: 'event',
+      eventId: id,
+      rawType,
+      type,
+      occurredAtMs: typeof created === 'number' ? created * 1000 : Date.parse(created),
+      payload,
+    })
+  })
+
+  test.each([
+    ['charge.dispute.created', 'needs_response', 'chargeback.created'],
+    ['charge.dispute.created', 'warning_needs_response', 'chargeback.created'],
+    ['charge.dispute.updated', 'needs_response', 'chargeback.evidence_required'],
+    ['charge.dispute.updated', 'warning_needs_response', 'chargeback.evidence_required'],
+    ['charge.dispute.updated', 'appeal_needs_response', 'chargeback.evidence_required'],
+    ['charge.dispute.updated', 'under_review', 'chargeback.under_review'],
+    ['charge.dispute.updated', 'warning_under_review', 'chargeback.under_review'],
+    ['charge.dispute.updated', 'appeal_under_review', 'chargeback.under_review'],
+    ['charge.dispute.updated', 'something_new', 'chargeback.updated'],
+    ['charge.dispute.updated', 'constructor', 'chargeback.updated'],
+    ['charge.dispute.closed', 'won', 'chargeback.won'],
+    ['charge.dispute.closed', 'lost', 'chargeback.lost'],
+    ['charge.dispute.closed', 'warning_closed', 'chargeback.closed'],
+    ['charge.dispute.closed', 'prevented', 'chargeback.closed'],
+    ['refund.updated', 'failed', 'refund.failed'],
+    ['refund.updated', 'canceled', 'refund.cancelled'],
+    ['refund.updated', 'pending', 'refund.updated'],
+    ['charge.refund.updated', 'succeeded', 'refund.succeeded'],
+  ])('%s with status %s is %s', (type, status, normalized) => {
+    expect(read(JSON.stringify({ id: 'evt_1', type, data: { object: { status } } })).type).toBe(normalized)
+  })
+
+  test('a body without the object that decides still has a type', () => {
+    for (const data of [undefined, null, [], { object: null }, { object: { status: 1 } }]) {
+      expect(read(JSON.stringify({ id: 'evt_1', type: 'charge.dispute.updated', data })).type).toBe(
+        'chargeback.updated',
+      )
+    }
+  })
+
+  test.each([
+    ['text', '"soon"'],
+    ['a negative number', '-1'],
+    ['a number too large', '1e300'],
+    ['a time without its offset', '"2026-11-10T08:12:31"'],
+    ['a day that is none', '"2026-13-45T08:12:31Z"'],
+    ['nothing', 'null'],
+  ])('created that is %s is no time', (_what, created) => {
+    expect(read(`{"id":"evt_1","type":"a","created":${created}}`).occurredAtMs).toBeUndefined()
+  })
+
+  test.each([
+    ['a number', '{"id":12,"type":"a"}', 'event_id_malformed'],
+    ['an object', '{"id":{},"type":"a"}', 'event_id_malformed'],
+    ['half a surrogate pair', '{"id":"a\\ud800","type":"a"}', 'event_id_malformed'],
+    ['null', '{"id":null,"type":"a"}', 'event_id_missing'],
+    ['inherited', '{"__proto__":{"id":"a"},"type":"a"}', 'event_id_missing'],
+  ])('an id that is %s is refused', (_what, payload, cause) => {
+    expect(card.normalize(callOf(payload))).toEqual({ kind: 'refused', cause: cause as 'event_id_missing' })
+  })
+
+  test('a missing type is unknown; one that is no text is refused', () => {
+    expect(read('{"id":"evt_1"}')).toMatchObject({ rawType: 'unknown', type: 'card.unknown' })
+    const verdict = card.normalize(callOf('{"id":"evt_1","type":7}'))
+    expect(verdict).toEqual({ kind: 'refused', cause: 'event_type_malformed' })
+  })
+})
+
+test('every type in the table is one that the vendor’s SDK knows', () => {
+  const source = readFileSync(
+    Bun.resolveSync('stripe', import.meta.dir).replace(/stripe\..*$/, 'resources/Events.d.ts'),
+    'utf8',
+  )
+  const known = new Set([...source.matchAll(/'([a-z_]+(?:\.[a-z_]+)+)'/g)].map(([, type]) => type))
+  expect([...cardTypes.keys()].filter((type) => !known.has(type))).toEqual([])
+  expect(cardTypes.size).toBeGreaterThanOrEqual(25)
+})

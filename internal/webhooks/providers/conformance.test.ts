@@ -1,0 +1,315 @@
+// What every provider must do. Its folder says in conformance.ts how the vendor writes and signs a call; the rest is here.
+import { describe, expect, test } from 'bun:test'
+import { readdirSync } from 'node:fs'
+import fc from 'fast-check'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import { type CallHeaders, type ProviderCall, refusalCauses } from '../provider.ts'
+import type { ConformanceKit } from './conformance.ts'
+import { findProvider, providers } from './registry.ts'
+
+const nowMs = 1_790_000_000_000
+const ageMsMax = 300_000
+const typeForm = /^[a-z0-9_]+(\.[a-z0-9_]+)*$/
+
+const folders = readdirSync(import.meta.dir, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map((entry) => entry.name)
+const kits: ConformanceKit[] = []
+for (const folder of folders) {
+  const found = (await import(`./${folder}/conformance.ts`)) as { readonly kits: readonly ConformanceKit[] }
+  kits.push(...found.kits)
+}
+
+describe('the registry', () => {
+  test('has each folder once, and each folder is tried', () => {
+    expect(providers.map(({ name }) => name as string).sort()).toEqual([...folders].sort())
+    expect([...new Set(kits.map(({ provider }) => provider.name as string))].sort()).toEqual(
+      [...folders].sort(),
+    )
+  })
+
+  test.each(folders)('%s has what a reader looks for', (folder) => {
+    const files = readdirSync(`${import.meta.dir}/${folder}`)
+    expect(files).toEqual(
+      expect.arrayContaining(['README.md', 'fixtures', 'provider.test.ts', 'provider.ts', 'types.ts']),
+    )
+  })
+
+  test('finds a provider by both of its names, and nothing else', () => {
+    expect(findProvider('card')?.name).toBe('card')
+    expect(findProvider('stripe')?.name).toBe('card')
+    expect(findProvider('shopify')?.name).toBe('storefront')
+    expect(findProvider('github')?.name).toBe('codehost')
+    for (const name of ['wallet', 'gateway', 'Card', '', 'constructor', 'nobody']) {
+      expect(findProvider(name)).toBeUndefined()
+    }
+    expect(neutralProviderName('wallet')).toBe('wallet')
+  })
+})
+
+/** A plain record, so that values come through that no real `Headers` would take. */
+const headersOf = (record: Readonly<Record<string, string>>): CallHeaders => ({
+  get: (name) => record[name.toLowerCase()] ?? null,
+})
+
+function callOf(
+  kit: ConformanceKit,
+  headers: Readonly<Record<string, string>>,
+  body: Uint8Array,
+): ProviderCall {
+  return { headers: headersOf(headers), body, settings: kit.settings, nowMs, signatureAgeMsMax: ageMsMax }
+}
+
+/** Verifies and, if that succeeds, normalizes: what a caller does. */
+function receive(kit: ConformanceKit, call: ProviderCall, secrets: readonly string[] = [kit.secrets[0]]) {
+  const verification = kit.provider.verify(call, kit.provider.prepare(secrets))
+  return verification.kind === 'refused' ? verification : kit.provider.normalize(call)
+}
+
+const refused = (cause: string) => ({
+  kind: 'refused' as const,
+  cause: cause as (typeof refusalCauses)[number],
+})
+const event = { eventId: 'id-0001', type: 'thing.happened' }
+
+describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) => {
+  const [secret] = kit.secrets
+  const unsigned = kit.compose(event)
+  const signed = kit.sign(unsigned, secret, nowMs)
+  const signature = signed[kit.signatureHeader] ?? ''
+  const call = (headers: Readonly<Record<string, string>>, body = unsigned.body) => callOf(kit, headers, body)
+  const withSignature = (value: string) => call({ ...signed, [kit.signatureHeader]: value })
+  const signedText = (text: string) => {
+    const body = Buffer.from(text)
+    return call(kit.sign({ ...unsigned, body }, secret, nowMs), body)
+  }
+
+  test('a signed call is an event with its id, its type and its payload as received', () => {
+    const received = receive(kit, call(signed))
+    if (received.kind !== 'event') throw new Error(received.cause)
+    expect(received).toMatchObject({ eventId: event.eventId, rawType: event.type })
+    expect(received.type).toMatch(typeForm)
+    const text = Buffer.from(unsigned.body).toString()
+    expect(received.payload).toBe(text.startsWith('payload=') ? decodeURIComponent(text.slice(8)) : text)
+  })
+
+  test.each([0, 1, 2, 3, 4])('live secret %i of five passes, and none that is not live', (index) => {
+    const live = kit.secrets[index] ?? ''
+    const one = call(kit.sign(unsigned, live, nowMs))
+    expect(receive(kit, one, kit.secrets).kind).toBe('event')
+    expect(receive(kit, one, [live]).kind).toBe('event')
+    const others = kit.secrets.filter((each) => each !== live)
+    expect(receive(kit, one, others)).toEqual(refused('signature_mismatch'))
+  })
+
+  test('no secret, or an empty one, verifies nothing', () => {
+    const byNobody = call(kit.sign(unsigned, '', nowMs))
+    expect(receive(kit, byNobody, [])).toEqual(refused('signature_mismatch'))
+    expect(receive(kit, byNobody, [''])).toEqual(refused('signature_mismatch'))
+  })
+
+  test('any byte changed, added or taken away refuses the body', () => {
+    for (let at = 0; at < unsigned.body.length; at += 1) {
+      const changed = Uint8Array.from(unsigned.body)
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8))
+      expect(receive(kit, call(signed, changed))).toEqual(refused('signature_mismatch'))
+    }
+    for (const body of [
+      unsigned.body.subarray(1),
+      unsigned.body.subarray(0, -1),
+      Buffer.concat([unsigned.body, Buffer.from('\n')]),
+      Buffer.concat([Buffer.from('\ufeff'), unsigned.body]),
+      new Uint8Array(),
+    ]) {
+      expect(receive(kit, call(signed, body))).toEqual(refused('signature_mismatch'))
+    }
+  })
+
+  test('no beginning of a signature, and nothing after it, is a signature', () => {
+    for (let length = 1; length < signature.length; length += 1) {
+      expect(receive(kit, withSignature(signature.slice(0, length))).kind).toBe('refused')
+    }
+    expect(receive(kit, withSignature(`${signature}0`)).kind).toBe('refused')
+  })
+
+  test('a signature that did not come, is empty, is garbage or came twice is refused', () => {
+    const { [kit.signatureHeader]: _, ...without } = signed
+    expect(receive(kit, call(without))).toEqual(refused('signature_missing'))
+    expect(receive(kit, withSignature(''))).toEqual(refused('signature_missing'))
+    for (const value of ['garbage', '=', ',', ' ', '\u0000', 'é'.repeat(64), 'a'.repeat(100_000)]) {
+      expect(receive(kit, withSignature(value)).kind).toBe('refused')
+    }
+    expect(receive(kit, withSignature(`${signature}, ${signature}`)).kind).toBe('refused')
+  })
+
+  test('schemes that are not accepted are refused as such', () => {
+    for (const value of kit.otherSchemes) {
+      expect(receive(kit, withSignature(value))).toEqual(refused('scheme_unknown'))
+    }
+  })
+
+  test('hex digests pass in either case, base64 in its own only', () => {
+    const upper = withSignature(
+      kit.hex ? signature.replace(/[0-9a-f]{64}/, (hex) => hex.toUpperCase()) : signature.toUpperCase(),
+    )
+    expect(receive(kit, upper).kind).toBe(kit.hex ? 'event' : 'refused')
+  })
+
+  test('a signed time counts to the second in both directions; without one, time does not matter', () => {
+    const at = (ms: number) => receive(kit, call(kit.sign(unsigned, secret, nowMs + ms)))
+    for (const ms of [-ageMsMax, ageMsMax]) expect(at(ms).kind).toBe('event')
+    const outside = [-ageMsMax - 1000, ageMsMax + 1000, -nowMs, nowMs * 9]
+    for (const ms of outside) {
+      if (kit.timed) expect(at(ms)).toEqual(refused('timestamp_outside_window'))
+      else expect(at(ms).kind).toBe('event')
+    }
+  })
+
+  test('vendor names work like neutral ones; twins that differ are refused', () => {
+    for (const names of kit.twins) {
+      const [neutral = '', ...others] = names
+      const { [neutral]: value = '', ...rest } = signed
+      expect(value).not.toBe('')
+      for (const other of others) {
+        expect(receive(kit, call({ ...rest, [other]: value }))).toEqual(receive(kit, call(signed)))
+        expect(receive(kit, call({ ...signed, [other]: value }))).toEqual(receive(kit, call(signed)))
+        for (const different of [`${value}x`, '']) {
+          expect(receive(kit, call({ ...signed, [other]: different })).kind).toBe('refused')
+          expect(receive(kit, call({ ...signed, [neutral]: different, [other]: value })).kind).toBe('refused')
+        }
+      }
+    }
+  })
+
+  test('ids are 1 to 255 characters without control characters', () => {
+    const withId = (eventId: string | undefined) => {
+      const composed = kit.compose({ ...event, eventId })
+      return receive(kit, callOf(kit, kit.sign(composed, secret, nowMs), composed.body))
+    }
+    expect(withId(undefined)).toEqual(refused('event_id_missing'))
+    expect(withId('')).toEqual(refused('event_id_missing'))
+    expect(withId('x'.repeat(255))).toMatchObject({ kind: 'event', eventId: 'x'.repeat(255) })
+    for (const id of ['x'.repeat(256), 'a\nb', '\u0000', 'a\u007f', 'a\u0085']) {
+      expect(withId(id)).toEqual(refused('event_id_malformed'))
+    }
+    if (kit.idHeader !== undefined) expect(withId('a, a')).toEqual(refused('event_id_malformed'))
+  })
+
+  test('secretHeaders names every header that changes with the secret', () => {
+    const other = kit.sign(unsigned, kit.secrets[1], nowMs)
+    const changing = Object.keys(signed).filter((name) => signed[name] !== other[name])
+    expect(changing).toEqual([kit.signatureHeader])
+    const twins = kit.twins.find(([neutral]) => neutral === kit.signatureHeader) ?? [kit.signatureHeader]
+    expect(kit.provider.secretHeaders).toEqual(expect.arrayContaining([...twins]))
+    for (const name of kit.provider.secretHeaders) expect(name).toBe(name.toLowerCase())
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['white space', ' \n'],
+    ['an array', '[{"id":"a"}]'],
+    ['a number', '1'],
+    ['null', 'null'],
+    ['a text', '"a"'],
+    ['half an object', '{"id":"a"'],
+    ['two objects', '{"id":"a"}{"id":"b"}'],
+    ['a byte order mark', '\ufeff{"id":"a","type":"b"}'],
+    ['a comment', '{"id":"a"/**/}'],
+  ])('a signed body that is %s is refused', (_what, text) => {
+    expect(receive(kit, signedText(text)).kind).toBe('refused')
+  })
+
+  test('a signed body that is not UTF-8 is refused', () => {
+    const body = Buffer.concat([
+      Buffer.from('{"id":"a","type":"b","c":"'),
+      Buffer.from([0xff]),
+      Buffer.from('"}'),
+    ])
+    expect(receive(kit, call(kit.sign({ ...unsigned, body }, secret, nowMs), body)).kind).toBe('refused')
+  })
+
+  // A form's field cannot be replaced by text alone.
+  const isJson = Buffer.from(unsigned.body).toString().startsWith('{')
+  const spliced = (text: string) =>
+    receive(kit, signedText(`{${text},${Buffer.from(unsigned.body).toString().slice(1)}`))
+
+  test('what is spliced into a body comes out as it was, however large or deep', () => {
+    if (!isJson) return
+    for (const text of [
+      '"big":820982911946154508',
+      '"__proto__":{"id":"polluted","type":"polluted"},"constructor":{"prototype":1}',
+      `"deep":${'['.repeat(100_000)}${']'.repeat(100_000)}`,
+      `"wide":[${'0,'.repeat(200_000)}0]`,
+      `"long":"${'é\\u0000\\ud800'.repeat(50_000)}"`,
+    ]) {
+      const received = spliced(text)
+      if (received.kind !== 'event') throw new Error(received.cause)
+      expect(received.eventId).toBe(event.eventId)
+      expect(received.payload.startsWith(`{${text},`)).toBe(true)
+    }
+  })
+
+  test('a name that stands twice at the top level is refused, however it is written', () => {
+    if (!isJson) return
+    for (const text of ['"a":1,"a":2', '"id":"x","\\u0069d":"x"', '"type":"x","type":"x"']) {
+      expect(spliced(text)).toEqual(refused('body_ambiguous'))
+    }
+  })
+
+  test('every type becomes one of the normalized form', () => {
+    const types = fc.oneof(fc.string({ maxLength: 300 }), fc.string({ unit: 'binary', maxLength: 40 }))
+    fc.assert(
+      fc.property(types, (type) => {
+        const composed = kit.compose({ ...event, type })
+        const received = receive(kit, callOf(kit, kit.sign(composed, secret, nowMs), composed.body))
+        if (received.kind === 'refused') {
+          expect(received.cause).toBe('event_type_malformed')
+          return
+        }
+        expect(received.type).toMatch(typeForm)
+        expect(received.type.length).toBeLessThanOrEqual(255)
+        expect(received.rawType.length).toBeLessThanOrEqual(255)
+      }),
+      { numRuns: 300, seed: 7 },
+    )
+    for (const type of ['constructor', '__proto__', 'toString']) {
+      const composed = kit.compose({ ...event, type })
+      const received = receive(kit, callOf(kit, kit.sign(composed, secret, nowMs), composed.body))
+      expect(received).toMatchObject({ kind: 'event', type: `${kit.provider.name}.${type.toLowerCase()}` })
+    }
+  })
+
+  test('whatever comes, nothing is thrown, and nothing unsigned is verified', () => {
+    const names = [...new Set([...Object.keys(signed), ...kit.twins.flat(), ...kit.provider.secretHeaders])]
+    const value = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string(),
+      fc.constantFrom(
+        signature,
+        `${signature},v1=`,
+        't=1,v1=',
+        'sha256=',
+        'v1,',
+        'application/x-www-form-urlencoded',
+      ),
+    )
+    const body = fc.oneof(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.json({ maxDepth: 4 }).map((text) => Buffer.from(text)),
+      fc.string().map((text) => Buffer.from(`payload=${text}`)),
+    )
+    const keys = kit.provider.prepare(kit.secrets)
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom(...names), value), body, (headers, bytes) => {
+        const one = call(headers, bytes)
+        const verification = kit.provider.verify(one, keys)
+        if (verification.kind !== 'refused') throw new Error('verified')
+        expect(refusalCauses).toContain(verification.cause)
+        const read = kit.provider.normalize(one)
+        if (read.kind === 'refused') expect(refusalCauses).toContain(read.cause)
+        else expect(JSON.parse(read.payload)).toBeObject()
+      }),
+      { numRuns: 500, seed: 7 },
+    )
+  })
+})
