@@ -21,6 +21,8 @@ import {
 } from '#internal/storage/index.ts'
 import { type ApiKeyScope, createDirectory, type Directory } from '#internal/tenants/index.ts'
 import { Meter } from '#internal/usage/index.ts'
+import { webhookRoutes } from '#internal/webhooks/index.ts'
+import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'
 import { registerGauges, type Telemetry, traced } from './telemetry.ts'
 
@@ -28,12 +30,13 @@ import { registerGauges, type Telemetry, traced } from './telemetry.ts'
 export type ApiConfig = Pick<
   Config<'api'>,
   'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
-> & {
-  /** The interface to listen on; default all of them. */
-  readonly hostname?: string
-  /** How long new calls are still taken once the process is ending; default 0. */
-  readonly shutdownDelaySeconds?: number
-}
+> &
+  IntakeConfig & {
+    /** The interface to listen on; default all of them. */
+    readonly hostname?: string
+    /** How long new calls are still taken once the process is ending; default 0. */
+    readonly shutdownDelaySeconds?: number
+  }
 
 /** A running API. */
 export interface Api {
@@ -91,8 +94,10 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     bodyBytesMax: config.recordBodyBytesMax,
     onChecked: telemetry.checked,
   }
+  const intake = await startIntake(config, { pool, redis, directory }, telemetry, scope)
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),
+    ...webhookRoutes(intake),
     ...contractRoutes(),
   ]
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000

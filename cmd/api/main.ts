@@ -1,5 +1,6 @@
 import { printableConfig, readConfig } from '#internal/config/index.ts'
 import { runProcess } from '#internal/process/index.ts'
+import { parseKeyRing } from '#internal/tenants/index.ts'
 import { version } from '../../package.json'
 import { startApi } from './app.ts'
 import { createTelemetry } from './telemetry.ts'
@@ -10,6 +11,11 @@ if (read.kind === 'invalid') {
   process.exit(2)
 }
 const { config } = read
+const ring = parseKeyRing(config.keyRing)
+if (ring.kind === 'invalid') {
+  process.stderr.write(`LATCHKEY_KEY_RING: ${ring.message}\n`)
+  process.exit(2)
+}
 const telemetry = await createTelemetry({ ...config, service: 'latchkey-api', version })
 telemetry.log.info({ config: printableConfig(config) }, 'starting')
 await runProcess({
@@ -22,7 +28,7 @@ await runProcess({
       open: () => telemetry.tracing,
       close: (tracing) => tracing.close(2000),
     })
-    const { port, opsPort } = await startApi(config, telemetry, scope)
+    const { port, opsPort } = await startApi({ ...config, keyRing: ring.keyRing }, telemetry, scope)
     telemetry.log.info({ port, opsPort }, 'listening')
   },
 })

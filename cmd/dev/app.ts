@@ -46,7 +46,8 @@ export async function startDev(
     )
     // The sample keys are public: nobody but this machine may use them.
     const hostname = '127.0.0.1'
-    return startApi({ ...config, apiPort, opsPort, hostname, databaseUrl, redisUrl }, telemetry, scope)
+    const stores = { databaseUrl, redisUrl }
+    return startApi({ ...config, apiPort, opsPort, hostname, ...stores, keyRing }, telemetry, scope)
   })
   const { directory, redis, port, opsPort } = api
   const tenants = await startDevTenants(

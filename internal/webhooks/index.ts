@@ -1,4 +1,4 @@
-export type { Accepted, AcceptContext } from './accept.ts'
+export type { AcceptContext, Accepted } from './accept.ts'
 export type { CallersOptions } from './caller.ts'
 export { Callers } from './caller.ts'
 export type { ReceivedEvent } from './event.ts'

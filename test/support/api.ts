@@ -9,6 +9,7 @@ import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
   createFolderSource,
   createTenantController,
+  type KeyRing,
   parseKeyRing,
   tellDirectories,
 } from '#internal/tenants/index.ts'
@@ -27,6 +28,8 @@ export interface TestApiOptions {
   readonly recordTtlSecondsMax?: number
   readonly recordBodyBytesMax?: number
   readonly otlpEndpoint?: string
+  readonly redisSpoolDurable?: boolean
+  readonly trustedProxies?: readonly string[]
 }
 
 /** The real API with real stores, in this process, on free ports. */
@@ -56,6 +59,15 @@ export interface TestAnswer {
 
 /** The API key of the default tenant, scope `records`. */
 export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
+
+/** What seals the secrets of tests' tenants. */
+export const testKeyRing: KeyRing = openTestKeyRing()
+
+function openTestKeyRing(): KeyRing {
+  const ring = parseKeyRing(`test:${Buffer.alloc(32, 7).toString('base64')}`)
+  if (ring.kind === 'invalid') throw new Error(ring.message)
+  return ring.keyRing
+}
 
 /** A tenant's manifest with one API key; `spec` is further YAML of its spec, flow style, such as `suspended: true`. */
 export function tenantYaml(
@@ -102,6 +114,10 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     opsPort: 0,
     databaseUrl,
     redisUrl,
+    keyRing: testKeyRing,
+    signatureMaxAgeSeconds: 300,
+    redisSpoolDurable: options.redisSpoolDurable ?? false,
+    trustedProxies: options.trustedProxies,
     recordTtlSecondsMax: options.recordTtlSecondsMax ?? 2_592_000,
     recordBodyBytesMax: options.recordBodyBytesMax ?? 262_144,
   }
@@ -159,8 +175,6 @@ async function call(
 /** The path that manifests take in dev: a folder, the controller, Postgres. */
 async function openTenants(databaseUrl: string, redisUrl: string) {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-tenants-'))
-  const ring = parseKeyRing(`test:${Buffer.alloc(32, 7).toString('base64')}`)
-  if (ring.kind === 'invalid') throw new Error(ring.message)
   const pool = createPool({
     url: databaseUrl,
     applicationName: 'latchkey test tenants',
@@ -172,7 +186,7 @@ async function openTenants(databaseUrl: string, redisUrl: string) {
   const controller = createTenantController({
     source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets') }),
     pool,
-    keyRing: ring.keyRing,
+    keyRing: testKeyRing,
     clock: systemClock,
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),

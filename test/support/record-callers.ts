@@ -1,5 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { entryKey } from '#internal/records/store.ts'
+import { acquireRecord, type Records } from '#internal/records/acquire.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { directoryTenant } from './directory-tenant.ts'
 import type { History, HistoryCall, RecordedCall } from './record-history.ts'
 import { labStartMs, type RecordLab } from './record-lab.ts'
 
@@ -11,6 +13,7 @@ export interface SimulationOptions {
   readonly keys: readonly string[]
 }
 
+const scope = 's'
 const lockMs = 10_000
 const ttlMs = 3_600_000
 const waitMsMax = 40
@@ -35,10 +38,10 @@ export async function simulateCallers(lab: RecordLab, options: SimulationOptions
 async function runOnce(scene: Scene, dice: Dice, key: string, name: string): Promise<void> {
   const attemptId = dice.happens(0.5) ? name : ''
   const waitMs = dice.happens(0.3) ? dice.upTo(waitMsMax) : 0
-  let outcome = await scene.acquire(key, { token: `${name}-1`, attemptId, waitMs })
+  let outcome = await scene.acquire(key, { attemptId, waitMs })
   // The first reply was lost, and the caller asks again under the same name.
   if (attemptId !== '' && dice.happens(0.3)) {
-    outcome = await scene.acquire(key, { token: `${name}-2`, attemptId, waitMs: 0 })
+    outcome = await scene.acquire(key, { attemptId, waitMs: 0 })
   }
   if (outcome.kind === 'hit' && dice.happens(0.4)) await scene.remove(key)
   if (outcome.kind === 'busy' && dice.happens(0.2)) await scene.moveClock(dice.upTo(lockMs))
@@ -64,29 +67,31 @@ class Scene implements History {
   readonly calls: HistoryCall[] = []
   readonly clock = [{ startedAt: 0, endedAt: 0, nowMs: labStartMs }]
   readonly #lab: RecordLab
-  readonly #tenantId: TenantId
+  readonly #tenant: DirectoryTenant
+  readonly #records: Records
   #turn = 0
   #moving: Promise<void> = Promise.resolve()
 
   constructor(lab: RecordLab, tenantId: TenantId) {
     this.#lab = lab
-    this.#tenantId = tenantId
+    this.#tenant = directoryTenant({ id: tenantId })
+    this.#records = {
+      store: lab.store,
+      waiters: lab.waiters,
+      ttlSecondsMax: 86_400,
+      bodyBytesMax: 10_000,
+      onChecked: () => undefined,
+    }
   }
 
-  async acquire(key: string, asked: { token: string; attemptId: string; waitMs: number }) {
-    const address = this.#address(key)
-    const limits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
-    const { token: lockToken, attemptId, waitMs } = asked
-    const input = { ...address, lockToken, attemptId, fingerprint: '', ttlMs, lockMs, waits: false, limits }
+  async acquire(key: string, { attemptId, waitMs }: { attemptId: string; waitMs: number }) {
     const call = await this.#record(key, async () => {
-      const outcome = await this.#lab.store.acquire(input)
-      if (outcome.kind !== 'busy' || waitMs === 0) return { do: 'acquire' as const, lockMs, outcome }
-      const waiter = { tenantId: this.#tenantId, entry: entryKey(address), waitMs }
-      const waited = await this.#lab.waiters.wait(waiter, outcome, async () => {
-        const again = await this.#lab.store.acquire({ ...input, waits: true })
-        return again.kind === 'busy' ? again : { kind: 'done', outcome: again }
+      const outcome = await acquireRecord(this.#records, this.#tenant, {
+        ...{ scope, key, waitMs, ttlSeconds: ttlMs / 1000, lockSeconds: lockMs / 1000 },
+        ...(attemptId !== '' && { attemptId }),
       })
-      return { do: 'acquire' as const, lockMs, outcome: waited }
+      if ('code' in outcome) throw new Error(`a check was refused: ${outcome.code}`)
+      return { do: 'acquire' as const, lockMs, outcome }
     })
     return call.outcome
   }
@@ -132,7 +137,7 @@ class Scene implements History {
     this.#moving = this.#moving.then(async () => {
       const nowMs = (this.clock.at(-1)?.nowMs ?? labStartMs) + byMs
       const startedAt = this.#next()
-      await this.#lab.setClock(this.#tenantId, nowMs)
+      await this.#lab.setClock(this.#tenant.id, nowMs)
       this.clock.push({ startedAt, endedAt: this.#next(), nowMs })
     })
     return this.#moving
@@ -151,7 +156,7 @@ class Scene implements History {
   }
 
   #address(key: string) {
-    return { tenantId: this.#tenantId, scope: 's', key }
+    return { tenantId: this.#tenant.id, scope, key }
   }
 }
 

@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
-import { createPool, migrate, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
 import { Meter } from '#internal/usage/index.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
-import { createTestDatabase, testStores } from './stores.ts'
+import { testStores } from './stores.ts'
 
 /** Lua's `clock()` with one hand for each tenant, which `setClock` moves; the server's own until it was set. */
 export const movableClock = `
@@ -50,7 +52,7 @@ export async function openRecordLab(
   options: { readonly scripts?: RecordScripts; readonly redisUrl?: string } = {},
 ): Promise<RecordLab> {
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
-  const database = await createTestDatabase({ migrate: migrateUrl })
+  const database = await createMigratedDatabase()
   const raw = await openRawRedis(redisUrl)
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   await untilReady(redis)
@@ -104,27 +106,14 @@ function openPool(url: string): Pool {
   })
 }
 
-/** One function for all labs, so that the migrated template is made once. */
-async function migrateUrl(url: string): Promise<void> {
-  const pool = openPool(url)
-  try {
-    await migrate(pool, { log: { info: () => undefined, warn: () => undefined } })
-  } finally {
-    await pool.end()
-  }
-}
-
 const readyMsMax = 5000
 
 async function untilReady(redis: RedisConnection): Promise<void> {
-  const deadline = performance.now() + readyMsMax
-  for (;;) {
-    try {
-      await redis.serverFacts()
-      return
-    } catch (error) {
-      if (performance.now() > deadline) throw error
-      await Bun.sleep(5)
-    }
-  }
+  const isReady = () =>
+    redis.serverFacts().then(
+      () => true,
+      () => undefined,
+    )
+  const ready = await poll(isReady, { deadlineMs: readyMsMax, everyMs: 5 })
+  if (!ready) throw new Error(`Redis did not answer within ${readyMsMax} ms`)
 }

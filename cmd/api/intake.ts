@@ -1,0 +1,91 @@
+import { systemClock } from '#internal/base/index.ts'
+import { dueChannel, encodeDue } from '#internal/deliveries/index.ts'
+import { createSourceAddress } from '#internal/http/index.ts'
+import { type Scope, superviseLoop } from '#internal/process/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import {
+  Callers,
+  EventQueue,
+  type Intake,
+  RefusedCalls,
+  type StoreBatchOptions,
+  secretHeaders,
+  storeBatch,
+} from '#internal/webhooks/index.ts'
+import { createIntakeObserver } from './intake-telemetry.ts'
+import type { Telemetry } from './telemetry.ts'
+
+/** The settings of the intake. */
+export interface IntakeConfig {
+  readonly keyRing: KeyRing
+  readonly signatureMaxAgeSeconds: number
+  readonly trustedProxies?: readonly string[] | undefined
+  readonly redisSpoolDurable: boolean
+}
+
+/** What the intake stands on. */
+export interface IntakeParts {
+  readonly pool: Pool
+  readonly redis: RedisConnection
+  readonly directory: Directory
+}
+
+const refusedFlushMs = 1000
+const turnMsMax = 5000
+
+/** Puts the intake of webhooks together and starts what runs behind it. */
+export async function startIntake(
+  config: IntakeConfig,
+  { pool, redis, directory }: IntakeParts,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<Intake> {
+  const { log, health } = telemetry
+  const observer = createIntakeObserver(telemetry)
+  const storing: StoreBatchOptions = {
+    pool,
+    // A publish that fails costs a poll's wait and nothing else.
+    wake: (tenantIds) => {
+      if (tenantIds.length > 0) redis.publish(dueChannel, encodeDue(tenantIds)).catch(() => undefined)
+    },
+    onError: observer.storeFailed,
+  }
+  const queue = new EventQueue({
+    storeBatch: (events) => storeBatch(storing, events),
+    spool: async () => 'unavailable',
+  })
+  const refusedCalls = new RefusedCalls(pool, systemClock)
+  await scope.open({
+    name: 'refused calls',
+    open: () =>
+      superviseLoop({
+        name: 'refused calls',
+        intervalMs: refusedFlushMs,
+        turnMsMax,
+        runOnce: () => refusedCalls.flush(),
+        onError: (error, failures) =>
+          log.warn({ failures, cause: error }, 'refused calls could not be kept, trying again'),
+        health,
+      }),
+    close: async (loop) => {
+      await loop.stop()
+      await refusedCalls.flush().catch(() => undefined)
+    },
+  })
+  observer.watch({ queue, refusedCalls })
+  return {
+    callers: new Callers({
+      directory,
+      keyRing: config.keyRing,
+      onUnreadableSecrets: observer.unreadableSecrets,
+    }),
+    queue,
+    refusedCalls,
+    clock: systemClock,
+    signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
+    secretHeaders,
+    sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
+    onCall: observer.called,
+  }
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'bun:test'
+import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
+
+const secretHeaders = new Set(['stripe-signature', 'x-service-signature'])
+const kept = (headers: Record<string, string>) =>
+  JSON.parse(keptHeaders(new Headers(headers), secretHeaders)) as Record<string, string>
+
+describe('headers of an event', () => {
+  test.each([
+    ['Authorization', 'Bearer lk_x'],
+    ['Cookie', 'a=b'],
+    ['Proxy-Authorization', 'Basic x'],
+    ['Stripe-Signature', 't=1,v1=00'],
+    ['X-Service-Signature', 't=1,v1=00'],
+    ['X-Api-Key', 'x'],
+    ['X-Apikey', 'x'],
+    ['X-Auth-Token', 'x'],
+    ['X-Amzn-Oidc-Accesstoken', 'x'],
+    ['X-Forwarded-Client-Cert', 'x'],
+    ['X-Something-Hmac-Sha256', 'x'],
+    ['Paypal-Transmission-Sig', 'x'],
+    ['X-Session-Id', 'x'],
+    ['Connection', 'keep-alive'],
+    ['Latchkey-Simulation', 'sim_1'],
+    ['Latchkey-Anything', 'x'],
+  ])('%s is left out', (name, value) => {
+    expect(Object.keys(kept({ [name]: value }))).toEqual(['latchkey-hops'])
+  })
+
+  test.each([
+    ['X-GitHub-Event', 'push'],
+    ['X-Shopify-Topic', 'orders/create'],
+    ['User-Agent', 'GitHub-Hookshot/1'],
+    ['Traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
+    ['X-Request-Id', 'abc'],
+    ['Content-Type', 'application/json'],
+  ])('%s is kept', (name, value) => {
+    expect(kept({ [name]: value })).toEqual({ [name.toLowerCase()]: value, 'latchkey-hops': '1' })
+  })
+
+  test('each forward counts', () => {
+    expect(kept({ 'Latchkey-Hops': '3' })['latchkey-hops']).toBe('4')
+    expect(hopsOf(new Headers())).toBe(0)
+  })
+
+  test.each([['-1'], ['x'], ['1, 2'], ['1e3'], ['9999']])(
+    'a count that is none stops the event: %p',
+    (text) => {
+      expect(hopsOf(new Headers({ 'Latchkey-Hops': text }))).toBe(hopsMax)
+    },
+  )
+})

@@ -1,0 +1,158 @@
+import { describe, expect, test } from 'bun:test'
+import { receivedEvent } from '#test/support/received-event.ts'
+import type { ReceivedEvent } from './event.ts'
+import { type BatchOutcome, EventQueue, type EventQueueOptions } from './event-queue.ts'
+
+interface Batch {
+  readonly events: readonly ReceivedEvent[]
+  settle(outcome?: BatchOutcome): void
+}
+
+/** A queue whose batches end when the test says so. */
+function heldQueue(options: Partial<EventQueueOptions> = {}) {
+  const batches: Batch[] = []
+  const spooled: ReceivedEvent[] = []
+  const queue = new EventQueue({
+    storeBatch: (events) => {
+      const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
+      const stored: BatchOutcome = { kind: 'settled', acceptances: events.map(() => 'stored') }
+      batches.push({ events, settle: (outcome = stored) => resolve(outcome) })
+      return promise
+    },
+    spool: async (event) => {
+      spooled.push(event)
+      return 'queued'
+    },
+    ...options,
+  })
+  return { queue, batches, spooled }
+}
+
+const events = (count: number) => Array.from({ length: count }, () => receivedEvent())
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('batches', () => {
+  test('a lone event goes at once, and those that come meanwhile share the next commit', async () => {
+    const { queue, batches } = heldQueue()
+    const first = queue.accept(receivedEvent())
+    const later = events(5).map((event) => queue.accept(event))
+    expect(batches.map((batch) => batch.events.length)).toEqual([1])
+    batches[0]?.settle()
+    expect(await first).toBe('stored')
+    await turn()
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 5])
+    batches[1]?.settle()
+    expect(await Promise.all(later)).toEqual(Array(5).fill('stored'))
+    expect(queue.size).toBe(0)
+  })
+
+  test('a second one is under way beside the first once enough wait, and never a third', () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(100)) void queue.accept(event)
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 16])
+  })
+
+  test('take at most 500 rows', async () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(1_200)) void queue.accept(event)
+    for (let index = 0; index < 4; index += 1) {
+      batches[index]?.settle()
+      await turn()
+    }
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 16, 500, 500, 183])
+  })
+
+  test('take at most 4 MiB, and a larger body goes alone', async () => {
+    const { queue, batches } = heldQueue()
+    void queue.accept(receivedEvent())
+    const mib = 1024 * 1024
+    for (const bytes of [3 * mib, mib / 2, 2 * mib, 9 * mib, 1]) {
+      void queue.accept(receivedEvent({ payloadBytes: bytes }))
+    }
+    for (let index = 0; index < 4; index += 1) {
+      batches[index]?.settle()
+      await turn()
+    }
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 2, 1, 1, 1])
+  })
+
+  test('come sorted by dedupe key', async () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(200)) void queue.accept(event)
+    batches[0]?.settle()
+    await turn()
+    const keys = batches.flatMap((batch) =>
+      batch.events.length > 50 ? batch.events.map((one) => one.dedupeKey) : [],
+    )
+    expect(keys.length).toBeGreaterThan(50)
+    expect(keys).toEqual(keys.toSorted())
+  })
+})
+
+describe('a duplicate', () => {
+  const pairs = [
+    ['stored', 'duplicate'],
+    ['duplicate', 'duplicate'],
+    ['queued', 'queued'],
+    ['refused', 'refused'],
+  ] as const
+  test.each(pairs)('of an event under way shares its fate: %s → %s', async (original, duplicate) => {
+    const { queue, batches } = heldQueue()
+    const event = receivedEvent()
+    const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
+    expect(batches).toHaveLength(1)
+    const outcome: BatchOutcome =
+      original === 'queued' ? { kind: 'unavailable' } : { kind: 'settled', acceptances: [original] }
+    batches[0]?.settle(outcome)
+    expect(await Promise.all(fates)).toEqual([original, duplicate])
+  })
+
+  test('of an event that could be kept nowhere is unavailable as well', async () => {
+    const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
+    const event = receivedEvent()
+    const fates = [queue.accept(event), queue.accept(event)]
+    batches[0]?.settle({ kind: 'unavailable' })
+    expect(await Promise.all(fates)).toEqual(['unavailable', 'unavailable'])
+  })
+})
+
+describe('while Postgres is away', () => {
+  test('a failed batch and all that wait behind it are spooled at once, and the next ones without asking', async () => {
+    const { queue, batches, spooled } = heldQueue({ restMs: 60_000 })
+    const fates = events(10).map((event) => queue.accept(event))
+    batches[0]?.settle({ kind: 'unavailable' })
+    expect(await Promise.all(fates)).toEqual(Array(10).fill('queued'))
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    expect(batches).toHaveLength(1)
+    expect(spooled).toHaveLength(11)
+  })
+
+  test('after the rest it is asked again', async () => {
+    const { queue, batches } = heldQueue({ restMs: 0 })
+    const failed = queue.accept(receivedEvent())
+    batches[0]?.settle({ kind: 'unavailable' })
+    await failed
+    const next = queue.accept(receivedEvent())
+    batches[1]?.settle()
+    expect(await next).toBe('stored')
+  })
+
+  test('an event waits no longer than its patience, also when it joined late', async () => {
+    const { queue, spooled } = heldQueue({ patienceMs: 20 })
+    const fates = events(20).map((event) => queue.accept(event))
+    expect(await Promise.all(fates)).toEqual(Array(20).fill('queued'))
+    expect(spooled).toHaveLength(20)
+  })
+
+  test('one event of a settled batch without a fate is spooled alone', async () => {
+    const { queue, batches, spooled } = heldQueue()
+    const lone = queue.accept(receivedEvent())
+    const [one, other] = events(2).map((event) => queue.accept(event))
+    batches[0]?.settle()
+    await lone
+    await turn()
+    batches[1]?.settle({ kind: 'settled', acceptances: ['stored', 'unavailable'] })
+    expect([await one, await other].toSorted()).toEqual(['queued', 'stored'])
+    expect(spooled).toHaveLength(1)
+  })
+})

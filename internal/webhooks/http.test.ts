@@ -1,0 +1,322 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { genericBody, type SignedCall, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+
+let api: TestApi
+let pool: Pool
+const otherKey = 'lk_other_0123456789abcdef0123456789abcdef'
+const recordsKey = 'lk_recor_0123456789abcdef0123456789abcdef'
+const manifests = [
+  webhookTenantYaml('acme', testApiKey),
+  webhookTenantYaml('other', otherKey, ['retention: {payloadDays: 2, eventDays: 3}']),
+  webhookTenantYaml('asleep', 'lk_sleep_0123456789abcdef0123456789abcdef', ['suspended: true']),
+].join('')
+
+beforeAll(async () => {
+  api = await startTestApi({ manifests, trustedProxies: ['127.0.0.0/8', '::1/128'] })
+  pool = createPool({
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
+  })
+})
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, deliveries_due, lanes, refused_calls')
+})
+
+interface Answered {
+  readonly status: number
+  readonly body: unknown
+  readonly headers: Headers
+}
+
+async function post(
+  path: string,
+  { body, headers }: SignedCall,
+  more: Record<string, string> = {},
+): Promise<Answered> {
+  const response = await fetch(`${api.url}${path}`, {
+    method: 'POST',
+    body,
+    headers: { ...headers, ...more },
+  })
+  return { status: response.status, body: await response.json(), headers: response.headers }
+}
+
+const bySlug = (call: SignedCall, slug = 'acme', more: Record<string, string> = {}) =>
+  post(`/v1/t/${slug}/webhooks/generic`, call, more)
+const byKey = (call: SignedCall, key = testApiKey) =>
+  post('/v1/webhooks/generic', call, { Authorization: `Bearer ${key}` })
+
+async function count(table: string): Promise<number> {
+  const { rows } = await pool.query<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)
+  return rows[0]?.n ?? -1
+}
+
+describe('a signed call', () => {
+  test('is stored whole and acknowledged, with its first delivery due', async () => {
+    const body = `{ "id":"evt_42", "type":"order.created","amount": 820982911946154508.10, "a":"\\u0000日本", "occurredAt":"2026-11-01T10:00:00.5Z"}`
+    const answer = await bySlug(signGeneric(body), 'other', { 'X-Shop': 'a', Cookie: 'c=1' })
+    expect(answer).toMatchObject({ status: 200, body: { ok: true } })
+    const { rows } =
+      await pool.query(`SELECT e.*, p.payload, e.expires_on::text AS on, p.expires_on::text AS payload_on,
+        e.received_at::date::text AS day FROM events e JOIN event_payloads p ON p.event_id = e.id`)
+    expect(rows).toHaveLength(1)
+    expect(rows[0]).toMatchObject({
+      provider: 'generic',
+      source_event_id: 'evt_42',
+      raw_type: 'order.created',
+      type: 'order.created',
+      payload: body,
+      state: 'accepted',
+      round: 1,
+      payload_bytes: Buffer.byteLength(body),
+      occurred_at: new Date('2026-11-01T10:00:00.500Z'),
+    })
+    const daysAfter = (days: number) =>
+      new Date(Date.parse(rows[0].day) + (days + 1) * 86_400_000).toISOString().slice(0, 10)
+    expect([rows[0].on, rows[0].payload_on]).toEqual([daysAfter(3), daysAfter(2)])
+    const headers = JSON.parse(rows[0].headers)
+    expect(headers).toMatchObject({ 'x-shop': 'a', 'latchkey-hops': '1' })
+    expect(headers).not.toHaveProperty('cookie')
+    expect(headers).not.toHaveProperty('x-service-signature')
+    const due = await pool.query('SELECT event_id, round, attempts, lease FROM deliveries_due')
+    expect(due.rows).toEqual([{ event_id: rows[0].id, round: 1, attempts: 0, lease: null }])
+    expect(await count('lanes')).toBe(1)
+  })
+
+  test('comes in by API key as well, and is the same event either way', async () => {
+    const call = signGeneric(genericBody())
+    expect(await byKey(call)).toMatchObject({ status: 200, body: { ok: true } })
+    expect(await bySlug(call)).toMatchObject({ status: 200, body: { ok: true, cached: true } })
+    expect(await count('events')).toBe(1)
+  })
+
+  test('under the same id is another event for another tenant', async () => {
+    const call = signGeneric(genericBody('evt_1'))
+    expect((await bySlug(call)).body).toEqual({ ok: true })
+    expect((await bySlug(call, 'other')).body).toEqual({ ok: true })
+    expect(await count('events')).toBe(2)
+  })
+
+  test('sent forty times at once is one event, and every caller learns that it is there', async () => {
+    const call = signGeneric(genericBody())
+    const answers = await Promise.all(Array.from({ length: 40 }, () => bySlug(call)))
+    const cached = answers.filter(({ body }) => (body as { cached?: boolean }).cached === true)
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
+    expect(cached).toHaveLength(39)
+    expect([await count('events'), await count('deliveries_due')]).toEqual([1, 1])
+  })
+
+  test('a query, as some vendors have it, is no error', async () => {
+    expect(await post('/v1/t/acme/webhooks/generic?hmac=1', signGeneric(genericBody()))).toMatchObject({
+      status: 200,
+    })
+  })
+
+  test('a day without partitions gets them', async () => {
+    await api.applyManifests(
+      manifests.replace(
+        'retention: {payloadDays: 2, eventDays: 3}',
+        'retention: {payloadDays: 41, eventDays: 43}',
+      ),
+    )
+    await poll(async () => api.directory.findTenantBySlug('other')?.retention.eventDays === 43 || undefined, {
+      deadlineMs: 5_000,
+    })
+    expect(await bySlug(signGeneric(genericBody()), 'other')).toMatchObject({ status: 200 })
+  })
+})
+
+describe('an event that failed', () => {
+  test('gets one new round when it comes again, however often it comes', async () => {
+    const body = genericBody()
+    await bySlug(signGeneric(body))
+    await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
+    const answers = await Promise.all(Array.from({ length: 40 }, () => bySlug(signGeneric(body))))
+    expect(new Set(answers.map((answer) => JSON.stringify(answer.body)))).toEqual(
+      new Set(['{"ok":true,"cached":true}']),
+    )
+    const { rows } = await pool.query(
+      'SELECT state, e.round, d.round AS due FROM events e JOIN deliveries_due d ON event_id = id',
+    )
+    expect(rows).toEqual([{ state: 'accepted', round: 2, due: 2 }])
+  })
+
+  test('has its payload stored again where retention had taken it', async () => {
+    const body = genericBody()
+    await bySlug(signGeneric(body))
+    await pool.query(
+      `UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due; DELETE FROM event_payloads`,
+    )
+    await bySlug(signGeneric(body))
+    const { rows } = await pool.query(
+      'SELECT payload FROM events e JOIN event_payloads p ON p.event_id = e.id AND p.expires_on = e.payload_expires_on',
+    )
+    expect(rows).toEqual([{ payload: body }])
+  })
+})
+
+describe('a call that is refused', () => {
+  const cases: [string, () => Promise<Answered>, number, unknown, string | null][] = [
+    [
+      'a wrong signature',
+      () => bySlug(signGeneric(genericBody(), { secret: 'x' })),
+      400,
+      { error: 'invalid signature' },
+      'signature_mismatch',
+    ],
+    [
+      'no signature',
+      () => bySlug({ body: '{}', headers: {} }),
+      400,
+      { error: 'invalid signature' },
+      'signature_missing',
+    ],
+    [
+      'an old signature',
+      () => bySlug(signGeneric(genericBody(), { atMs: Date.now() - 301_000 })),
+      400,
+      { error: 'invalid signature' },
+      'timestamp_outside_window',
+    ],
+    [
+      'a signature of the future',
+      () => bySlug(signGeneric(genericBody(), { atMs: Date.now() + 302_000 })),
+      400,
+      { error: 'invalid signature' },
+      'timestamp_outside_window',
+    ],
+    [
+      'no event id',
+      () => bySlug(signGeneric('{"type":"a.b"}')),
+      400,
+      { error: 'missing event id' },
+      'event_id_missing',
+    ],
+    [
+      'an event id with control characters',
+      () => bySlug(signGeneric('{"id":"a\\nb","type":"a.b"}')),
+      400,
+      { error: 'invalid event id' },
+      'event_id_malformed',
+    ],
+    ['no JSON', () => bySlug(signGeneric('id=1')), 400, { error: 'invalid payload' }, 'body_not_json'],
+    [
+      'a suspended tenant',
+      () => bySlug(signGeneric(genericBody()), 'asleep'),
+      403,
+      { message: 'tenant not allowed' },
+      'tenant_suspended',
+    ],
+    [
+      'a provider that is not rolled out',
+      () => post('/v1/t/acme/webhooks/wallet', signGeneric(genericBody())),
+      403,
+      { message: 'tenant not allowed' },
+      'provider_not_configured',
+    ],
+    [
+      'the reserved provider',
+      () => post('/v1/t/acme/webhooks/braintree', signGeneric(genericBody())),
+      403,
+      { message: 'tenant not allowed' },
+      'provider_not_configured',
+    ],
+    [
+      'an unknown slug',
+      () => bySlug(signGeneric(genericBody()), 'nobody'),
+      403,
+      { message: 'tenant not allowed' },
+      null,
+    ],
+  ]
+
+  test.each(cases)(
+    '%s: the contract’s answer, and its tenant can see why',
+    async (_name, call, status, body, cause) => {
+      expect(await call()).toMatchObject({ status, body })
+      expect([await count('events'), await count('dedupe_keys')]).toEqual([0, 0])
+      if (cause === null) return
+      const row = await poll(async () => (await pool.query('SELECT * FROM refused_calls')).rows[0], {
+        deadlineMs: 5_000,
+      })
+      expect(row).toMatchObject({ cause })
+      expect(row.headers).not.toContain('v1=')
+    },
+  )
+
+  test('is kept with its source behind trusted proxies and the start of its body', async () => {
+    const call = signGeneric(genericBody('evt_1', { text: 'x'.repeat(5_000) }), { secret: 'wrong' })
+    await bySlug(call, 'acme', { 'X-Forwarded-For': '203.0.113.9' })
+    const row = await poll(async () => (await pool.query('SELECT * FROM refused_calls')).rows[0], {
+      deadlineMs: 5_000,
+    })
+    expect(row).toMatchObject({ source_address: '203.0.113.9', provider: 'generic' })
+    expect(row.sample).toBe(call.body.slice(0, 1_024))
+  })
+
+  test('a hundred a second of one cause are counted and ten kept', async () => {
+    const call = signGeneric(genericBody(), { secret: 'wrong' })
+    const begun = Math.floor(Date.now() / 1000)
+    await Promise.all(Array.from({ length: 100 }, () => bySlug(call)))
+    const seconds = Math.floor(Date.now() / 1000) - begun + 1
+    await poll(async () => (await count('refused_calls')) > 0 || undefined, { deadlineMs: 5_000 })
+    expect(await count('refused_calls')).toBeLessThanOrEqual(seconds * 10)
+    const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
+    const counted =
+      /latchkey_webhooks_calls_total\{provider="generic",outcome="signature_mismatch"\} (\d+)/.exec(metrics)
+    expect(Number(counted?.[1])).toBeGreaterThanOrEqual(100)
+  })
+
+  test.each([
+    ['no API key', () => post('/v1/webhooks/generic', signGeneric(genericBody())), 403, 'api_key_invalid'],
+    ['an unknown API key', () => byKey(signGeneric(genericBody()), recordsKey), 403, 'api_key_invalid'],
+    [
+      'an unknown provider',
+      () => post('/v1/t/acme/webhooks/nobody', signGeneric(genericBody())),
+      404,
+      'provider_unknown',
+    ],
+    [
+      'an unknown provider, by key',
+      () => post('/v1/webhooks/nobody', signGeneric(genericBody())),
+      404,
+      'provider_unknown',
+    ],
+    [
+      'a body over 1 MiB',
+      () => bySlug(signGeneric(genericBody('a', { text: 'x'.repeat(1024 * 1024) }))),
+      413,
+      'body_too_large',
+    ],
+    [
+      'an event that has been round',
+      () => bySlug(signGeneric(genericBody()), 'acme', { 'Latchkey-Hops': '5' }),
+      508,
+      'loop_detected',
+    ],
+  ] as const)('%s: the standard envelope', async (_name, call, status, code) => {
+    const answer = await call()
+    expect(answer).toMatchObject({ status, body: { statusCode: status, code } })
+    expect(await count('events')).toBe(0)
+  })
+})
+
+test('neither secrets nor bodies appear in the log', async () => {
+  const call = signGeneric(genericBody('evt_secret_1', { text: 'planted-body-text' }))
+  await bySlug(call)
+  await bySlug({ ...call, headers: { 'X-Service-Signature': 't=1,v1=planted-signature' } })
+  const logs = api.logs()
+  expect(logs).toContain('/v1/t/:tenantSlug/webhooks/:provider')
+  expect(logs).not.toContain('planted')
+  expect(logs).not.toContain('whsec_')
+})
