@@ -9,6 +9,9 @@ import type { Waiters } from './wait.ts'
 /** What a check comes to: an outcome that is no error. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
+/** What records need to know of a tenant. */
+export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
+
 /** What records are made with. */
 export interface Records {
   readonly store: RecordStore
@@ -27,7 +30,7 @@ export interface Records {
  */
 export function acquireRecord(
   records: Records,
-  tenant: DirectoryTenant,
+  tenant: RecordTenant,
   request: CheckRequest,
   signal?: AbortSignal,
 ): Promise<AcquireOutcome> | ApiError {
@@ -68,7 +71,7 @@ async function giveBack(records: Records, input: AcquireInput, lockToken: string
 /** Checks a request against the tenant's caps and makes what the store needs of it. */
 export function acquireInput(
   records: Pick<Records, 'ttlSecondsMax'>,
-  tenant: DirectoryTenant,
+  tenant: RecordTenant,
   request: CheckRequest,
 ): AcquireInput | ApiError {
   const ttlSecondsMax = Math.min(records.ttlSecondsMax, tenant.records.ttlSecondsMax)
@@ -94,7 +97,7 @@ export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number):
 }
 
 /** Tells a check's errors from the outcomes that are none. */
-export function toAcquired(outcome: AcquireOutcome | ApiError, tenant: DirectoryTenant): Acquired | ApiError {
+export function toAcquired(outcome: AcquireOutcome | ApiError, tenant: RecordTenant): Acquired | ApiError {
   switch (outcome.kind) {
     case 'mismatch':
       return apiError('fingerprint_mismatch')

@@ -1,7 +1,6 @@
-import { type ApiError, apiError, errorEnvelope, within } from '#internal/base/index.ts'
+import { type ApiError, apiError, errorEnvelope, type TenantId, within } from '#internal/base/index.ts'
 import type { Answer, Parsed } from '#internal/http/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { type Acquired, acquireInput, type Records, toAcquired } from './acquire.ts'
+import { type Acquired, acquireInput, type Records, type RecordTenant, toAcquired } from './acquire.ts'
 import { acquiredText, explainStoreError, outcomeOf } from './answer.ts'
 import { type AcquireOutcome, type CheckOutcome, suggestRetryMs } from './record.ts'
 import type { BatchCheck } from './requests.ts'
@@ -9,7 +8,7 @@ import type { AcquireInput, RecordStore } from './store.ts'
 
 /** A batch of one tenant. */
 export interface Batch {
-  readonly tenant: DirectoryTenant
+  readonly tenant: RecordTenant
   readonly requestId: string
   readonly size: number
   /** Reads one of its checks, when its turn comes. */
@@ -52,7 +51,7 @@ class BatchRun {
   /** One of each check; a hole where there is none yet. */
   readonly outcomes: (Outcome | undefined)[]
   readonly #store: RecordStore
-  readonly #tenantId: DirectoryTenant['id']
+  readonly #tenantId: TenantId
   readonly #inputs: AcquireInput[] = []
   readonly #overAtMs = performance.now() + batchMsMax
   #recordBytes = 0

@@ -185,8 +185,12 @@ describe('usage', () => {
   test('a limit of 0 gives no lock at all, and in a batch each check is told so', async () => {
     const answer = await call('none', 'POST', '/v1/record/batch', { checks: [fresh(), fresh()] })
     expect(answer.status).toBe(200)
-    const refused = expect.objectContaining({ statusCode: 429, code: 'limit_exceeded' })
-    expect(answer.json.results).toEqual([refused, refused])
+    const results = answer.json.results as { statusCode: number; code: string; retryAfterMs: number }[]
+    const refused = { statusCode: 429, code: 'limit_exceeded' }
+    expect(results).toMatchObject([refused, refused])
+    const soonestMs = Math.min(...results.map(({ retryAfterMs }) => retryAfterMs))
+    expect(soonestMs).toBeWithin(1, 61_000)
+    expect(answer.headers.get('Retry-After')).toBe(String(soonestMs / 1000))
   })
 
   test('a soft limit refuses nothing', async () => {

@@ -1,6 +1,5 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { checkTtl, type Records } from './acquire.ts'
+import { checkTtl, type Records, type RecordTenant } from './acquire.ts'
 import { decideLifetimes, joinRecord, type SaveOutcome } from './record.ts'
 import type { SaveRequest } from './requests.ts'
 
@@ -18,7 +17,7 @@ export interface ReceivedRecord {
  */
 export async function saveRecord(
   records: Records,
-  tenant: DirectoryTenant,
+  tenant: RecordTenant,
   request: SaveRequest,
   received: ReceivedRecord,
 ): Promise<Extract<SaveOutcome, { kind: 'saved' }> | ApiError> {

@@ -1,10 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { acquireRecord, toAcquired } from './acquire.ts'
+import { acquireRecord, type RecordTenant, toAcquired } from './acquire.ts'
 import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, wakeChannel } from './store.ts'
 
@@ -35,7 +34,7 @@ function lockInput(tenantId: TenantId, lockToken: string): AcquireInput {
   }
 }
 
-function tenantOf(id: TenantId): DirectoryTenant {
+function tenantOf(id: TenantId): RecordTenant {
   const records = { requireLockToken: false, ttlSecondsMax: 86_400, bodyBytesMax: 1000 }
   return directoryTenant({ id, records })
 }

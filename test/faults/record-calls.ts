@@ -79,8 +79,9 @@ export async function expectAway(caller: Caller, key = 'away'): Promise<void> {
   const checks = [1, 2].map((n) => ({ scope: 'faults', key: `${key}-${n}` }))
   const { answer, ms } = await send(caller, 'POST', '/v1/record/batch', { checks })
   expect(answer.status).toBe(200)
-  const refused = { statusCode: 503, code: 'store_unavailable' }
+  const refused = { statusCode: 503, code: 'store_unavailable', retryAfterMs: 1000 }
   expect(answer.json).toMatchObject({ results: [refused, refused] })
+  expect(answer.headers.get('Retry-After')).toBe('1')
   expect(ms).toBeLessThan(refusalMsMax)
   expect((await fetch(`${caller.api.opsUrl}/livez`)).status).toBe(200)
 }

@@ -40,6 +40,10 @@ describe('records on one Redis', () => {
     await save(caller, 'kept')
     redis.signal('SIGSTOP')
     await expectAway(caller, 'hung')
+    expect(api.logs()).toContain('"checks":"store_unavailable 2"')
+    const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
+    expect(metrics).toMatch(/^latchkey_records_checks_total\{outcome="store_unavailable"\} [3-9]/m)
+    expect(metrics).toMatch(/^latchkey_storage_redis_failures_total\{reason="timeout"\} [1-9]/m)
     // Seen once as it should be, it stays ready: without a pod nobody would say what is missing.
     expect((await readiness(api)).status).toBe(200)
     redis.signal('SIGCONT')
