@@ -30,11 +30,9 @@ async function until(condition: () => boolean): Promise<void> {
 test('lines are written together, by themselves, soon', async () => {
   const reader = slowReader(Number.MAX_SAFE_INTEGER)
   const sink = new LogSink(reader)
-  const startedMs = performance.now()
   for (let i = 0; i < 10; i += 1) sink.add(`${i}\n`)
   expect(reader.writes).toBe(0)
   await until(() => reader.writes > 0)
-  expect(performance.now() - startedMs).toBeLessThan(1000)
   expect([reader.writes, reader.text]).toEqual([1, '0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n'])
 })
 
@@ -77,12 +75,12 @@ describe('a reader that takes nothing', () => {
     expect(last[1]).toContain('"msg":"after"')
   })
 
-  test('holds up the end of the process for half a second at most', () => {
-    const sink = new LogSink(slowReader(0))
+  test('is asked 51 times at the end of the process, which takes half a second, and then left', () => {
+    const reader = slowReader(0)
+    const sink = new LogSink(reader)
     sink.add('x\n')
-    const startedMs = performance.now()
     sink.finish()
-    expect(performance.now() - startedMs).toBeLessThan(2000)
+    expect(reader.writes).toBe(51)
   })
 })
 

@@ -236,7 +236,7 @@ describe('a change', () => {
       directory.notify()
       await put(name)
       directory.notify()
-      expect(await until(() => directory.findTenantBySlug(name) !== undefined)).toBeLessThan(500)
+      await until(() => directory.findTenantBySlug(name) !== undefined)
     }
   })
 

@@ -138,6 +138,7 @@ describe('the API as a process', () => {
       'latchkey_storage_redis_connection_errors_total counter',
       'latchkey_tenants_directory_age_seconds gauge',
       'latchkey_tenants_directory_count gauge',
+      'latchkey_tenants_directory_overfull_count gauge',
       'latchkey_usage_flush_failures_total counter',
       'process_resident_memory_bytes gauge',
     ]) {
@@ -147,6 +148,7 @@ describe('the API as a process', () => {
       /^latchkey_http_requests_total\{method="POST",route="\/v1\/record",status="400",outcome="invalid_request"\} \d+$/m,
     )
     expect(text).toMatch(/^latchkey_tenants_directory_count 1$/m)
+    expect(text).toMatch(/^latchkey_tenants_directory_overfull_count 0$/m)
   })
 
   test('sends spans that go on with the caller’s trace', async () => {

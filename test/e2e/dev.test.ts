@@ -156,6 +156,9 @@ test(
     expect(await second.exited).toBe(1)
     expect(second.output()).toContain(`Another dev server (process ${first.pid}) uses ${dataDir}`)
     expect(second.output()).toContain('LATCHKEY_DATA_DIR')
+    // The sentence and nothing behind it, no error's stack above all.
+    expect(second.output().trimEnd()).toEndWith('or set LATCHKEY_DATA_DIR to another folder')
+    expect(second.output()).not.toContain('StoreStartError')
     expect(await readiness(ops)).toBe(200)
   },
   startsMs,

@@ -20,8 +20,22 @@ import {
   untilReadiness,
 } from './record-calls.ts'
 
-/** A caller that waits for a held key is woken when its holder saves: without being woken it would look after a second. */
+/**
+ * A caller that waits for a held key is woken when its holder saves: without being woken it would look nearly a second later
+ * each time. A slow machine may hold up a round, hence more than one.
+ */
 async function expectWoken(caller: Caller, key: string): Promise<void> {
+  let round = 0
+  await until('a caller that is woken', async () => {
+    round += 1
+    return (await wakeUpMs(caller, `${key}-${round}`)) < wokenMsMax || undefined
+  })
+}
+
+const wokenMsMax = 700
+
+/** Lets a caller wait for a key, saves it, and gives how long its answer took from then on. */
+async function wakeUpMs(caller: Caller, key: string): Promise<number> {
   await acquire(caller, key)
   const waiting = acquire(caller, key, { waitMs: 10_000 })
   await until('a waiter', async () => {
@@ -32,7 +46,7 @@ async function expectWoken(caller: Caller, key: string): Promise<void> {
   await save(caller, key)
   const { answer } = await waiting
   expect(answer.json).toMatchObject({ cached: true, record: { status: 201 } })
-  expect(performance.now() - savedMs).toBeLessThan(700)
+  return performance.now() - savedMs
 }
 
 describe('records behind Sentinel', () => {
