@@ -48,9 +48,11 @@ function verify(call: ProviderCall, keys: GenericKeys): Verification {
 }
 
 function normalize(call: ProviderCall): Normalization {
+  const id = readId(call.headers)
+  if (id.kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
-  const eventId = judgeId(readId(call.headers), memberAt(body.value, 'id'))
+  const eventId = judgeId(id, memberAt(body.value, 'id'))
   if (eventId.kind === 'refused') return eventId
   const types = judgeTypes(memberAt(body.value, 'type'), genericType)
   if (types.kind === 'refused') return types
@@ -68,7 +70,6 @@ function readId(headers: CallHeaders): HeaderReading {
   return readHeader(headers, idNames)
 }
 
-function judgeId(header: HeaderReading, inBody: unknown): EventId {
-  if (header.kind === 'conflict') return { kind: 'refused', cause: 'event_id_malformed' }
+function judgeId(header: Exclude<HeaderReading, { kind: 'conflict' }>, inBody: unknown): EventId {
   return header.kind === 'value' ? judgeHeaderEventId(headerText(header)) : judgeEventId(inBody)
 }

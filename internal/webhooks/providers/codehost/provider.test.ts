@@ -1,0 +1,187 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { sign, verify } from '@octokit/webhooks-methods'
+import type { ProviderCall } from '../../provider.ts'
+import { kits } from './conformance.ts'
+import { codehost } from './provider.ts'
+import { codehostType, codehostTypes } from './types.ts'
+
+const secret = "It's a Secret to Everybody"
+const delivery = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
+const keys = codehost.prepare([secret])
+const fixture = (name: string) => readFileSync(`${import.meta.dir}/fixtures/${name}.json`, 'utf8')
+
+function callOf(payload: string | Uint8Array, headers: Record<string, string>): ProviderCall {
+  return {
+    body: Buffer.from(payload),
+    headers: new Headers(headers),
+    settings: {},
+    nowMs: 1_794_300_000_000,
+    signatureAgeMsMax: 300_000,
+  }
+}
+
+const eventHeaders = (event: string) => ({ 'X-GitHub-Delivery': delivery, 'X-GitHub-Event': event })
+
+describe('with the vendor’s SDK and its published example', () => {
+  test('what it signs is verified, under both names of the header', async () => {
+    const payload = fixture('push')
+    const signature = await sign(secret, payload)
+    for (const name of ['X-Hub-Signature-256', 'X-Codehost-Signature-256']) {
+      expect(codehost.verify(callOf(payload, { [name]: signature }), keys)).toEqual({ kind: 'verified' })
+    }
+  })
+
+  test('what our suite signs, it verifies', async () => {
+    const payload = fixture('push')
+    const headers = kits[0]?.sign({ body: Buffer.from(payload), headers: {} }, secret, 0)
+    expect(await verify(secret, payload, headers?.['x-codehost-signature-256'] ?? '')).toBe(true)
+  })
+
+  // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries, read 2026-11.
+  test('the example on its page is verified', () => {
+    const signature = 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17'
+    const call = callOf('Hello, World!', { 'X-Hub-Signature-256': signature })
+    expect(codehost.verify(call, keys)).toEqual({ kind: 'verified' })
+    expect(codehost.normalize(callOf('Hello, World!', eventHeaders('push')))).toEqual({
+      kind: 'refused',
+      cause: 'body_not_json',
+    })
+  })
+})
+
+describe('the older SHA-1 signature', () => {
+  const sha1 = `sha1=${'a'.repeat(40)}`
+
+  test('is refused alone, under both names', () => {
+    for (const name of ['X-Hub-Signature', 'X-Codehost-Signature']) {
+      const verification = codehost.verify(callOf('{}', { [name]: sha1 }), keys)
+      expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
+    }
+  })
+
+  test('beside the other is passed over', async () => {
+    const headers = { 'X-Hub-Signature': sha1, 'X-Hub-Signature-256': await sign(secret, '{}') }
+    expect(codehost.verify(callOf('{}', headers), keys)).toEqual({ kind: 'verified' })
+  })
+})
+
+describe('a form', () => {
+  const payload = fixture('push')
+  const type = 'application/x-www-form-urlencoded; charset=utf-8'
+  const read = (form: string | Uint8Array, contentType = type) =>
+    codehost.normalize(callOf(form, { ...eventHeaders('push'), 'Content-Type': contentType }))
+
+  test('gives its field, decoded, whichever way white space is written', () => {
+    for (const form of [
+      new URLSearchParams({ payload }).toString(),
+      `payload=${encodeURIComponent(payload)}`,
+      `other=1&payload=${encodeURIComponent(payload)}&more=%zz`,
+    ]) {
+      expect(read(form)).toMatchObject({ kind: 'event', payload, type: 'code.pushed' })
+      expect(read(form, 'Application/X-WWW-Form-Urlencoded')).toMatchObject({ kind: 'event' })
+    }
+  })
+
+  test.each([
+    ['no such field', 'xpayload=%7B%7D'],
+    ['the field twice', 'payload=%7B%7D&payload=%7B%7D'],
+    ['a broken escape', 'payload=%7B%'],
+    ['an escape that is no UTF-8', 'payload=%7B%22a%22%3A%22%ff%22%7D'],
+    ['bytes that are no UTF-8', Buffer.from([...Buffer.from('payload={"a":"'), 0xff, ...Buffer.from('"}')])],
+    ['an empty field', 'payload='],
+    ['a field that is no object', 'payload=1'],
+    ['many separators', '&'.repeat(1_000_000)],
+  ])('with %s is refused', (_what, form) => {
+    expect(read(form)).toEqual({ kind: 'refused', cause: 'body_not_json' })
+  })
+
+  test('is no form under another content type, nor JSON under this one', () => {
+    const form = `payload=${encodeURIComponent(payload)}`
+    expect(read(form, 'application/json')).toEqual({ kind: 'refused', cause: 'body_not_json' })
+    expect(read(payload)).toEqual({ kind: 'refused', cause: 'body_not_json' })
+  })
+})
+
+describe('events', () => {
+  test.each([
+    ['pull-request-merged', 'pull_request', 'pull_request.closed', 'review.merged'],
+    ['push', 'push', 'push', 'code.pushed'],
+    ['check-run-failed', 'check_run', 'check_run.completed', 'build.failed'],
+    ['review-approved', 'pull_request_review', 'pull_request_review.submitted', 'review.approved'],
+    ['ping', 'ping', 'ping', 'codehost.ping'],
+    ['check-run-failed', 'something_new', 'something_new.completed', 'codehost.something_new.completed'],
+  ])('%s under %s is read', (name, event, rawType, type) => {
+    const payload = fixture(name)
+    expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
+      kind: 'event',
+      eventId: delivery,
+      rawType,
+      type,
+      occurredAtMs: undefined,
+      payload,
+    })
+  })
+
+  test('an event without its name is unknown, whatever its action', () => {
+    const event = codehost.normalize(callOf('{"action":"opened"}', { 'X-GitHub-Delivery': delivery }))
+    expect(event).toMatchObject({ rawType: 'unknown', type: 'codehost.unknown' })
+  })
+
+  test('an action that is no text is passed over', () => {
+    const event = codehost.normalize(callOf('{"action":1}', eventHeaders('push')))
+    expect(event).toMatchObject({ rawType: 'push', type: 'code.pushed' })
+  })
+
+  test.each([
+    ['push', { deleted: true }, 'code.ref_deleted'],
+    ['create', { ref_type: 'branch' }, 'code.branch_created'],
+    ['create', { ref_type: 'tag' }, 'code.tag_created'],
+    ['delete', { ref_type: 'branch' }, 'code.branch_deleted'],
+    ['delete', { ref_type: 'else' }, 'codehost.delete'],
+    ['pull_request.closed', { pull_request: { merged: false } }, 'review.closed'],
+    ['pull_request_review.submitted', { review: { state: 'CHANGES_REQUESTED' } }, 'review.changes_requested'],
+    ['pull_request_review.submitted', { review: { state: 'commented' } }, 'review.commented'],
+    ['issue_comment.created', { issue: {} }, 'issue.commented'],
+    ['issue_comment.created', { issue: { pull_request: { url: 'x' } } }, 'review.commented'],
+    ['check_run.created', { check_run: { status: 'queued' } }, 'build.queued'],
+    ['check_run.created', { check_run: { status: 'in_progress' } }, 'build.started'],
+    [
+      'workflow_run.completed',
+      { workflow_run: { status: 'completed', conclusion: 'success' } },
+      'build.succeeded',
+    ],
+    [
+      'workflow_run.completed',
+      { workflow_run: { status: 'completed', conclusion: 'cancelled' } },
+      'build.cancelled',
+    ],
+    [
+      'workflow_job.completed',
+      { workflow_job: { status: 'completed', conclusion: 'skipped' } },
+      'build.skipped',
+    ],
+    [
+      'check_suite.completed',
+      { check_suite: { status: 'completed', conclusion: 'neutral' } },
+      'build.succeeded',
+    ],
+    ['check_suite.completed', { check_suite: { status: 'completed', conclusion: null } }, 'build.completed'],
+    [
+      'check_suite.completed',
+      { check_suite: { status: 'completed', conclusion: 'action_required' } },
+      'build.action_required',
+    ],
+    ['status', { state: 'pending' }, 'build.started'],
+    ['status', { state: 'error' }, 'build.failed'],
+    ['status', { state: 'success' }, 'build.succeeded'],
+    ['status', {}, 'codehost.status'],
+  ])('%s of %o is %s', (rawType, body, type) => {
+    expect(codehostType(rawType, body)).toBe(type)
+  })
+
+  test('the table lists at least 25 events, each in its vendor’s form', () => {
+    expect(codehostTypes.size).toBeGreaterThanOrEqual(25)
+    for (const rawType of codehostTypes.keys()) expect(rawType).toMatch(/^[a-z_]+(\.[a-z_]+)?$/)
+  })
+})

@@ -1,0 +1,195 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { Webhook } from 'standardwebhooks'
+import type { ProviderCall } from '../../provider.ts'
+import { kits } from './conformance.ts'
+import { generic } from './provider.ts'
+import { genericType } from './types.ts'
+
+const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+const nowMs = 1_794_300_000_000
+const keys = generic.prepare([secret])
+const fixture = (name: string) => readFileSync(`${import.meta.dir}/fixtures/${name}.json`, 'utf8')
+const [service, standard] = kits
+
+function callOf(payload: string, headers: Readonly<Record<string, string>> = {}): ProviderCall {
+  return {
+    body: Buffer.from(payload),
+    headers: new Headers(headers),
+    settings: {},
+    nowMs,
+    signatureAgeMsMax: 300_000,
+  }
+}
+
+function read(payload: string, headers: Readonly<Record<string, string>> = {}) {
+  return generic.normalize(callOf(payload, headers))
+}
+
+const signedByService = (payload: string, headers: Record<string, string> = {}) =>
+  service?.sign({ body: Buffer.from(payload), headers }, secret, nowMs) ?? {}
+const signedByStandard = (payload: string, headers: Record<string, string>) =>
+  standard?.sign({ body: Buffer.from(payload), headers }, secret, nowMs) ?? {}
+
+describe('with the SDK of Standard Webhooks', () => {
+  const payload = fixture('standard-webhook')
+  const id = 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W'
+  const headersBy = (signer: Webhook, ms = nowMs) => ({
+    'webhook-id': id,
+    'webhook-timestamp': String(ms / 1000),
+    'webhook-signature': signer.sign(id, new Date(ms), payload),
+  })
+
+  test('what it signs is verified and read', () => {
+    const call = callOf(payload, headersBy(new Webhook(secret)))
+    expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
+    expect(generic.normalize(call)).toMatchObject({
+      eventId: id,
+      rawType: 'contact.created',
+      type: 'contact.created',
+      payload,
+    })
+  })
+
+  test('what our suite signs, it verifies', () => {
+    const now = Math.floor(Date.now() / 1000) * 1000
+    const headers =
+      standard?.sign({ body: Buffer.from(payload), headers: { 'webhook-id': id } }, secret, now) ?? {}
+    expect(new Webhook(secret).verify(payload, headers)).toEqual(JSON.parse(payload))
+  })
+
+  test('a secret without its prefix may be base64 or its own bytes, as the SDK has it', () => {
+    const encoded = secret.slice('whsec_'.length)
+    const text = 'a secret that is no base64!'
+    for (const [value, signer] of [
+      [encoded, new Webhook(encoded)],
+      [encoded, new Webhook(encoded, { format: 'raw' })],
+      [text, new Webhook(text, { format: 'raw' })],
+    ] as const) {
+      const verification = generic.verify(callOf(payload, headersBy(signer)), generic.prepare([value]))
+      expect(verification).toEqual({ kind: 'verified' })
+    }
+  })
+
+  test('a key that is short once decoded, or not base64 after its prefix, verifies nothing', () => {
+    for (const [value, key] of [
+      ['whsec_AAAA', Buffer.alloc(3)],
+      ['AAAA', Buffer.alloc(3)],
+      ['whsec_!!!!', Buffer.from('!!!!')],
+      ['whsec_', Buffer.from('whsec_')],
+    ] as const) {
+      const signer = new Webhook(key, { format: 'raw' })
+      const verification = generic.verify(callOf(payload, headersBy(signer)), generic.prepare([value]))
+      expect(verification).toEqual({ kind: 'refused', cause: 'signature_mismatch' })
+    }
+  })
+
+  test('one of several signatures is enough; other versions are passed over', () => {
+    const headers = headersBy(new Webhook(secret))
+    const other = new Webhook(Buffer.alloc(32, 9), { format: 'raw' }).sign(id, new Date(nowMs), payload)
+    const signature = `v1a,${'a'.repeat(86)}== ${other} ${headers['webhook-signature']}`
+    const call = callOf(payload, { ...headers, 'webhook-signature': signature })
+    expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
+  })
+
+  test.each([
+    ['no time', { 'webhook-timestamp': '' }, 'signature_malformed'],
+    ['a time that is no number', { 'webhook-timestamp': '1794300000.0' }, 'signature_malformed'],
+    ['another time', { 'webhook-timestamp': '1794300001' }, 'signature_mismatch'],
+    ['another id', { 'webhook-id': 'msg_other' }, 'signature_mismatch'],
+    ['no version', { 'webhook-signature': 'abc' }, 'signature_malformed'],
+    ['nothing decodable', { 'webhook-signature': 'v1,abc' }, 'signature_malformed'],
+    [
+      'too many signatures',
+      { 'webhook-signature': `v1,${'a'.repeat(43)}= `.repeat(21).trim() },
+      'signature_malformed',
+    ],
+  ])('with %s it is refused', (_what, changed, cause) => {
+    const call = callOf(payload, {
+      ...headersBy(new Webhook(secret)),
+      ...(changed as Record<string, string>),
+    })
+    expect(generic.verify(call, keys)).toEqual({ kind: 'refused', cause: cause as 'signature_mismatch' })
+  })
+})
+
+describe('the id', () => {
+  const payload = '{"id":"in-body","type":"a.b"}'
+
+  test('is the header’s, else the body’s', () => {
+    expect(read(payload, { 'X-Service-Event-Id': 'in-header' })).toMatchObject({ eventId: 'in-header' })
+    expect(read(payload, { 'webhook-id': 'in-header' })).toMatchObject({ eventId: 'in-header' })
+    expect(read(payload)).toMatchObject({ eventId: 'in-body' })
+  })
+
+  test('that differs between the headers is refused, so that the signed one is the one used', () => {
+    const headers = { 'x-service-event-id': 'one', 'webhook-id': 'two' }
+    const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
+    expect(generic.verify(callOf(payload, signedByStandard(payload, headers)), keys)).toEqual(conflict)
+    expect(generic.verify(callOf(payload, signedByService(payload, headers)), keys)).toEqual(conflict)
+    expect(read(payload, headers)).toEqual(conflict)
+  })
+
+  test('must be the signed one where the signature covers one', () => {
+    const headers = signedByStandard(payload, { 'x-service-event-id': 'one' })
+    expect(generic.verify(callOf(payload, headers), keys)).toEqual({
+      kind: 'refused',
+      cause: 'event_id_missing',
+    })
+  })
+
+  test('that is a number is refused, since numbers may lose digits', () => {
+    expect(read('{"id":820982911946154508,"type":"a.b"}')).toEqual({
+      kind: 'refused',
+      cause: 'event_id_malformed',
+    })
+  })
+})
+
+test('a call in two schemes is refused', () => {
+  const payload = fixture('standard-webhook')
+  const headers = { ...signedByStandard(payload, { 'webhook-id': 'a' }), ...signedByService(payload) }
+  expect(generic.verify(callOf(payload, headers), keys)).toEqual({
+    kind: 'refused',
+    cause: 'headers_conflict',
+  })
+})
+
+test('our own form is read', () => {
+  const payload = fixture('invoice-approved')
+  const call = callOf(payload, signedByService(payload))
+  expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
+  expect(generic.normalize(call)).toEqual({
+    kind: 'event',
+    eventId: 'inv-20417-approved',
+    rawType: 'invoice.approved',
+    type: 'invoice.approved',
+    occurredAtMs: Date.parse('2026-11-10T09:00:00.250Z'),
+    payload,
+  })
+})
+
+test.each([
+  ['"2026-11-10T09:00:00Z"', Date.parse('2026-11-10T09:00:00Z')],
+  ['"2026-11-10T09:00:00"', undefined],
+  ['"2026-11-10"', undefined],
+  ['1794300000', undefined],
+  ['null', undefined],
+])('occurredAt of %s', (value, occurredAtMs) => {
+  expect(read(`{"id":"a","occurredAt":${value}}`)).toMatchObject({ kind: 'event', occurredAtMs })
+})
+
+test.each([
+  ['invoice.approved', 'invoice.approved'],
+  ['a_1.b_2.c_3', 'a_1.b_2.c_3'],
+  ['invoice', 'generic.invoice'],
+  ['Invoice.Approved', 'generic.invoice.approved'],
+  ['invoice..approved', 'generic.invoice.approved'],
+  ['.invoice.', 'generic.invoice'],
+  ['invoice/line-item added', 'generic.invoice.line_item.added'],
+  ['заказ', 'generic.unknown'],
+  ['constructor', 'generic.constructor'],
+  [`a.${'b'.repeat(253)}`, `a.${'b'.repeat(253)}`],
+])('the type %s becomes %s', (rawType, type) => {
+  expect(genericType(rawType)).toBe(type)
+})

@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import '@shopify/shopify-api/adapters/web-api'
+import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
+import type { ProviderCall } from '../../provider.ts'
+import { kits } from './conformance.ts'
+import { storefront } from './provider.ts'
+import { storefrontType, storefrontTypes } from './types.ts'
+
+const secret = 'shpss_5c1b4e0d9a'
+const shop = 'acme.myshopify.com'
+const keys = storefront.prepare([secret])
+const fixture = (name: string) => readFileSync(`${import.meta.dir}/fixtures/${name}.json`, 'utf8')
+
+function callOf(payload: string, headers: Record<string, string>, shopDomain?: string): ProviderCall {
+  return {
+    body: Buffer.from(payload),
+    headers: new Headers(headers),
+    settings: shopDomain === undefined ? {} : { storefront: { shopDomain } },
+    nowMs: 1_794_300_000_000,
+    signatureAgeMsMax: 300_000,
+  }
+}
+
+function signed(payload: string, headers: Record<string, string> = {}): Record<string, string> {
+  return kits[0]?.sign({ body: Buffer.from(payload), headers }, secret, 0) ?? {}
+}
+
+describe('with the vendor’s SDK', () => {
+  const vendor = shopifyApi({
+    apiKey: 'key',
+    apiSecretKey: secret,
+    apiVersion: ApiVersion.October25,
+    hostName: 'hooks.example.com',
+    isEmbeddedApp: false,
+    logger: { level: LogSeverity.Error },
+  })
+  const payload = fixture('order-created')
+  const validate = (headers: Record<string, string>, rawBody = payload) =>
+    vendor.webhooks.validate({
+      rawBody,
+      rawRequest: new Request('https://hooks.example.com/', { method: 'POST', headers }),
+    })
+
+  test.each(['x-shopify', 'shopify'])(
+    'what its validator accepts under %s-…, we accept, and the reverse',
+    async (prefix) => {
+      const hmac = signed(payload)['x-storefront-hmac-sha256'] ?? ''
+      const headers = {
+        [`${prefix}-hmac-sha256`]: hmac,
+        [`${prefix}-topic`]: 'orders/create',
+        [`${prefix}-shop-domain`]: shop,
+        [`${prefix}-api-version`]: '2026-10',
+        [`${prefix}-webhook-id`]: 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043',
+      }
+      expect(await validate(headers)).toMatchObject({ valid: true })
+      expect(storefront.verify(callOf(payload, headers, shop), keys)).toEqual({ kind: 'verified' })
+      expect(storefront.normalize(callOf(payload, headers, shop))).toMatchObject({
+        eventId: 'b54557e4-bdd9-4b37-8a5f-bf7d70bcd043',
+        type: 'order.created',
+      })
+
+      expect(await validate(headers, `${payload} `)).toMatchObject({ valid: false })
+      expect(storefront.verify(callOf(`${payload} `, headers, shop), keys)).toMatchObject({
+        cause: 'signature_mismatch',
+      })
+    },
+  )
+})
+
+describe('the shop', () => {
+  const payload = fixture('order-created')
+  const verify = (headers: Record<string, string>, shopDomain?: string) =>
+    storefront.verify(callOf(payload, signed(payload, headers), shopDomain), keys)
+
+  test.each([
+    ['is the tenant’s', { 'X-Shopify-Shop-Domain': shop }, 'verified'],
+    ['is the tenant’s in other letters', { 'X-Storefront-Shop-Domain': 'ACME.myshopify.com' }, 'verified'],
+    ['is another', { 'X-Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
+    ['begins like it', { 'X-Shopify-Shop-Domain': `${shop}.example.com` }, 'refused'],
+    ['came twice', { 'X-Shopify-Shop-Domain': `${shop}, ${shop}` }, 'refused'],
+    ['is both', { 'X-Shopify-Shop-Domain': shop, 'Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
+    ['did not come', {}, 'refused'],
+  ])('that %s', (_what, headers, kind) => {
+    const verification = verify(headers, shop)
+    expect(verification).toEqual(kind === 'verified' ? { kind } : { kind: 'refused', cause: 'shop_mismatch' })
+  })
+
+  test('does not matter where the tenant has not set its own', () => {
+    expect(verify({ 'X-Shopify-Shop-Domain': 'other.myshopify.com' })).toEqual({ kind: 'verified' })
+  })
+})
+
+describe('events', () => {
+  const idHeaders = { 'x-shopify-webhook-id': 'wh-1', 'x-shopify-event-id': 'ev-1' }
+
+  test.each([
+    ['order-created', { 'x-shopify-topic': 'orders/create' }, 'orders/create', 'order.created'],
+    [
+      'dispute-under-review',
+      { 'x-shopify-topic': 'disputes/update' },
+      'disputes/update',
+      'chargeback.under_review',
+    ],
+    [
+      'transaction-captured',
+      { 'x-shopify-topic': 'order_transactions/create' },
+      'order_transactions/create',
+      'payment.succeeded',
+    ],
+    [
+      'product-event',
+      { 'shopify-topic': 'Product', 'shopify-action': 'update' },
+      'Product/update',
+      'product.updated',
+    ],
+    [
+      'order-created',
+      { 'x-shopify-topic': 'app/uninstalled' },
+      'app/uninstalled',
+      'storefront.app.uninstalled',
+    ],
+    [
+      'order-created',
+      { 'x-shopify-topic': 'customer.joined_segment' },
+      'customer.joined_segment',
+      'storefront.customer.joined_segment',
+    ],
+  ])('%s with %o is read', (name, headers, rawType, type) => {
+    const payload = fixture(name)
+    const time = { 'x-shopify-triggered-at': '2026-11-10T16:10:00.123456789Z' }
+    expect(storefront.normalize(callOf(payload, { ...idHeaders, ...time, ...headers }))).toEqual({
+      kind: 'event',
+      eventId: 'wh-1',
+      rawType,
+      type,
+      occurredAtMs: Date.parse('2026-11-10T16:10:00.123Z'),
+      payload,
+    })
+  })
+
+  test('an id beyond what a double holds stays whole in the payload', () => {
+    const payload = fixture('order-created')
+    const event = storefront.normalize(callOf(payload, { ...idHeaders, 'x-shopify-topic': 'orders/create' }))
+    expect(event).toMatchObject({ payload: expect.stringContaining('"id": 820982911946154508,') })
+  })
+
+  test('an event id does not stand in for a webhook id', () => {
+    const event = storefront.normalize(callOf('{"id":1}', { 'x-shopify-event-id': 'ev-1' }))
+    expect(event).toEqual({ kind: 'refused', cause: 'event_id_missing' })
+  })
+
+  test('a time that is none, or two that differ, are no time', () => {
+    for (const times of [
+      { 'x-shopify-triggered-at': 'now' },
+      { 'x-shopify-triggered-at': '2026-11-10T16:10:00Z', 'shopify-triggered-at': '2026-11-10T16:10:01Z' },
+    ]) {
+      const event = storefront.normalize(callOf('{}', { ...idHeaders, ...(times as Record<string, string>) }))
+      expect(event).toMatchObject({ kind: 'event', occurredAtMs: undefined, type: 'storefront.unknown' })
+    }
+  })
+
+  test.each([
+    ['disputes/create', { status: 'needs_response' }, 'chargeback.created'],
+    ['disputes/update', { status: 'needs_response' }, 'chargeback.evidence_required'],
+    ['disputes/update', { status: 'won' }, 'chargeback.won'],
+    ['disputes/update', { status: 'lost' }, 'chargeback.lost'],
+    ['disputes/update', { status: 'accepted' }, 'chargeback.lost'],
+    ['disputes/update', { status: 'charge_refunded' }, 'chargeback.closed'],
+    ['disputes/update', {}, 'chargeback.updated'],
+    ['order_transactions/create', { kind: 'authorization', status: 'success' }, 'payment.authorized'],
+    ['order_transactions/create', { kind: 'sale', status: 'success' }, 'payment.succeeded'],
+    ['order_transactions/create', { kind: 'void', status: 'success' }, 'payment.cancelled'],
+    ['order_transactions/create', { kind: 'refund', status: 'success' }, 'refund.succeeded'],
+    ['order_transactions/create', { kind: 'refund', status: 'failure' }, 'refund.failed'],
+    ['order_transactions/create', { kind: 'refund', status: 'pending' }, 'refund.created'],
+    ['order_transactions/create', { kind: 'sale', status: 'error' }, 'payment.failed'],
+    ['order_transactions/create', { kind: 'sale', status: 'pending' }, 'payment.processing'],
+    [
+      'order_transactions/create',
+      { kind: 'change', status: 'success' },
+      'storefront.order_transactions.create',
+    ],
+    ['order_transactions/create', {}, 'storefront.order_transactions.create'],
+  ])('%s of %o is %s', (topic, body, type) => {
+    expect(storefrontType(topic, body)).toBe(type)
+  })
+
+  test('the table lists at least 25 topics, each in its vendor’s form', () => {
+    expect(storefrontTypes.size).toBeGreaterThanOrEqual(25)
+    for (const topic of storefrontTypes.keys()) expect(topic).toMatch(/^([a-z_]+|[A-Z][A-Za-z]+)\/[a-z_]+$/)
+  })
+})
