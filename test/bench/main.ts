@@ -1,9 +1,10 @@
 /**
  * Measures the API against a bare server on the same stores, in turn and in one run, so that the ratio holds on a noisy
  * machine. `--rounds N` (default 7) rounds of `--seconds S` (default 3); `--soak M` then keeps M minutes of load on the API
- * and shows its memory.
+ * and shows its memory, whose growth is judged from 6 minutes on. Ends with code 1 when a bound of `bounds.ts` is missed.
  */
 import { parseArgs } from 'node:util'
+import { type Compared, growthOf, median, missedBounds } from './bounds.ts'
 import { type LoadResult, requestText, runLoad } from './load.ts'
 import { type Measured, machine, residentBytes, type Stack, startStack } from './stack.ts'
 
@@ -29,25 +30,32 @@ interface Pairing {
 
 const stack = await startStack()
 try {
-  const rows = [
-    await compare(
-      stack,
-      acquirePairing(stack, 'acquire a fresh key; one EVALSHA of the same size', '/same-size'),
-    ),
-    await compare(stack, acquirePairing(stack, 'the same; one EVALSHA that only does SET NX', '/set-only')),
-    await compare(stack, await replayPairing(stack)),
-  ]
+  const acquired = await compare(
+    stack,
+    acquirePairing(stack, 'acquire a fresh key; one EVALSHA of the same size', '/same-size'),
+  )
+  const leanest = await compare(
+    stack,
+    acquirePairing(stack, 'the same; one EVALSHA that only does SET NX', '/set-only'),
+  )
+  const replayed = await compare(stack, await replayPairing(stack))
   console.log(
     `\n${machine()}; ${connections} connections, ${rounds} rounds of ${values.seconds} s in turn, medians\n`,
   )
   console.log('| | bare /s | Latchkey /s | ratio | bare p99 ms | Latchkey p99 ms | ratio |')
   console.log('|---|---|---|---|---|---|---|')
-  for (const row of rows) console.log(row)
-  const resident = await residentBytes(stack.api.pid)
+  for (const { row } of [acquired, leanest, replayed]) console.log(row)
+  const residentMb = megabytes(await residentBytes(stack.api.pid))
   console.log(
-    `\nAPI: ready in ${Math.round(stack.api.readyMs)} ms, ${megabytes(resident)} MB resident after this load`,
+    `\nAPI: ready in ${Math.round(stack.api.readyMs)} ms, ${residentMb} MB resident after this load`,
   )
-  await soak(stack, Number(values.soak))
+  const soakMb = await soak(stack, Number(values.soak))
+  const growth = growthOf(soakMb)
+  if (growth !== undefined) console.log(`memory at the end over the middle: ${growth.toFixed(2)}`)
+  // The leanest lock does less than a lock has to do: it is there to be seen, and no bound.
+  const missed = missedBounds({ compared: [acquired, replayed], residentMb, soakMb })
+  for (const text of missed) console.error(`missed: ${text}`)
+  if (missed.length > 0) process.exitCode = 1
 } finally {
   await stack.stop()
 }
@@ -87,7 +95,7 @@ async function replayPairing({ apiKey, bare, api }: Stack): Promise<Pairing> {
   }
 }
 
-async function compare(parts: Stack, pairing: Pairing): Promise<string> {
+async function compare(parts: Stack, pairing: Pairing): Promise<Compared & { readonly row: string }> {
   const pairs: { bare: LoadResult; api: LoadResult }[] = []
   let sent = 0
   const measure = async (server: Measured, request: (n: number) => string) => {
@@ -109,13 +117,17 @@ async function compare(parts: Stack, pairing: Pairing): Promise<string> {
   }
   const bare = (of: keyof LoadResult) => median(pairs.map((pair) => pair.bare[of]))
   const api = (of: keyof LoadResult) => median(pairs.map((pair) => pair.api[of]))
-  const ratio = (of: keyof LoadResult) => median(pairs.map((pair) => pair.api[of] / pair.bare[of])).toFixed(2)
-  const rates = [Math.round(bare('perSecond')), Math.round(api('perSecond')), ratio('perSecond')]
-  const tails = [bare('p99Ms').toFixed(1), api('p99Ms').toFixed(1), ratio('p99Ms')]
-  return `| ${[pairing.name, ...rates, ...tails].join(' | ')} |`
+  const ratio = (of: keyof LoadResult) => median(pairs.map((pair) => pair.api[of] / pair.bare[of]))
+  const [rateRatio, p99Ratio] = [ratio('perSecond'), ratio('p99Ms')]
+  const rates = [Math.round(bare('perSecond')), Math.round(api('perSecond')), rateRatio.toFixed(2)]
+  const tails = [bare('p99Ms').toFixed(1), api('p99Ms').toFixed(1), p99Ratio.toFixed(2)]
+  const row = `| ${[pairing.name, ...rates, ...tails].join(' | ')} |`
+  return { name: pairing.name, rateRatio, p99Ratio, row }
 }
 
-async function soak({ api, apiKey }: Stack, minutes: number): Promise<void> {
+/** Gives the resident memory in MB at the end of each minute. */
+async function soak({ api, apiKey }: Stack, minutes: number): Promise<number[]> {
+  const soakMb: number[] = []
   const pairing = acquirePairing({ apiKey }, 'soak', '/soak')
   for (let minute = 1; minute <= minutes; minute += 1) {
     const from = minute * 100_000_000
@@ -123,15 +135,12 @@ async function soak({ api, apiKey }: Stack, minutes: number): Promise<void> {
     const { perSecond, failed } = await runLoad({ port: api.port, connections, durationMs: 60_000, request })
     if (failed > 0) throw new Error(`soak: ${failed} answers were not 200`)
     const resident = megabytes(await residentBytes(api.pid))
+    soakMb.push(resident)
     console.log(`minute ${minute}: ${Math.round(perSecond)} acquisitions/s, ${resident} MB resident`)
   }
+  return soakMb
 }
 
 function megabytes(bytes: number): number {
   return Math.round(bytes / 1_000_000)
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((one, other) => one - other)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
