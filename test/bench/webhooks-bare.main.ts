@@ -18,7 +18,10 @@ const pool = createPool({
 const tenantIds = (process.env.BARE_TENANT_IDS ?? '').split(',') as TenantId[]
 const queue = new EventQueue({
   storeBatch: (events) =>
-    storeBatch({ pool, wake: () => undefined, onError: (error) => process.stderr.write(`${String(error)}\n`) }, events),
+    storeBatch(
+      { pool, wake: () => undefined, onError: (error) => process.stderr.write(`${String(error)}\n`) },
+      events,
+    ),
   spool: async () => 'unavailable',
 })
 let count = 0
@@ -40,7 +43,8 @@ const app = new Elysia({ serve: { reusePort: false } })
         type: 'order.created',
         occurredAtMs: receivedAtMs,
         receivedAtMs,
-        headers: '{"host":"127.0.0.1","content-type":"application/json","content-length":"1024","latchkey-hops":"1"}',
+        headers:
+          '{"host":"127.0.0.1","content-type":"application/json","content-length":"1024","latchkey-hops":"1"}',
         payload,
         payloadBytes: payload.length,
         expiresOn: dayAfter(receivedAtMs, 90),
