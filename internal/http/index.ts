@@ -5,6 +5,20 @@ export { listen } from './listen.ts'
 export { createRequestObserver } from './observe.ts'
 export type { OpsOptions } from './ops.ts'
 export { createOpsServer } from './ops.ts'
+export type { AddressBlock, AddressVerdict } from './outbound/address-rules.ts'
+export { checkAddress } from './outbound/address-rules.ts'
+export type { Outbound, OutboundCall, OutboundOptions } from './outbound/call.ts'
+export { createOutbound } from './outbound/call.ts'
+export type { CallbackRefusal, CheckedCallbackUrl } from './outbound/callback-url.ts'
+export { judgeCallback } from './outbound/callback-url.ts'
+export type { Resolve } from './outbound/resolve.ts'
+export type {
+  AnswerHeaders,
+  CallAnswered,
+  CallFailed,
+  CallFailureCause,
+  CallResult,
+} from './outbound/result.ts'
 export type { Query } from './query.ts'
 export { parseQuery } from './query.ts'
 export type {
