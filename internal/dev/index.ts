@@ -1,7 +1,7 @@
 export { type FolderLock, type LockResult, lockFolder } from './folder-lock.ts'
 export { poll } from './poll.ts'
 export { freePort, isPortFree } from './ports.ts'
-export { startPostgres } from './postgres.ts'
+export { type PostgresStartOptions, type RunningPostgres, startPostgres } from './postgres.ts'
 export { listProcesses, type ProcessFacts } from './processes.ts'
 export { type RedisStartOptions, type RunningRedis, startRedis } from './redis.ts'
 export { ensureRedis, type RedisProgram } from './redis-program.ts'

@@ -10,24 +10,37 @@ import { type PostgresPlace, placePostgres } from './postgres-place.ts'
 import { StoreStartError } from './start-error.ts'
 import { portTriesMax, type RunningStore, readyWithinMs, type StoreOptions } from './store.ts'
 
+/** What an embedded Postgres is started with. */
+export interface PostgresStartOptions extends StoreOptions {
+  /** The port of the last start, where clients that stayed expect it; default a free one. */
+  readonly port?: number
+}
+
+/** An embedded Postgres, to be hung or killed by tests. */
+export interface RunningPostgres extends RunningStore {
+  readonly port: number
+  /** Sends a signal to the server's first process, whose end is the end of all others. */
+  signal(signal: NodeJS.Signals): void
+}
+
 /**
  * Starts a Postgres of its own on a free port of 127.0.0.1, with the data of the last start or new ones. What a killed
  * predecessor left running on them is ended first. The caller sees to it that one process at a time uses the folder.
  * @throws StoreStartError with what to do
  */
-export async function startPostgres(options: StoreOptions): Promise<RunningStore> {
+export async function startPostgres(options: PostgresStartOptions): Promise<RunningPostgres> {
   await mkdir(options.dataDir, { recursive: true })
   const dataDir = realpathSync(options.dataDir)
   const place = await placePostgres(dataDir, options.onProgress)
   if (await endLeftPostgres(place.home)) options.onProgress?.('Postgres: ended what a killed run had left')
   const password = await prepareData(place, options.durable)
   for (let attempt = 1; attempt <= portTriesMax; attempt += 1) {
-    const port = await freePort()
+    const port = options.port ?? (await freePort())
     const child = spawnPostgres(place, port, options.durable)
     const url = `postgres://${databaseUser}:${password}@127.0.0.1:${port}/latchkey`
     if (await becomesReady(child, url)) {
-      const { pid, stop } = child
-      return { url, pid, stop, exited: child.exited.then(() => undefined) }
+      const { pid, stop, signal } = child
+      return { url, pid, port, stop, signal, exited: child.exited.then(() => undefined) }
     }
     const portTaken = child.hasExited() && !(await isPortFree(port))
     await child.stop()

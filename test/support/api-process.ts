@@ -26,7 +26,10 @@ export interface ApiProcess extends TestProcess {
 }
 
 /** Starts `cmd/<name>/main.ts` with `env` and nothing of ours beside it. The caller ends it. */
-export function startProcess(name: 'api' | 'migrate', env: Readonly<Record<string, string>>): TestProcess {
+export function startProcess(
+  name: 'api' | 'forwarder' | 'migrate',
+  env: Readonly<Record<string, string>>,
+): TestProcess {
   const child = Bun.spawn([process.execPath, `cmd/${name}/main.ts`], {
     cwd: root,
     env: { PATH: process.env['PATH'] ?? '', ...env },

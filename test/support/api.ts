@@ -172,8 +172,15 @@ async function call(
   }
 }
 
-/** The path that manifests take in dev: a folder, the controller, Postgres. */
-async function openTenants(databaseUrl: string, redisUrl: string) {
+/** Tenants on their way into force. */
+export interface TestTenants {
+  /** Puts these manifests in force in Postgres; all others end. */
+  apply(yaml: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** The path that manifests take in dev: a folder, the controller, Postgres, and the news to other processes. */
+export async function openTenants(databaseUrl: string, redisUrl: string): Promise<TestTenants> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-tenants-'))
   const pool = createPool({
     url: databaseUrl,

@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import {
   freePort,
+  type RunningPostgres,
   type RunningRedis,
   type RunningStores,
+  startPostgres,
   startRedis,
   startStores,
 } from '#internal/dev/index.ts'
@@ -20,9 +22,11 @@ interface Running {
   stores?: Promise<RunningStores>
   redisCount: number
   readonly redises: Set<TestRedis>
+  postgresCount: number
+  readonly postgreses: Set<TestPostgres>
 }
 
-const running: Running = { redisCount: 0, redises: new Set() }
+const running: Running = { redisCount: 0, redises: new Set(), postgresCount: 0, postgreses: new Set() }
 
 /**
  * The Postgres and the Redis of this test process, started at the first call (about 1 s) and shared by its files: keep apart
@@ -44,12 +48,13 @@ export async function testStores(): Promise<TestStores> {
 
 /** Ends all that this process's tests started, databases aside. */
 export async function stopRunning(): Promise<void> {
-  await Promise.all([...running.redises].map((redis) => redis.stop()))
+  await Promise.all([...running.redises, ...running.postgreses].map((store) => store.stop()))
   const stores = await running.stores?.catch(() => undefined)
   await stores?.stop()
   const folder = await running.folder?.catch(() => undefined)
   await folder?.close()
   running.redises.clear()
+  running.postgreses.clear()
   delete running.stores
   delete running.folder
 }
@@ -112,6 +117,36 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   }
   running.redises.add(redis)
   return redis
+}
+
+/** A Postgres of a test's own, to be hung or killed; durable, so that what it acknowledged survives that. */
+export interface TestPostgres {
+  readonly url: string
+  /** Sends a signal to its first process: SIGKILL is a crash of the whole server. */
+  signal(signal: NodeJS.Signals): void
+  /** Ends it and waits for that. Repeating it is safe. */
+  stop(): Promise<void>
+  /** Ends it if it runs, and starts it anew on the same port, recovering what a crash left. */
+  restart(): Promise<void>
+}
+
+/** Starts a Postgres of the caller's own (about 2 s). What the caller does not stop is stopped after the last file. */
+export async function createTestPostgres(): Promise<TestPostgres> {
+  const folder = await openFolder()
+  running.postgresCount += 1
+  const dataDir = join(folder.path, `postgres-${running.postgresCount}`)
+  let current: RunningPostgres = await startPostgres({ dataDir, durable: true })
+  const postgres: TestPostgres = {
+    url: current.url,
+    signal: (signal) => current.signal(signal),
+    stop: () => current.stop(),
+    restart: async () => {
+      await current.stop()
+      current = await startPostgres({ dataDir, durable: true, port: current.port })
+    },
+  }
+  running.postgreses.add(postgres)
+  return postgres
 }
 
 function openFolder(): Promise<RunFolder> {

@@ -2,7 +2,14 @@ import { dropTemplates } from './database.ts'
 import { stopRunning } from './running.ts'
 
 export { createTestDatabase, type TestDatabase } from './database.ts'
-export { createTestRedis, type TestRedis, type TestRedisOptions, testStores } from './running.ts'
+export {
+  createTestPostgres,
+  createTestRedis,
+  type TestPostgres,
+  type TestRedis,
+  type TestRedisOptions,
+  testStores,
+} from './running.ts'
 
 /** Ends all that this process's tests started. The preload calls it after the last file. */
 export async function stopTestStores(): Promise<void> {
