@@ -9,6 +9,8 @@ import {
   isSigned,
   parseSignedTime,
   standardHmacKeys,
+  verifyStandardHeaders,
+  verifyTimedHeader,
 } from './signature.ts'
 
 const hmac = (key: string, text: string) => createHmac('sha256', key).update(text).digest()
@@ -80,4 +82,19 @@ test('the window reaches equally far in both directions', () => {
   const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
   for (const atMs of [700_000, 1_000_000, 1_300_000]) expect(isInWindow(atMs, check)).toBe(true)
   for (const atMs of [699_999, 1_300_001, 0]) expect(isInWindow(atMs, check)).toBe(false)
+})
+
+test('a header longer than any sender makes is malformed, whatever it holds', () => {
+  const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
+  const keys = hmacKeys(['one'])
+  const timed = `t=1000,v1=${hmac('one', '1000.').toString('hex')}`
+  expect(verifyTimedHeader(timed, check, keys)).toEqual({ kind: 'verified' })
+  expect(verifyTimedHeader(timed + ',v0=a'.repeat(1000), check, keys)).toMatchObject({
+    cause: 'signature_malformed',
+  })
+
+  const standard = { id: 'a', time: '1000', signature: `v1,${hmac('one', 'a.1000.').toString('base64')}` }
+  expect(verifyStandardHeaders(standard, check, keys)).toEqual({ kind: 'verified' })
+  const long = { ...standard, signature: standard.signature + ' v0,a'.repeat(1000) }
+  expect(verifyStandardHeaders(long, check, keys)).toMatchObject({ cause: 'signature_malformed' })
 })

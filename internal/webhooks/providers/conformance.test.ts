@@ -28,11 +28,11 @@ describe('the registry', () => {
     )
   })
 
-  test.each(folders)('%s has what a reader looks for', (folder) => {
+  test.each(folders)('%s has every file that README.md lists', (folder) => {
     const files = readdirSync(`${import.meta.dir}/${folder}`)
-    expect(files).toEqual(
-      expect.arrayContaining(['README.md', 'fixtures', 'provider.test.ts', 'provider.ts', 'types.ts']),
-    )
+    const listed = ['README.md', 'conformance.ts', 'fixtures', 'provider.test.ts', 'provider.ts', 'types.ts']
+    expect(listed.filter((name) => !files.includes(name))).toEqual([])
+    expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })
 
   test('finds a provider by both of its names, and nothing else', () => {
