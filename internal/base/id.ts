@@ -24,7 +24,7 @@ export function encodeBase32(bytes: Uint8Array): string {
   return text
 }
 
-const values = new Map([...alphabet].map((character, value) => [character.charCodeAt(0), value]))
+const values = new Map(Array.from(alphabet, (character, value) => [character.charCodeAt(0), value]))
 
 /** Undoes `encodeBase32`: whole bytes only, the bits left over are dropped. @throws RangeError for another character */
 export function decodeBase32(text: string): Buffer {

@@ -4,7 +4,8 @@ const ownersShare = 4
 /** A bounded amount of something that many owners use at a time, and of which one owner must leave room for the others. */
 export class Shares {
   readonly #amountMax: number
-  readonly #owners = new Map<string, number>()
+  /** What each has; changed in place, since this is on the way of every request. */
+  readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
   /** @param amountMax of all owners together; one owner gets a quarter of it */
@@ -22,19 +23,21 @@ export class Shares {
    * More than a quarter is given to an owner that has nothing else.
    */
   take(amount: number, owner: string): boolean {
-    const owned = this.#owners.get(owner) ?? 0
     if (this.#taken + amount > this.#amountMax) return false
-    if (owned > 0 && owned + amount > this.#amountMax / ownersShare) return false
+    const owned = this.#owners.get(owner)
+    if (!owned) this.#owners.set(owner, { amount })
+    else if (owned.amount + amount > this.#amountMax / ownersShare) return false
+    else owned.amount += amount
     this.#taken += amount
-    this.#owners.set(owner, owned + amount)
     return true
   }
 
   /** Gives back what a `take` took: once for each. */
   give(amount: number, owner: string): void {
+    const owned = this.#owners.get(owner)
+    if (!owned) return
     this.#taken -= amount
-    const left = (this.#owners.get(owner) ?? 0) - amount
-    if (left > 0) this.#owners.set(owner, left)
-    else this.#owners.delete(owner)
+    owned.amount -= amount
+    if (owned.amount <= 0) this.#owners.delete(owner)
   }
 }

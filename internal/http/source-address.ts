@@ -21,7 +21,7 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
     if (peer === null || trustedProxies.length === 0 || !isTrusted(peer)) return peer
     const named = (head.request.headers.get('x-forwarded-for') ?? '').split(',').slice(-hopsMax)
     let source = peer
-    for (const one of named.reverse()) {
+    for (const one of named.toReversed()) {
       const address = one.trim()
       if (isIP(address) === 0) break
       source = address

@@ -164,9 +164,10 @@ export class DirectoryIndex {
 }
 
 function toProvider({
-  enabled: _,
-  secretRef: __,
-  ...provider
+  name,
+  storefront,
+  wallet,
+  gateway,
 }: DirectoryRow['providers'][number]): DirectoryProvider {
-  return provider
+  return { name, ...(storefront && { storefront }), ...(wallet && { wallet }), ...(gateway && { gateway }) }
 }

@@ -293,7 +293,11 @@ const spec = strict(
       description: 'What becomes of the tenant’s data when the resource is deleted.',
     }),
     callback,
-    providers: t.Array(provider, { maxItems: providerNames.length, default: [], description: 'The providers that may call.' }),
+    providers: t.Array(provider, {
+      maxItems: providerNames.length,
+      default: [],
+      description: 'The providers that may call.',
+    }),
     walletRollout,
     apiKeys: t.Array(apiKey, {
       maxItems: 20,

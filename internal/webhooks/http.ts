@@ -115,7 +115,9 @@ function invalidAnswer(cause: RefusalCause): Answer {
 const invalidTexts: Partial<Record<RefusalCause, string>> = {
   event_id_missing: 'missing event id',
   event_id_malformed: 'invalid event id',
+  event_type_malformed: 'invalid event type',
   body_not_json: 'invalid payload',
+  body_ambiguous: 'invalid payload',
 }
 
 type Refusal = Omit<RefusedCaller, 'kind'>

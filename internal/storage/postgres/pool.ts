@@ -11,6 +11,8 @@ export interface PoolOptions {
   readonly queryTimeoutMs: number
   /** Bound of waiting for a free connection and of making one. */
   readonly connectTimeoutMs: number
+  /** Server settings of its sessions, such as `jit: 'off'`. Plain words only. */
+  readonly sessionSettings?: Readonly<Record<string, string>>
   /** Told of connections that broke while idle; the pool has already dropped them. Must not throw. */
   readonly onIdleError?: (error: Error) => void
 }
@@ -35,6 +37,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     query_timeout: options.queryTimeoutMs + clientGraceMs,
     idle_in_transaction_session_timeout: Math.max(10_000, options.queryTimeoutMs * 2),
     idleTimeoutMillis: 30_000,
+    ...(options.sessionSettings && { options: commandLine(options.sessionSettings) }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: { getTypeParser: typeParser },
@@ -42,6 +45,13 @@ export function createPool(options: PoolOptions): pg.Pool {
   // Without a listener an idle connection's end would be an uncaught exception.
   pool.on('error', (error) => options.onIdleError?.(error))
   return pool
+}
+
+/** The startup parameter `options`: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNECT-OPTIONS (read 2026-11). */
+function commandLine(settings: Readonly<Record<string, string>>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(' ')
 }
 
 /** The signature `pg` asks for is overloaded per type id and format; only text `bigint` differs from its own parsers. */

@@ -8,8 +8,7 @@ import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
 import { type Migration, migrations } from './migrations/list.ts'
 import { createPool, type Pool } from './pool.ts'
-import * as tenantSchema from './schema.ts'
-import * as eventSchema from './schema-events.ts'
+import * as schema from './schema.ts'
 import { withTx } from './tx.ts'
 
 const silent = { info: () => {}, warn: () => {} }
@@ -116,12 +115,19 @@ describe('a migrated database', () => {
     expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
   })
 
+  /** Their statements are written by hand; what they hold is told in migration 0002. */
+  const withoutDescription = [
+    ...['events', 'event_payloads', 'attempts', 'refused_calls'],
+    ...['dedupe_keys', 'deliveries_due', 'lanes'],
+  ]
+
   test('has exactly the tables and columns that schema.ts describes', async () => {
     const { rows } = await poolOf(database.url).query<{ table_name: string; columns: string[] }>(
       `SELECT table_name, array_agg(concat_ws(' ', column_name::text, replace(data_type, 'ARRAY', substr(udt_name, 2) || '[]'),
          CASE is_nullable WHEN 'NO' THEN 'not null' END) ORDER BY column_name) AS columns
        FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
-       GROUP BY table_name ORDER BY table_name`,
+         AND table_name <> ALL ($1) GROUP BY table_name ORDER BY table_name`,
+      [withoutDescription],
     )
     expect(Object.fromEntries(rows.map((row) => [row.table_name, row.columns]))).toEqual(describedTables())
   })
@@ -206,7 +212,7 @@ describe('a migrated database', () => {
 })
 
 function describedTables(): Record<string, string[]> {
-  const tables = Object.values({ ...tenantSchema, ...eventSchema }).filter(
+  const tables = Object.values(schema).filter(
     (one): one is Exclude<typeof one, (...args: never[]) => unknown> => {
       return typeof one !== 'function'
     },
