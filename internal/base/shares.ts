@@ -25,9 +25,9 @@ export class Shares {
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
     const owned = this.#owners.get(owner)
-    if (!owned) this.#owners.set(owner, { amount })
-    else if (owned.amount + amount > this.#amountMax / ownersShare) return false
-    else owned.amount += amount
+    if (owned && owned.amount + amount > this.#amountMax / ownersShare) return false
+    if (owned) owned.amount += amount
+    else this.#owners.set(owner, { amount })
     this.#taken += amount
     return true
   }

@@ -77,11 +77,13 @@ export function acquireInput(
   const ttlSecondsMax = Math.min(records.ttlSecondsMax, tenant.records.ttlSecondsMax)
   const tooLong = checkTtl(request.ttlSeconds, ttlSecondsMax)
   if (tooLong) return tooLong
+  const { ttlMs, lockMs } = decideLifetimes(request, ttlSecondsMax)
   return {
     tenantId: tenant.id,
     scope: request.scope,
     key: request.key,
-    ...decideLifetimes(request, ttlSecondsMax),
+    ttlMs,
+    lockMs,
     lockToken: randomToken(),
     fingerprint: request.fingerprint ?? '',
     attemptId: request.attemptId ?? '',
