@@ -75,6 +75,7 @@ test('it evicts nothing, keeps a log only when durable, and listens on the loopb
   expect(await setting(durable.url, 'maxmemory-policy')).toBe('noeviction')
   expect(await setting(durable.url, 'bind')).toBe('127.0.0.1')
   expect(await setting(durable.url, 'appendonly')).toBe('yes')
+  expect(await setting(durable.url, 'appendfsync')).toBe('always')
   expect(await setting(volatile.url, 'appendonly')).toBe('no')
   await Promise.all([durable.stop(), volatile.stop()])
 })

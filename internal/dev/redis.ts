@@ -105,7 +105,8 @@ async function writeConfig(place: RedisPlace, settings: Settings): Promise<strin
     // The command line stays as it is, since we know our own processes by it.
     'set-proc-title no',
     'save ""',
-    `appendonly ${settings.durable ? 'yes' : 'no'}`,
+    // Synced before each answer: only then may it hold webhooks while Postgres is away.
+    ...(settings.durable ? ['appendonly yes', 'appendfsync always'] : ['appendonly no']),
     'maxmemory 256mb',
     'maxmemory-policy noeviction',
   ]

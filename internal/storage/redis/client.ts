@@ -8,6 +8,14 @@ import {
   RedisUnavailable,
 } from './connection.ts'
 import { createDriver, type RedisDriver } from './driver.ts'
+import {
+  durabilityCommands,
+  type KeptReply,
+  keepingCommands,
+  parseDurability,
+  parseKept,
+  type RedisDurability,
+} from './durability.ts'
 import type { RedisScript } from './script.ts'
 import { completeTracingChannel } from './tracing-channel.ts'
 import { parseRedisUrl } from './url.ts'
@@ -57,10 +65,33 @@ class Connection implements RedisConnection {
     return this.#bounded(
       () => this.#driver.send(key, command),
       async (error) => {
-        if (!(error instanceof ErrorReply) || !error.message.startsWith('NOSCRIPT')) throw error
+        if (!isUnknownScript(error)) throw error
         return this.#driver.send(key, ['EVAL', script.source, ...command.slice(2)])
       },
     )
+  }
+
+  async evaluateKept(
+    script: RedisScript,
+    keys: readonly string[],
+    args: readonly string[],
+    waitMs: number,
+  ): Promise<KeptReply> {
+    const key = keys[0] ?? ''
+    const command = ['EVALSHA', script.sha, String(keys.length), ...keys, ...args]
+    const behind = keepingCommands(waitMs)
+    const replies = await this.#bounded(
+      () => this.#driver.sendTogether(key, [command, ...behind]),
+      async (error) => {
+        if (!isUnknownScript(error)) throw error
+        return this.#driver.sendTogether(key, [['EVAL', script.source, ...command.slice(2)], ...behind])
+      },
+    )
+    return parseKept(replies, waitMs)
+  }
+
+  async durability(key: string): Promise<RedisDurability> {
+    return parseDurability(await this.#bounded(() => this.#driver.sendTogether(key, durabilityCommands)))
   }
 
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
@@ -118,6 +149,10 @@ class Connection implements RedisConnection {
   readonly #ended = (): void => {
     this.#inFlight -= 1
   }
+}
+
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')
 }
 
 /** Server codes that say "not now" or "not here": loading, failing over, out of disk, signed off. */

@@ -75,6 +75,9 @@ test('a slot that moves is followed: key by key while it moves, at once afterwar
   await redis.evaluate(put, [`{${firstTag}}:new`], ['asked'])
   expect(await redis.evaluate(get, [`{${firstTag}}:there`], [])).toBe('old')
   expect(await redis.evaluate(get, [`{${firstTag}}:new`], [])).toBe('asked')
+  const keep = (value: string) => redis.evaluateKept(put, [`{${firstTag}}:kept`], [value], 500)
+  const kept = { replicasReached: 1, durability: { syncsFirst: false, replicas: 1 } }
+  expect(await keep('asked')).toEqual({ reply: 'asked', ...kept })
   const [keys] = await command(from, ['CLUSTER', 'GETKEYSINSLOT', slot, '100'])
   const password = new URL(cluster.url.replace('redis+cluster', 'http').replace(/,.*/, '')).password
   await command(from, [
@@ -93,6 +96,7 @@ test('a slot that moves is followed: key by key while it moves, at once afterwar
   await Promise.all(
     [to, from].map((node) => command(node, ['CLUSTER', 'SETSLOT', slot, 'NODE', String(toId)])),
   )
+  expect(await keep('moved')).toEqual({ reply: 'moved', ...kept })
   expect(await redis.evaluate(get, [`{${firstTag}}:there`], [])).toBe('old')
   await until('the message', async () => {
     await redis.publish(channel, 'm').catch(() => undefined)

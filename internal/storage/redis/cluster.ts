@@ -3,6 +3,7 @@ import { within } from '#internal/base/index.ts'
 import { RoutedChannels } from './channels.ts'
 import { type ChannelListener, RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
+import type { RedisLink } from './link.ts'
 import { dataTarget, nodeName, RedisPeer } from './peer.ts'
 import { Pulse } from './pulse.ts'
 import { RedisSession } from './session.ts'
@@ -49,7 +50,19 @@ export class ClusterDriver implements RedisDriver {
   send(key: string, args: readonly string[]): Promise<unknown> {
     const peer = this.#slots[slotOf(key)]
     if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
-    return peer.link.send(args).catch((error: unknown) => this.#sendElsewhere(peer, args, error))
+    return peer.link
+      .send(args)
+      .catch((error: unknown) => this.#sendElsewhere(peer, error, (link, asking) => link.send(args, asking)))
+  }
+
+  sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]> {
+    const peer = this.#slots[slotOf(key)]
+    if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
+    return peer.link
+      .sendTogether(commands)
+      .catch((error: unknown) =>
+        this.#sendElsewhere(peer, error, (link, asking) => link.sendTogether(commands, asking)),
+      )
   }
 
   /** One that is away is left out: its slots are refused, the other masters' are not. */
@@ -79,7 +92,11 @@ export class ClusterDriver implements RedisDriver {
   }
 
   /** Follows redirections; any other error is thrown. A redirected command has not run, so this sends nothing twice. */
-  async #sendElsewhere(first: RedisPeer, args: readonly string[], firstError: unknown): Promise<unknown> {
+  async #sendElsewhere<T>(
+    first: RedisPeer,
+    firstError: unknown,
+    send: (link: RedisLink, asking: boolean) => Promise<T>,
+  ): Promise<T> {
     let from = first
     let error = firstError
     for (let redirections = 0; redirections < redirectionsMax; redirections += 1) {
@@ -88,7 +105,7 @@ export class ClusterDriver implements RedisDriver {
       from = this.#redirect(to)
       await from.link.whenUp(redirectionMsMax)
       try {
-        return await from.link.send(args, to.kind === 'ask')
+        return await send(from.link, to.kind === 'ask')
       } catch (again) {
         error = again
       }

@@ -1,3 +1,4 @@
+import type { KeptReply, RedisDurability } from './durability.ts'
 import type { RedisScript } from './script.ts'
 
 /** Why there was no answer: a closed set, fit for a metric's label. */
@@ -32,6 +33,20 @@ export interface RedisConnection {
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /**
+   * Runs a script, waits for one replica to have what it wrote, and asks the server that ran it how it keeps things: all in one
+   * round trip on one connection. The wait holds up whatever is sent behind it, so it is for a connection of its own.
+   * @param waitMs bound of the wait, below the connection's deadline; 0 for no wait, as where there is no replica
+   * @throws RedisUnavailable within the connection's deadline; the script may still have run
+   */
+  evaluateKept(
+    script: RedisScript,
+    keys: readonly string[],
+    args: readonly string[],
+    waitMs: number,
+  ): Promise<KeptReply>
+  /** Asks the server that holds `key` how it keeps things. @throws RedisUnavailable */
+  durability(key: string): Promise<RedisDurability>
   /**
    * Listens on a sharded channel until `unsubscribe`, across reconnects and changes of server; a second listener takes the
    * first one's place. Settles once the server confirmed.

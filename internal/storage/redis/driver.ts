@@ -12,6 +12,11 @@ import type { RedisAddress } from './url.ts'
 export interface RedisDriver {
   /** Sends one command to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
   send(key: string, args: readonly string[]): Promise<unknown>
+  /**
+   * Sends commands to the server that holds `key`, as `RedisSession.sendTogether`.
+   * @throws RedisUnavailable | ErrorReply
+   */
+  sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]>
   /** Sends one command to every master that is connected. @throws RedisUnavailable if there is none */
   sendToMasters(args: readonly string[]): Promise<readonly unknown[]>
   subscribe(channel: string, listener: ChannelListener): Promise<void>
@@ -40,6 +45,7 @@ function standaloneDriver(address: RedisAddress, onError: (error: unknown) => vo
   const channels = new RoutedChannels(() => peer.subscriber)
   return {
     send: (_key, args) => peer.link.send(args),
+    sendTogether: (_key, commands) => peer.link.sendTogether(commands),
     sendToMasters: async (args) => [await peer.link.send(args)],
     subscribe: (channel, listener) => channels.subscribe(channel, listener),
     unsubscribe: (channel) => channels.unsubscribe(channel),

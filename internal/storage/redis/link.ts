@@ -40,6 +40,13 @@ export class RedisLink {
     return this.#session?.send(args, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
+  /** As `RedisSession.sendTogether`, or refuses at once. @throws RedisUnavailable | ErrorReply */
+  sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
+    return (
+      this.#session?.sendTogether(commands, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
+    )
+  }
+
   /** Settles at the next connection, at the link's end, or after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return

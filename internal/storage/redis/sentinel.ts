@@ -38,6 +38,10 @@ export class SentinelDriver implements RedisDriver {
     return this.#peer?.link.send(args) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
+  sendTogether(_key: string, commands: readonly (readonly string[])[]): Promise<unknown[]> {
+    return this.#peer?.link.sendTogether(commands) ?? Promise.reject(new RedisUnavailable('disconnected'))
+  }
+
   async sendToMasters(args: readonly string[]): Promise<readonly unknown[]> {
     return [await this.send('', args)]
   }

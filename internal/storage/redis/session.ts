@@ -85,6 +85,20 @@ export class RedisSession {
     return this.#count(this.#client.sendCommand(args))
   }
 
+  /**
+   * Sends commands that the server runs one after the other, with one write; their replies in order. An error reply is thrown
+   * if it is the first one's, and else stands in its place.
+   * @param asking as for `send`, for the first
+   * @throws RedisUnavailable | ErrorReply
+   */
+  sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
+    return Promise.all(
+      commands.map((args, index) =>
+        index === 0 ? this.send(args, asking) : this.send(args).catch(keepErrorReply),
+      ),
+    )
+  }
+
   async subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<void> {
     await this.#count(this.#client.sSubscribe(channel, listener))
   }
@@ -157,6 +171,11 @@ export class RedisSession {
     // A reply with an error, such as BUSY, is a sign of life as well.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
   }
+}
+
+function keepErrorReply(error: unknown): ErrorReply {
+  if (error instanceof ErrorReply) return error
+  throw error
 }
 
 function clientOf(target: RedisTarget) {

@@ -1,0 +1,112 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { get, openConnections, put, refusal, untilWorks } from '#test/support/redis-connection.ts'
+import { replicatedArgs, startReplicaOf } from '#test/support/redis-replica.ts'
+import { command, startStandalone, until } from '#test/support/redis-topology.ts'
+import type { TestRedis } from '#test/support/stores.ts'
+import { defineScript } from './script.ts'
+
+const connections = openConnections()
+let server: TestRedis
+
+beforeAll(async () => {
+  server = await startStandalone({ durable: true, extraArgs: replicatedArgs })
+})
+afterEach(async () => {
+  await connections.closeAll()
+  await command(server, ['CONFIG', 'SET', 'appendfsync', 'always', 'no-appendfsync-on-rewrite', 'no'])
+})
+afterAll(() => server.stop())
+
+async function connect(url = server.url) {
+  const redis = connections.open(url)
+  await untilWorks(redis, 't')
+  return redis
+}
+
+describe('a server that syncs before it answers', () => {
+  test('tells so, by itself and behind a write', async () => {
+    const redis = await connect()
+    const durability = { syncsFirst: true, replicas: 0 }
+    expect(await redis.durability('{t}:k')).toEqual(durability)
+    const kept = await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)
+    expect(kept).toEqual({ reply: 'v', replicasReached: 0, durability })
+  })
+
+  test.each([
+    ['appendfsync', 'everysec'],
+    ['appendfsync', 'no'],
+    ['no-appendfsync-on-rewrite', 'yes'],
+  ])('is none any more with %s %s', async (name, value) => {
+    const redis = await connect()
+    await command(server, ['CONFIG', 'SET', name, value])
+    expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
+    expect((await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)).durability.syncsFirst).toBe(false)
+  })
+})
+
+test('a server without a log does not sync', async () => {
+  const volatile = await startStandalone()
+  const redis = await connect(volatile.url)
+  expect((await redis.durability('{t}:k')).syncsFirst).toBe(false)
+  await volatile.stop()
+})
+
+test('where CONFIG or INFO is forbidden nothing is promised, and the write is answered', async () => {
+  const redis = await connect()
+  await command(server, ['ACL', 'SETUSER', 'default', '-config'])
+  expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
+  expect(await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)).toMatchObject({
+    reply: 'v',
+    durability: { syncsFirst: false, replicas: 0 },
+  })
+  await command(server, ['ACL', 'SETUSER', 'default', '-info'])
+  expect((await refusal(redis.durability('{t}:k'))).reason).toBe('refused')
+  expect(await redis.evaluateKept(put, ['{t}:k'], ['v'], 0)).toMatchObject({
+    reply: 'v',
+    durability: { syncsFirst: false, replicas: undefined },
+  })
+  await command(server, ['ACL', 'SETUSER', 'default', '+config', '+info'])
+})
+
+test('a script that the server forgot runs all the same, once', async () => {
+  const redis = await connect()
+  const count = defineScript('count', '', ["return redis.call('INCR', KEYS[1])"])
+  for (const expected of [1, 2]) {
+    await command(server, ['SCRIPT', 'FLUSH'])
+    expect((await redis.evaluateKept(count, ['{t}:count'], [], 0)).reply).toBe(expected)
+  }
+})
+
+test('a mistake in a script is thrown, whatever follows it', async () => {
+  const redis = await connect()
+  const broken = defineScript('broken', '', ["return redis.error_reply('ERR a mistake')"])
+  await expect(redis.evaluateKept(broken, ['{t}:k'], [], 0)).rejects.toThrow('a mistake')
+})
+
+test('with a server away it is refused', async () => {
+  const redis = connections.open('redis://127.0.0.1:1')
+  expect((await refusal(redis.evaluateKept(put, ['{t}:k'], ['v'], 0))).reason).toBe('disconnected')
+  expect((await refusal(redis.durability('{t}:k'))).reason).toBe('disconnected')
+})
+
+test('one replica is waited for: one that follows is reached, one that hangs is not, and the write is there', async () => {
+  const redis = await connect()
+  const replica = await startReplicaOf(server)
+  expect(await redis.evaluateKept(put, ['{t}:k'], ['first'], 500)).toEqual({
+    reply: 'first',
+    replicasReached: 1,
+    durability: { syncsFirst: true, replicas: 1 },
+  })
+  replica.signal('SIGSTOP')
+  const startedMs = performance.now()
+  const kept = await redis.evaluateKept(put, ['{t}:k'], ['second'], 200)
+  expect(performance.now() - startedMs).toBeWithin(200, 800)
+  expect(kept).toMatchObject({ reply: 'second', replicasReached: 0, durability: { replicas: 1 } })
+  expect(await redis.evaluate(get, ['{t}:k'], [])).toBe('second')
+  replica.signal('SIGKILL')
+  await until(
+    'a server without replicas',
+    async () => (await redis.durability('{t}:k')).replicas === 0 || undefined,
+  )
+  await replica.stop()
+})

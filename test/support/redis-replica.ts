@@ -1,0 +1,20 @@
+import { command, until } from './redis-topology.ts'
+import { createTestRedis, type TestRedis } from './stores.ts'
+
+/** Starts a replica of a test's own server, and returns once it follows (about 1 s). Start the master with `replicatedArgs`. */
+export async function startReplicaOf(master: TestRedis): Promise<TestRedis> {
+  const replica = await createTestRedis()
+  await command(
+    replica,
+    ['CONFIG', 'SET', 'masterauth', master.password],
+    ['REPLICAOF', '127.0.0.1', String(master.port)],
+  )
+  await until('a replica that follows', async () => {
+    const [info] = await command(master, ['INFO', 'replication'])
+    return /slave\d+:.*state=online/.test(String(info)) || undefined
+  })
+  return replica
+}
+
+/** Makes a master begin to copy itself at once rather than after the five seconds of the default. */
+export const replicatedArgs: readonly string[] = ['--repl-diskless-sync-delay', '0']
