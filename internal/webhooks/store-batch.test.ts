@@ -94,7 +94,7 @@ describe('a batch', () => {
   test('wakes a lane that sleeps and leaves one alone that is due', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
-      `INSERT INTO lanes (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 1)`,
+      `INSERT INTO lanes (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
       [asleep, busy],
     )
     const before = await rowsOf('SELECT ctid FROM lanes WHERE tenant_id = $1', [busy])
