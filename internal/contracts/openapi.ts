@@ -16,22 +16,31 @@ export interface Operation {
   readonly description?: string
   readonly tags: readonly string[]
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
-  readonly parameters?: readonly Parameter[]
-  readonly requestBody?: {
-    readonly required: true
-    readonly content: Readonly<Record<string, { readonly schema: JsonSchema; readonly examples: Examples }>>
-  }
+  readonly parameters?: readonly (Parameter | ParameterRef)[]
+  readonly requestBody?: RequestBody
   readonly responses: Readonly<Record<string, ResponseObject>>
 }
 
-/** A query parameter. */
+/** A parameter of the path, the query or the headers. One without examples stands in no example call. */
 export interface Parameter {
   readonly name: string
-  readonly in: 'query'
+  readonly in: 'path' | 'query' | 'header'
   readonly required: boolean
   readonly description: string
   readonly schema: JsonSchema
-  readonly examples: Examples
+  readonly examples?: Examples
+}
+
+/** A parameter among the document's components. */
+export interface ParameterRef {
+  readonly $ref: `#/components/parameters/${string}`
+}
+
+/** A request's body by media type. */
+export interface RequestBody {
+  readonly description?: string
+  readonly required: true
+  readonly content: Readonly<Record<string, { readonly schema: JsonSchema; readonly examples: Examples }>>
 }
 
 /** One status of an operation. */
@@ -46,8 +55,16 @@ export interface ResponseObject {
 /** Operations by method, by path. */
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
+/** A call that we make: what others answer to it is read by status and headers only. */
+export interface OutboundOperation extends Omit<Operation, 'responses'> {
+  readonly responses: Readonly<Record<string, Omit<ResponseObject, 'content'>>>
+}
+
+/** Calls that we make, by name. */
+export type OutboundCalls = Readonly<Record<string, { readonly post: OutboundOperation }>>
+
 /** A JSON request body of one schema. */
-export function jsonBody(schema: JsonSchema, examples: Examples): NonNullable<Operation['requestBody']> {
+export function jsonBody(schema: JsonSchema, examples: Examples): RequestBody {
   return { required: true, content: { 'application/json': { schema, examples } } }
 }
 
@@ -58,12 +75,16 @@ export function jsonAnswer(
   examples: Examples,
   headers: readonly string[] = [],
 ): ResponseObject {
-  const names = ['X-Request-Id', ...headers]
   return {
     description,
-    headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+    headers: headerRefs(['X-Request-Id', ...headers]),
     content: { 'application/json': { schema, examples } },
   }
+}
+
+/** References to headers among the document's components. */
+export function headerRefs(names: readonly string[]): NonNullable<ResponseObject['headers']> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
 /** A reference to a schema among the document's components. */

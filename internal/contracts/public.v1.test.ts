@@ -1,17 +1,29 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import Ajv, { type ValidateFunction } from 'ajv/dist/2020'
-import addFormats from 'ajv-formats'
 import { recordRoutes } from '#internal/records/index.ts'
+import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import {
+  answerSchema,
+  bodiesOf,
+  contract as document,
+  type ExampleRequest,
+  expectDocumented,
+  expectFits,
+  expectHeaders,
+  fillPath,
+  json,
+  operations,
+  parametersOf,
+  requestExamples,
+  schemaAt,
+} from '#test/support/contract.ts'
+import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { openRecordLab } from '#test/support/record-lab.ts'
-import { contractRoutes, publicContract } from './index.ts'
-import type { Operation, ResponseObject } from './openapi.ts'
+import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { contractRoutes } from './index.ts'
+import type { ResponseObject } from './openapi.ts'
 
-const document = publicContract()
-const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
-)
 const limitedKey = 'lk_limited_0123456789abcdef0123456789abcdef'
 const suspendedKey = 'lk_suspended_0123456789abcdef0123456789'
 
@@ -19,7 +31,7 @@ let api: TestApi
 
 beforeAll(async () => {
   const manifests = [
-    tenantYaml('acme', testApiKey),
+    webhookTenantYaml('acme', testApiKey),
     tenantYaml('limited', limitedKey, ['limits: {locksPerMonth: {hard: 0}}']),
     tenantYaml('asleep', suspendedKey, ['suspended: true']),
   ]
@@ -27,63 +39,8 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => api.close())
 
-/** The document as a schema in which an object has no other fields than those that are written down. */
-const ajv = addFormats(new Ajv({ strict: false, allErrors: true }))
-ajv.addSchema(closed(document) as object, 'contract')
-
-function closed(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(closed)
-  if (typeof value !== 'object' || value === null) return value
-  const fields = Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, closed(inner)]))
-  const isObject = fields['type'] === 'object' && fields['properties'] !== undefined
-  return isObject ? { additionalProperties: false, ...fields } : fields
-}
-
-function schemaAt(...place: string[]): ValidateFunction {
-  const pointer = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
-  const schema = ajv.getSchema(`contract#/${pointer.join('/')}`)
-  if (!schema) throw new Error(`the document has no ${place.join(' ')}`)
-  return schema
-}
-
-const json = ['content', 'application/json', 'schema'] as const
-const answerSchema = (method: string, path: string, status: number | string) =>
-  schemaAt('paths', path, method.toLowerCase(), 'responses', String(status), ...json)
-
-function expectFits(schema: ValidateFunction, value: unknown): void {
-  schema(value)
-  expect(schema.errors ?? []).toEqual([])
-}
-
-/** Of every HTTP answer; what an answer bears beyond them must be in the document. */
-const transportHeaders = [
-  'content-type',
-  'content-length',
-  'date',
-  'cache-control',
-  'connection',
-  'keep-alive',
-]
-
-function expectDocumented(method: string, path: string, answer: TestAnswer): void {
-  const operation = document.paths[path]?.[method.toLowerCase()]
-  const documented = operation?.responses[String(answer.status)]
-  if (!documented) throw new Error(`${method} ${path} answered ${answer.status}, which is not documented`)
-  expectFits(answerSchema(method, path, answer.status), answer.json)
-  const names = expectHeaders(documented, answer)
-  const always = answer.status === 200 ? ['x-request-id'] : names
-  for (const name of always) expect(answer.headers.has(name)).toBe(true)
-}
-
-/** Gives the names of the headers that are documented, of which an answer bears no other. */
-function expectHeaders(documented: ResponseObject, answer: TestAnswer): string[] {
-  const names = Object.keys(documented.headers ?? {}).map((name) => name.toLowerCase())
-  for (const [name, value] of answer.headers) {
-    if (!transportHeaders.includes(name)) expect(names).toContain(name)
-    expect(value).not.toBe('')
-  }
-  return names
-}
+/** A path that the server serves. */
+const served = (path: string) => fillPath(path, { tenantSlug: 'acme', provider: 'generic' })
 
 test('a field that the document does not know would be found out', () => {
   const fits = answerSchema('GET', '/v1/record', 200)
@@ -113,14 +70,16 @@ describe('the document', () => {
     const lab = await openRecordLab()
     const { store, waiters } = lab
     const records = { store, waiters, ttlSecondsMax: 1, bodyBytesMax: 1, onChecked: () => undefined }
-    const tables = [...recordRoutes(records), ...contractRoutes()]
+    const intakeLab = openIntakeLab(api)
+    const tables = [...recordRoutes(records), ...webhookRoutes(intakeLab.intake), ...contractRoutes()]
+    await intakeLab.close()
     await lab.close()
-    const served = tables.map(({ method, path }) => `${method} ${path}`)
+    const routes = tables.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
-    expect(documented.toSorted()).toEqual(served.toSorted())
+    expect(documented.toSorted()).toEqual(routes.toSorted())
     expect(documented.every((route) => / \/v1\/[a-z]/.test(route))).toBe(true)
     for (const [path, methods] of Object.entries(document.paths)) {
-      const answer = await api.call('PATCH', path)
+      const answer = await api.call('PATCH', served(path))
       const allowed = answer.headers.get('allow')?.toLowerCase().split(', ') ?? []
       expect(allowed.toSorted()).toEqual(
         [...Object.keys(methods), ...('get' in methods ? ['head'] : [])].toSorted(),
@@ -130,7 +89,7 @@ describe('the document', () => {
 
   test('asks for an API key exactly where the server does', async () => {
     for (const { method, path, operation } of operations) {
-      const response = await fetch(`${api.url}${path}`, { method })
+      const response = await fetch(`${api.url}${served(path)}`, { method })
       expect(response.status === 403).toBe(operation.security?.length !== 0)
     }
   })
@@ -151,19 +110,16 @@ describe('the document', () => {
     },
   )
 
-  test.each(operations)(
-    '$method $path: its requests’ examples fit its schemas',
-    ({ method, path, operation }) => {
-      const body = operation.requestBody?.content['application/json']
-      for (const { value } of Object.values(body?.examples ?? {})) {
-        expectFits(schemaAt('paths', path, method.toLowerCase(), 'requestBody', ...json), value)
-      }
-      for (const [index, parameter] of (operation.parameters ?? []).entries()) {
-        const schema = schemaAt('paths', path, method.toLowerCase(), 'parameters', String(index), 'schema')
-        for (const { value } of Object.values(parameter.examples)) expectFits(schema, value)
-      }
-    },
-  )
+  test.each(operations)('$method $path: its requests’ examples fit its schemas', (described) => {
+    const { method, path, operation } = described
+    for (const [media, { examples }] of bodiesOf(operation)) {
+      const schema = schemaAt('paths', path, method.toLowerCase(), 'requestBody', 'content', media, 'schema')
+      for (const { value } of Object.values(examples)) expectFits(schema, value)
+    }
+    for (const { parameter, schema } of parametersOf(described)) {
+      for (const { value } of Object.values(parameter.examples ?? {})) expectFits(schema, value)
+    }
+  })
 })
 
 /** The examples in an order in which each finds what it speaks of. */
@@ -180,20 +136,6 @@ const walk = [
   ['DELETE', '/v1/record', 'released'],
 ] as const
 
-type Fields = Record<string, unknown>
-
-function requestExamples(operation: Operation): Map<string, Fields> {
-  const examples = new Map<string, Fields>()
-  const body = operation.requestBody?.content['application/json']?.examples ?? {}
-  for (const [name, { value }] of Object.entries(body)) examples.set(name, value as Fields)
-  for (const parameter of operation.parameters ?? []) {
-    for (const [name, { value }] of Object.entries(parameter.examples)) {
-      examples.set(name, { ...examples.get(name), [parameter.name]: value })
-    }
-  }
-  return examples
-}
-
 /** What differs from call to call, replaced by its type. */
 function withoutChance(value: unknown): unknown {
   const chance = ['lockToken', 'fence', 'retryAfterMs']
@@ -206,31 +148,38 @@ function findToken(value: unknown): string | undefined {
   return /"lockToken":"([^"]+)"/.exec(JSON.stringify(value))?.[1]
 }
 
-function sendExample(method: string, path: string, fields: Fields): Promise<TestAnswer> {
-  if (method === 'POST' || method === 'PUT') return api.call(method, path, fields)
-  return api.call(method, `${path}?${new URLSearchParams(fields as Record<string, string>)}`)
+function sendExample(
+  method: string,
+  path: string,
+  { query, body }: ExampleRequest,
+  lockToken: string | undefined,
+): Promise<TestAnswer> {
+  const fields = { ...query, ...body }
+  const current = { ...fields, ...('lockToken' in fields && { lockToken }) }
+  return method === 'POST' || method === 'PUT'
+    ? api.call(method, path, current)
+    : api.call(method, `${path}?${new URLSearchParams(current as Record<string, string>)}`)
 }
 
-test('every example, sent to the server, is answered as the document says', async () => {
+test('every example of a record call, sent to the server, is answered as the document says', async () => {
   // Of the batch's two keys the second is busy, so somebody must hold it.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
   const left = new Set(
-    operations.flatMap(({ method, path, operation }) =>
-      [...requestExamples(operation).keys()].map((name) => `${method} ${path} ${name}`),
-    ),
+    operations
+      .filter(({ operation }) => !operation.tags.includes('webhooks'))
+      .flatMap((described) =>
+        [...requestExamples(described).keys()].map((name) => `${described.method} ${described.path} ${name}`),
+      ),
   )
   for (const [method, path, name] of walk) {
-    const operation = document.paths[path]?.[method.toLowerCase()]
-    const example = operation && requestExamples(operation).get(name)
+    const described = operations.find((each) => each.method === method && each.path === path)
+    const example = described && requestExamples(described).get(name)
     if (!example) throw new Error(`${method} ${path} has no example ${name}`)
-    const answer = await sendExample(method, path, {
-      ...example,
-      ...('lockToken' in example && { lockToken }),
-    })
+    const answer = await sendExample(method, path, example, lockToken)
     expect(answer.status).toBe(200)
     expectDocumented(method, path, answer)
-    const promised = operation.responses['200']?.content['application/json'].examples?.[name]
+    const promised = described.operation.responses['200']?.content['application/json'].examples?.[name]
     expect(withoutChance(answer.json)).toEqual(withoutChance(promised?.value))
     lockToken = findToken(answer.json) ?? lockToken
     left.delete(`${method} ${path} ${name}`)
@@ -246,11 +195,11 @@ describe('an answer outside of the examples is documented too', () => {
     for (const { method, path, operation } of operations) {
       if (operation.security?.length === 0) continue
       const bodyOrNone = method === 'GET' || method === 'DELETE' ? undefined : '{"'
-      const refused = await api.call(method, path, bodyOrNone)
+      const refused = await api.call(method, served(path), bodyOrNone)
       expect(refused.status).toBe(400)
       expectDocumented(method, path, refused)
       for (const apiKey of ['lk_nobody', suspendedKey]) {
-        const forbidden = await api.call(method, path, bodyOrNone, as(apiKey))
+        const forbidden = await api.call(method, served(path), bodyOrNone, as(apiKey))
         expect(forbidden.status).toBe(403)
         expectDocumented(method, path, forbidden)
       }
@@ -315,16 +264,12 @@ describe('an answer outside of the examples is documented too', () => {
   })
 })
 
-test('every error an operation documents bears the status it stands under', () => {
+test('every envelope an operation documents bears the status it stands under', () => {
   const envelopes = operations.flatMap(({ operation }) =>
     Object.entries(operation.responses).flatMap(([status, { content }]: [string, ResponseObject]) =>
-      status === '200'
-        ? []
-        : Object.entries(content['application/json'].examples ?? {}).map(([code, { value }]) => ({
-            status,
-            code,
-            value,
-          })),
+      Object.entries(content['application/json'].examples ?? {})
+        .filter(([, { value }]) => typeof value === 'object' && value !== null && 'statusCode' in value)
+        .map(([code, { value }]) => ({ status, code, value })),
     ),
   )
   expect(envelopes.length).toBeGreaterThan(0)

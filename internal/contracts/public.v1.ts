@@ -1,7 +1,11 @@
 import { errorAnswers, errorSchema } from './errors.ts'
 import { jsonAnswer, type Paths } from './openapi.ts'
+import { outboundCalls } from './outbound-event.ts'
 import { recordPaths } from './record-paths.ts'
 import { recordSchemas } from './record-schemas.ts'
+import { webhookHeaders } from './webhook-headers.ts'
+import { webhookPaths } from './webhook-paths.ts'
+import { webhookSchemas } from './webhook-schemas.ts'
 
 const documentPath: Paths = {
   '/v1/openapi.json': {
@@ -20,8 +24,8 @@ const { 404: routeUnknown, 405: methodNotAllowed } = errorAnswers(['route_unknow
 const text = (description: string) => ({ description, schema: { type: 'string' } })
 
 /**
- * The public contract as an OpenAPI 3.1 document: every route that the API serves, and no other. `info.version` moves with
- * the contract; within `/v1` fields are only added.
+ * The public contract as an OpenAPI 3.1 document: every route that the API serves and no other, and what callbacks are
+ * sent. `info.version` moves with the contract; within `/v1` fields are only added.
  */
 export function publicContract() {
   return {
@@ -39,9 +43,15 @@ export function publicContract() {
         name: 'records',
         description: 'Has this operation already run? Get its response, or the lock to run it.',
       },
+      {
+        name: 'webhooks',
+        description: 'Providers call: verified, told from duplicates, stored, acknowledged.',
+      },
+      { name: 'events', description: 'What tenants’ callbacks are sent.' },
       { name: 'contract', description: 'What this API promises.' },
     ],
-    paths: { ...recordPaths, ...documentPath },
+    paths: { ...recordPaths, ...webhookPaths, ...documentPath },
+    webhooks: outboundCalls,
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the tenant: `Bearer lk_…`.' },
@@ -53,9 +63,13 @@ export function publicContract() {
         'Retry-After': text('Seconds to wait before asking again.'),
         RateLimit: text('The limit that was met, with what is left of it and when it is full again.'),
         'RateLimit-Policy': text('The quota of that limit and its window.'),
+        'webhook-delivery': text(
+          'What a callback wishes: `disable` ends the event and sends no other until the callback is resumed, `abort-message` ends the event. A success stays one.',
+        ),
       },
+      parameters: webhookHeaders,
       responses: { RouteUnknown: routeUnknown, MethodNotAllowed: methodNotAllowed },
-      schemas: { Error: errorSchema, ...recordSchemas },
+      schemas: { Error: errorSchema, ...recordSchemas, ...webhookSchemas },
     },
   }
 }

@@ -1,0 +1,60 @@
+import { apiError, systemClock } from '#internal/base/index.ts'
+import { BodyBudget, createServer } from '#internal/http/index.ts'
+import { createPool } from '#internal/storage/index.ts'
+import {
+  Callers,
+  EventQueue,
+  type EventQueueOptions,
+  type Intake,
+  RefusedCalls,
+  secretHeaders,
+  webhookRoutes,
+} from '#internal/webhooks/index.ts'
+import { type TestApi, testKeyRing } from './api.ts'
+
+/** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */
+export interface IntakeLab {
+  readonly intake: Intake
+  /** Answers a request as the server would, without a socket. */
+  handle(request: Request): Promise<Response>
+  close(): Promise<void>
+}
+
+const nowhere: EventQueueOptions = {
+  storeBatch: async () => ({ kind: 'unavailable' }),
+  spool: async () => 'unavailable',
+}
+
+/** Opens a lab over an API's tenants; unless told otherwise its stores are all away. */
+export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere): IntakeLab {
+  const pool = createPool({
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 1,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
+  })
+  const intake: Intake = {
+    callers: new Callers({
+      directory: api.directory,
+      keyRing: testKeyRing,
+      onUnreadableSecrets: () => undefined,
+    }),
+    queue: new EventQueue(stores),
+    refusedCalls: new RefusedCalls(pool, systemClock),
+    clock: systemClock,
+    signatureAgeMsMax: 300_000,
+    secretHeaders,
+    sourceAddressOf: () => null,
+    onCall: () => undefined,
+  }
+  const app = createServer<never, never>({
+    routes: webhookRoutes(intake),
+    authorize: () => apiError('internal'),
+    nameOf: () => '',
+    explain: () => undefined,
+    onAnswered: () => undefined,
+    budget: new BodyBudget(64 * 1024 * 1024),
+  })
+  return { intake, handle: (request) => app.handle(request), close: () => pool.end() }
+}

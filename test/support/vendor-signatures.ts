@@ -1,0 +1,41 @@
+import { createHmac } from 'node:crypto'
+import { sign } from '@octokit/webhooks-methods'
+import { Webhook } from 'standardwebhooks'
+import { Stripe } from 'stripe'
+
+/** A scheme by which calls are signed: a provider's, or Standard Webhooks. */
+export type SignatureScheme = 'card' | 'storefront' | 'codehost' | 'generic' | 'standard'
+
+/** What is signed. The time and the id count only where the scheme signs them. */
+export interface Signable {
+  readonly body: string
+  /** A whole second. */
+  readonly atMs: number
+  readonly webhookId: string
+}
+
+/** The value of a signature's header, made by the vendor's own library where there is one that signs. */
+export async function signAsVendor(
+  scheme: SignatureScheme,
+  { body, atMs, webhookId }: Signable,
+  secret: string,
+): Promise<string> {
+  switch (scheme) {
+    case 'card': {
+      const timestamp = atMs / 1000
+      const { webhooks } = new Stripe('sk_test_unused')
+      return await webhooks.generateTestHeaderStringAsync({ payload: body, secret, timestamp })
+    }
+    case 'codehost':
+      return await sign(secret, body)
+    case 'standard':
+      return new Webhook(secret).sign(webhookId, new Date(atMs), body)
+    // This vendor's library only verifies.
+    case 'storefront':
+      return createHmac('sha256', secret).update(body).digest('base64')
+    case 'generic': {
+      const t = atMs / 1000
+      return `t=${t},v1=${createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')}`
+    }
+  }
+}
