@@ -8,6 +8,7 @@ import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { openKeyRing } from './key-ring.ts'
 import { choosePort, inPortTurn } from './ports.ts'
+import { openSink } from './sink.ts'
 import { startDevTenants } from './tenants.ts'
 import { knowsSampleKey, printWelcome } from './welcome.ts'
 
@@ -33,7 +34,7 @@ export async function startDev(
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   await bringUpToDate(databaseUrl, telemetry)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
-  const api = await inPortTurn(async () => {
+  const { api, sink } = await inPortTurn(async () => {
     const apiPort = await choosePort(
       { name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort },
       env,
@@ -47,16 +48,26 @@ export async function startDev(
     // The sample keys are public: nobody but this machine may use them.
     const hostname = '127.0.0.1'
     const stores = { databaseUrl, redisUrl }
-    return startApi({ ...config, apiPort, opsPort, hostname, ...stores, keyRing }, telemetry, scope)
+    const ports = { apiPort, opsPort, hostname }
+    const opened = await startApi({ ...config, ...ports, ...stores, keyRing }, telemetry, scope)
+    const { directory } = opened
+    return { api: opened, sink: await openSink({ config, env, directory, keyRing, say }, scope) }
   })
   const { directory, redis, port, opsPort } = api
   const tenants = await startDevTenants(
-    { databaseUrl, redis, tenantsDir, dataDir, keyRing, directory },
+    { databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
     telemetry,
     scope,
   )
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
-  printWelcome({ tenants, hasSampleKey: knowsSampleKey(directory), port, opsPort, tenantsDir })
+  printWelcome({
+    tenants,
+    hasSampleKey: knowsSampleKey(directory),
+    port,
+    opsPort,
+    sinkUrl: sink.url,
+    tenantsDir,
+  })
 }
 
 /** One line of progress for the person at the terminal; the log has its own lines. */

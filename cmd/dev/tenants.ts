@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { poll } from '#internal/dev/index.ts'
+import { poll, withSinkAddress } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, type RedisConnection } from '#internal/storage/index.ts'
 import {
@@ -26,6 +26,8 @@ export interface DevTenantsOptions {
   readonly dataDir: string
   readonly keyRing: KeyRing
   readonly directory: Directory
+  /** Where the receiver of callbacks listens. */
+  readonly sinkPort: number
 }
 
 /** The folder's tenants at a moment. */
@@ -51,10 +53,11 @@ export async function startDevTenants(
 ): Promise<DevTenants> {
   const { log, health } = telemetry
   const { directory, keyRing, redis } = options
-  const source = createFolderSource({
+  const folder = createFolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
   })
+  const source = withSinkAddress(folder, options.sinkPort)
   const pool = await scope.open({
     name: 'postgres of the tenants folder',
     open: () =>

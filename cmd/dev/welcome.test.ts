@@ -2,12 +2,13 @@ import { expect, test } from 'bun:test'
 import { tenantIdFromBytes } from '#internal/base/index.ts'
 import { welcomeText } from './welcome.ts'
 
+const sinkUrl = 'http://127.0.0.1:8082/'
 const id = tenantIdFromBytes(new Uint8Array(16))
 const tenant = (name: string) => ({ id, uid: `folder:shops/${name}`, namespace: 'shops', name, slug: name })
 
 function text(inForce: readonly string[], complaints: readonly string[] = [], hasSampleKey = false): string {
   const tenants = { inForce: inForce.map(tenant), complaints }
-  return welcomeText({ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090 })
+  return welcomeText({ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090, sinkUrl })
 }
 
 test('names ten tenants at most, and how many more there are', () => {

@@ -10,6 +10,8 @@ export interface Welcome {
   readonly tenantsDir: string
   readonly port: number
   readonly opsPort: number
+  /** Where deliveries are shown. */
+  readonly sinkUrl: string
 }
 
 /** The sample tenant's key, which is public; nobody else's is ever printed. */
@@ -23,7 +25,8 @@ export function printWelcome(welcome: Welcome): void {
 }
 
 /** What `printWelcome` prints. */
-export function welcomeText({ tenants, hasSampleKey, tenantsDir, port, opsPort }: Welcome): string {
+export function welcomeText(welcome: Welcome): string {
+  const { tenants, hasSampleKey, tenantsDir, port, opsPort, sinkUrl } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const more =
     tenants.inForce.length > shown.length ? ` and ${tenants.inForce.length - shown.length} more` : ''
@@ -33,6 +36,7 @@ export function welcomeText({ tenants, hasSampleKey, tenantsDir, port, opsPort }
   return `
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
+  Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
   Tenants  ${list}   (${tenantsDir})${complaints.join('')}
 
   Has order 1 already run?

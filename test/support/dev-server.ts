@@ -16,13 +16,20 @@ export interface DevServerOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** Where a dev server listens, as it prints it. */
+export interface DevAddresses {
+  readonly api: string
+  readonly ops: string
+  readonly sink: string
+}
+
 /** A dev server under test, as a person at the terminal has it. */
 export interface DevServer {
   readonly pid: number
   /** Everything printed so far. */
   output(): string
   /** Waits until it says that it is ready, and gives its addresses. @throws with the output when it ends or takes 30 s */
-  ready(): Promise<{ readonly api: string; readonly ops: string }>
+  ready(): Promise<DevAddresses>
   /** Waits until it prints a text. @throws with the output when it ends or takes 30 s */
   prints(text: string): Promise<void>
   /** Sends a signal. */
@@ -31,7 +38,7 @@ export interface DevServer {
   readonly exited: Promise<number | null>
 }
 
-const freePorts = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0' }
+const freePorts = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_DEV_SINK_PORT: '0' }
 
 /** Starts a dev server of its own process. The caller ends it. */
 export function startDevServer(options: DevServerOptions): DevServer {
@@ -70,10 +77,11 @@ export function startDevServer(options: DevServerOptions): DevServer {
   }
 }
 
-function readAddresses(output: string): { readonly api: string; readonly ops: string } | undefined {
+function readAddresses(output: string): DevAddresses | undefined {
   const [, api] = /API\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
   const [, ops] = /Ops\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
-  return api && ops && output.includes('Ctrl-C ends everything') ? { api, ops } : undefined
+  const [, sink] = /Sink\s+(http:\/\/127\.0\.0\.1:\d+)/.exec(output) ?? []
+  return api && ops && sink && output.includes('Ctrl-C ends everything') ? { api, ops, sink } : undefined
 }
 
 function inheritedEnv(): Record<string, string | undefined> {

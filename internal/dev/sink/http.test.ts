@@ -1,0 +1,394 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import { Webhook } from 'standardwebhooks'
+import { callbackField, type DirectoryTenant, parseKeyRing } from '#internal/tenants/index.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { poll } from '../poll.ts'
+import type { Delivery } from './delivery.ts'
+import { type RunningSink, type SinkOptions, startSink } from './server.ts'
+
+const parsed = parseKeyRing(`test:${Buffer.alloc(32, 7).toString('base64')}`)
+if (parsed.kind !== 'ok') throw new Error(parsed.message)
+const { keyRing } = parsed
+const secretOf = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
+
+function tenantWith(slug: string | null, name: string, secrets: readonly string[]): DirectoryTenant {
+  const id = someTenantId()
+  const sealed = secrets.map((secret) => {
+    const { keyId, nonce, ciphertext } = keyRing.seal({ tenantId: id, field: callbackField }, secret)
+    return {
+      field: callbackField,
+      keyId,
+      sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64'),
+    }
+  })
+  return directoryTenant({ id, slug, name, secrets: sealed })
+}
+
+const demo = tenantWith('demo', 'demo', [secretOf(1), secretOf(2)])
+const other = tenantWith(null, 'other', [secretOf(3)])
+const bare = tenantWith('bare', 'bare', [])
+const tenants = new Map([demo, other, bare].map((tenant) => [String(tenant.id), tenant]))
+
+let sink: RunningSink
+let said: string[] = []
+const sinks: RunningSink[] = []
+
+function start(options: Partial<SinkOptions> = {}): RunningSink {
+  const started = startSink({
+    ...{ port: 0, keyRing, findTenant: (id) => tenants.get(id), say: (line) => said.push(line) },
+    ...options,
+  })
+  sinks.push(started)
+  return started
+}
+
+beforeEach(() => {
+  said = []
+  sink = start()
+})
+afterEach(async () => {
+  for (const each of sinks.splice(0)) await each.stop()
+})
+
+interface Sent {
+  readonly path?: string
+  readonly id?: string
+  readonly secret?: string
+  readonly body?: string
+  readonly headers?: Record<string, string>
+  readonly to?: RunningSink
+}
+
+function eventOf(fields: object = {}): string {
+  const event = {
+    id: 'evt_1',
+    provider: 'card',
+    type: 'chargeback.under_review',
+    tenantId: demo.id,
+    payload: {},
+  }
+  return JSON.stringify({ ...event, ...fields })
+}
+
+function send({
+  path = '',
+  id = 'evt_1',
+  secret = secretOf(1),
+  body = eventOf(),
+  headers,
+  to = sink,
+}: Sent = {}) {
+  const now = new Date()
+  const signed = {
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+    'webhook-signature': new Webhook(secret).sign(id, now, body),
+  }
+  return fetch(`${to.url}${path}`, { method: 'POST', headers: { ...signed, ...headers }, body })
+}
+
+async function deliveries(): Promise<readonly Delivery[]> {
+  const answer = await fetch(`${sink.url}deliveries.json`)
+  return ((await answer.json()) as { deliveries: readonly Delivery[] }).deliveries
+}
+
+describe('a delivery', () => {
+  test('is answered, printed and listed with all that came', async () => {
+    const answer = await send({ path: 'hooks/a?b=1', headers: { traceparent: '00-1' } })
+    expect(answer.status).toBe(200)
+    expect(await answer.json()).toEqual({ number: 1, attempt: 1, signature: 'ok' })
+    expect(said).toHaveLength(1)
+    expect(said[0]).toMatch(/^\d\d:\d\d:\d\d card chargeback.under_review → demo {2}evt_1 {2}signature ok$/)
+    const [listed] = await deliveries()
+    expect(listed).toMatchObject({
+      ...{
+        number: 1,
+        path: '/hooks/a?b=1',
+        webhookId: 'evt_1',
+        eventId: 'evt_1',
+        attempt: 1,
+        tenant: 'demo',
+      },
+      ...{ provider: 'card', type: 'chargeback.under_review', signature: { kind: 'ok' }, status: 200 },
+      ...{ body: eventOf(), bodyBytes: eventOf().length, isJson: true },
+    })
+    expect(listed?.headers).toContainEqual(['traceparent', '00-1'])
+  })
+
+  test('that comes again is marked', async () => {
+    await send()
+    await send({ id: 'evt_2' })
+    expect(await (await send()).json()).toMatchObject({ attempt: 2 })
+    expect((await deliveries()).map(({ webhookId, attempt }) => [webhookId, attempt])).toEqual([
+      ['evt_1', 2],
+      ['evt_2', 1],
+      ['evt_1', 1],
+    ])
+    expect(await (await fetch(sink.url)).text()).toContain('<td>2 (repeat)</td>')
+  })
+
+  test('is held against the live secrets of the tenant that it names', async () => {
+    const noTenant = 'its tenantId is no tenant in force'
+    const wrong = 'no live secret of the tenant made it'
+    const cases: [Sent, string][] = [
+      [{ secret: secretOf(2) }, 'ok'],
+      [{ secret: secretOf(3) }, wrong],
+      [{ secret: secretOf(3), body: eventOf({ tenantId: other.id }) }, 'ok'],
+      [{ body: eventOf({ tenantId: bare.id }) }, 'the tenant has no signing secret'],
+      [{ body: eventOf({ tenantId: someTenantId() }) }, noTenant],
+      [{ body: eventOf({ tenantId: 7 }) }, noTenant],
+      [{ body: 'no JSON' }, noTenant],
+      [{ body: 'null' }, noTenant],
+      [{ body: '' }, noTenant],
+      [{ headers: { 'webhook-signature': '' } }, 'no webhook-signature header'],
+      [{ headers: { 'webhook-timestamp': '1' } }, expect.stringMatching(/^signed \d+ s ago, at most 300$/)],
+    ]
+    for (const [sent, signature] of cases) {
+      const answer = await send(sent)
+      expect([answer.status, ((await answer.json()) as { signature: string }).signature]).toEqual([
+        200,
+        signature,
+      ])
+    }
+    expect((await deliveries()).map(({ tenant }) => tenant)).toContain('other')
+  })
+
+  test('is held against the time of its arrival', async () => {
+    const to = start({ clock: { now: () => Date.now() + 400_000 } })
+    expect(await (await send({ to })).json()).toMatchObject({ signature: 'signed 400 s ago, at most 300' })
+  })
+
+  test('whose secrets were sealed under another key says so', async () => {
+    const elsewhere = parseKeyRing(`new:${Buffer.alloc(32, 8).toString('base64')}`)
+    if (elsewhere.kind !== 'ok') throw new Error(elsewhere.message)
+    const to = start({ keyRing: elsewhere.keyRing })
+    const answer = await send({ to })
+    expect(await answer.json()).toMatchObject({ signature: 'the tenant’s secrets cannot be opened' })
+  })
+
+  test('of 2 MiB is checked whole and kept in part; one over 26 MiB is refused', async () => {
+    const body = eventOf({ payload: { text: 'ü'.repeat(1024 * 1024) } })
+    expect(await (await send({ body })).json()).toMatchObject({ signature: 'ok' })
+    const [listed] = await deliveries()
+    expect(listed?.bodyBytes).toBe(Buffer.byteLength(body))
+    expect(body.startsWith(listed?.body ?? '')).toBe(true)
+    expect(Buffer.byteLength(listed?.body ?? '')).toBeGreaterThan(256 * 1024 - 4)
+    expect(Buffer.byteLength(listed?.body ?? '')).toBeLessThanOrEqual(256 * 1024)
+    expect(await (await fetch(sink.url)).text()).toContain(
+      `… (${Buffer.byteLength(body)} bytes in all)</pre>`,
+    )
+    const refused = await fetch(sink.url, { method: 'POST', body: new Uint8Array(26 * 1024 * 1024 + 1) })
+    expect(refused.status).toBe(413)
+    expect(await deliveries()).toHaveLength(1)
+  })
+})
+
+describe('a trial', () => {
+  test.each([
+    ['fail', [500, 500, 500, 500]],
+    ['gone', [410, 410, 410, 410]],
+    ['flaky', [500, 500, 200, 200]],
+    ['flaky/below', [500, 500, 200, 200]],
+    ['failure', [200, 200, 200, 200]],
+  ])('/%s answers %j', async (path, statuses) => {
+    const seen: number[] = []
+    for (const _ of statuses) seen.push((await send({ path })).status)
+    expect(seen).toEqual(statuses)
+    expect((await deliveries()).map(({ status }) => status).toReversed()).toEqual(statuses)
+  })
+
+  test('/flaky counts each webhook-id by itself, and only there', async () => {
+    await send({ id: 'a' })
+    const statuses: number[] = []
+    for (const id of ['a', 'b', 'a', 'b', 'a', 'b']) statuses.push((await send({ path: 'flaky', id })).status)
+    expect(statuses).toEqual([500, 500, 500, 500, 200, 200])
+  })
+
+  test('/slow is listed at once and answered later', async () => {
+    const to = start({ slowMs: 20 })
+    expect((await send({ path: 'slow', to })).status).toBe(200)
+    const waiting = send({ path: 'slow' }).then(
+      () => 'answered',
+      () => 'ended',
+    )
+    await poll(async () => (await deliveries())[0], { deadlineMs: 5000 })
+    expect(await Promise.race([waiting, Promise.resolve('waits')])).toBe('waits')
+    await sink.stop()
+    expect(await waiting).toMatch(/answered|ended/)
+  })
+
+  test('each stands on the page', async () => {
+    const page = await (await fetch(sink.url)).text()
+    for (const path of ['/fail', '/flaky', '/slow', '/gone']) expect(page).toContain(`<code>${path}</code>`)
+  })
+})
+
+describe('the page', () => {
+  /** What a browser makes of it. */
+  async function elementsOf(text: string) {
+    const names = new Set<string>()
+    const attributes = new Set<string>()
+    await new HTMLRewriter()
+      .on('*', {
+        element(element) {
+          names.add(element.tagName)
+          for (const [name] of element.attributes) attributes.add(name)
+        },
+      })
+      .transform(new Response(text))
+      .text()
+    return { names, attributes }
+  }
+
+  test('has the same elements whatever was received', async () => {
+    await send()
+    await send()
+    const harmless = await elementsOf(await (await fetch(sink.url)).text())
+    const attack = `</pre></td>"'><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>`
+    const body = eventOf({ provider: attack, type: attack, id: attack, payload: { [attack]: attack } })
+    await send({ path: `${attack}?${attack}`, id: attack, body, headers: { 'x-hostile': attack } })
+    await send({ body: attack, headers: { 'webhook-signature': attack } })
+    const page = await (await fetch(sink.url)).text()
+    expect(page).toContain('&lt;script&gt;alert(1)&lt;/script&gt;')
+    expect(await elementsOf(page)).toEqual(harmless)
+    expect(page).not.toContain('<img')
+    expect(page.match(/<script/g)).toHaveLength(1)
+  })
+
+  test('shows the body laid out, with its numbers as they came', async () => {
+    const big = '{"tenantId":"x","payload":{"id":820982911946154508}}'
+    await send({ body: big })
+    const page = await (await fetch(sink.url)).text()
+    expect(page).toContain('  &quot;payload&quot;: {\n    &quot;id&quot;: 820982911946154508\n  }\n}</pre>')
+  })
+
+  test('runs its own script and style only, and is no other page’s to read', async () => {
+    const page = await fetch(sink.url)
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
+    expect(await page.text()).not.toMatch(/<style|style=|\son[a-z]+=/)
+    for (const [path, type] of [
+      ['page.css', 'text/css'],
+      ['page.js', 'text/javascript'],
+    ]) {
+      const part = await fetch(sink.url + path)
+      expect([part.status, part.headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`])
+      expect((await part.text()).length).toBeGreaterThan(100)
+    }
+    for (const [host, status] of [
+      ['evil.example', 421],
+      ['localhost.evil.example', 421],
+      ['sink.localhost', 200],
+    ] as const) {
+      const headers = { Host: `${host}:${sink.port}` }
+      expect((await fetch(`${sink.url}deliveries.json`, { headers })).status).toBe(status)
+    }
+  })
+
+  test('is only found at its address and read by its methods', async () => {
+    expect((await fetch(`${sink.url}other`)).status).toBe(404)
+    const put = await fetch(sink.url, { method: 'PUT', body: 'x' })
+    expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
+    const head = await fetch(sink.url, { method: 'HEAD' })
+    expect([head.status, await head.text()]).toEqual([200, ''])
+  })
+})
+
+describe('the live stream', () => {
+  async function open(headers: Record<string, string> = {}, query = '') {
+    const answer = await fetch(`${sink.url}events${query}`, { headers })
+    const reader = answer.body?.getReader()
+    const decoder = new TextDecoder()
+    let text = ''
+    return {
+      answer,
+      async until(part: string): Promise<string> {
+        while (!text.includes(part)) {
+          const read = await reader?.read()
+          if (read === undefined || read.done) throw new Error(`the stream ended: ${text}`)
+          text += decoder.decode(read.value, { stream: true })
+        }
+        return text
+      },
+      ended: async () => (await reader?.read().catch(() => ({ done: true })))?.done,
+      close: () => reader?.cancel(),
+    }
+  }
+
+  async function position(): Promise<string> {
+    return /data-position="([^"]+)"/.exec(await (await fetch(sink.url)).text())?.[1] ?? ''
+  }
+
+  /** The markup of the events in a stream's text. */
+  function rowsIn(text: string): string {
+    return [...text.matchAll(/^event: deliveries\ndata: (.*)$/gm)]
+      .map(([, data]) => JSON.parse(`${data}`))
+      .join('')
+  }
+
+  test('brings what came since the page was made, as the page has it, then what comes', async () => {
+    await send({ id: 'evt_0' })
+    const after = await position()
+    await send({ id: 'evt_<1>\u2028'.slice(0, 7), body: 'one\r\n\r\ndata: two' })
+    const stream = await open({}, `?after=${after}`)
+    expect(stream.answer.headers.get('content-type')).toBe('text/event-stream')
+    await stream.until(`id: ${after.replace(/1$/, '2')}\n`)
+    await send({ id: 'evt_3' })
+    const rows = rowsIn(`${await stream.until('evt_3')}${await stream.until('\n\n')}`)
+    expect(rows).not.toContain('evt_0')
+    expect(rows).toContain('<code>evt_&lt;1&gt;</code>')
+    expect(rows).toContain('one\r\n\r\ndata: two')
+    const page = await (await fetch(sink.url)).text()
+    for (const row of rows.split('</tbody>').slice(0, 2)) expect(page).toContain(row.trim())
+    await stream.close()
+  })
+
+  test('goes on where a reader was cut off; of another run it says so', async () => {
+    const first = await position()
+    await send({ id: 'evt_1' })
+    const second = await position()
+    await send({ id: 'evt_2' })
+    const stream = await open({ 'Last-Event-ID': second }, `?after=${first}`)
+    const text = await stream.until('evt_2')
+    expect(rowsIn(text).match(/<tbody/g)).toHaveLength(1)
+    expect(text).toContain('delivery-2')
+    await stream.close()
+    for (const after of ['1-1', '', `${first}x`]) {
+      const foreign = await open({}, `?after=${after}`)
+      await foreign.until('event: restarted\ndata: 1\n\n')
+      expect(await foreign.ended()).toBe(true)
+    }
+  })
+
+  test('has at most 50 readers; one that leaves makes room', async () => {
+    const query = `?after=${await position()}`
+    const streams = await Promise.all(Array.from({ length: 50 }, () => open({}, query)))
+    for (const stream of streams) await stream.until(':\n\n')
+    expect((await fetch(`${sink.url}events${query}`)).status).toBe(503)
+    await streams[0]?.close()
+    const again = await poll(
+      async () => {
+        const stream = await open({}, query)
+        return stream.answer.status === 200 ? stream : undefined
+      },
+      { deadlineMs: 5000 },
+    )
+    expect(again?.answer.status).toBe(200)
+    await sink.stop()
+    expect(await again?.until('nothing more').catch((error: unknown) => String(error))).toContain('Error')
+  })
+})
+
+test('only this machine reaches it', async () => {
+  const outside = await new Promise<string>((resolve) => {
+    const socket = connect({ host: '127.0.0.2', port: sink.port })
+    socket.once('connect', () => resolve('connected'))
+    socket.once('error', (error) => resolve(error.message))
+  })
+  expect(outside).toContain('ECONNREFUSED')
+})
+
+test('a taken port is an error', () => {
+  expect(() => start({ port: sink.port })).toThrow()
+})
