@@ -1,6 +1,6 @@
 import { checkCallbackUrl, judgeAddresses } from './callback-url.ts'
 import type { ExchangeFailed } from './exchange.ts'
-import { type CallContent, connectMs, createReach } from './reach.ts'
+import { type CallContent, createReach } from './reach.ts'
 import { createResolver, type Resolve, type Resolved, systemResolve } from './resolve.ts'
 import type { CallFailureCause, CallResult } from './result.ts'
 
@@ -33,14 +33,17 @@ export interface OutboundOptions {
   readonly ca?: string | undefined
   /** Where names are looked up; the system's hosts file and name servers unless given. */
   readonly resolve?: Resolve | undefined
+  /** Milliseconds until a connection must stand, name and TLS included; 5 s unless given. */
+  readonly connectMs?: number | undefined
 }
+
+const connectMsDefault = 5000
 
 /** Makes the only way in which tenants' callbacks are called. */
 export function createOutbound(options: OutboundOptions): Outbound {
-  const { reach, close } = createReach({
-    egressProxy: options.egressProxy === undefined ? undefined : new URL(options.egressProxy),
-    ca: options.ca,
-  })
+  const connectMs = options.connectMs ?? connectMsDefault
+  const egressProxy = options.egressProxy === undefined ? undefined : new URL(options.egressProxy)
+  const { reach, close } = createReach({ egressProxy, ca: options.ca }, connectMs)
   const resolve = createResolver({
     resolve: options.resolve ?? systemResolve,
     now: () => performance.now(),

@@ -34,16 +34,17 @@ export interface Reach {
   close(): void
 }
 
-/** Milliseconds for resolving, connecting and agreeing on TLS, all addresses together. */
-export const connectMs = 5000
 const addressesTriedMax = 4
 /** What an address gets at least before the next one is tried. */
 const addressMsMin = 1000
 
 const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'connect_timeout'])
 
-/** Makes a way to callbacks that keeps connections for the calls that follow. */
-export function createReach(path: ConnectPath): Reach {
+/**
+ * Makes a way to callbacks that keeps connections for the calls that follow.
+ * @param connectMs for resolving, connecting and agreeing on TLS, all addresses together
+ */
+export function createReach(path: ConnectPath, connectMs: number): Reach {
   const agentsOf = (keepAlive: boolean) => ({
     http: createCallbackAgent('http', path, keepAlive),
     https: createCallbackAgent('https', path, keepAlive),

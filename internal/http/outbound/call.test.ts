@@ -1,0 +1,328 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { createOutbound, type Outbound, type OutboundCall, type OutboundOptions } from './call.ts'
+import { answering, eventually, listenRaw } from './fixtures/servers.ts'
+
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+const made: Outbound[] = []
+
+afterEach(() => {
+  for (const outbound of made.splice(0)) outbound.close()
+})
+
+/** Calls loopback, which platform and tenant list; every name leads there. */
+function caller(options: Partial<OutboundOptions> = {}) {
+  const outbound = createOutbound({
+    cidrsMax: ['127.0.0.0/8'],
+    resolve: async () => ['127.0.0.1'],
+    ...options,
+  })
+  made.push(outbound)
+  return (port: number, call: Partial<OutboundCall> = {}) =>
+    outbound.send({
+      url: `http://hooks.example:${port}/in`,
+      allowedCIDRs: ['127.0.0.0/8'],
+      headers: { 'content-type': 'application/json' },
+      body: '{"id":"evt_1"}',
+      timeoutMs: 5000,
+      ...call,
+    })
+}
+
+describe('a call', () => {
+  test('is a POST to path and query, under the name, with headers and body as given', async () => {
+    let received = ''
+    await using server = await listenRaw((socket) => {
+      socket.on('data', (data) => {
+        received += data.toString()
+        if (received.includes('€')) socket.write(ok)
+      })
+    })
+    const result = await caller()(server.port, {
+      url: `http://hooks.example:${server.port}/in/box?a=b`,
+      headers: { 'content-type': 'application/json', 'webhook-id': 'evt_1' },
+      body: '{"sum":"1 €"}',
+    })
+    expect(result).toMatchObject({ kind: 'answered', status: 200, answer: 'ok', answerCut: false })
+    const [head = '', body] = received.split('\r\n\r\n')
+    expect(head.split('\r\n')[0]).toBe('POST /in/box?a=b HTTP/1.1')
+    expect(body).toBe('{"sum":"1 €"}')
+    const headers = head.toLowerCase().split('\r\n').slice(1).sort()
+    expect(headers).toEqual([
+      'accept-encoding: identity',
+      'connection: keep-alive',
+      'content-length: 15',
+      'content-type: application/json',
+      `host: hooks.example:${server.port}`,
+      'webhook-id: evt_1',
+    ])
+  })
+
+  test('uses a connection again', async () => {
+    await using server = await listenRaw(answering(ok))
+    const call = caller()
+    for (let count = 0; count < 5; count++) expect(await call(server.port)).toMatchObject({ status: 200 })
+    expect(server.accepted()).toBe(1)
+  })
+
+  test('goes out once more, on a new connection, when the kept one was closed before it', async () => {
+    await using server = await listenRaw((socket) => {
+      let requests = 0
+      socket.on('data', () => {
+        requests += 1
+        if (requests === 1) socket.write(ok)
+        else socket.destroy()
+      })
+    })
+    const call = caller()
+    expect(await call(server.port)).toMatchObject({ status: 200 })
+    expect(await call(server.port)).toMatchObject({ status: 200 })
+    expect(server.accepted()).toBe(2)
+  })
+
+  test('does not go out again when a new connection breaks', async () => {
+    await using server = await listenRaw((socket) => socket.on('data', () => socket.destroy()))
+    expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause: 'reset' })
+    expect(server.accepted()).toBe(1)
+  })
+
+  test('goes to the address that was judged, whatever the name answers next', async () => {
+    await using server = await listenRaw(answering(ok))
+    const answers = [['127.0.0.1'], ['169.254.169.254'], ['127.0.0.2']]
+    let asked = 0
+    const call = caller({ resolve: async () => answers[asked++] ?? [] })
+    expect(await call(server.port)).toMatchObject({ status: 200 })
+    expect(asked).toBe(1)
+    const other = caller({ resolve: async () => answers[asked++] ?? [] })
+    expect(await other(server.port)).toMatchObject({ cause: 'address_refused' })
+    expect(server.accepted()).toBe(1)
+  })
+
+  test('tries the next address while nobody accepts', async () => {
+    await using server = await listenRaw(answering(ok))
+    const call = caller({ resolve: async () => ['127.0.0.2', '127.0.0.3', '127.0.0.1'] })
+    expect(await call(server.port)).toMatchObject({ status: 200 })
+  })
+
+  test('is not held up by 400 others that get no answer', async () => {
+    await using silent = await listenRaw(() => {})
+    await using server = await listenRaw(answering(ok))
+    const call = caller()
+    const stop = new AbortController()
+    const held = Array.from({ length: 400 }, () => call(silent.port, { signal: stop.signal }))
+    await eventually('400 connections', () => silent.open() === 400)
+    const result = await call(server.port)
+    expect(result).toMatchObject({ status: 200 })
+    expect(result.durationMs).toBeLessThan(2000)
+    stop.abort()
+    const causes = await Promise.all(held)
+    expect(causes.every((each) => each.kind === 'failed' && each.cause === 'aborted')).toBe(true)
+    await eventually('no connection', () => silent.open() === 0)
+  })
+})
+
+describe('an answer', () => {
+  test.each([301, 302, 303, 307, 308])('of status %d is not followed', async (status) => {
+    await using elsewhere = await listenRaw(answering(ok))
+    await using server = await listenRaw(
+      answering(
+        `HTTP/1.1 ${status} Go\r\nLocation: http://127.0.0.1:${elsewhere.port}/\r\nContent-Length: 0\r\n\r\n`,
+      ),
+    )
+    expect(await caller()(server.port)).toMatchObject({ kind: 'answered', status })
+    expect(elsewhere.accepted()).toBe(0)
+  })
+
+  test('keeps the three headers that mean something', async () => {
+    await using server = await listenRaw(
+      answering(
+        'HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nWebhook-Delivery: disable\r\nContent-Type: text/plain\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n',
+      ),
+    )
+    const result = await caller()(server.port)
+    expect(result.kind === 'answered' && result.headers).toEqual({
+      retryAfter: '120',
+      webhookDelivery: 'disable',
+      contentType: 'text/plain',
+    })
+  })
+
+  test('of exactly 16 KiB is whole, and its connection is used again', async () => {
+    await using server = await listenRaw(
+      answering(`HTTP/1.1 200 OK\r\nContent-Length: 16384\r\n\r\n${'é'.repeat(8192)}`),
+    )
+    const call = caller()
+    for (let count = 0; count < 2; count++) {
+      expect(await call(server.port)).toMatchObject({ answer: 'é'.repeat(8192), answerCut: false })
+    }
+    expect(server.accepted()).toBe(1)
+  })
+
+  test('without an end is cut after 16 KiB, and its connection is closed', async () => {
+    await using server = await listenRaw((socket) => {
+      const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`
+      const pour = () => {
+        while (!socket.destroyed && socket.write(chunk));
+      }
+      socket.on('drain', pour)
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+        pour()
+      })
+    })
+    const call = caller()
+    for (let count = 0; count < 10; count++) {
+      expect(await call(server.port)).toMatchObject({
+        kind: 'answered',
+        answer: 'x'.repeat(16_384),
+        answerCut: true,
+      })
+    }
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('of bytes that are not UTF-8, or NUL, is text all the same', async () => {
+    await using server = await listenRaw((socket) =>
+      socket.on('data', () =>
+        socket.write(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na\xff\0b\xe2', 'latin1')),
+      ),
+    )
+    expect(await caller()(server.port)).toMatchObject({ answer: 'a\uFFFD\uFFFDb\uFFFD' })
+  })
+
+  test('without a length ends with its connection', async () => {
+    await using server = await listenRaw((socket) =>
+      socket.on('data', () => socket.end('HTTP/1.1 200 OK\r\n\r\nuntil the end')),
+    )
+    expect(await caller()(server.port)).toMatchObject({ kind: 'answered', answer: 'until the end' })
+  })
+
+  test('is waited for through interim answers', async () => {
+    await using server = await listenRaw(answering(`HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}`))
+    expect(await caller()(server.port)).toMatchObject({ status: 200, answer: 'ok' })
+  })
+})
+
+describe('no answer', () => {
+  test('to a request, in time', async () => {
+    await using server = await listenRaw(() => {})
+    const result = await caller()(server.port, { timeoutMs: 50 })
+    expect(result).toMatchObject({ kind: 'failed', cause: 'timeout' })
+    expect(result.durationMs).toBeGreaterThanOrEqual(45)
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('whose body drips slower than the time given', async () => {
+    await using server = await listenRaw((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n')
+        const drip = setInterval(() => socket.write('x'), 5)
+        socket.on('close', () => clearInterval(drip))
+      })
+    })
+    const result = await caller()(server.port, { timeoutMs: 100 })
+    expect(result).toMatchObject({ kind: 'failed', cause: 'timeout' })
+    expect(result.kind === 'failed' && result.detail).toContain('status 200')
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('since nobody listens', async () => {
+    const server = await listenRaw(() => {})
+    await server[Symbol.asyncDispose]()
+    expect(await caller()(server.port)).toMatchObject({ cause: 'connect_failed' })
+  })
+
+  test('since TLS is never agreed on', async () => {
+    await using server = await listenRaw(() => {})
+    const result = await caller({ connectMs: 50 })(server.port, {
+      url: `https://hooks.example:${server.port}/`,
+    })
+    expect(result).toMatchObject({ cause: 'connect_timeout' })
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('since the name has no address', async () => {
+    const call = caller({ resolve: () => Promise.reject(new Error('ENOTFOUND')) })
+    expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
+  })
+
+  test('since its name server is silent', async () => {
+    const call = caller({ resolve: () => new Promise(() => {}), connectMs: 20 })
+    expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
+  })
+
+  test.each([
+    ['a reset', '', 'reset'],
+    ['an end within the head', 'HTTP/1.1 200 OK\r\nContent-', 'reset'],
+    ['an end within the body', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'reset'],
+    ['another protocol', 'SSH-2.0-OpenSSH_9.2\r\n', 'protocol_error'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 'protocol_error'],
+    ['a chunk that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', 'protocol_error'],
+    [
+      'a switch of protocols',
+      'HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
+      'protocol_error',
+    ],
+    [
+      'a head over 16 KiB',
+      `HTTP/1.1 200 OK\r\n${`X: ${'y'.repeat(1000)}\r\n`.repeat(20)}\r\n`,
+      'protocol_error',
+    ],
+  ])('but %s', async (_case, bytes, cause) => {
+    await using server = await listenRaw((socket) => socket.on('data', () => socket.end(bytes)))
+    expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause })
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('but headers without an end', async () => {
+    await using server = await listenRaw((socket) => {
+      const pour = () => {
+        while (!socket.destroyed && socket.write(`X: ${'y'.repeat(1000)}\r\n`));
+      }
+      socket.on('drain', pour)
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\n')
+        pour()
+      })
+    })
+    expect(await caller()(server.port)).toMatchObject({ cause: 'protocol_error' })
+    await eventually('no connection', () => server.open() === 0)
+  })
+
+  test('after the caller’s signal', async () => {
+    await using server = await listenRaw(() => {})
+    const stop = new AbortController()
+    const pending = caller()(server.port, { signal: stop.signal })
+    await eventually('a connection', () => server.open() === 1)
+    stop.abort()
+    expect(await pending).toMatchObject({ cause: 'aborted' })
+    expect(await caller()(server.port, { signal: stop.signal })).toMatchObject({ cause: 'aborted' })
+    expect(server.accepted()).toBe(1)
+  })
+
+  test('to what cannot be a request', async () => {
+    await using server = await listenRaw(answering(ok))
+    const result = await caller()(server.port, { headers: { 'x-a': 'b\r\nhost: internal' } })
+    expect(result).toMatchObject({ kind: 'failed', cause: 'protocol_error' })
+    expect(server.accepted()).toBe(0)
+  })
+
+  test('tells nothing of body and headers', async () => {
+    await using server = await listenRaw((socket) =>
+      socket.on('data', () => socket.end('secret-of-theirs\r\n')),
+    )
+    const result = await caller()(server.port, {
+      headers: { 'x-a': 'secret-of-ours' },
+      body: 'secret-of-ours',
+    })
+    expect(JSON.stringify(result)).not.toContain('secret')
+  })
+})
+
+test('closing ends idle connections', async () => {
+  await using server = await listenRaw(answering(ok))
+  const call = caller()
+  await Promise.all(Array.from({ length: 8 }, () => call(server.port)))
+  expect(server.open()).toBeGreaterThan(0)
+  for (const outbound of made.splice(0)) outbound.close()
+  await eventually('no connection', () => server.open() === 0)
+})
