@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
 import { removeStores } from '#internal/dev/index.ts'
+import { createPool } from '#internal/storage/index.ts'
 import { tenantIdOfUid } from '#internal/tenants/index.ts'
+import { createTestDatabase } from '#test/support/database.ts'
 import { type DevServer, startDevServer } from '#test/support/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
@@ -36,4 +38,21 @@ test('what the sample tenant’s callback gets is checked and shown, on the page
   expect(await (await fetch(sink)).text()).toContain('<td class="good">✓ ok</td>')
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
+}, 60_000)
+
+test('deliveries of the sample tenant go to this dev server’s receiver, wherever it listens', async () => {
+  const database = await createTestDatabase()
+  const ports = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_DEV_SINK_PORT: '0' }
+  server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DATABASE_URL: database.url } })
+  const { sink } = await server.ready()
+  const pool = createPool({
+    ...{ url: database.url, applicationName: 'test', connectionsMax: 1 },
+    ...{ queryTimeoutMs: 5000, connectTimeoutMs: 5000 },
+  })
+  const { rows } = await pool.query("SELECT spec->'callback'->>'url' AS url FROM tenants WHERE slug = 'demo'")
+  await pool.end()
+  expect(rows).toEqual([{ url: `${sink}/` }])
+  server.signal('SIGINT')
+  expect(await server.exited).toBe(0)
+  await database.drop()
 }, 60_000)
