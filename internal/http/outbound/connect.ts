@@ -63,7 +63,7 @@ export async function connect(target: ConnectTarget, path: ConnectPath): Promise
 
 async function reach(target: ConnectTarget, path: ConnectPath, opened: Duplex[]): Promise<Duplex> {
   const socket = path.egressProxy
-    ? await tunnel(target, path.egressProxy, opened)
+    ? await tunnel(target, path.egressProxy, path.ca, opened)
     : await connected(net.connect({ host: target.address, port: target.port, noDelay: true }), opened)
   return target.tlsName === undefined ? socket : secured(socket, target.tlsName, path.ca, opened)
 }
@@ -92,11 +92,8 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
     // An address is no server name (RFC 6066, 3), but the certificate must be valid for it all the same.
     servername: net.isIP(tlsName) === 0 ? tlsName : '',
     checkServerIdentity: (_host, certificate) => tls.checkServerIdentity(tlsName, certificate),
-    // Said here, so that no variable of the environment turns it off.
-    rejectUnauthorized: true,
-    minVersion: 'TLSv1.2',
     ALPNProtocols: ['http/1.1'],
-    ...(ca === undefined ? {} : { ca }),
+    ...trusting(ca),
   })
   hold(secure, opened)
   return new Promise((resolve, reject) => {
@@ -117,26 +114,27 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
  * Asks the proxy for the address, not for the name, so that what was judged is what is called. Plain HTTP goes through a tunnel
  * as well: in the absolute form a proxy replaces `Host` by the request's target (RFC 9112, 3.2.2), which is the address.
  */
-function tunnel(target: ConnectTarget, proxy: URL, opened: Duplex[]): Promise<Duplex> {
+function tunnel(
+  target: ConnectTarget,
+  proxy: URL,
+  ca: string | undefined,
+  opened: Duplex[],
+): Promise<Duplex> {
   const authority = `${net.isIPv6(target.address) ? `[${target.address}]` : target.address}:${target.port}`
-  const credentials = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`
-  const request = (proxy.protocol === 'https:' ? https : http).request({
+  const overTls = proxy.protocol === 'https:'
+  const request = (overTls ? https : http).request({
     method: 'CONNECT',
     host: proxy.hostname.replace(/^\[|\]$/g, ''),
-    port: proxy.port === '' ? (proxy.protocol === 'https:' ? 443 : 80) : Number(proxy.port),
+    port: proxy.port === '' ? (overTls ? 443 : 80) : Number(proxy.port),
     path: authority,
     agent: false,
-    headers: {
-      host: authority,
-      ...(credentials === ':'
-        ? {}
-        : { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` }),
-    },
+    headers: { host: authority, ...credentialsOf(proxy) },
+    ...(overTls ? trusting(ca) : {}),
   })
   request.on('socket', (socket) => hold(socket, opened))
   return new Promise((resolve, reject) => {
     const fail = (error?: Error) => reject(new ConnectError('proxy_failed', error))
-    request.once('error', fail)
+    request.on('error', fail)
     request.once('connect', (response, socket, head) => {
       hold(socket, opened)
       // Neither TLS nor HTTP lets the far side speak first.
@@ -146,4 +144,15 @@ function tunnel(target: ConnectTarget, proxy: URL, opened: Duplex[]): Promise<Du
     request.once('response', () => fail())
     request.end()
   })
+}
+
+function credentialsOf({ username, password }: URL): { 'proxy-authorization'?: string } {
+  if (username === '' && password === '') return {}
+  const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return { 'proxy-authorization': `Basic ${Buffer.from(plain).toString('base64')}` }
+}
+
+/** Said for each connection, so that no variable of the environment turns the check off. */
+function trusting(ca: string | undefined) {
+  return { rejectUnauthorized: true, minVersion: 'TLSv1.2' as const, ...(ca === undefined ? {} : { ca }) }
 }
