@@ -1,0 +1,58 @@
+import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
+import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/webhooks/spool.ts'
+import { command, startStandalone, until } from './redis-topology.ts'
+import type { TestRedis } from './stores.ts'
+
+/** A spool on a Redis of a test file's own. */
+export interface SpoolLab {
+  readonly server: TestRedis
+  readonly redis: RedisConnection
+  /** What was refused since the last `reset`, event by event. */
+  readonly refusals: SpoolRefusal[]
+  /** A new spool, which knows nothing of the server yet. */
+  spool(options?: Partial<SpoolOptions>): Spool
+  /** Entries of one of the streams: their fields, by name. */
+  entriesOf(key: string): Promise<Record<string, string>[]>
+  /** Removes everything. */
+  reset(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Starts a Redis that syncs before it answers, and connects to it. */
+export async function startSpoolLab(extraArgs: readonly string[] = []): Promise<SpoolLab> {
+  const server = await startStandalone({ durable: true, extraArgs })
+  const redis = openRedis({ url: server.url, onError: () => undefined })
+  await until('a connection', () => redis.serverFacts().catch(() => undefined))
+  const refusals: SpoolRefusal[] = []
+  return {
+    server,
+    redis,
+    refusals,
+    spool: (options) =>
+      new Spool({
+        redis,
+        vouched: false,
+        onRefused: (reason, events) => refusals.push(...Array<SpoolRefusal>(events).fill(reason)),
+        ...options,
+      }),
+    entriesOf: async (key) => {
+      const [entries] = await command(server, ['XRANGE', key, '-', '+'])
+      return (entries as [string, string[]][]).map(([, fields]) => Object.fromEntries(pairsOf(fields)))
+    },
+    reset: async () => {
+      refusals.length = 0
+      await command(server, ['FLUSHALL'])
+    },
+    stop: async () => {
+      await redis.close()
+      await server.stop()
+    },
+  }
+}
+
+function pairsOf(fields: readonly string[]): [string, string][] {
+  return Array.from({ length: fields.length / 2 }, (_none, nth) => [
+    fields[nth * 2] ?? '',
+    fields[nth * 2 + 1] ?? '',
+  ])
+}
