@@ -14,6 +14,8 @@ import { portTriesMax, type RunningStore, readyWithinMs, type StoreOptions } fro
 export interface PostgresStartOptions extends StoreOptions {
   /** The port of the last start, where clients that stayed expect it; default a free one. */
   readonly port?: number
+  /** Further settings of the server by name, over ours. */
+  readonly settings?: Readonly<Record<string, string>>
 }
 
 /** An embedded Postgres, to be hung or killed by tests. */
@@ -36,7 +38,7 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
   const password = await prepareData(place, options.durable)
   for (let attempt = 1; attempt <= portTriesMax; attempt += 1) {
     const port = options.port ?? (await freePort())
-    const child = spawnPostgres(place, port, options.durable)
+    const child = spawnPostgres(place, port, options)
     const url = `postgres://${databaseUser}:${password}@127.0.0.1:${port}/latchkey`
     if (await becomesReady(child, url)) {
       const { pid, stop, signal } = child
@@ -50,9 +52,15 @@ export async function startPostgres(options: PostgresStartOptions): Promise<Runn
   throw new StoreStartError(`Postgres did not start; the last lines of ${log}:\n${logTail(log)}`)
 }
 
-function spawnPostgres(place: PostgresPlace, port: number, durable: boolean): Child {
+function spawnPostgres(place: PostgresPlace, port: number, options: PostgresStartOptions): Child {
   const { home, native, runAs } = place
-  const settings = { ...commonSettings, ...(durable ? {} : volatileSettings), ...statements(native) }
+  const { durable } = options
+  const settings = {
+    ...commonSettings,
+    ...(durable ? {} : volatileSettings),
+    ...statements(native),
+    ...options.settings,
+  }
   return spawnChild({
     argv: [
       ...[join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port)],

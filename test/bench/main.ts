@@ -6,7 +6,8 @@
 import { parseArgs } from 'node:util'
 import { type Compared, growthOf, median, missedBounds } from './bounds.ts'
 import { type LoadResult, requestText, runLoad } from './load.ts'
-import { type Measured, machine, residentBytes, type Stack, startStack } from './stack.ts'
+import { type Measured, machine, residentBytes } from './processes.ts'
+import { type Stack, startStack } from './stack.ts'
 
 const { values } = parseArgs({
   options: {

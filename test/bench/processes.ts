@@ -1,0 +1,89 @@
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+import { freePort, poll } from '#internal/dev/index.ts'
+
+/** A process under measurement. */
+export interface Measured {
+  readonly port: number
+  readonly pid: number
+  /** From its start until it was ready, in milliseconds. */
+  readonly readyMs: number
+  /** Asks it to end and waits until it is gone. Repeating it is safe. */
+  stop(): Promise<void>
+}
+
+/** Environment of a process beside our own. */
+export type ProcessEnv = Readonly<Record<string, string>>
+
+const root = join(import.meta.dir, '../..')
+const readyMsMax = 20_000
+
+/** The key ring of every process that is measured. */
+export const keyRing = `bench:${Buffer.alloc(32, 1).toString('base64')}`
+
+/** Starts a program of this folder that prints its port. @throws when it ends without having printed one */
+export async function startPrinting(program: string, env: ProcessEnv): Promise<Measured> {
+  const startedAt = performance.now()
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, program)], {
+    env: { ...process.env, ...env },
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const { value } = await child.stdout.getReader().read()
+  const port = Number(new TextDecoder().decode(value))
+  if (!(port > 0)) throw new Error(`${program} printed no port`)
+  return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
+}
+
+/**
+ * Starts one of the processes of `cmd` as Kubernetes runs it and waits until it is ready. `port` is that of the API's routes,
+ * which the forwarder does not have.
+ * @param bunArgs such as `--cpu-prof-md`
+ * @throws when it is not ready after 20 s
+ */
+export async function startService(
+  name: 'api' | 'forwarder',
+  env: ProcessEnv,
+  bunArgs: readonly string[] = [],
+): Promise<Measured> {
+  const [port, opsPort] = [await freePort(), await freePort()]
+  const startedAt = performance.now()
+  const child = Bun.spawn([process.execPath, ...bunArgs, join(root, `cmd/${name}/main.ts`)], {
+    env: {
+      ...process.env,
+      LATCHKEY_API_PORT: String(port),
+      LATCHKEY_OPS_PORT: String(opsPort),
+      LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
+      LATCHKEY_KEY_RING: keyRing,
+      ...env,
+    },
+    // As in production somebody reads the log; here it is thrown away by the kernel.
+    stdout: Bun.file('/dev/null'),
+    stderr: 'inherit',
+  })
+  const isReady = async () => {
+    const answer = await fetch(`http://127.0.0.1:${opsPort}/readyz`).catch(() => undefined)
+    return answer?.ok === true ? true : undefined
+  }
+  if ((await poll(isReady, { deadlineMs: readyMsMax, everyMs: 5 })) === undefined) {
+    child.kill('SIGKILL')
+    throw new Error(`${name} is not ready after ${readyMsMax} ms`)
+  }
+  return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
+}
+
+async function end(child: Bun.Subprocess): Promise<void> {
+  child.kill('SIGTERM')
+  await child.exited
+}
+
+/** Resident memory of a process in bytes. */
+export async function residentBytes(pid: number): Promise<number> {
+  const text = await Bun.$`ps -o rss= -p ${pid}`.text()
+  return Number(text) * 1024
+}
+
+/** What this machine is, for the table. */
+export function machine(): string {
+  return `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, Bun ${Bun.version}`
+}

@@ -1,0 +1,24 @@
+import { join } from 'node:path'
+import { systemClock } from '#internal/base/index.ts'
+import { createPool, migrate } from '#internal/storage/index.ts'
+import { createFolderSource, createTenantController, parseKeyRing } from '#internal/tenants/index.ts'
+import { keyRing } from './processes.ts'
+
+/** Brings a fresh database to the schema and the manifests of `yaml` in force, as the operator would. */
+export async function putInForce(databaseUrl: string, dir: string, yaml: string): Promise<void> {
+  const bounds = { connectionsMax: 2, queryTimeoutMs: 10_000, connectTimeoutMs: 5000 }
+  const pool = createPool({ url: databaseUrl, applicationName: 'bench', ...bounds })
+  const log = { info: () => undefined, warn: console.warn, error: console.error }
+  const ring = parseKeyRing(keyRing)
+  if (ring.kind === 'invalid') throw new Error(ring.message)
+  await migrate(pool, { log })
+  await Bun.write(join(dir, 'tenants/bench.yaml'), yaml)
+  await createTenantController({
+    source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets') }),
+    ...{ pool, keyRing: ring.keyRing, clock: systemClock, log, actor: 'bench' },
+    random: (count) => crypto.getRandomValues(new Uint8Array(count)),
+    onChanged: async () => undefined,
+    onPurge: async () => undefined,
+  }).runOnce()
+  await pool.end()
+}
