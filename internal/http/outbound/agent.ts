@@ -17,12 +17,12 @@ type Connected = (error: unknown, socket?: Duplex) => void
 
 /** Servers commonly close an idle connection after 5 s (Node's own default); this is before that. */
 const idleMs = 4000
-const idlePerCallbackMax = 16
+const idlePerCallbackMax = 64
 /** Above it a connection is closed after its answer, so that many callbacks do not hold all of a process' descriptors. */
 const openMax = 2048
 
 /**
- * Makes an agent for one scheme. With `keepAlive`, idle connections are kept for 4 s, at most 16 for one address, port and name,
+ * Makes an agent for one scheme. With `keepAlive`, idle connections are kept for 4 s, at most 64 for one address, port and name,
  * and used again for the same three only; close them by `destroy()`.
  */
 export function createCallbackAgent(

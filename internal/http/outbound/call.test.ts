@@ -77,6 +77,7 @@ describe('a call', () => {
     expect(await call(server.port)).toMatchObject({ status: 200 })
     expect(await call(server.port)).toMatchObject({ status: 200 })
     expect(server.accepted()).toBe(2)
+    await eventually('no connection', () => server.open() === 0)
   })
 
   test('does not go out again when a new connection breaks', async () => {
@@ -297,6 +298,25 @@ describe('no answer', () => {
     expect(await pending).toMatchObject({ cause: 'aborted' })
     expect(await caller()(server.port, { signal: stop.signal })).toMatchObject({ cause: 'aborted' })
     expect(server.accepted()).toBe(1)
+  })
+
+  test('after the caller’s signal while the name is resolved, or TLS agreed on', async () => {
+    await using server = await listenRaw(() => {})
+    const stop = new AbortController()
+    const resolving = Promise.withResolvers<readonly string[]>()
+    const call = caller({ resolve: () => resolving.promise })(server.port, { signal: stop.signal })
+    stop.abort()
+    resolving.resolve(['127.0.0.1'])
+    expect(await call).toMatchObject({ cause: 'aborted' })
+    expect(server.accepted()).toBe(0)
+
+    const later = new AbortController()
+    const url = `https://hooks.example:${server.port}/`
+    const pending = caller({ connectMs: 300 })(server.port, { url, signal: later.signal })
+    await eventually('a connection', () => server.open() === 1)
+    later.abort()
+    expect(await pending).toMatchObject({ cause: 'aborted' })
+    await eventually('no connection', () => server.open() === 0)
   })
 
   test('to what cannot be a request', async () => {

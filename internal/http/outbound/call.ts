@@ -1,4 +1,5 @@
 import { checkCallbackUrl, judgeAddresses } from './callback-url.ts'
+import { parseEgressProxy } from './connect.ts'
 import type { ExchangeFailed } from './exchange.ts'
 import { type CallContent, createReach } from './reach.ts'
 import { createResolver, type Resolve, type Resolved, systemResolve } from './resolve.ts'
@@ -39,10 +40,10 @@ export interface OutboundOptions {
 
 const connectMsDefault = 5000
 
-/** Makes the only way in which tenants' callbacks are called. */
+/** Makes the only way in which tenants' callbacks are called. @throws TypeError, URIError for a proxy that is no URL */
 export function createOutbound(options: OutboundOptions): Outbound {
   const connectMs = options.connectMs ?? connectMsDefault
-  const egressProxy = options.egressProxy === undefined ? undefined : new URL(options.egressProxy)
+  const egressProxy = options.egressProxy === undefined ? undefined : parseEgressProxy(options.egressProxy)
   const { reach, close } = createReach({ egressProxy, ca: options.ca }, connectMs)
   const resolve = createResolver({
     resolve: options.resolve ?? systemResolve,

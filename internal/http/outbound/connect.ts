@@ -14,10 +14,32 @@ export interface ConnectTarget {
   readonly timeoutMs: number
 }
 
+/** A proxy taken apart. */
+export interface EgressProxy {
+  readonly overTls: boolean
+  readonly host: string
+  readonly port: number
+  /** Sent to the proxy alone. */
+  readonly authorization: string | undefined
+}
+
+/** Takes a proxy's URL apart, user and password percent-encoded in it. @throws TypeError, URIError when it is none */
+export function parseEgressProxy(text: string): EgressProxy {
+  const { protocol, hostname, port, username, password } = new URL(text)
+  const overTls = protocol === 'https:'
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return {
+    overTls,
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? (overTls ? 443 : 80) : Number(port),
+    authorization: credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`,
+  }
+}
+
 /** How connections leave the platform. */
 export interface ConnectPath {
-  /** A proxy that is asked for each connection by CONNECT; user and password in it are sent to it alone. */
-  readonly egressProxy: URL | undefined
+  /** A proxy that is asked for each connection by CONNECT. */
+  readonly egressProxy: EgressProxy | undefined
   /** Certificates trusted instead of the runtime's own. */
   readonly ca: string | undefined
 }
@@ -116,19 +138,22 @@ function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened
  */
 function tunnel(
   target: ConnectTarget,
-  proxy: URL,
+  proxy: EgressProxy,
   ca: string | undefined,
   opened: Duplex[],
 ): Promise<Duplex> {
   const authority = `${net.isIPv6(target.address) ? `[${target.address}]` : target.address}:${target.port}`
-  const overTls = proxy.protocol === 'https:'
+  const { host, port, overTls, authorization } = proxy
   const request = (overTls ? https : http).request({
     method: 'CONNECT',
-    host: proxy.hostname.replace(/^\[|\]$/g, ''),
-    port: proxy.port === '' ? (overTls ? 443 : 80) : Number(proxy.port),
+    host,
+    port,
     path: authority,
     agent: false,
-    headers: { host: authority, ...credentialsOf(proxy) },
+    headers: {
+      host: authority,
+      ...(authorization === undefined ? {} : { 'proxy-authorization': authorization }),
+    },
     ...(overTls ? trusting(ca) : {}),
   })
   request.on('socket', (socket) => hold(socket, opened))
@@ -144,12 +169,6 @@ function tunnel(
     request.once('response', () => fail())
     request.end()
   })
-}
-
-function credentialsOf({ username, password }: URL): { 'proxy-authorization'?: string } {
-  if (username === '' && password === '') return {}
-  const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  return { 'proxy-authorization': `Basic ${Buffer.from(plain).toString('base64')}` }
 }
 
 /** Said for each connection, so that no variable of the environment turns the check off. */

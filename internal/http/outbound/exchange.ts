@@ -69,6 +69,10 @@ export function exchange(request: ExchangeRequest): Promise<Exchanged> {
     const abort = () => fail('aborted')
     const timer = setTimeout(() => fail('timeout'), Math.max(1, request.timeoutMs))
     signal?.addEventListener('abort', abort)
+    if (signal?.aborted) {
+      abort()
+      return
+    }
     try {
       sent = open(request)
     } catch (error) {

@@ -12,7 +12,7 @@ export interface CallContent {
   readonly body: string | Uint8Array
   /** From the call until the answer's end, name resolution included. */
   readonly timeoutMs: number
-  /** Ends the call; the result is `aborted`. */
+  /** Ends the call, once its name is resolved; the result is `aborted`. */
   readonly signal?: AbortSignal
 }
 
