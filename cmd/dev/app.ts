@@ -55,7 +55,10 @@ export async function startDev(
   })
   const { directory, redis, port, opsPort } = api
   const tenants = await startDevTenants(
-    { databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
+    {
+      ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
+      callbackCidrsMax: config.callbackCidrsMax ?? [],
+    },
     telemetry,
     scope,
   )

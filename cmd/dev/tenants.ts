@@ -28,6 +28,7 @@ export interface DevTenantsOptions {
   readonly directory: Directory
   /** Where the receiver of callbacks listens. */
   readonly sinkPort: number
+  readonly callbackCidrsMax: readonly string[]
 }
 
 /** The folder's tenants at a moment. */
@@ -52,7 +53,7 @@ export async function startDevTenants(
   scope: Scope,
 ): Promise<DevTenants> {
   const { log, health } = telemetry
-  const { directory, keyRing, redis } = options
+  const { directory, keyRing, redis, callbackCidrsMax } = options
   const folder = createFolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
@@ -72,6 +73,7 @@ export async function startDevTenants(
   })
   const controller = createTenantController({
     ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
+    callbackCidrsMax,
     onChanged: () => {
       directory.notify()
       return tellDirectories(redis)

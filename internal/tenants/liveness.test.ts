@@ -86,6 +86,7 @@ test('a controller that hangs in a pass counts as dead, and alive once it passes
     onHint: () => () => {},
   }
   const controller = createTenantController({
+    callbackCidrsMax: [],
     ...{ source, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
     ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, pollMs: 5, resyncMs: 0 },
   })

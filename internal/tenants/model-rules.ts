@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { checkCallbackUrl } from '#internal/http/index.ts'
 import { parseDurationMs } from './duration.ts'
 import type { TenantSpec } from './model.ts'
 
@@ -46,21 +47,13 @@ function callbackProblems({ callback }: TenantSpec): Problem[] {
       message: 'must be a duration from 0s to 24h',
     })
   })
-  const message = urlProblem(callback.url, callback.allowedCIDRs.length > 0)
-  if (message !== undefined) problems.push({ path: 'spec.callback.url', message })
-  return problems
-}
-
-function urlProblem(text: string, httpAllowed: boolean): string | undefined {
-  const url = URL.parse(text)
-  if (url === null) return 'must be a URL such as https://hooks.example/latchkey'
-  if (url.username !== '' || url.password !== '') {
-    return 'must not carry credentials: deliveries are signed, check their signature instead'
+  const url = checkCallbackUrl(callback.url)
+  if (url.kind === 'refused') problems.push({ path: 'spec.callback.url', message: url.message })
+  else if (url.url.scheme === 'http' && callback.allowedCIDRs.length === 0) {
+    const message = 'must be https, unless allowedCIDRs lists the address that http may reach'
+    problems.push({ path: 'spec.callback.url', message })
   }
-  if (url.hash !== '') return 'must not have a fragment: it would never be sent'
-  if (url.protocol === 'https:') return undefined
-  if (url.protocol !== 'http:') return 'must be an https URL'
-  return httpAllowed ? undefined : 'must be https, unless allowedCIDRs lists the address that http may reach'
+  return problems
 }
 
 function isCidr(text: string): boolean {

@@ -198,6 +198,7 @@ export async function openTenants(databaseUrl: string, redisUrl: string): Promis
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     actor: 'test',
+    callbackCidrsMax: ['127.0.0.0/8'],
     onChanged: () => tellDirectories(redis),
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })

@@ -20,6 +20,8 @@ export interface TenantControllerOptions {
   readonly clock: Clock
   readonly log: TenantLog
   readonly random: RandomBytes
+  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
+  readonly callbackCidrsMax: readonly string[]
   /** Who writes, for the audit log. */
   readonly actor: string
   /** Called after rows changed, so that directories look at once. A failure is logged; polling makes up for it. */
@@ -194,8 +196,9 @@ class PassingController implements TenantController {
   }
 
   async #reconcile(manifest: TenantManifest, report: MutableReport): Promise<void> {
-    const { pool, keyRing, source, clock, random, log } = this.#options
-    const facts = await gatherTenant({ pool, keyRing, secrets: source, random }, manifest)
+    const { pool, keyRing, source, clock, random, log, callbackCidrsMax } = this.#options
+    const sources = { pool, keyRing, secrets: source, random, callbackCidrsMax }
+    const facts = await gatherTenant(sources, manifest)
     const now = clock.now()
     const plan = planTenant(facts, now, random)
     const applied = await applyPlan(this.#context, plan, now)

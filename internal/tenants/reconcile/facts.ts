@@ -63,4 +63,6 @@ export interface TenantFacts {
   /** SHA-256 (hex) of wanted keys that another tenant has. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
+  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
+  readonly callbackCidrsMax: readonly string[]
 }

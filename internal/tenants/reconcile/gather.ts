@@ -16,11 +16,13 @@ export interface GatherSources {
   readonly secrets: SecretSource
   /** For the id of a tenant whose first one was used up. */
   readonly random: RandomBytes
+  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
+  readonly callbackCidrsMax: readonly string[]
 }
 
 /** Reads all that a tenant's plan is decided from. Writes nothing; fails when Postgres or the source does. */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
-  const { pool, keyRing } = sources
+  const { pool, keyRing, callbackCidrsMax } = sources
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
   const tenantId = stored?.id ?? (await newTenantId(sources, manifest.uid))
   const secrets = await readSecrets(sources.secrets, manifest)
@@ -34,7 +36,8 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
     findSlugFacts(pool, wish),
     findKeysOfOthers(pool, tenantId, wantedKeys(manifest, secrets)),
   ])
-  return { manifest, tenantId, stored, slug, secrets, keysOfOthers, currentKeyId: keyRing.currentKeyId }
+  const { currentKeyId } = keyRing
+  return { manifest, tenantId, stored, slug, secrets, keysOfOthers, currentKeyId, callbackCidrsMax }
 }
 
 /**

@@ -82,6 +82,7 @@ function factsOf({ spec = {}, secrets = {}, stored, slug, keysOfOthers = [] }: C
     secrets: new Map(Object.entries({ 'acme-callback': callbackSecret, ...secrets })),
     keysOfOthers: new Set(keysOfOthers),
     currentKeyId: 'k1',
+    callbackCidrsMax: ['fd00::/8', '10.0.0.0/8'],
   }
 }
 
@@ -206,6 +207,13 @@ describe('a condition says what to do', () => {
       'http to an address outside the list',
       { spec: { callback: { url: 'http://192.0.2.1/', allowedCIDRs: ['10.0.0.0/8'] } } },
       'CallbackAllowed',
+      'AddressNotAllowed',
+      'False',
+    ],
+    [
+      'http to a public address, which may be listed but is not',
+      { spec: { callback: { url: 'http://8.8.8.8/', allowedCIDRs: ['10.0.0.0/8'] } } },
+      'CallbackAllowed',
       'AddressNotListed',
       'False',
     ],
@@ -215,6 +223,20 @@ describe('a condition says what to do', () => {
       'CallbackAllowed',
       'FormAccepted',
       'True',
+    ],
+    [
+      'http to an address that the tenant lists and the platform does not permit',
+      { spec: { callback: { url: 'http://192.168.0.1/', allowedCIDRs: ['192.168.0.0/16'] } } },
+      'CallbackAllowed',
+      'AddressNotAllowed',
+      'False',
+    ],
+    [
+      'https to a metadata address, whatever is listed',
+      { spec: { callback: { url: 'https://169.254.169.254/', allowedCIDRs: ['169.254.0.0/16'] } } },
+      'CallbackAllowed',
+      'AddressNotAllowed',
+      'False',
     ],
     ['no wallet', {}, 'WalletEnabled', 'NotConfigured', 'False'],
     ['no keys', {}, 'ApiKeysIssued', 'NoneAsked', 'True'],

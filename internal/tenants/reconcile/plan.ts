@@ -1,6 +1,6 @@
-import { BlockList, isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
+import { type CallbackRefusal, judgeCallback } from '#internal/http/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
 import { type Condition, dateConditions, readyVerdict, type Verdict, verdict } from './conditions.ts'
@@ -49,7 +49,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
       reason: 'Synced',
       message: 'All Secrets were read',
     }),
-    callbackVerdict(facts.manifest.spec),
+    callbackVerdict(facts),
     walletVerdict(facts.manifest.spec),
     keysVerdict(facts, keys),
   ]
@@ -125,23 +125,26 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   }
 }
 
-/** What can be said without resolving a name: each delivery checks the address itself. */
-function callbackVerdict({ callback }: TenantSpec): Verdict {
-  const ok = { reason: 'FormAccepted', message: 'addresses are checked at each delivery' }
-  const url = new URL(callback.url)
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  if (url.protocol === 'https:' || isIP(host) === 0 || isListed(host, callback.allowedCIDRs)) {
-    return verdict('CallbackAllowed', [], ok)
+/** What can be said without resolving a name: each delivery checks the address itself, by the same rules. */
+function callbackVerdict({ manifest, callbackCidrsMax }: TenantFacts): Verdict {
+  const { url, allowedCIDRs } = manifest.spec.callback
+  const judged = judgeCallback(url, allowedCIDRs, callbackCidrsMax)
+  if (judged.kind === 'refused') {
+    const complaint = { reason: refusalReasons[judged.cause], message: `spec.callback.url ${judged.message}` }
+    return verdict('CallbackAllowed', [complaint], callbackAccepted)
   }
-  const message = `http to ${host} needs a CIDR in spec.callback.allowedCIDRs that holds it; or use https`
-  return verdict('CallbackAllowed', [{ reason: 'AddressNotListed', message }], ok)
+  return verdict('CallbackAllowed', [], callbackAccepted)
 }
 
-function isListed(address: string, cidrs: readonly string[]): boolean {
-  const list = new BlockList()
-  for (const cidr of cidrs) {
-    const [network = '', prefix] = cidr.split('/')
-    list.addSubnet(network, Number(prefix), isIP(network) === 6 ? 'ipv6' : 'ipv4')
-  }
-  return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+const callbackAccepted = { reason: 'FormAccepted', message: 'addresses are checked at each delivery' }
+
+const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
+  malformed: 'UrlRefused',
+  too_long: 'UrlRefused',
+  scheme: 'UrlRefused',
+  credentials: 'UrlRefused',
+  fragment: 'UrlRefused',
+  port: 'PortRefused',
+  http_not_listed: 'AddressNotListed',
+  address: 'AddressNotAllowed',
 }

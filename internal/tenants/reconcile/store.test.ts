@@ -68,6 +68,7 @@ function controller(fields: Partial<Parameters<typeof createTenantController>[0]
   const log = { info: note('info'), warn: note('warn'), error: note('error') }
   const onChanged = async () => {}
   return createTenantController({
+    callbackCidrsMax: [],
     source,
     pool,
     keyRing,
@@ -346,7 +347,7 @@ describe('slugs', () => {
     const context: ApplyContext = { pool, keyRing, secrets: source, actor: 'test' }
     const facts = await Promise.all(
       tenants.map((manifest) =>
-        gatherTenant({ pool, keyRing, secrets: source, random: randomBytes }, manifest),
+        gatherTenant({ pool, keyRing, secrets: source, random: randomBytes, callbackCidrsMax: [] }, manifest),
       ),
     )
     const plans = facts.map((one) => planTenant(one, nowMs, randomBytes))
@@ -436,7 +437,10 @@ describe('a deposed leader', () => {
     const [manifest] = (await source.read()).tenants
     if (manifest === undefined) throw new Error('no manifest')
     const plan = planTenant(
-      await gatherTenant({ pool, keyRing, secrets: source, random: randomBytes }, manifest),
+      await gatherTenant(
+        { pool, keyRing, secrets: source, random: randomBytes, callbackCidrsMax: [] },
+        manifest,
+      ),
       nowMs,
       randomBytes,
     )
