@@ -21,7 +21,7 @@ export interface SpoolLab {
 /** Starts a Redis that syncs before it answers, and connects to it. */
 export async function startSpoolLab(extraArgs: readonly string[] = []): Promise<SpoolLab> {
   const server = await startStandalone({ durable: true, extraArgs })
-  const redis = openRedis({ url: server.url, onError: () => undefined })
+  const redis = openRedis({ url: server.url, deadlineMs: 1_500, onError: () => undefined })
   await until('a connection', () => redis.serverFacts().catch(() => undefined))
   const refusals: SpoolRefusal[] = []
   return {

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { openRedis } from '#internal/storage/index.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { untilWorks } from '#test/support/redis-connection.ts'
+import { replicatedArgs, startReplicaOf } from '#test/support/redis-replica.ts'
+import { command, startCluster, startSentinel, until } from '#test/support/redis-topology.ts'
+import { type SpoolLab, startSpoolLab } from '#test/support/spool-lab.ts'
+import type { TestRedis } from '#test/support/stores.ts'
+import { Spool } from './spool.ts'
+import { spoolKeys } from './spool-scripts.ts'
+
+describe('a spool on a server with a replica', () => {
+  let lab: SpoolLab
+  let replica: TestRedis
+
+  beforeAll(async () => {
+    lab = await startSpoolLab(replicatedArgs)
+    replica = await startReplicaOf(lab.server)
+  })
+  afterAll(async () => {
+    await lab.stop()
+    replica.signal('SIGKILL')
+    await replica.stop()
+  })
+  beforeEach(() => lab.reset())
+
+  const idsAt = async (server: TestRedis) => {
+    const [entries] = await command(server, ['XRANGE', spoolKeys.events, '-', '+'])
+    return (entries as [string, string[]][]).map(([, fields]) => fields[1])
+  }
+
+  test('takes an event once the replica has it', async () => {
+    const events = Array.from({ length: 100 }, () => receivedEvent())
+    const spool = lab.spool()
+    const fates = await Promise.all(events.map((event) => spool.append(event)))
+    expect(new Set(fates)).toEqual(new Set(['queued']))
+    expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
+  })
+
+  test('refuses while the replica hangs, within a second; what was refused may be there, and comes at most as a duplicate', async () => {
+    const spool = lab.spool({ replicaMsMax: 200 })
+    expect(await spool.append(receivedEvent())).toBe('queued')
+    replica.signal('SIGSTOP')
+    const startedMs = performance.now()
+    const [refused, next] = [receivedEvent(), receivedEvent()]
+    expect(await spool.append(refused)).toBe('unavailable')
+    expect(performance.now() - startedMs).toBeLessThan(1_000)
+    expect(await spool.append(next)).toBe('unavailable')
+    expect(lab.refusals).toEqual(['unconfirmed', 'unconfirmed'])
+    const ids = await idsAt(lab.server)
+    // The second came right after and was refused unwritten, so that a hung replica does not fill the spool.
+    expect(ids).toContain(refused.id)
+    expect(ids).not.toContain(next.id)
+    replica.signal('SIGCONT')
+    await until('an event that is taken', async () =>
+      (await spool.append(receivedEvent())) === 'queued' ? true : undefined,
+    )
+  })
+
+  test('notices a replica that came and one that went', async () => {
+    const spool = lab.spool()
+    await command(replica, ['REPLICAOF', 'NO', 'ONE'])
+    await until('a master alone', async () => {
+      const { replicas } = await lab.redis.durability(spoolKeys.events)
+      return replicas === 0 || undefined
+    })
+    expect(await spool.append(receivedEvent())).toBe('queued')
+    await command(replica, ['REPLICAOF', '127.0.0.1', String(lab.server.port)])
+    await until('a replica that follows', async () => {
+      const [info] = await command(lab.server, ['INFO', 'replication'])
+      return /slave\d+:.*state=online/.test(String(info)) || undefined
+    })
+    // Nobody waited for a replica that was not known of, so nobody may say that it has the event.
+    expect(await spool.append(receivedEvent())).toBe('unavailable')
+    await until('an event that is taken', async () =>
+      (await spool.append(receivedEvent())) === 'queued' ? true : undefined,
+    )
+    expect((await idsAt(replica)).length).toBeGreaterThan(0)
+  })
+})
+
+test('what was queued is there after a failover, by sentinels', async () => {
+  const topology = await startSentinel()
+  const redis = openRedis({ url: topology.url, deadlineMs: 1_500, onError: () => undefined })
+  await untilWorks(redis, 'latchkey:spool')
+  const spool = new Spool({ redis, vouched: true })
+  const queued: string[] = []
+  const queueOne = async () => {
+    const event = receivedEvent()
+    if ((await spool.append(event)) === 'queued') queued.push(event.id)
+  }
+  for (let nth = 0; nth < 50; nth += 1) await queueOne()
+  const before = queued.length
+  expect(before).toBe(50)
+  await topology.killMaster()
+  await until('events that the new master takes', async () => {
+    await queueOne()
+    return queued.length > before + 5 || undefined
+  })
+  const [entries] = await command(await topology.master(), ['XRANGE', spoolKeys.events, '-', '+'])
+  const there = new Set((entries as [string, string[]][]).map(([, fields]) => fields[1]))
+  expect(queued.filter((id) => !there.has(id))).toEqual([])
+  await redis.close()
+  await topology.stop()
+}, 40_000)
+
+test('a cluster takes events too, each with a replica', async () => {
+  const cluster = await startCluster({ replicas: true })
+  const redis = openRedis({ url: cluster.url, deadlineMs: 1_500, onError: () => undefined })
+  await untilWorks(redis, 'latchkey:spool')
+  const spool = new Spool({ redis, vouched: true })
+  const fates = await Promise.all(Array.from({ length: 700 }, () => spool.append(receivedEvent())))
+  expect(new Set(fates)).toEqual(new Set(['queued']))
+  expect(await spool.stats()).toMatchObject({ entries: 700 })
+  expect(await redis.durability(spoolKeys.events)).toEqual({ syncsFirst: false, replicas: 1 })
+  await redis.close()
+  await cluster.stop()
+}, 40_000)
