@@ -16,7 +16,7 @@ export interface Batch {
 }
 
 /** Bytes that the records of one answer may have together; those that no longer fit get an error in their place. */
-export const batchRecordBytesMax = 4 * 1024 * 1024
+const batchRecordBytesMax = 4 * 1024 * 1024
 /** Checks that are sent at a time: between them the connection, and this process, serve others. */
 const sliceChecks = 20
 /** The same for long records, in bytes; a longer one comes alone. */
