@@ -50,7 +50,8 @@ WITH input AS MATERIALIZED (
   ON CONFLICT DO NOTHING
 ), woken_lanes AS (
   UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
-    SELECT tenant_id FROM lanes WHERE tenant_id IN (SELECT tenant_id FROM revived) AND next_due_at > now()
+    SELECT tenant_id FROM lanes WHERE tenant_id IN (SELECT tenant_id FROM revived)
+      AND (next_due_at > now() OR idle_checks > 0)
     ORDER BY tenant_id FOR UPDATE)
 )
 SELECT id FROM revived`

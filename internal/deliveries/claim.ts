@@ -1,0 +1,228 @@
+import { type Day, type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { ClaimedDelivery, EventContent, Lease } from './delivery.ts'
+import { checkedDay } from './load.ts'
+
+/** What a process has room for. */
+export interface ClaimRequest {
+  readonly lease: Lease
+  /** Tenants that are said to have new work, whatever their lanes say. */
+  readonly woken: readonly string[]
+  /** How much less than `laneRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
+  readonly rooms: ReadonlyMap<string, number>
+  readonly rowsMax: number
+  readonly laneRowsMax: number
+  /** Days of the partitions whose events and payloads come along; others are loaded on their own. */
+  readonly usualDays: UsualDays
+  /** Payloads beyond this sum do not come along. */
+  readonly payloadBytesMax: number
+}
+
+/** When the rows of most events go. */
+export interface UsualDays {
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+}
+
+/** A delivery that was taken; without `content` its event is still to be loaded. */
+export interface Claimed {
+  readonly delivery: ClaimedDelivery
+  readonly content: EventContent | undefined
+}
+
+/** What a claim took. `hasMore`: a lane got its whole share, so that more may be due. */
+export interface ClaimResult {
+  readonly claimed: readonly Claimed[]
+  readonly hasMore: boolean
+}
+
+/** Lanes of one claim, those that waited longest for their turn. */
+const lanesMax = 50
+/** More than those, since other processes may hold the first ones just now. */
+const candidatesMax = 200
+/** While a probe is under way nobody sends another one; its end, or this time, opens or closes the breaker. */
+const probeMs = 30_000
+/** Longer than an insert may take, so that a look after it sees what a look before it could not. */
+const lookAgainMs = 5_000
+/** Lanes of tenants that are suspended or gone are looked at this seldom. */
+const standStillMs = 10_000
+
+// Locks the lanes that waited longest for their turn, and in each the rows due longest; both SKIP LOCKED, so that it waits for
+// nobody, and any number of processes share the work. Retries keep a quarter of each share, and either kind may use what the
+// other leaves. A repeated claim takes other rows; what a lost one took comes back when its lease ends, which is why its commit
+// need not wait for the disk. A lane is then looked at again when its soonest row is due, and after 5 s in any case, once more
+// when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0, so that a row which was not
+// visible yet is found by a later look. Days are literals, so that one partition each is planned and locked.
+const claimText = `
+WITH relaxed AS MATERIALIZED (
+  SELECT set_config('synchronous_commit', 'off', true)
+), rooms AS MATERIALIZED (
+  SELECT tenant_id, room::integer FROM unnest($2::text[], $3::text[]) AS r(tenant_id, room)
+), candidates AS MATERIALIZED (
+  SELECT tenant_id FROM (
+    SELECT tenant_id, breaker_until, last_served_at FROM lanes WHERE next_due_at <= now() AND suspended_at IS NULL
+    UNION
+    SELECT l.* FROM unnest($1::text[]) w(tenant_id) CROSS JOIN LATERAL (
+      SELECT tenant_id, breaker_until, last_served_at FROM lanes WHERE tenant_id = w.tenant_id AND suspended_at IS NULL
+      OFFSET 0) l) due
+  WHERE breaker_until <= now() AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
+  ORDER BY last_served_at LIMIT ${candidatesMax}
+), ready AS MATERIALIZED (
+  SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
+    coalesce(t.is_live, false) AS is_live
+  FROM candidates c CROSS JOIN relaxed CROSS JOIN LATERAL (
+    SELECT tenant_id, breaker_until FROM lanes
+    WHERE tenant_id = c.tenant_id AND suspended_at IS NULL AND breaker_until <= now() FOR UPDATE SKIP LOCKED) l
+  LEFT JOIN LATERAL (
+    SELECT NOT suspended AND deleted_at IS NULL AS is_live FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
+  LIMIT least(${lanesMax}, $4::integer)
+), shares AS MATERIALIZED (
+  SELECT tenant_id, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1
+    ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
+  FROM ready LEFT JOIN rooms USING (tenant_id)
+), picked AS MATERIALIZED (
+  SELECT s.tenant_id, s.is_half_open, s.share, d.event_id FROM shares s
+  CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
+    SELECT FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() LIMIT s.share) q) w
+  CROSS JOIN LATERAL (SELECT CASE WHEN w.retries <= w.quota THEN w.retries ELSE greatest(w.quota, least(w.retries, s.share - (
+    SELECT count(*) FROM (
+      SELECT FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() LIMIT s.share) q)))
+    END AS retries) t
+  CROSS JOIN LATERAL (
+    SELECT event_id FROM (SELECT event_id FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now()
+      ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
+    UNION ALL
+    SELECT event_id FROM (SELECT event_id FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now()
+      ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
+), claimed AS (
+  UPDATE deliveries_due d SET lease = $6, due_at = now() + $7::integer * interval '1 ms', claims = d.claims + 1
+  FROM picked p WHERE d.event_id = p.event_id
+  RETURNING d.event_id, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes, d.round, d.attempts, d.claims,
+    d.is_retry, p.is_half_open, p.share
+), taken AS MATERIALIZED (
+  SELECT tenant_id, count(*) AS taken FROM picked GROUP BY tenant_id
+), looked AS MATERIALIZED (
+  SELECT s.*, n.taken, CASE WHEN n.taken < s.share THEN (
+    SELECT min(due_at) FROM (
+      (SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry
+        AND due_at > CASE WHEN n.taken = 0 THEN '-infinity' ELSE now() END ORDER BY due_at LIMIT 1)
+      UNION ALL
+      (SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry
+        AND due_at > CASE WHEN n.taken = 0 THEN '-infinity' ELSE now() END ORDER BY due_at LIMIT 1)) soonest) END AS soonest
+  FROM shares s CROSS JOIN LATERAL (SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken) n
+), left_behind AS (
+  UPDATE lanes l SET
+    last_served_at = CASE WHEN k.taken > 0 THEN clock_timestamp() ELSE l.last_served_at END,
+    breaker_until = CASE WHEN k.taken > 0 AND k.is_half_open THEN now() + interval '${probeMs} ms' ELSE l.breaker_until END,
+    idle_checks = CASE WHEN k.taken = 0 AND k.is_live THEN 1 ELSE 0 END,
+    next_due_at = CASE
+      WHEN NOT k.is_live THEN now() + interval '${standStillMs} ms'
+      WHEN k.taken = k.share THEN now()
+      WHEN k.taken > 0 OR l.idle_checks = 0
+        THEN least(k.soonest, now() + interval '${lookAgainMs} ms', now() + $7::integer * interval '1 ms')
+      ELSE coalesce(k.soonest, 'infinity') END
+  FROM looked k WHERE l.tenant_id = k.tenant_id
+), sized AS (
+  SELECT *, sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
+)
+SELECT s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round, s.attempts, s.claims,
+  s.is_retry, s.is_half_open, s.share, e.provider, e.raw_type, e.type,
+  floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
+FROM sized s
+LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id = s.event_id AND tenant_id = s.tenant_id
+  AND s.expires_on = '{event_day}' OFFSET 0) e ON true
+LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
+  AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
+
+type ClaimRow = [
+  eventId: EventId,
+  tenantId: TenantId,
+  payloadExpiresOn: Day,
+  payloadBytes: number,
+  round: number,
+  attempts: number,
+  claims: number,
+  isRetry: boolean,
+  isProbe: boolean,
+  share: number,
+  provider: string | null,
+  rawType: string | null,
+  type: string | null,
+  occurredAtMs: number | null,
+  headers: string | null,
+  payload: string | null,
+]
+
+/**
+ * Takes due deliveries for this process, fairly among tenants and at most `rowsMax`, in one round trip. Give it a pool made with
+ * `queueSessionSettings`. @throws whatever Postgres throws; what was taken then comes back with the lease's end
+ */
+export async function claimDue(pool: Pool, request: ClaimRequest): Promise<ClaimResult> {
+  const { lease, usualDays, rooms } = request
+  const { rows } = await pool.query<ClaimRow>({
+    name: `claim_due_${usualDays.expiresOn}_${usualDays.payloadExpiresOn}`,
+    text: claimText
+      .replaceAll('{event_day}', checkedDay(usualDays.expiresOn))
+      .replaceAll('{payload_day}', checkedDay(usualDays.payloadExpiresOn)),
+    rowMode: 'array',
+    values: [
+      textArrayParam(request.woken),
+      textArrayParam([...rooms.keys()]),
+      textArrayParam(Array.from(rooms.values(), String)),
+      request.rowsMax,
+      request.laneRowsMax,
+      lease.token,
+      lease.lengthMs,
+      request.payloadBytesMax,
+    ],
+  })
+  return { claimed: rows.map(claimedOf), hasMore: hasFullShare(rows) }
+}
+
+/**
+ * The session settings that `claimDue` and `settle` are planned with: prepared once, by indexes alone. A table that is empty at
+ * rest looks cheap to scan, and a plan made then would meet a backlog.
+ */
+export const queueSessionSettings = {
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_bitmapscan: 'off',
+} as const
+
+function hasFullShare(rows: readonly ClaimRow[]): boolean {
+  const taken = new Map<string, number>()
+  for (const [, tenantId, , , , , , , isProbe, share] of rows) {
+    const count = (taken.get(tenantId) ?? 0) + 1
+    if (count === share && !isProbe) return true
+    taken.set(tenantId, count)
+  }
+  return false
+}
+
+function claimedOf(row: ClaimRow): Claimed {
+  const [eventId, tenantId, payloadExpiresOn, payloadBytes, round, attempts, claims, isRetry, isProbe] = row
+  return {
+    delivery: {
+      eventId,
+      tenantId,
+      payloadExpiresOn,
+      payloadBytes,
+      round,
+      attempts,
+      claims,
+      isRetry,
+      isProbe,
+    },
+    content: contentOf(row),
+  }
+}
+
+function contentOf(row: ClaimRow): EventContent | undefined {
+  const [eventId, , , , , , , , , , provider, rawType, type, occurredAtMs, headers, payload] = row
+  if (provider === null || rawType === null || type === null || occurredAtMs === null) return undefined
+  if (headers === null || payload === null) return undefined
+  return { provider, rawType, type, occurredAtMs, receivedAtMs: receivedAtMsOf(eventId), headers, payload }
+}

@@ -1,0 +1,53 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+
+/** Why a callback is left alone. */
+export type SuspendedCause = 'gone' | 'disabled'
+
+// One row by its key; a claim that holds it is over in moments. The first suspension stands, so repeating it changes nothing.
+const suspendText = `
+UPDATE lanes SET suspended_at = now(), suspended_cause = $2 WHERE tenant_id = $1 AND suspended_at IS NULL`
+
+/** Stops all deliveries of a tenant, whose events go on to be accepted and wait. False when it was stopped already. */
+export async function suspendCallback(
+  pool: Pool,
+  tenantId: TenantId,
+  cause: SuspendedCause,
+): Promise<boolean> {
+  const { rowCount } = await pool.query({
+    name: 'suspend_callback',
+    text: suspendText,
+    values: [tenantId, cause],
+  })
+  return rowCount === 1
+}
+
+// One row by its key, also its breaker's, since whoever resumes says that the callback is well. Repeating it changes nothing.
+const resumeText = `
+UPDATE lanes SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
+WHERE tenant_id = $1 AND suspended_at IS NOT NULL`
+
+/** Lets the deliveries of a suspended callback go on. False when it was not suspended. Tell `dueChannel` afterwards. */
+export async function resumeCallback(pool: Pool, tenantId: TenantId): Promise<boolean> {
+  const { rowCount } = await pool.query({ name: 'resume_callback', text: resumeText, values: [tenantId] })
+  return rowCount === 1
+}
+
+// One row by its key. The later end stands when several processes open the breaker at once.
+const openText = `
+UPDATE lanes SET breaker_until = greatest(breaker_until, now() + $2::integer * interval '1 ms') WHERE tenant_id = $1`
+
+/** Holds a tenant's deliveries back for a while; after it one at a time tries the callback. Safe to repeat. */
+export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<void> {
+  await pool.query({ name: 'open_breaker', text: openText, values: [tenantId, openMs] })
+}
+
+// One row by its key; the lane is due so that what waited goes at once. Repeating it changes nothing.
+const closeText = `
+UPDATE lanes SET breaker_until = '-infinity', next_due_at = least(next_due_at, now()), idle_checks = 0
+WHERE tenant_id = $1 AND breaker_until > '-infinity'`
+
+/** Ends what `openBreaker` began. Safe to repeat. */
+export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void> {
+  await pool.query({ name: 'close_breaker', text: closeText, values: [tenantId] })
+}

@@ -1,0 +1,62 @@
+import type { EventId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { ClaimedDelivery, Lease } from './delivery.ts'
+
+// Touches rows that are ours by lease and claims, which nobody else locks. Repeating it moves their end again. Lanes are left as
+// they are: they look too early and find nothing due.
+const renewText = `
+UPDATE deliveries_due d SET due_at = now() + $2::integer * interval '1 ms'
+FROM unnest($3::text[], $4::text[]) AS i(id, claims)
+WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
+RETURNING d.event_id`
+
+/** Begins the leases of these rows anew, and gives the ids of those that are still ours. Safe to repeat. */
+export async function renewLeases(
+  pool: Pool,
+  lease: Lease,
+  deliveries: readonly ClaimedDelivery[],
+): Promise<ReadonlySet<EventId>> {
+  const { rows } = await pool.query<[EventId]>({
+    name: 'renew_leases',
+    text: renewText,
+    rowMode: 'array',
+    values: [lease.token, lease.lengthMs, ...idsAndClaims(deliveries)],
+  })
+  return new Set(rows.map(([id]) => id))
+}
+
+// Rows as above; they are due at once, as if they had not been taken. Their lanes are locked in order of ids.
+const giveBackText = `
+WITH back AS (
+  UPDATE deliveries_due d SET due_at = now(), lease = NULL, claims = d.claims - 1
+  FROM unnest($2::text[], $3::text[]) AS i(id, claims)
+  WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
+  RETURNING d.event_id, d.tenant_id
+), woken_lanes AS (
+  UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
+    SELECT tenant_id FROM lanes WHERE tenant_id IN (SELECT tenant_id FROM back) AND (next_due_at > now() OR idle_checks > 0)
+    ORDER BY tenant_id FOR UPDATE)
+)
+SELECT event_id FROM back`
+
+/** Gives rows back that were not begun, for others to take at once; gives their ids. Repeating it finds none. */
+export async function giveBack(
+  pool: Pool,
+  leaseToken: string,
+  deliveries: readonly ClaimedDelivery[],
+): Promise<ReadonlySet<EventId>> {
+  const { rows } = await pool.query<[EventId]>({
+    name: 'give_back',
+    text: giveBackText,
+    rowMode: 'array',
+    values: [leaseToken, ...idsAndClaims(deliveries)],
+  })
+  return new Set(rows.map(([id]) => id))
+}
+
+function idsAndClaims(deliveries: readonly ClaimedDelivery[]): [Buffer, Buffer] {
+  return [
+    textArrayParam(deliveries.map(({ eventId }) => eventId)),
+    textArrayParam(deliveries.map(({ claims }) => String(claims))),
+  ]
+}

@@ -1,0 +1,153 @@
+import { type Day, type EventId, expiryDayOf } from '#internal/base/index.ts'
+import { ensurePartitions, type Pool, partitionName, textArrayParam } from '#internal/storage/index.ts'
+import type { ClaimedDelivery } from './delivery.ts'
+
+/** What is kept of an attempt. */
+export interface AttemptRecord {
+  readonly startedAtMs: number
+  readonly durationMs: number
+  /** `delivered`, or what kind of failure it was. */
+  readonly outcome: 'delivered' | 'refused' | 'failed'
+  readonly status: number | null
+  /** Why there was no answer, or why the event ended. */
+  readonly cause: string | null
+  /** What came back, cut. */
+  readonly answer: string | null
+}
+
+/**
+ * What becomes of a claimed row. `processed` and `failed` end the round; `later` is due again after an attempt; `put_off` is due
+ * again without one; `expired`: the event itself is gone.
+ */
+export type Ending =
+  | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
+  | { readonly kind: 'later'; readonly dueAtMs: number; readonly attempt: AttemptRecord }
+  | { readonly kind: 'put_off'; readonly dueAtMs: number }
+  | { readonly kind: 'expired' }
+
+/** A row of ours with its end. */
+export interface Settlement {
+  readonly delivery: ClaimedDelivery
+  readonly ending: Ending
+}
+
+// Only rows that are still ours by lease, claims and attempts are touched, so that a late worker's end writes nothing; its own
+// rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
+// one commit. A lane is written only where it would look too late, in order of ids, and lanes are locked by a claim for moments
+// only, which itself waits for nobody. Repeating it finds rows that are gone or no longer ours, and writes nothing.
+const settleText = (day: Day) => `
+WITH input AS MATERIALIZED (
+  SELECT id, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
+    outcome, status::smallint, cause, answer
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+    $11::text[], $12::text[])
+    AS i(id, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
+), ended AS (
+  DELETE FROM deliveries_due d USING input i
+  WHERE i.ending IN ('processed', 'failed', 'expired') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
+    AND d.attempts = i.attempts
+  RETURNING d.tenant_id, d.round, i.*
+), later AS (
+  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL, claims = 0,
+    attempts = d.attempts + CASE i.ending WHEN 'later' THEN 1 ELSE 0 END
+  FROM input i
+  WHERE i.ending IN ('later', 'put_off') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
+    AND d.attempts = i.attempts
+  RETURNING d.tenant_id, d.round, i.*
+), ours AS (
+  SELECT * FROM ended UNION ALL SELECT * FROM later
+), tried AS (
+  INSERT INTO ${partitionName({ table: 'attempts', day })}
+    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
+  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
+  FROM ours WHERE outcome IS NOT NULL
+  ON CONFLICT DO NOTHING
+), closed AS (
+  UPDATE ${partitionName({ table: 'events', day })} e
+  SET state = CASE x.ending WHEN 'processed' THEN 'processed' ELSE 'delivery_failed' END, settled_at = now()
+  FROM ended x WHERE e.id = x.id AND e.tenant_id = x.tenant_id AND x.ending <> 'expired'
+), lanes_left AS (
+  UPDATE lanes l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
+  FROM (SELECT l.tenant_id, n.due_at FROM (SELECT tenant_id, min(due_at) AS due_at FROM later GROUP BY tenant_id) n
+    JOIN lanes l ON l.tenant_id = n.tenant_id AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
+    ORDER BY l.tenant_id FOR UPDATE OF l) w
+  WHERE l.tenant_id = w.tenant_id
+)
+SELECT id FROM ours`
+
+/**
+ * Writes how claimed rows ended, and gives the ids of those that were still ours; of the others nothing was written. Give it a
+ * pool made with `queueSessionSettings`. Safe to repeat.
+ * @param settlements no event twice
+ * @throws whatever Postgres throws; then days that were handled before stay settled
+ */
+export async function settle(
+  pool: Pool,
+  leaseToken: string,
+  settlements: readonly Settlement[],
+): Promise<ReadonlySet<EventId>> {
+  const settled = new Set<EventId>()
+  const byDay = Map.groupBy(settlements, ({ delivery }) => expiryDayOf(delivery.eventId))
+  for (const [day, ofDay] of byDay) {
+    for (const id of await settleDay(pool, leaseToken, day, ofDay)) settled.add(id)
+  }
+  return settled
+}
+
+async function settleDay(
+  pool: Pool,
+  leaseToken: string,
+  day: Day,
+  settlements: readonly Settlement[],
+): Promise<EventId[]> {
+  try {
+    return await writeEndings(pool, leaseToken, day, settlements)
+  } catch (error) {
+    if (!isMissingTable(error)) throw error
+    await ensurePartitions(pool, [
+      { table: 'attempts', day },
+      { table: 'events', day },
+    ])
+    return await writeEndings(pool, leaseToken, day, settlements)
+  }
+}
+
+/** undefined_table, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). */
+function isMissingTable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '42P01'
+}
+
+async function writeEndings(
+  pool: Pool,
+  leaseToken: string,
+  day: Day,
+  settlements: readonly Settlement[],
+): Promise<EventId[]> {
+  const column = (pick: (one: Settlement) => string | null) => textArrayParam(settlements.map(pick))
+  const tried = (pick: (attempt: AttemptRecord) => string | null) =>
+    column(({ ending }) => ('attempt' in ending ? pick(ending.attempt) : null))
+  const { rows } = await pool.query<[EventId]>({
+    name: `settle_${day}`,
+    text: settleText(day),
+    rowMode: 'array',
+    values: [
+      leaseToken,
+      column(({ delivery }) => delivery.eventId),
+      column(({ delivery }) => String(delivery.claims)),
+      column(({ delivery }) => String(delivery.attempts)),
+      column(({ ending }) => ending.kind),
+      column(({ ending }) => ('dueAtMs' in ending ? isoTime(ending.dueAtMs) : null)),
+      tried(({ startedAtMs }) => isoTime(startedAtMs)),
+      tried(({ durationMs }) => String(Math.round(durationMs))),
+      tried(({ outcome }) => outcome),
+      tried(({ status }) => (status === null ? null : String(status))),
+      tried(({ cause }) => cause),
+      tried(({ answer }) => answer?.replaceAll('\u0000', '\ufffd') ?? null),
+    ],
+  })
+  return rows.map(([id]) => id)
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}

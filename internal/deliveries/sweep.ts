@@ -1,0 +1,37 @@
+import type { Pool } from '#internal/storage/index.ts'
+
+/** Lanes look again 5 s after each look that may have missed something; what is later than this was missed by all of them. */
+const graceMs = 8_000
+const lanesMax = 100_000
+
+// Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant. Only lanes that are wrong are
+// written, in order of ids; a lane that is being looked at is waited for and then found right. Repeating it changes nothing.
+const sweepText = `
+WITH RECURSIVE waiting AS (
+  (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT d.tenant_id FROM deliveries_due d WHERE d.tenant_id > w.tenant_id ORDER BY d.tenant_id LIMIT 1)
+  FROM waiting w WHERE w.tenant_id IS NOT NULL
+), soonest AS (
+  SELECT w.tenant_id, least(
+    (SELECT due_at FROM deliveries_due WHERE tenant_id = w.tenant_id AND is_retry ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM deliveries_due WHERE tenant_id = w.tenant_id AND NOT is_retry ORDER BY due_at LIMIT 1)) AS due_at
+  FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${lanesMax}) w
+), missed AS (
+  SELECT s.tenant_id FROM soonest s LEFT JOIN lanes l USING (tenant_id)
+  WHERE s.due_at < now() - $1::integer * interval '1 ms' AND (l.next_due_at IS NULL OR l.next_due_at > now())
+  ORDER BY s.tenant_id
+)
+INSERT INTO lanes AS l (tenant_id, next_due_at) SELECT tenant_id, now() FROM missed
+ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now(), idle_checks = 0 WHERE l.next_due_at > now()
+RETURNING tenant_id`
+
+/**
+ * Wakes lanes that overslept, and gives how many: a number that stays 0 unless something else is wrong. Any process may call it
+ * at any time.
+ * @param overdueMs how long a row has to have been due; default 8 s
+ */
+export async function sweepLanes(pool: Pool, overdueMs = graceMs): Promise<number> {
+  const { rowCount } = await pool.query({ name: 'sweep_lanes', text: sweepText, values: [overdueMs] })
+  return rowCount ?? 0
+}
