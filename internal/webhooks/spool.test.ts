@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { untilWorks } from '#test/support/redis-connection.ts'
 import { command, until } from '#test/support/redis-topology.ts'
@@ -136,8 +136,7 @@ describe('a spool on a Redis that may forget', () => {
     await until('an event that is taken', async () =>
       (await spool.append(receivedEvent())) === 'queued' ? true : undefined,
     )
-    // The one that met the change is there, though it was refused: it is dropped as a duplicate.
-    expect(lab.refusals).toEqual(expect.arrayContaining(['volatile']))
+    expect(new Set(lab.refusals)).toEqual(new Set(['volatile']))
   })
 
   test('refuses where CONFIG is forbidden', async () => {
@@ -155,7 +154,9 @@ describe('a spool on a Redis that may forget', () => {
 })
 
 describe('a spool without its Redis', () => {
-  test('refuses within a second each, also those behind, and takes events when it is back', async () => {
+  afterEach(() => lab.server.signal('SIGCONT'))
+
+  test('refuses within one deadline, also those behind, and takes events when it is back', async () => {
     const spool = lab.spool()
     expect(await spool.append(receivedEvent())).toBe('queued')
     lab.server.signal('SIGSTOP')
@@ -163,7 +164,7 @@ describe('a spool without its Redis', () => {
     const first = spool.append(receivedEvent())
     const behind = Promise.resolve().then(() => spool.append(receivedEvent()))
     expect(await Promise.all([first, behind])).toEqual(['unavailable', 'unavailable'])
-    expect(performance.now() - startedMs).toBeLessThan(1_500)
+    expect(performance.now() - startedMs).toBeLessThan(2_500)
     expect(lab.refusals).toEqual(['away', 'away'])
     lab.server.signal('SIGCONT')
     await until('an event that is taken', async () =>

@@ -11,7 +11,10 @@ export type SpoolRefusal = 'away' | 'volatile' | 'full' | 'unconfirmed'
 
 /** What a spool works with. */
 export interface SpoolOptions {
-  /** One of the spool's own: waiting for a replica holds up whatever is sent behind it. */
+  /**
+   * One of the spool's own, with a deadline of 1 500 ms: waiting for a replica holds up whatever is sent behind it, and an event
+   * of 25 MiB takes most of a second to be sent and synced.
+   */
   readonly redis: RedisConnection
   /** Somebody vouches that Redis keeps what it acknowledges, whatever its settings say or whether they can be read. */
   readonly vouched: boolean
@@ -19,7 +22,7 @@ export interface SpoolOptions {
   onRefused?(reason: SpoolRefusal, events: number, error?: unknown): void
   /** Most bytes that wait or are set aside; default 256 MiB. */
   readonly bytesMax?: number
-  /** How long a replica may take to have an event, below the connection's deadline, ms; default 300. */
+  /** How long a replica may take to have an event, below the connection's deadline, ms; default 500. */
   readonly replicaMsMax?: number
   /** How long what Redis said of its settings is believed before it is asked again, ms; default 10 000. */
   readonly believedMsMax?: number
@@ -37,7 +40,7 @@ export interface SpoolStats {
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
-const defaultReplicaMsMax = 300
+const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
 /** After a replica was too slow the next events are refused at once, since each would stay behind as a duplicate. */
 const restMs = 500
