@@ -1,5 +1,5 @@
 // Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
-// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format [arguments]
+// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format|generate [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,14 @@ const parentCheckMs = 1000
 const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
-const commands = { dev: runDev, test: runTest, lint: runLint, bench: runBench, format: runFormat }
+const commands = {
+  dev: runDev,
+  test: runTest,
+  lint: runLint,
+  bench: runBench,
+  format: runFormat,
+  generate: runGenerate,
+}
 
 /** The one child that runs at the moment; it gets our signals. */
 let current
@@ -68,13 +75,22 @@ No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in it
 `)
 }
 
+/** Measures records, or with `webhooks` as first argument those. */
 async function runBench(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
-  return redis === 0 ? run(bun, ['test/bench/main.ts', ...args]) : redis
+  if (redis !== 0) return redis
+  const [first, ...others] = args
+  return first === 'webhooks'
+    ? run(bun, ['test/bench/webhooks.main.ts', ...others])
+    : run(bun, ['test/bench/main.ts', ...args])
 }
 
 async function runFormat() {
   return run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.'])
+}
+
+async function runGenerate(bun) {
+  return run(bun, ['cmd/dev/generate.ts'])
 }
 
 /** Runs every check, also after one has failed, so that one run shows all there is to mend. */

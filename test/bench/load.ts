@@ -68,8 +68,8 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   return { perSecond: count / seconds, p50Ms: at(0.5), p99Ms: at(0.99), requests: count, failed }
 }
 
-/** Bytes of a whole answer, or Infinity while its head is not there yet. */
-function answerLength(text: string): number {
+/** Bytes of a whole answer of ours, or Infinity while its head is not there yet. @throws for one without Content-Length */
+export function answerLength(text: string): number {
   const end = text.indexOf(headEnd)
   if (end < 0) return Number.POSITIVE_INFINITY
   const at = text.toLowerCase().indexOf('content-length:')

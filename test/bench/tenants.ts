@@ -15,7 +15,14 @@ export async function putInForce(databaseUrl: string, dir: string, yaml: string)
   await Bun.write(join(dir, 'tenants/bench.yaml'), yaml)
   await createTenantController({
     source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets') }),
-    ...{ pool, keyRing: ring.keyRing, clock: systemClock, log, actor: 'bench', callbackCidrsMax: ['127.0.0.0/8'] },
+    ...{
+      pool,
+      keyRing: ring.keyRing,
+      clock: systemClock,
+      log,
+      actor: 'bench',
+      callbackCidrsMax: ['127.0.0.0/8'],
+    },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     onChanged: async () => undefined,
     onPurge: async () => undefined,

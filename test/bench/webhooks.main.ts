@@ -1,0 +1,175 @@
+/**
+ * Measures the way of webhooks: intake against a bare server, intake and delivery together, what tenants feel of each other's
+ * trouble, and the delay at rest. Everything runs on this machine's cores, so the ratios count. Ends with code 1 when a bound is
+ * missed. See `options` for what can be chosen.
+ */
+import { parseArgs } from 'node:util'
+import { machine } from './processes.ts'
+import { boundsTable, type Held, isKept } from './webhooks/bounds.ts'
+import { measureBare, measureIntake, type Numbers } from './webhooks/intake.ts'
+import { listStatements, resetStatements } from './webhooks/meters.ts'
+import { measureDead, measureHanging } from './webhooks/neighbours.ts'
+import { runAtRate } from './webhooks/run-at-rate.ts'
+import { seedBehind } from './webhooks/seed.ts'
+import { type Stack, startStack } from './webhooks/stack.ts'
+import { flatShareMin, measureTogether, stepLine } from './webhooks/together.ts'
+
+const options = {
+  /** Parts to run, with commas between: intake, together, hanging, dead, rest. */
+  only: { type: 'string', default: 'intake,together,hanging,dead,rest' },
+  /** Seconds of a run at one rate, after its warm-up. */
+  seconds: { type: 'string', default: '15' },
+  warm: { type: 'string', default: '5' },
+  /** Pairs of turns: of intake, and half as many with and without a tenant in trouble. */
+  rounds: { type: 'string', default: '5' },
+  /** Steps of the search for the highest flat rate, at most. */
+  steps: { type: 'string', default: '6' },
+  /** Events a second for `hanging` and `dead`; default half of the highest flat rate, or of its bound where that was not run. */
+  rate: { type: 'string' },
+  /** Events that wait for the dead callback. */
+  waiting: { type: 'string', default: '100000' },
+  /** Loads so many events, and runs `intake` and `together` again over them. */
+  behind: { type: 'string', default: '0' },
+  /** A folder for CPU profiles of API and forwarder. */
+  profile: { type: 'string' },
+  /** Prints the statements that took most of Postgres' time. */
+  statements: { type: 'boolean', default: false },
+} as const
+const { values } = parseArgs({ options })
+const parts = new Set(values.only.split(','))
+const measureMs = Number(values.seconds) * 1000
+const warmMs = Number(values.warm) * 1000
+const rounds = Number(values.rounds)
+const pairs = Math.max(1, Math.round(rounds / 2))
+const roundMs = 3000
+const apiWarmRounds = 3
+const numbers: Numbers = { next: 0 }
+
+const held: Held[] = []
+const stack = await startStack(values.profile ? { profileDir: values.profile } : {})
+try {
+  const rates = await measureRates(stack, '')
+  const trouble = { rate: await rateFor(stack, rates.flat), warmMs, measureMs, pairs }
+  if (parts.has('hanging')) {
+    const { p99Ratio } = await measureHanging(stack, numbers, trouble)
+    held.push({
+      name: 'p99 of nine tenants while the tenth hangs, over without',
+      value: p99Ratio,
+      atMost: 1.5,
+    })
+  }
+  if (parts.has('dead')) {
+    const { p99Ratio } = await measureDead(stack, numbers, { ...trouble, waiting: Number(values.waiting) })
+    held.push({ name: 'p99 beside a dead callback with a queue, over without', value: p99Ratio, atMost: 1.5 })
+  }
+  if (parts.has('rest')) held.push(...(await measureRest(stack)))
+  if (Number(values.behind) > 0) {
+    await loadBehind(stack, Number(values.behind))
+    const behind = await measureRates(stack, ', with many behind')
+    holdToSame(rates, behind)
+  }
+  console.log(`\n${machine()}; Postgres with fsync, 1 KB bodies, ten tenants\n`)
+  console.log(boundsTable(held).join('\n'))
+  if (!held.every(isKept)) process.exitCode = 1
+} finally {
+  await stack.stop()
+}
+
+/** Events a second; undefined where they were not looked for, or not found. */
+interface Rates {
+  readonly intake: number | undefined
+  readonly flat: number | undefined
+}
+
+/** Runs intake and both together. */
+async function measureRates(measured: Stack, suffix: string): Promise<Rates> {
+  await resetStatements(measured.observer)
+  let intakeRate: number | undefined
+  if (parts.has('intake')) {
+    const intake = await measureIntake(measured, numbers, { rounds, warmRounds: apiWarmRounds, roundMs })
+    console.log(`\n${intake.table.join('\n')}\n`)
+    intakeRate = intake.apiPerSecond
+    held.push({ name: `intake over the bare server's${suffix}`, value: intake.rateRatio, atLeast: 0.6 })
+  }
+  await printStatements(measured)
+  if (!parts.has('together')) return { intake: intakeRate, flat: undefined }
+  const { barePerSecond, flat, half } = await measureTogether(measured, numbers, {
+    warmMs,
+    measureMs,
+    stepsMax: Number(values.steps),
+  })
+  await printStatements(measured)
+  console.log(`\nbare intake ${barePerSecond.toFixed(0)}/s, highest flat rate ${flat?.rate ?? 'none'}/s\n`)
+  const of = (value: number | undefined) => value ?? Number.NaN
+  held.push(
+    {
+      name: `highest flat rate over the bare server's${suffix}`,
+      value: of(flat?.rate) / barePerSecond,
+      atLeast: flatShareMin,
+    },
+    { name: `SQL statements an event there${suffix}`, value: of(flat?.statementsPerEvent), atMost: 0.2 },
+    { name: `CPU of 1 000 events there${suffix}`, value: of(flat?.cpuPerThousand), unit: ' s', atMost: 0.6 },
+    {
+      name: `accept to delivered at half, p50${suffix}`,
+      value: of(half?.delivered.p50),
+      unit: ' ms',
+      atMost: 10,
+    },
+    {
+      name: `accept to delivered at half, p99${suffix}`,
+      value: of(half?.delivered.p99),
+      unit: ' ms',
+      atMost: 100,
+    },
+    { name: `forwarder resident${suffix}`, value: of(half?.forwarderMb), unit: ' MB', atMost: 150 },
+  )
+  return { intake: intakeRate, flat: flat?.rate }
+}
+
+/** What the machine itself varies by between two runs, and the search's step. */
+function holdToSame(before: Rates, behind: Rates): void {
+  const ratio = (of: keyof Rates) => (behind[of] ?? Number.NaN) / (before[of] ?? Number.NaN)
+  if (parts.has('intake'))
+    held.push({ name: 'intake with many behind, over without', value: ratio('intake'), atLeast: 0.8 })
+  if (parts.has('together'))
+    held.push({
+      name: 'highest flat rate with many behind, over without',
+      value: ratio('flat'),
+      atLeast: 0.8,
+    })
+}
+
+async function rateFor(measured: Stack, flatRate: number | undefined): Promise<number> {
+  if (values.rate !== undefined) return Number(values.rate)
+  if (flatRate !== undefined) return Math.round(flatRate / 2)
+  if (!parts.has('hanging') && !parts.has('dead')) return 0
+  const bare = await measureBare(measured, numbers, { rounds: 3, warmRounds: 2, roundMs })
+  return Math.round((bare * flatShareMin) / 2)
+}
+
+/** Fifty single events, 200 ms apart. */
+async function measureRest(measured: Stack): Promise<readonly Held[]> {
+  await measured.restartForwarder()
+  const figures = await runAtRate(measured, numbers, { rate: 5, warmMs: 2000, measureMs: 10_000 })
+  console.log(`at rest: ${stepLine(figures)}`)
+  const { p50, p99 } = figures.delivered
+  return [
+    { name: 'accept to first attempt at rest, p50', value: p50, unit: ' ms', atMost: 50 },
+    { name: 'accept to first attempt at rest, p99', value: p99, unit: ' ms', atMost: 50 },
+  ]
+}
+
+async function loadBehind({ observer, tenantIds, stopForwarder }: Stack, count: number): Promise<void> {
+  await stopForwarder()
+  const startedAt = performance.now()
+  await seedBehind(observer, { count, tenantIds: [...tenantIds.values()], lanes: 1 })
+  console.log(`\n${count} events loaded in ${((performance.now() - startedAt) / 1000).toFixed(0)} s\n`)
+}
+
+async function printStatements({ observer }: Stack): Promise<void> {
+  if (!values.statements) return
+  for (const { query, calls, totalMs, rows } of await listStatements(observer, 12))
+    console.log(
+      `${calls} calls, ${rows} rows, ${totalMs.toFixed(0)} ms, ${(totalMs / calls).toFixed(2)} ms each: ${query.slice(0, 160)}`,
+    )
+}

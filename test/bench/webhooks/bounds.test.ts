@@ -1,0 +1,32 @@
+import { expect, test } from 'bun:test'
+import { boundsTable, type Held, isKept } from './bounds.ts'
+import { quantiles, slopeOf } from './run-at-rate.ts'
+
+test.each<[string, Omit<Held, 'name'>, boolean]>([
+  ['at its lower bound', { value: 0.6, atLeast: 0.6 }, true],
+  ['below it', { value: 0.599, atLeast: 0.6 }, false],
+  ['at its upper bound', { value: 100, atMost: 100 }, true],
+  ['above it', { value: 100.1, atMost: 100 }, false],
+  ['for ever', { value: Number.POSITIVE_INFINITY, atMost: 100 }, false],
+  ['no figure with a lower bound', { value: Number.NaN, atLeast: 1 }, false],
+  ['no figure with an upper bound', { value: Number.NaN, atMost: 1 }, false],
+])('a figure %s', (name, held, kept) => {
+  expect(isKept({ name, ...held })).toBe(kept)
+  expect(boundsTable([{ name, ...held }]).at(-1)).toContain(kept ? '| kept |' : '| missed |')
+})
+
+test.each([
+  ['grows steadily', [1, 3, 5, 7], 2],
+  ['goes up and down', [5, 9, 5, 9, 5], 0],
+  ['is empty', [0, 0, 0], 0],
+  ['drains', [9, 6, 3, 0], -3],
+])('a queue that %s', (_case, samples, growth) => {
+  expect(slopeOf(samples)).toBeCloseTo(growth)
+})
+
+test('percentiles are of what was seen, and of nothing nothing', () => {
+  const times = Array.from({ length: 200 }, (_none, at) => 199 - at)
+  expect(quantiles(times)).toEqual({ p50: 100, p99: 198 })
+  expect(quantiles([7])).toEqual({ p50: 7, p99: 7 })
+  expect(quantiles([])).toEqual({ p50: Number.NaN, p99: Number.NaN })
+})

@@ -1,0 +1,106 @@
+import { type Compared, median } from '../bounds.ts'
+import { type LoadResult, runLoad } from '../load.ts'
+import { bareCall, signedCall } from './calls.ts'
+import { cpuBetween, readCpu } from './meters.ts'
+import type { Stack } from './stack.ts'
+
+/** How long intake is measured. */
+export interface IntakeOptions {
+  readonly rounds: number
+  readonly warmRounds: number
+  readonly roundMs: number
+}
+
+/** Numbers for events, none of which is used twice in a run. */
+export interface Numbers {
+  /** The next number that is free. */
+  next: number
+}
+
+/** One server's turn. */
+interface Turn extends LoadResult {
+  /** CPU microseconds a call, of the server and of Postgres. */
+  readonly serverUs: number
+  readonly postgresUs: number
+}
+
+/** What intake showed, side by side. */
+export interface IntakeFigures extends Compared {
+  readonly barePerSecond: number
+  readonly apiPerSecond: number
+  /** Lines of a table. */
+  readonly table: readonly string[]
+}
+
+const connections = 64
+
+/** Measures the API's intake and the bare server's in turn; no forwarder runs. @throws when a call is not answered 200 */
+export async function measureIntake(
+  stack: Stack,
+  numbers: Numbers,
+  options: IntakeOptions,
+): Promise<IntakeFigures> {
+  await stack.stopForwarder()
+  const pairs: { bare: Turn; api: Turn }[] = []
+  for (let round = -options.warmRounds; round < options.rounds; round += 1) {
+    const pair = {
+      bare: await takeTurn(stack, 'bare', numbers, options.roundMs),
+      api: await takeTurn(stack, 'api', numbers, options.roundMs),
+    }
+    if (round >= 0) pairs.push(pair)
+  }
+  const bare = (of: keyof Turn) => median(pairs.map((pair) => pair.bare[of]))
+  const api = (of: keyof Turn) => median(pairs.map((pair) => pair.api[of]))
+  const ratio = (of: keyof Turn) => median(pairs.map((pair) => pair.api[of] / pair.bare[of]))
+  const row = (name: string, of: keyof Turn, digits: number) =>
+    `| ${name} | ${bare(of).toFixed(digits)} | ${api(of).toFixed(digits)} | ${ratio(of).toFixed(2)} |`
+  return {
+    name: 'intake',
+    rateRatio: ratio('perSecond'),
+    p99Ratio: ratio('p99Ms'),
+    barePerSecond: bare('perSecond'),
+    apiPerSecond: api('perSecond'),
+    table: [
+      '| intake | bare | Latchkey | ratio |',
+      '|---|---|---|---|',
+      row('events/s', 'perSecond', 0),
+      row('p50 ms', 'p50Ms', 1),
+      row('p99 ms', 'p99Ms', 1),
+      row('CPU µs an event: server', 'serverUs', 0),
+      row('CPU µs an event: Postgres', 'postgresUs', 0),
+      `| each round | ${pairs.map((pair) => Math.round(pair.bare.perSecond)).join(' ')} | ${pairs.map((pair) => Math.round(pair.api.perSecond)).join(' ')} | ${pairs.map((pair) => (pair.api.perSecond / pair.bare.perSecond).toFixed(2)).join(' ')} |`,
+    ],
+  }
+}
+
+async function takeTurn(
+  stack: Stack,
+  name: 'bare' | 'api',
+  numbers: Numbers,
+  durationMs: number,
+): Promise<Turn> {
+  const from = numbers.next
+  const call = name === 'bare' ? bareCall : signedCall
+  const before = readCpu(stack)
+  const { port } = stack[name]
+  const result = await runLoad({ port, connections, durationMs, request: (n) => call(from + n) })
+  const used = cpuBetween(before, readCpu(stack))
+  numbers.next = from + result.requests + connections
+  if (result.failed > 0) throw new Error(`${name}: ${result.failed} answers were not 200`)
+  const us = (seconds: number) => (seconds * 1_000_000) / result.requests
+  return { ...result, serverUs: us(used[name]), postgresUs: us(used.postgres) }
+}
+
+/** The bare server's rate alone, the median of some rounds: what other rates are shares of. */
+export async function measureBare(
+  stack: Stack,
+  numbers: Numbers,
+  { rounds, warmRounds, roundMs }: IntakeOptions,
+): Promise<number> {
+  const rates: number[] = []
+  for (let round = -warmRounds; round < rounds; round += 1) {
+    const { perSecond } = await takeTurn(stack, 'bare', numbers, roundMs)
+    if (round >= 0) rates.push(perSecond)
+  }
+  return median(rates)
+}

@@ -1,0 +1,81 @@
+import { median } from '../bounds.ts'
+import { slugOf } from './calls.ts'
+import type { Numbers } from './intake.ts'
+import { type RateFigures, type RunOptions, runAtRate } from './run-at-rate.ts'
+import { seedWaiting } from './seed.ts'
+import type { Stack } from './stack.ts'
+import { stepLine } from './together.ts'
+
+/** How one tenant's trouble is measured on the others. */
+export interface NeighbourOptions extends RunOptions {
+  /** Runs without and with, in turn. */
+  readonly pairs: number
+}
+
+/** What the others felt: 99th percentiles of accept to delivered, ms. */
+export interface NeighbourFigures {
+  readonly p99Without: number
+  readonly p99With: number
+  /** The median of the pairs' ratios. */
+  readonly p99Ratio: number
+}
+
+/** A run with a fresh forwarder. */
+type Run = () => Promise<RateFigures>
+
+/** One of the ten tenants' callbacks answers after 30 s only, each time. */
+export async function measureHanging(
+  stack: Stack,
+  numbers: Numbers,
+  options: NeighbourOptions,
+): Promise<NeighbourFigures> {
+  const slug = slugOf(0)
+  const run = async (hangs: boolean) => {
+    await stack.sink.hang(slug, hangs)
+    await stack.restartForwarder()
+    try {
+      return await runAtRate(stack, numbers, { ...options, slugsLeftOut: [slug] })
+    } finally {
+      await stack.sink.hang(slug, false)
+    }
+  }
+  return compareRuns(
+    options.pairs,
+    () => run(false),
+    () => run(true),
+  )
+}
+
+/** A tenant whose callback takes no connections has many events waiting, all of them due. */
+export async function measureDead(
+  stack: Stack,
+  numbers: Numbers,
+  { waiting, ...options }: NeighbourOptions & { readonly waiting: number },
+): Promise<NeighbourFigures> {
+  const tenantId = stack.tenantIds.get('dead') ?? ''
+  const run = async (prepare?: () => Promise<void>) => {
+    await stack.restartForwarder(prepare)
+    return runAtRate(stack, numbers, options)
+  }
+  return compareRuns(
+    options.pairs,
+    () => run(),
+    () => run(() => seedWaiting(stack.observer, { tenantId, count: waiting })),
+  )
+}
+
+async function compareRuns(pairs: number, without: Run, withTrouble: Run): Promise<NeighbourFigures> {
+  const p99s: { without: number; with: number }[] = []
+  for (let pair = 0; pair < pairs; pair += 1) {
+    const calm = await without()
+    console.log(`without: ${stepLine(calm)}`)
+    const troubled = await withTrouble()
+    console.log(`with: ${stepLine(troubled)}`)
+    p99s.push({ without: calm.delivered.p99, with: troubled.delivered.p99 })
+  }
+  return {
+    p99Without: median(p99s.map((pair) => pair.without)),
+    p99With: median(p99s.map((pair) => pair.with)),
+    p99Ratio: median(p99s.map((pair) => pair.with / pair.without)),
+  }
+}

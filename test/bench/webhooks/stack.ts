@@ -1,0 +1,108 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { randomToken } from '#internal/base/index.ts'
+import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { type Measured, startPrinting, startService } from '../processes.ts'
+import { putInForce } from '../tenants.ts'
+import { manifests, slugOf, tenantCount } from './calls.ts'
+import { type Sink, startSink } from './sink.ts'
+
+/** Stores, API, bare server and callbacks, each in a process of its own; the forwarder comes and goes. */
+export interface Stack {
+  readonly api: Measured
+  readonly bare: Measured
+  readonly sink: Sink
+  /** A connection whose statements `pg_stat_statements` tells from those of the product. */
+  readonly observer: Pool
+  readonly postgresPid: number
+  readonly redisPid: number
+  readonly forwarder: Measured | undefined
+  /** The ids of the tenants by slug; `dead` is that of the callback where nobody listens. */
+  readonly tenantIds: ReadonlyMap<string, string>
+  /** Ends the forwarder if there is one, forgets what waits for delivery, and starts a new one after `prepare`. */
+  restartForwarder(prepare?: () => Promise<void>): Promise<Measured>
+  stopForwarder(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** How the stack is started. */
+export interface StackOptions {
+  /** Where API and forwarder leave a CPU profile when they end; undefined for none. */
+  readonly profileDir?: string
+}
+
+/** Postgres as it comes, in place of dev's small memory. */
+const postgresSettings = { shared_buffers: '128MB', max_wal_size: '1GB' }
+const observerName = 'bench_observer'
+
+/** Starts everything but the forwarder; `stop` ends all and removes the data. */
+export async function startStack({ profileDir }: StackOptions = {}): Promise<Stack> {
+  const dir = await mkdtemp(join(tmpdir(), 'latchkey-bench-'))
+  const kept = { dataDir: join(dir, 'stores'), durable: true }
+  const postgres = await startPostgres({ ...kept, settings: postgresSettings })
+  const redis = await startRedis({ ...kept, extraArgs: ['--auto-aof-rewrite-percentage', '0'] })
+  const sink = await startSink()
+  await putInForce(postgres.url, dir, manifests(sink.port, await freePort()))
+  const observer = await openObserver(postgres.url)
+  const tenantIds = await readTenantIds(observer)
+  const env = {
+    LATCHKEY_DATABASE_URL: postgres.url,
+    LATCHKEY_REDIS_URL: redis.url,
+    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+  }
+  const profiling = profileDir ? ['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
+  const shared = Array.from({ length: tenantCount }, (_none, n) => tenantIds.get(slugOf(n)) ?? '')
+  const bare = await startPrinting('webhooks/bare.main.ts', {
+    BARE_DATABASE_URL: postgres.url,
+    BARE_TENANT_IDS: shared.join(','),
+  })
+  const api = await startService('api', env, profiling)
+  let forwarder: Measured | undefined
+  const stopForwarder = async () => {
+    await forwarder?.stop()
+    forwarder = undefined
+  }
+  return {
+    ...{ api, bare, sink, observer, tenantIds },
+    ...{ postgresPid: postgres.pid, redisPid: redis.pid },
+    get forwarder() {
+      return forwarder
+    },
+    stopForwarder,
+    async restartForwarder(prepare) {
+      await stopForwarder()
+      await observer.query('TRUNCATE deliveries_due, lanes')
+      await prepare?.()
+      forwarder = await startService('forwarder', env, profiling)
+      return forwarder
+    },
+    async stop() {
+      await Promise.all([stopForwarder(), bare.stop(), api.stop()])
+      await Promise.all([sink.stop(), observer.end()])
+      await Promise.all([postgres.stop(), redis.stop()])
+      await removeStores(kept.dataDir)
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A role of its own, since `pg_stat_statements` tells statements apart by role. */
+async function openObserver(databaseUrl: string): Promise<Pool> {
+  const password = randomToken()
+  const bounds = { connectionsMax: 3, queryTimeoutMs: 600_000, connectTimeoutMs: 5000 }
+  const owner = createPool({ url: databaseUrl, applicationName: 'bench', ...bounds })
+  await owner.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements')
+  await owner.query(`CREATE ROLE ${observerName} SUPERUSER LOGIN PASSWORD '${password}'`)
+  await owner.end()
+  const url = new URL(databaseUrl)
+  url.username = observerName
+  url.password = password
+  return createPool({ url: url.href, applicationName: 'bench', ...bounds })
+}
+
+async function readTenantIds(observer: Pool): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await observer.query<{ id: string; slug: string }>('SELECT id, slug FROM tenants')
+  return new Map(rows.map(({ id, slug }) => [slug, id]))
+}
