@@ -1,0 +1,99 @@
+import type { Endpoint } from './endpoint.ts'
+import { isObject, type KubeFailure } from './failure.ts'
+import { createTransport, type TransportOptions } from './transport.ts'
+
+/** What the API server is and takes us for. */
+export interface ServerFacts {
+  /** Such as `v1.34.4`. */
+  readonly version: string
+  /** Such as `system:serviceaccount:latchkey:latchkey-operator`. */
+  readonly username: string
+}
+
+/** What a probe found. */
+export type ProbeResult =
+  | { readonly kind: 'ok'; readonly facts: ServerFacts }
+  /** Nothing may be sent: this runtime does not verify the server, or does not send who we are. */
+  | { readonly kind: 'unsafe'; readonly reason: string }
+  /** The server did not answer, or not to us; worth trying again. */
+  | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
+
+/**
+ * Makes sure, before anything else is sent, that this runtime does what it was told about TLS: a server must be refused under
+ * a CA that did not sign it (the first request, without credentials), and must know us by our credentials. Bun has dropped
+ * both without a word in its stand-in for undici (oven-sh/bun#38840). Repeating it is harmless.
+ */
+export async function probeServer(options: TransportOptions): Promise<ProbeResult> {
+  if (options.endpoint.server.startsWith('https:')) {
+    const refused = await isForeignCaRefused(options)
+    if (refused.kind !== 'ok') return refused
+  }
+  const transport = createTransport(options)
+  const version = await transport.request({ method: 'GET', path: '/version', msMax: probeMsMax })
+  if (version.kind !== 'ok') return { kind: 'unavailable', failure: version }
+  const self = await transport.request({
+    method: 'POST',
+    path: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+    msMax: probeMsMax,
+  })
+  if (self.kind !== 'ok') return { kind: 'unavailable', failure: self }
+  const username = textAt(self.value, ['status', 'userInfo', 'username'])
+  if (username === '' || username === 'system:anonymous')
+    return { kind: 'unsafe', reason: 'the API server does not know us: our credentials did not reach it' }
+  return { kind: 'ok', facts: { version: textAt(version.value, ['gitVersion']), username } }
+}
+
+const probeMsMax = 10_000
+
+async function isForeignCaRefused(
+  options: TransportOptions,
+): Promise<Extract<ProbeResult, { kind: 'unsafe' | 'unavailable' }> | { readonly kind: 'ok' }> {
+  const { serverName } = await options.endpoint.credentials()
+  const stranger: Endpoint = {
+    ...options.endpoint,
+    credentials: () =>
+      Promise.resolve({ ca: foreignCa, cert: undefined, key: undefined, serverName, headers: {} }),
+  }
+  const transport = createTransport({ ...options, endpoint: stranger })
+  const result = await transport.request({ method: 'GET', path: '/version', msMax: probeMsMax })
+  if (result.kind === 'ok' || result.status > 0) {
+    const reason = 'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
+    return { kind: 'unsafe', reason }
+  }
+  // Whatever else went wrong proves nothing.
+  if (!certificateRefusals.has(result.code ?? '')) return { kind: 'unavailable', failure: result }
+  return { kind: 'ok' }
+}
+
+/** What OpenSSL and BoringSSL call a chain that ends at no trusted CA. */
+const certificateRefusals = new Set([
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'INVALID_CA',
+])
+
+function textAt(value: unknown, path: readonly string[]): string {
+  let at = value
+  for (const name of path) at = isObject(at) ? at[name] : undefined
+  return typeof at === 'string' ? at : ''
+}
+
+/** A CA that signed nothing: its key was thrown away when it was made. It is never relied on, so its end date says nothing. */
+const foreignCa = `-----BEGIN CERTIFICATE-----
+MIIBiTCCAS+gAwIBAgIUK4KztRaDngSuIy7UTctGsuDJiOAwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOc2lnbmVkIG5vdGhpbmcwIBcNMjYxMTIxMTQxOTM5WhgPMjEy
+NjEwMjgxNDE5MzlaMBkxFzAVBgNVBAMMDnNpZ25lZCBub3RoaW5nMFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAE+orlyMCbLiKGV8YWNdhPH9VdCowlLS9eW+EH+Uhl
++eU5HGuqyGbkqUiDqJL04dsWtvCG78A8l5weBqeDSsUQx6NTMFEwHQYDVR0OBBYE
+FPrjiIrB2MWL5/whnMTNY2mjTuigMB8GA1UdIwQYMBaAFPrjiIrB2MWL5/whnMTN
+Y2mjTuigMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIgTIUwzQz6
+hqVij7ksNo6Ds8Pj8JOExOkjdFGL8pQ32WkCIQDTpmyRfwlOMFWnbtEgmFq0JKV5
+1yVbg/7SYVmddRdjpg==
+-----END CERTIFICATE-----
+`

@@ -1,0 +1,73 @@
+# Sourced by the scripts beside it: where things are, and how a process is started, found and waited for.
+# shellcheck shell=bash disable=SC2034  # the variables are for the scripts that source this
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${LATCHKEY_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey-cluster}
+bin=${KUBEBUILDER_ASSETS:-$cache/bin}
+# Set by the scripts that take it as an argument.
+state=
+
+die() { echo "${0##*/}: $*" >&2; exit 1; }
+say() { echo "${0##*/}: $*" >&2; }
+
+use_state() { # folder
+  [ -n "${1:-}" ] || die "which folder?"
+  state=$(realpath -m "$1")
+}
+
+# A pid alone may have been reused; with the start time of the process it names exactly one.
+start_time() { awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null; }
+
+running() { # name
+  local pid began
+  read -r pid began 2>/dev/null <"$state/pid/$1" && [ -n "$began" ] && [ "$(start_time "$pid")" = "$began" ]
+}
+
+start() { # name command...: in the background, to be started again by `cycle`
+  local name=$1
+  shift
+  printf '%q ' "$@" >"$state/command/$name"
+  launch "$name"
+}
+
+launch() { # name
+  local command
+  eval "command=($(<"$state/command/$1"))"
+  # A group of its own: a Ctrl-C for the tests is not for the server that they still talk to.
+  setsid "${command[@]}" </dev/null >>"$state/log/$1.log" 2>&1 &
+  echo "$! $(start_time $!)" >"$state/pid/$1"
+}
+
+end() { # name: at once, since nothing is worth saving
+  local pid
+  running "$1" || return 0
+  read -r pid _ <"$state/pid/$1"
+  kill -KILL -- "-$pid" 2>/dev/null || true
+  wait_for 20 "$1 to end" eval "! running $1"
+}
+
+kubectl() { "$bin/kubectl" --kubeconfig="$state/admin.kubeconfig" "$@"; }
+
+wait_for() { # seconds description command...
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt "$deadline" ] || die "gave up waiting for $what; see $state/log"
+    sleep 0.1
+  done
+}
+
+dead() { # the names of what was started and has ended
+  local file
+  for file in "$state"/pid/*; do running "${file##*/}" || echo "${file##*/}"; done
+}
+
+ready_or_dead() { [ -n "$(dead)" ] || "$@"; }
+
+# As wait_for, and fails at once when something that was started ends.
+wait_while_alive() { # seconds description command...
+  local seconds=$1 what=$2
+  shift 2
+  wait_for "$seconds" "$what" ready_or_dead "$@"
+  [ -z "$(dead)" ] || die "ended while waiting for $what: $(dead | xargs); see $state/log"
+}
