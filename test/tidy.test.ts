@@ -65,7 +65,9 @@ const rules: Record<string, Rule> = {
   'names are kebab-case and say what is inside': ({ path }) => {
     const names = path
       .split('/')
-      .filter((name) => !/^[A-Z]+(\.md)?$|^Dockerfile$|^\d{4}_[a-z0-9_]+\.sql$/.test(name))
+      .filter(
+        (name) => !/^[A-Z]+(\.md)?$|^Dockerfile$|^\d{4}_[a-z0-9_]+\.sql$|^[a-z.]+_[a-z]+\.yaml$/.test(name),
+      )
     const odd = names.filter(
       (name) => !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) && !/^_[a-z]+\.tpl$/.test(name),
     )

@@ -1,4 +1,9 @@
 export { directoryChannel, tellDirectories } from './channel.ts'
+export type { CrdFile } from './crd/files.ts'
+export { crdFiles } from './crd/files.ts'
+export { adoptAnnotation } from './crd/platform-policy.ts'
+export { TenantStatus } from './crd/status.ts'
+export { tenantResource } from './crd/tenant-crd.ts'
 export type { Directory, DirectoryOptions } from './directory.ts'
 export { createDirectory } from './directory.ts'
 export type {

@@ -61,6 +61,8 @@ function isCidr(text: string): boolean {
   if (address === undefined || prefix === undefined || rest.length > 0) return false
   const family = isIP(address)
   if (family === 0 || address.includes('%') || !/^(0|[1-9][0-9]{0,2})$/.test(prefix)) return false
+  // IPv4 in IPv6's clothes would be compared as IPv6 and match nothing: the plain form is asked for.
+  if (family === 6 && URL.parse(`http://[${address}]/`)?.hostname.startsWith('[::ffff:')) return false
   return Number(prefix) <= (family === 4 ? 32 : 128)
 }
 
@@ -128,6 +130,9 @@ function retentionProblems({ retention }: TenantSpec): Problem[] {
   return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
 }
 
+/** `Date.parse` would take 30 February for 2 March. */
 function dateProblems(text: string, path: string): Problem[] {
-  return Number.isNaN(Date.parse(text)) ? [{ path, message: 'is no date that exists' }] : []
+  const [year, month = 0, day] = text.slice(0, 10).split('-').map(Number)
+  const exists = new Date(Date.UTC(year ?? 0, month - 1, day)).getUTCDate() === day
+  return exists ? [] : [{ path, message: 'is no date that exists' }]
 }

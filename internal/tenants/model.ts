@@ -39,10 +39,11 @@ function oneOf<const V extends readonly string[]>(
 }
 
 const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
-const rfc3339 =
-  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$'
+/** A moment as RFC 3339 writes it, without leap seconds. Whether the month has that day, a pattern cannot say. */
+export const timestampPattern =
+  '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
 
-const timestamp = (description: string) => t.String({ pattern: rfc3339, maxLength: 40, description })
+const timestamp = (description: string) => t.String({ pattern: timestampPattern, maxLength: 40, description })
 
 const secretRef = (description: string) =>
   strict(
@@ -69,12 +70,16 @@ const callback = strict(
       default: 15,
       description: 'How long one delivery may take, connecting included.',
     }),
-    allowedCIDRs: t.Array(t.String({ minLength: 3, maxLength: 43 }), {
-      maxItems: 32,
-      default: [],
-      description:
-        'Addresses that are not public and yet may be called, as far as the platform permits them.',
-    }),
+    allowedCIDRs: t.Array(
+      t.String({ minLength: 3, maxLength: 43, description: 'A network such as 10.20.0.0/16.' }),
+      {
+        maxItems: 32,
+        uniqueItems: true,
+        default: [],
+        description:
+          'Addresses that are not public and yet may be called, as far as the platform permits them.',
+      },
+    ),
     signingSecretRef: t.Optional(
       secretRef(
         'Secret whose 1 to 3 values (whsec_<base64>) all sign. Generated as <tenant>-callback when absent.',
@@ -85,7 +90,8 @@ const callback = strict(
         schedule: t.Array(
           t.String({
             maxLength: 32,
-            pattern: '^([0-9]+(ms|s|m|h))+$',
+            // Digits for a day in each unit: more could not be valid, and would overflow where it is calculated.
+            pattern: '^([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)+$',
             description: 'A duration such as 30m.',
           }),
           {
@@ -132,6 +138,7 @@ const provider = strict(
         {
           webhookId: t.String({
             pattern: '^[A-Za-z0-9_-]{1,64}$',
+            maxLength: 64,
             description: 'The id that the provider shows for the webhook; part of what is signed.',
           }),
           environment: oneOf(['live', 'sandbox'], { description: 'Which of the provider’s systems calls.' }),
@@ -144,6 +151,7 @@ const provider = strict(
         {
           publicKey: t.String({
             pattern: '^[A-Za-z0-9_-]{1,128}$',
+            maxLength: 128,
             description: 'The account’s public key.',
           }),
         },
@@ -158,7 +166,8 @@ const walletRollout = strict(
   {
     stage: oneOf(['off', 'verify', 'enabled'], {
       default: 'off',
-      description: 'off refuses wallet calls, verify checks and stores them, enabled delivers them too.',
+      description:
+        'off refuses wallet calls, verify checks and stores them, enabled delivers them too. Quote "off": bare, YAML may read it as false.',
     }),
     review: t.Optional(
       strict(
@@ -168,7 +177,7 @@ const walletRollout = strict(
             maxLength: 256,
             description: 'Who reviewed the verification.',
           }),
-          approvedAt: timestamp('When the review was approved, RFC 3339.'),
+          approvedAt: timestamp('When the review was approved.'),
           note: t.Optional(t.String({ maxLength: 1024, description: 'Where the review is written down.' })),
         },
         { description: 'The review without which stage enabled is refused.' },
@@ -191,7 +200,7 @@ const apiKey = strict(
       uniqueItems: true,
       description: 'What the key may be used for.',
     }),
-    expiresAt: t.Optional(timestamp('When the key stops working, RFC 3339. Absent: never.')),
+    expiresAt: t.Optional(timestamp('When the key stops working; never if it is absent.')),
     secretRef: t.Optional(
       secretRef('Secret that brings the key under apiKey. Generated as <tenant>-key-<name> when absent.'),
     ),
@@ -268,8 +277,9 @@ const retention = strict(
 
 const redaction = strict(
   {
-    fields: t.Array(t.String({ minLength: 1, maxLength: 128 }), {
+    fields: t.Array(t.String({ minLength: 1, maxLength: 128, description: 'Name of a field.' }), {
       maxItems: 100,
+      uniqueItems: true,
       default: [],
       description: 'Names of fields that are hidden beside the built-in list.',
     }),
@@ -318,7 +328,7 @@ const metadata = strict(
     name: t.String({
       pattern: '^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$',
       maxLength: 63,
-      description: 'At most 63 characters, since the name is also a label’s value.',
+      description: 'Name of the tenant, short since it is also a label’s value.',
     }),
     namespace: t.String({ pattern: dnsLabel, maxLength: 63, default: 'default' }),
     uid: t.Optional(t.String({ minLength: 1, maxLength: 128 })),

@@ -33,6 +33,8 @@ describe('a callback’s URL', () => {
   test.each([
     ['nothing', '', 'malformed'],
     ['no URL', 'hooks.example/in', 'malformed'],
+    ['no slashes', 'https:hooks.example', 'malformed'],
+    ['no host after two slashes', 'https:///hooks.example', 'malformed'],
     ['another scheme', 'ftp://hooks.example/', 'scheme'],
     ['a user', 'https://user@hooks.example/', 'credentials'],
     ['a password', 'https://:secret@hooks.example/', 'credentials'],

@@ -42,7 +42,7 @@ const urlLengthMax = 2048
  * Ports of other protocols, which an HTTP request must not be aimed at: the Fetch standard's list
  * (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11). Every other port is a callback's own choice.
  */
-const portsBlocked: ReadonlySet<number> = new Set([
+export const portsBlocked: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
   526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
@@ -61,6 +61,8 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (url === null) return refused('malformed', 'must be a URL such as https://hooks.example/latchkey')
   const scheme = url.protocol === 'https:' ? 'https' : 'http'
   if (url.protocol !== `${scheme}:`) return refused('scheme', 'must be an https URL')
+  // The parser would also take https:name and https:///name for https://name.
+  if (!/^https?:\/\/[^/]/i.test(text)) return refused('malformed', 'must name its host after https://')
   if (url.username !== '' || url.password !== '') {
     return refused('credentials', 'must not carry credentials: check the signature of deliveries instead')
   }

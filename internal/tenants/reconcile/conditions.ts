@@ -29,7 +29,8 @@ export interface Complaint {
   readonly message: string
 }
 
-const messageCharactersMax = 1_024
+/** Longest message of a condition; what is over is cut off. */
+export const messageCharactersMax = 1_024
 
 /** A True verdict, or a False one with the first complaint's reason and all their messages. */
 export function verdict(type: ConditionType, complaints: readonly Complaint[], ok: Complaint): Verdict {

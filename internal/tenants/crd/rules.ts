@@ -1,0 +1,143 @@
+import { portsBlocked } from '#internal/http/index.ts'
+import { type ProviderName, providerAliases, providerNames, Tenant } from '../model.ts'
+import type { CelRule, KubernetesNotes } from './structural.ts'
+
+/** All that a server adds to the schema: the rules of `model-rules.ts` in CEL, and by what entries of lists are told apart. */
+export const tenantNotes: KubernetesNotes = {
+  keys: { 'spec.providers': 'name', 'spec.apiKeys': 'name' },
+  rules: {
+    'spec.slug': [
+      {
+        rule: 'self == oldSelf',
+        message: 'cannot be changed, since providers call URLs that hold it: create another Tenant instead',
+      },
+    ],
+    'spec.callback': callbackRules(),
+    'spec.callback.url': urlRules(),
+    'spec.callback.allowedCIDRs[]': [
+      { rule: 'isCIDR(self)', message: 'must be a CIDR such as 10.20.0.0/16' },
+    ],
+    'spec.callback.retry.schedule[]': [
+      { rule: "duration(self) <= duration('24h')", message: 'must be a duration from 0s to 24h' },
+    ],
+    'spec.providers': [oneNameEach()],
+    'spec.providers[]': providerRules(),
+    'spec.walletRollout': [
+      {
+        rule: "self.stage != 'enabled' || has(self.review)",
+        message: 'stage enabled needs a review with approvedBy and approvedAt',
+        fieldPath: '.review',
+        reason: 'FieldValueRequired',
+      },
+    ],
+    ...limitRules(),
+    'spec.retention': [
+      {
+        rule: 'self.payloadDays <= self.eventDays',
+        message: 'must not be over eventDays',
+        fieldPath: '.payloadDays',
+      },
+    ],
+  },
+}
+
+/** What is no URL has the rule of `url` for itself: each fault is told once. */
+function callbackRules(): CelRule[] {
+  return [
+    {
+      rule: "!isURL(self.url) || url(self.url).getScheme() != 'http' || size(self.allowedCIDRs) > 0",
+      message: 'must be https, unless allowedCIDRs lists the address that http may reach',
+      fieldPath: '.url',
+    },
+  ]
+}
+
+function urlRules(): CelRule[] {
+  const ports = [...portsBlocked].join(', ')
+  const port = 'url(self).getPort()'
+  return [
+    {
+      rule: String.raw`isURL(self) && url(self).getHostname() != '' && !self.matches('[\\\\\\x00-\\x20\\x7f]')`,
+      message: 'must be a URL such as https://hooks.example/latchkey',
+    },
+    {
+      rule: "!isURL(self) || url(self).getScheme() in ['https', 'http']",
+      message: 'must be an https URL',
+    },
+    {
+      rule: "!self.matches('^[^/]*//[^/?#]*@')",
+      message: 'must not carry credentials: check the signature of deliveries instead',
+    },
+    { rule: "!self.contains('#')", message: 'must not have a fragment: it would never be sent' },
+    {
+      rule: `!isURL(self) || ${port} == '' || (${port}.matches('^0*[0-9]{1,5}$') && int(${port}) < 65536 && !(int(${port}) in [${ports}]))`,
+      message: 'must not use a port of another protocol',
+    },
+  ]
+}
+
+/** Every name under which a provider goes, its neutral one first. */
+function namesOf(provider: ProviderName): string[] {
+  const aliases = Object.entries(providerAliases).filter(([, neutral]) => neutral === provider)
+  return [provider, ...aliases.map(([alias]) => alias)]
+}
+
+function listed(names: readonly string[]): string {
+  return `[${names.map((name) => `'${name}'`).join(', ')}]`
+}
+
+function isProvider(provider: ProviderName): string {
+  return `self.name in ${listed(namesOf(provider))}`
+}
+
+/** The list's key already refuses one name twice; this is for a vendor's name beside its neutral one. */
+function oneNameEach(): CelRule {
+  const pairs = providerNames.map(namesOf).filter((names) => names.length > 1)
+  return {
+    rule: `[${pairs.map(listed).join(', ')}].all(names, self.filter(entry, entry.name in names).size() <= 1)`,
+    message: `a provider stands twice: ${pairs.map(([neutral, alias]) => `${alias} is ${neutral}`).join(', ')}`,
+    reason: 'FieldValueDuplicate',
+  }
+}
+
+function providerRules(): CelRule[] {
+  const blocks = ['storefront', 'wallet', 'gateway'] as const
+  const strangers = blocks.map((block) => ({
+    rule: `!has(self.${block}) || ${isProvider(block)}`,
+    message: `belongs to provider ${namesOf(block).join(' or ')} alone: remove it`,
+    fieldPath: `.${block}`,
+    reason: 'FieldValueForbidden' as const,
+  }))
+  const missing = (['wallet', 'gateway'] as const).map((block) => ({
+    rule: `!(${isProvider(block)}) || has(self.${block})`,
+    message: `provider ${block} needs its ${block} block`,
+    fieldPath: `.${block}`,
+    reason: 'FieldValueRequired' as const,
+  }))
+  return [
+    ...strangers,
+    ...missing,
+    {
+      rule: `!(${isProvider('wallet')}) || !has(self.secretRef)`,
+      message: 'provider wallet is verified by certificate and has no secret: remove it',
+      fieldPath: '.secretRef',
+      reason: 'FieldValueForbidden',
+    },
+    {
+      rule: `${isProvider('wallet')} || has(self.secretRef)`,
+      message: 'every provider but wallet needs a secretRef',
+      fieldPath: '.secretRef',
+      reason: 'FieldValueRequired',
+    },
+  ]
+}
+
+function limitRules(): Record<string, CelRule[]> {
+  const rule = {
+    rule: '!has(self.soft) || !has(self.hard) || self.soft <= self.hard',
+    message: 'must not be over hard',
+    fieldPath: '.soft',
+  }
+  const names = Object.keys(Tenant.properties.spec.properties.limits.properties)
+  return Object.fromEntries(names.map((name) => [`spec.limits.${name}`, [rule]]))
+}
