@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { acceptedSpecs, refusedSpecs, tenantWith } from '#test/support/tenant-manifests.ts'
+import { parseFile } from './folder/parse-file.ts'
 import { Tenant } from './model.ts'
 import { neutralProviderName, parseTenant } from './parse.ts'
 
@@ -68,6 +69,15 @@ describe('the annotated sample', () => {
 
   test('is valid', () => {
     expect(problemsOf(sample)).toEqual([])
+  })
+
+  test('finds each Secret that it names in the file beside it', () => {
+    const text = readFileSync(new URL('../../config/samples/tenant-secrets.yaml', import.meta.url), 'utf8')
+    const { documents, problems } = parseFile(text, { file: 'tenant-secrets.yaml', version: '1' })
+    const found = documents.flatMap((each) => (each.kind === 'secret' ? [each.secret.name] : []))
+    const named = JSON.stringify(sample).matchAll(/"(?:signingS|s)ecretRef":\{"name":"([^"]+)"/g)
+    expect(problems).toEqual([])
+    expect(found.toSorted()).toEqual([...named].map(([, name]) => name ?? '').toSorted())
   })
 
   test('shows every field that the schema has', () => {
