@@ -1,5 +1,12 @@
 import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
-import type { CallOutcome, EventQueue, RefusedCalls } from '#internal/webhooks/index.ts'
+import type {
+  CallOutcome,
+  DeadEntry,
+  EventQueue,
+  RefusedCalls,
+  SpoolRefusal,
+  SpoolStats,
+} from '#internal/webhooks/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** What the intake tells about itself. */
@@ -8,6 +15,12 @@ export interface IntakeObserver {
   /** A statement failed: Postgres is away, or it will never take this event. */
   storeFailed(error: unknown, kind: 'unavailable' | 'refused'): void
   unreadableSecrets(tenant: DirectoryTenant, provider: ProviderName): void
+  /** Events could not be spooled. */
+  spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
+  /** An entry of the spool was set aside. */
+  spoolDead(entry: DeadEntry): void
+  /** What was last seen in the spool, for its gauges. */
+  spoolSeen(stats: SpoolStats): void
   /** Has gauges read from these when they are scraped. */
   watch(parts: { readonly queue: EventQueue; readonly refusedCalls: RefusedCalls }): void
 }
@@ -17,6 +30,13 @@ const logMs = 1000
 
 /** Declares the metrics of the intake. */
 export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserver {
+  return { ...callObserver(log, metrics), ...spoolObserver(log, metrics) }
+}
+
+function callObserver(
+  log: Telemetry['log'],
+  metrics: Telemetry['metrics'],
+): Pick<IntakeObserver, 'called' | 'storeFailed' | 'unreadableSecrets' | 'watch'> {
   const calls = metrics.counter({
     name: 'latchkey_webhooks_calls_total',
     help: 'Calls of providers for known tenants, by what became of them.',
@@ -61,6 +81,54 @@ export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserve
         'Refused calls since the start that were counted and not kept.',
         () => refusedCalls.dropped,
       )
+    },
+  }
+}
+
+function spoolObserver(
+  log: Telemetry['log'],
+  metrics: Telemetry['metrics'],
+): Pick<IntakeObserver, 'spoolRefused' | 'spoolDead' | 'spoolSeen'> {
+  const refused = metrics.counter({
+    name: 'latchkey_webhooks_spool_refused_total',
+    help: 'Events that could not be spooled while Postgres was away, so that providers were asked to send them again.',
+    labels: ['reason'],
+  })
+  const dead = metrics.counter({
+    name: 'latchkey_webhooks_spool_dead_total',
+    help: 'Entries of the spool that were set aside: unreadable, or refused by Postgres for good.',
+    labels: ['reason'],
+  })
+  let seen: SpoolStats = { entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 0, deadBytes: 0 }
+  const gauge = (name: string, help: string, read: () => number) =>
+    metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+  gauge(
+    'latchkey_webhooks_spool_entries_count',
+    'Events that wait for Postgres in Redis.',
+    () => seen.entries,
+  )
+  gauge('latchkey_webhooks_spool_bytes', 'Bytes of the spool, entries set aside included.', () => seen.bytes)
+  gauge(
+    'latchkey_webhooks_spool_oldest_age_seconds',
+    'Age of the oldest event in the spool.',
+    () => seen.oldestAgeMs / 1000,
+  )
+  gauge(
+    'latchkey_webhooks_spool_dead_count',
+    'Entries of the spool that were set aside.',
+    () => seen.deadEntries,
+  )
+  return {
+    spoolRefused(reason, events, cause) {
+      refused.with(reason).inc(events)
+      if (cause !== undefined) log.error({ reason, cause }, 'the spool failed in an unexpected way')
+    },
+    spoolDead({ eventId, reason }) {
+      dead.with(reason).inc()
+      log.error({ event: eventId, reason }, 'an event of the spool was set aside: look at it in Redis')
+    },
+    spoolSeen(stats) {
+      seen = stats
     },
   }
 }

@@ -14,6 +14,7 @@ import {
   storeBatch,
 } from '#internal/webhooks/index.ts'
 import { createIntakeObserver } from './intake-telemetry.ts'
+import { startSpool } from './spool.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** The settings of the intake. */
@@ -22,6 +23,7 @@ export interface IntakeConfig {
   readonly signatureMaxAgeSeconds: number
   readonly trustedProxies?: readonly string[] | undefined
   readonly redisSpoolDurable: boolean
+  readonly redisUrl: string
 }
 
 /** What the intake stands on. */
@@ -51,9 +53,10 @@ export async function startIntake(
     },
     onError: observer.storeFailed,
   }
+  const spool = await startSpool(config, storing, observer, telemetry, scope)
   const queue = new EventQueue({
     storeBatch: (events) => storeBatch(storing, events),
-    spool: async () => 'unavailable',
+    spool: (event) => spool.append(event),
   })
   const refusedCalls = new RefusedCalls(pool, systemClock)
   await scope.open({

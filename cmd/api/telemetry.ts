@@ -16,8 +16,8 @@ import {
 } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 
-/** What the API tells about itself. */
-export interface Telemetry {
+/** What every process that serves tells about itself. */
+export interface ProcessTelemetry {
   readonly log: OwnedLogger
   readonly metrics: Metrics
   readonly tracing: Tracing
@@ -26,6 +26,10 @@ export interface Telemetry {
   redisError(error: unknown): void
   /** A call of Redis got no answer. */
   redisRefused(reason: RedisFailure): void
+}
+
+/** What the API tells about itself. */
+export interface Telemetry extends ProcessTelemetry {
   /** A check was answered, by itself or in a batch. */
   checked(outcome: CheckOutcome): void
   /** Redis lost a tenant's records: finished operations may run again. */
@@ -50,8 +54,14 @@ export interface TelemetryOptions {
 /** Connection errors come many a second while Redis is away; one line a second says as much. */
 const redisErrorLogMs = 1000
 
-/** Makes log, metrics, traces and health of one process. */
+/** Makes log, metrics, traces and health of the API. */
 export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const telemetry = await createProcessTelemetry(options)
+  return { ...telemetry, ...recordEvents(telemetry.log, telemetry.metrics) }
+}
+
+/** Makes log, metrics, traces and health of any process. */
+export async function createProcessTelemetry(options: TelemetryOptions): Promise<ProcessTelemetry> {
   const { service, version } = options
   const log = createLogger({
     level: options.logLevel,
@@ -74,24 +84,19 @@ export async function createTelemetry(options: TelemetryOptions): Promise<Teleme
 function storeEvents(
   log: OwnedLogger,
   metrics: Metrics,
-): Pick<Telemetry, 'redisError' | 'redisRefused' | 'checked' | 'epochLost' | 'flushFailed'> {
-  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
-  const redisErrors = counter(
-    'latchkey_storage_redis_connection_errors_total',
-    'Failed connections to Redis.',
-  )
+): Pick<ProcessTelemetry, 'redisError' | 'redisRefused'> {
+  const redisErrors = metrics
+    .counter({
+      name: 'latchkey_storage_redis_connection_errors_total',
+      help: 'Failed connections to Redis.',
+      labels: [],
+    })
+    .with()
   const redisFailures = metrics.counter({
     name: 'latchkey_storage_redis_failures_total',
     help: 'Calls of Redis that got no answer, by reason.',
     labels: ['reason'],
   })
-  const checks = metrics.counter({
-    name: 'latchkey_records_checks_total',
-    help: 'Answered checks by outcome, those in a batch each.',
-    labels: ['outcome'],
-  })
-  const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
-  const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
   let loggedMs = Number.NEGATIVE_INFINITY
   return {
     redisError(cause) {
@@ -101,6 +106,22 @@ function storeEvents(
       log.warn({ cause }, 'Redis cannot be reached')
     },
     redisRefused: (reason) => redisFailures.with(reason).inc(),
+  }
+}
+
+function recordEvents(
+  log: OwnedLogger,
+  metrics: Metrics,
+): Pick<Telemetry, 'checked' | 'epochLost' | 'flushFailed'> {
+  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const checks = metrics.counter({
+    name: 'latchkey_records_checks_total',
+    help: 'Answered checks by outcome, those in a batch each.',
+    labels: ['outcome'],
+  })
+  const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
+  const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
+  return {
     checked: (outcome) => checks.with(outcome).inc(),
     epochLost(tenantId) {
       epochsLost.inc()

@@ -1,0 +1,82 @@
+import { type Scope, superviseLoop } from '#internal/process/index.ts'
+import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
+import { Drain, Spool, type StoreBatchOptions, storeBatch } from '#internal/webhooks/index.ts'
+import type { IntakeConfig } from './intake.ts'
+import type { IntakeObserver } from './intake-telemetry.ts'
+import type { Telemetry } from './telemetry.ts'
+
+/** Room for a write that waits for the disk and a replica. */
+const deadlineMs = 1_500
+const drainMs = 1_000
+const drainTurnMsMax = 10_000
+const drainBackoff = { firstMs: 200, maxMs: 5_000 }
+const statsMs = 5_000
+
+/**
+ * Opens the spool that keeps intake open while Postgres is away, and starts what drains it. Its connection is its own, since
+ * waiting for a replica holds up whatever is sent behind it.
+ */
+export async function startSpool(
+  config: Pick<IntakeConfig, 'redisUrl' | 'redisSpoolDurable'>,
+  storing: StoreBatchOptions,
+  observer: IntakeObserver,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<Spool> {
+  const redis = await scope.open({
+    name: 'redis of the spool',
+    open: () =>
+      openRedis({
+        url: config.redisUrl,
+        deadlineMs,
+        onError: telemetry.redisError,
+        onRefused: telemetry.redisRefused,
+      }),
+    close: (opened) => opened.close(),
+  })
+  const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
+  await startDrain(redis, storing, observer, telemetry, scope)
+  await scope.open({
+    name: 'spool figures',
+    open: () =>
+      superviseLoop({
+        name: 'spool figures',
+        intervalMs: statsMs,
+        turnMsMax: drainTurnMsMax,
+        runOnce: async () => observer.spoolSeen(await spool.stats()),
+        onError: (cause, failures) =>
+          telemetry.log.debug({ failures, cause }, 'the spool cannot be looked at'),
+        health: telemetry.health,
+      }),
+    close: (loop) => loop.stop(),
+  })
+  return spool
+}
+
+async function startDrain(
+  redis: RedisConnection,
+  storing: StoreBatchOptions,
+  observer: IntakeObserver,
+  { log, health }: Telemetry,
+  scope: Scope,
+): Promise<void> {
+  const drain = new Drain({
+    redis,
+    storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
+    onDead: observer.spoolDead,
+  })
+  await scope.open({
+    name: 'spool drain',
+    open: () =>
+      superviseLoop({
+        name: 'spool drain',
+        intervalMs: drainMs,
+        turnMsMax: drainTurnMsMax,
+        backoff: drainBackoff,
+        runOnce: (signal) => drain.runOnce(signal),
+        onError: (cause, failures) => log.debug({ failures, cause }, 'the spool could not be drained yet'),
+        health,
+      }),
+    close: (loop) => loop.stop(),
+  })
+}
