@@ -1,3 +1,8 @@
+export { queueSessionSettings } from './claim.ts'
 export { type DueNews, decodeDue, dueChannel, encodeDue } from './due-channel.ts'
+export { Forwarder, type ForwarderOptions, type ForwarderStats } from './forwarder.ts'
+export { resumeCallback, type SuspendedCause } from './lane-state.ts'
+export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
+export { type QueueDepth, readQueueDepth } from './queue-depth.ts'
 export { type RequeueCandidate, requeueFailed } from './requeue.ts'
 export { prepareSigningKey, type SignedMessage, type SigningKey, signStandardWebhook } from './sign.ts'

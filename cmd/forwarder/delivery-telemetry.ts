@@ -1,0 +1,192 @@
+import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import type {
+  AttemptReport,
+  ForwarderObserver,
+  ForwarderStats,
+  QueueDepth,
+} from '#internal/deliveries/index.ts'
+
+/** What deliveries tell about themselves. */
+export interface DeliveryTelemetry extends ForwarderObserver {
+  /** The last look at the queue, for its gauges. */
+  queueSeen(depth: QueueDepth): void
+  /** Has gauges read from it when they are scraped. */
+  watch(stats: () => ForwarderStats): void
+}
+
+/** Failed statements come many a second while Postgres is away; one line a second says as much. */
+const logMs = 1000
+const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
+const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+
+/** Declares the metrics of deliveries. */
+export function createDeliveryTelemetry(telemetry: ProcessTelemetry): DeliveryTelemetry {
+  return { ...workObserver(telemetry), ...laneObserver(telemetry), ...gauges(telemetry) }
+}
+
+function workObserver({
+  log,
+  metrics,
+}: ProcessTelemetry): Pick<
+  ForwarderObserver,
+  'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'
+> {
+  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const histogram = (name: string, help: string, buckets: readonly number[]) =>
+    metrics.histogram({ name, help, labels: [], buckets }).with()
+  const attempts = metrics.counter({
+    name: 'latchkey_deliveries_attempts_total',
+    help: 'Calls of callbacks that had an end: delivered, refused by their answer, failed without one.',
+    labels: ['outcome'],
+  })
+  const endings = metrics.counter({
+    name: 'latchkey_deliveries_endings_total',
+    help: 'What came of attempts: processed, later, failed.',
+    labels: ['ending'],
+  })
+  const durations = histogram(
+    'latchkey_deliveries_attempt_duration_seconds',
+    'Time that callbacks took.',
+    durationBuckets,
+  )
+  const delays = histogram(
+    'latchkey_deliveries_delay_seconds',
+    'Time from a provider’s call to the first attempt.',
+    delayBuckets,
+  )
+  const claims = counter('latchkey_deliveries_claims_total', 'Claims that were made.')
+  const claimed = counter('latchkey_deliveries_claimed_total', 'Deliveries that were claimed.')
+  const lost = counter('latchkey_deliveries_lost_leases_total', 'Deliveries that others had taken over.')
+  const back = counter('latchkey_deliveries_given_back_total', 'Deliveries given back at the process’ end.')
+  const failures = metrics.counter({
+    name: 'latchkey_deliveries_failures_total',
+    help: 'Statements of deliveries that failed.',
+    labels: ['step'],
+  })
+  let loggedMs = Number.NEGATIVE_INFINITY
+  return {
+    claimed(rows) {
+      claims.inc()
+      claimed.inc(rows)
+    },
+    attempted(report) {
+      attempts.with(report.ending.attempt.outcome).inc()
+      endings.with(report.ending.kind).inc()
+      durations.observe(report.ending.attempt.durationMs / 1000)
+      if (report.delayMs !== undefined) delays.observe(Math.max(0, report.delayMs) / 1000)
+      log.info(attemptFields(report), 'delivery attempt')
+    },
+    leasesLost(count) {
+      lost.inc(count)
+      log.warn({ count }, 'deliveries were not settled in time, and are made once more')
+    },
+    gaveBack(count) {
+      back.inc(count)
+      log.info({ count }, 'deliveries were given back')
+    },
+    failed(step, cause) {
+      failures.with(step).inc()
+      if (performance.now() - loggedMs < logMs) return
+      loggedMs = performance.now()
+      log.warn({ step, cause }, 'deliveries cannot go on, trying again')
+    },
+  }
+}
+
+/** One line an attempt: no body, no address, no secret. */
+function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): object {
+  const { attempt } = ending
+  return {
+    event: delivery.eventId,
+    tenant: delivery.tenantId,
+    provider: content?.provider,
+    type: content?.type,
+    round: delivery.round,
+    attempt: delivery.attempts + 1,
+    outcome: attempt.outcome,
+    status: attempt.status ?? undefined,
+    cause: attempt.cause ?? undefined,
+    durationMs: Math.round(attempt.durationMs),
+    ending: ending.kind,
+    delayMs,
+  }
+}
+
+function laneObserver({
+  log,
+  metrics,
+}: ProcessTelemetry): Pick<
+  ForwarderObserver,
+  'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
+> {
+  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const swept = counter(
+    'latchkey_deliveries_lane_corrections_total',
+    'Lanes that overslept and were woken by the sweep: stays flat unless something else is wrong.',
+  )
+  const opened = counter('latchkey_deliveries_breakers_opened_total', 'Times that a breaker opened.')
+  const suspended = counter(
+    'latchkey_deliveries_callbacks_suspended_total',
+    'Callbacks that asked to be left alone.',
+  )
+  const unsigned = counter(
+    'latchkey_deliveries_unsigned_total',
+    'Deliveries not sent since none of the tenant’s signing secrets can be read.',
+  )
+  return {
+    swept(lanes) {
+      swept.inc(lanes)
+      log.warn({ lanes }, 'lanes overslept')
+    },
+    breakerOpened(tenant) {
+      opened.inc()
+      log.warn({ tenant }, 'a callback fails: its deliveries wait')
+    },
+    callbackSuspended(tenant, cause) {
+      suspended.inc()
+      log.warn(
+        { tenant, cause },
+        'a callback asked to be left alone: its deliveries wait until it is resumed',
+      )
+    },
+    signingUnavailable(tenant) {
+      unsigned.inc()
+      log.error({ tenant }, 'a tenant’s signing secrets cannot be read: is a key of the ring missing?')
+    },
+  }
+}
+
+function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'queueSeen' | 'watch'> {
+  const gauge = (name: string, help: string, read?: () => number) =>
+    metrics.gauge({ name, help, labels: [], ...(read && { collect: (each) => each.with().set(read()) }) })
+  const due = gauge(
+    'latchkey_deliveries_due_count',
+    'Due deliveries of callbacks that may be called: exact to 10 000, estimated beyond. The same from every process.',
+  )
+  const oldest = gauge(
+    'latchkey_deliveries_oldest_age_seconds',
+    'How long the one that is due longest has been so.',
+  )
+  const suspended = gauge('latchkey_deliveries_suspended_count', 'Callbacks that are suspended.')
+  const open = gauge('latchkey_deliveries_breakers_open_count', 'Callbacks whose breaker is open.')
+  return {
+    queueSeen(depth) {
+      due.with().set(depth.dueCount)
+      oldest.with().set(depth.oldestAgeMs / 1000)
+      suspended.with().set(depth.suspendedCount)
+      open.with().set(depth.openBreakerCount)
+    },
+    watch(stats) {
+      gauge(
+        'latchkey_deliveries_in_flight_count',
+        'Deliveries claimed and not answered.',
+        () => stats().inFlight,
+      )
+      gauge(
+        'latchkey_deliveries_unsettled_count',
+        'Answers that are not written yet.',
+        () => stats().unsettled,
+      )
+    },
+  }
+}

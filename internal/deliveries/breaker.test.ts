@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test'
+import { CallbackHealth } from './breaker.ts'
+
+const minute = 60_000
+const startMs = Date.UTC(2026, 10, 20)
+
+/** Whether the last of these attempts opens the breaker; `+` went well, `-` did not. */
+function opens(attempts: string, everyMs = 100): boolean {
+  const health = new CallbackHealth()
+  let opened = false
+  for (const [index, each] of attempts.split('').entries())
+    opened = health.record('a', each === '+', startMs + index * everyMs)
+  return opened
+}
+
+test.each([
+  ['nine failures', '---------', false],
+  ['ten failures', '----------', true],
+  ['seven of ten', '+++-------', true],
+  ['six of ten', '++++------', false],
+  ['a success, whatever came before', '----------+', false],
+  ['many successes and then ten failures', '+'.repeat(100) + '-'.repeat(10), false],
+  ['many successes and then as many failures as it takes', '+'.repeat(100) + '-'.repeat(234), true],
+])('%s', (_what, attempts, opened) => {
+  expect(opens(attempts)).toBe(opened)
+})
+
+test('only the last five minutes count', () => {
+  expect(opens('-'.repeat(10), minute / 2)).toBe(true)
+  expect(opens('-'.repeat(10), minute)).toBe(false)
+  expect(opens('+'.repeat(20) + '-'.repeat(10), 1)).toBe(false)
+  const health = new CallbackHealth()
+  for (let each = 0; each < 20; each += 1) health.record('a', true, startMs)
+  for (let each = 1; each < 10; each += 1) health.record('a', false, startMs + 5 * minute)
+  expect(health.record('a', false, startMs + 5 * minute)).toBe(true)
+})
+
+test('each callback counts for itself, and starts anew once it is well', () => {
+  const health = new CallbackHealth()
+  for (let each = 0; each < 10; each += 1) health.record('a', false, startMs)
+  expect(health.record('b', false, startMs)).toBe(false)
+  expect(health.record('a', false, startMs)).toBe(true)
+  health.reset('a')
+  expect(health.record('a', false, startMs)).toBe(false)
+})
+
+test('it holds ten thousand, and forgets the one known longest', () => {
+  const health = new CallbackHealth()
+  for (let each = 0; each < 9; each += 1) health.record('first', false, startMs)
+  for (let each = 0; each < 10_000; each += 1) health.record(`t${each}`, true, startMs)
+  expect(health.record('first', false, startMs)).toBe(false)
+})

@@ -1,0 +1,73 @@
+import { expect, test } from 'bun:test'
+import { createEventId } from '#internal/base/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { carriedHeaders, forwardedEvent } from './forwarded-event.ts'
+
+const delivery = {
+  eventId: createEventId(1_700_000_000_123, 90),
+  tenantId: someTenantId(),
+  payloadExpiresOn: '2026-01-01',
+  payloadBytes: 10,
+  round: 1,
+  attempts: 0,
+  claims: 1,
+  isRetry: false,
+  isProbe: false,
+}
+const content = {
+  provider: 'card',
+  rawType: 'charge "odd"\\',
+  type: 'chargeback.won',
+  occurredAtMs: 1_700_000_000_000,
+  receivedAtMs: 1_700_000_000_123,
+  headers: '{"user-agent":"a","latchkey-hops":"3"}',
+  payload: '{"id":820982911946154508, "__proto__": {"a":1}}',
+}
+
+test('an event has the contract’s fields, and payload and headers as they were received', () => {
+  const text = forwardedEvent(delivery, content)
+  expect(text).toContain(`"payload":${content.payload},"headers":${content.headers}}`)
+  const event = JSON.parse(text) as Record<string, unknown>
+  expect(Object.keys(event)).toEqual([
+    ...[
+      'id',
+      'provider',
+      'providerRawType',
+      'type',
+      'tenantId',
+      'occurredAt',
+      'receivedAt',
+      'payload',
+      'headers',
+    ],
+  ])
+  expect(event).toMatchObject({
+    id: delivery.eventId,
+    provider: 'card',
+    providerRawType: 'charge "odd"\\',
+    type: 'chargeback.won',
+    tenantId: delivery.tenantId,
+    occurredAt: '2023-11-14T22:13:20.000Z',
+    receivedAt: '2023-11-14T22:13:20.123Z',
+  })
+})
+
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+
+test.each([
+  ['hops', { 'latchkey-hops': '4' }, { hops: '4', traceparent: undefined }],
+  ['a trace', { traceparent, 'latchkey-hops': '1' }, { hops: '1', traceparent }],
+  [
+    'a trace that is none',
+    { traceparent: 'nonsense', 'latchkey-hops': '1' },
+    { hops: '1', traceparent: undefined },
+  ],
+  ['no hops, which an older row may lack', {}, { hops: '1', traceparent: undefined }],
+  [
+    'a value that looks like both',
+    { 'x-a': `"latchkey-hops":"9","traceparent":"${traceparent}"`, 'latchkey-hops': '2' },
+    { hops: '2', traceparent: undefined },
+  ],
+])('of the headers go on: %s', (_what, headers, carried) => {
+  expect(carriedHeaders(JSON.stringify(headers))).toEqual(carried)
+})

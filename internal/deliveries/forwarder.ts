@@ -1,0 +1,215 @@
+import { type Clock, randomToken } from '#internal/base/index.ts'
+import type { Outbound } from '#internal/http/index.ts'
+import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import type { Health, Tracing } from '#internal/telemetry/index.ts'
+import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import { Capacity, laneDeliveriesMax } from './capacity.ts'
+import { claimDue } from './claim.ts'
+import { Deliverer } from './deliverer.ts'
+import type { ClaimedDelivery, Lease } from './delivery.ts'
+import type { DueNews } from './due-channel.ts'
+import { giveBack, renewLeases } from './lease.ts'
+import type { ForwarderObserver } from './observer.ts'
+import { PreparedTenants } from './prepared-tenant.ts'
+import { SettlementQueue } from './settlement-queue.ts'
+import { sweepLanes } from './sweep.ts'
+import { UsualDaysTally } from './usual-days.ts'
+
+/** What a forwarder is made of. Everything in it stays its owner's. */
+export interface ForwarderOptions {
+  /** Made with `queueSessionSettings`; at least 4 connections. */
+  readonly pool: Pool
+  readonly directory: Pick<Directory, 'findTenantById' | 'hasSnapshot'>
+  readonly keyRing: KeyRing
+  readonly outbound: Outbound
+  readonly tracing: Tracing
+  readonly clock: Clock
+  readonly observer: ForwarderObserver
+  /** Where the loops show that they turn. */
+  readonly health?: Health
+  /** How long a claim holds unless it is renewed, default 90 s. */
+  readonly leaseMs?: number
+  /** Told of the tenants whose deliveries were given back, so that another process takes them at once. Must not throw. */
+  readonly onGivenBack?: (tenantIds: readonly string[]) => void
+}
+
+/** What a forwarder holds now, for metrics. */
+export interface ForwarderStats {
+  /** Claimed and not answered. */
+  readonly inFlight: number
+  /** Answered and not written. */
+  readonly unsettled: number
+}
+
+const defaultLeaseMs = 90_000
+const pollMs = 1_000
+const turnMsMax = 5_000
+const sweepMs = 30_000
+/** A claim of less waits for more, for as long, so that its cost is shared. At rest a claim goes at once. */
+const claimRowsWanted = 20
+const gatherMs = 8
+const claimRowsMax = 200
+const claimBytesMax = 4 * 1024 * 1024
+/** Answered deliveries whose end is not written: while Postgres is slow nothing more is begun. */
+const unsettledMax = 2_048
+const wokenMax = 500
+/** Kept of the process' time for the last statements. */
+const lastStatementsMs = 2_000
+
+/**
+ * Claims due deliveries, sends them and settles them, until it is stopped. Any number of them share one queue. `start` begins at
+ * once and never fails; what Postgres refuses is tried again, later and later.
+ */
+export class Forwarder {
+  readonly #options: ForwarderOptions
+  readonly #lease: Lease
+  readonly #capacity = new Capacity()
+  readonly #settlements: SettlementQueue
+  readonly #deliverer: Deliverer
+  readonly #usualDays: UsualDaysTally
+  #woken = new Set<string>()
+  /** The last claim left something behind, for want of room or because a lane got its whole share. */
+  #hasMore = false
+  #claimedAtMs = Number.NEGATIVE_INFINITY
+  #claimedRows = 0
+  #loops: readonly SupervisedLoop[] = []
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options
+    const { pool, observer, keyRing, clock } = options
+    this.#lease = { token: randomToken(), lengthMs: options.leaseMs ?? defaultLeaseMs }
+    this.#usualDays = new UsualDaysTally(clock.now())
+    this.#settlements = new SettlementQueue({ pool, leaseToken: this.#lease.token, observer })
+    this.#deliverer = new Deliverer({
+      ...options,
+      prepared: new PreparedTenants(keyRing),
+      capacity: this.#capacity,
+      settlements: this.#settlements,
+      onRoom: (laneWasFull) => {
+        if (laneWasFull || this.#hasMore) this.#loops[0]?.wake()
+      },
+    })
+  }
+
+  /** What is under way. */
+  stats(): ForwarderStats {
+    return { inFlight: this.#capacity.count, unsettled: this.#settlements.size }
+  }
+
+  /** Begins; once. */
+  start(): void {
+    const { observer, health } = this.#options
+    const loop = (name: string, intervalMs: number, runOnce: (signal: AbortSignal) => Promise<void>) =>
+      superviseLoop({
+        ...{ name, intervalMs, turnMsMax, runOnce },
+        onError: (error) => observer.failed(stepOf(name), error),
+        ...(health && { health }),
+      })
+    this.#loops = [
+      loop('deliveries', pollMs, (signal) => this.#turn(signal)),
+      loop('delivery leases', this.#lease.lengthMs / 6, () => this.#renew()),
+      loop('delivery lanes', sweepMs, () => this.#sweep()),
+    ]
+  }
+
+  /** Says that these tenants, or any, may have work. Cheap, may be called any number of times. */
+  notify(news: DueNews): void {
+    if (news !== 'all') for (const id of news) if (this.#woken.size < wokenMax) this.#woken.add(id)
+    this.#loops[0]?.wake()
+  }
+
+  /**
+   * Claims nothing more, lets the calls under way end, writes how they ended, and gives back what was not begun. Calls that take
+   * longer than `leftMs` allows are ended and given back. Repeating it is harmless; never rejects.
+   */
+  async stop(leftMs: number): Promise<void> {
+    const deadlineMs = performance.now() + leftMs
+    const callsMs = Math.max(0, leftMs - lastStatementsMs)
+    const [claims, ...others] = this.#loops
+    await claims?.stop()
+    const unfinished = await this.#deliverer.stop(callsMs)
+    await Promise.all([
+      this.#settlements.drain(Math.max(lastStatementsMs / 2, deadlineMs - performance.now())),
+      this.#giveBack(unfinished),
+      ...others.map((loop) => loop.stop()),
+    ])
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const waitMs = this.#claimedAtMs + gatherMs - performance.now()
+    if (waitMs > 0 && this.#claimedRows < claimRowsWanted) await sleep(waitMs, signal)
+    const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
+    this.#hasMore = rowsMax <= 0
+    if (rowsMax <= 0 || signal.aborted || !this.#options.directory.hasSnapshot()) return
+    const woken = this.#woken
+    this.#woken = new Set()
+    try {
+      await this.#claim([...woken], rowsMax)
+    } catch (error) {
+      for (const id of woken) this.#woken.add(id)
+      throw error
+    }
+    this.#deliverer.load()
+    if (this.#hasMore) this.#loops[0]?.wake()
+  }
+
+  async #claim(woken: readonly string[], rowsMax: number): Promise<void> {
+    const startedMs = performance.now()
+    this.#claimedAtMs = startedMs
+    this.#claimedRows = 0
+    const { claimed, hasMore } = await claimDue(this.#options.pool, {
+      lease: this.#lease,
+      woken,
+      rooms: this.#capacity.laneRooms(),
+      rowsMax,
+      laneRowsMax: laneDeliveriesMax,
+      usualDays: this.#usualDays.current,
+      payloadBytesMax: Math.min(claimBytesMax, this.#capacity.bytesRoom),
+    })
+    this.#claimedRows = claimed.length
+    this.#hasMore = hasMore
+    this.#options.observer.claimed(claimed.length, performance.now() - startedMs)
+    for (const { delivery } of claimed) this.#usualDays.add(delivery)
+    // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
+    this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
+  }
+
+  async #renew(): Promise<void> {
+    const startedMs = performance.now()
+    const halfMs = this.#lease.lengthMs / 2
+    const old = [...this.#deliverer.held()].filter(({ leaseEndsMs }) => leaseEndsMs - startedMs < halfMs)
+    if (old.length === 0) return
+    const deliveries = old.map(({ delivery }) => delivery)
+    const ours = await renewLeases(this.#options.pool, this.#lease, deliveries)
+    for (const held of old) {
+      if (ours.has(held.delivery.eventId)) held.leaseEndsMs = startedMs + this.#lease.lengthMs
+      else this.#deliverer.drop(held)
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const lanes = await sweepLanes(this.#options.pool)
+    if (lanes === 0) return
+    this.#options.observer.swept(lanes)
+    this.#loops[0]?.wake()
+  }
+
+  async #giveBack(unfinished: readonly ClaimedDelivery[]): Promise<void> {
+    if (unfinished.length === 0) return
+    const { pool, observer, onGivenBack } = this.#options
+    try {
+      const given = await giveBack(pool, this.#lease.token, unfinished)
+      observer.gaveBack(given.size)
+      onGivenBack?.([...new Set(unfinished.map(({ tenantId }) => tenantId))])
+    } catch (error) {
+      // Their leases end by themselves.
+      observer.failed('give back', error)
+    }
+  }
+}
+
+function stepOf(loop: string): 'claim' | 'renew' | 'sweep' {
+  if (loop === 'deliveries') return 'claim'
+  return loop === 'delivery leases' ? 'renew' : 'sweep'
+}

@@ -1,0 +1,33 @@
+import type { TenantId } from '#internal/base/index.ts'
+import type { ClaimedDelivery, EventContent } from './delivery.ts'
+import type { SuspendedCause } from './lane-state.ts'
+import type { AttemptRecord, Ending } from './settle.ts'
+
+/** An attempt that has ended, for one log line and the metrics. */
+export interface AttemptReport {
+  readonly delivery: ClaimedDelivery
+  /** Absent where nothing was loaded because nothing was to be sent. */
+  readonly content: EventContent | undefined
+  readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>
+  /** From the provider's call to this call; of first attempts of first rounds only. */
+  readonly delayMs: number | undefined
+}
+
+/** Statements that may fail while the work goes on. */
+export type ForwarderStep = 'claim' | 'load' | 'settle' | 'renew' | 'sweep' | 'give back'
+
+/** Hears what a forwarder does. Nothing in it may throw or wait. */
+export interface ForwarderObserver {
+  claimed(rows: number, durationMs: number): void
+  attempted(report: AttemptReport): void
+  /** Rows that others have taken over, since their lease had ended: they are delivered once more. */
+  leasesLost(count: number): void
+  /** Lanes that overslept; stays 0 unless something else is wrong. */
+  swept(lanes: number): void
+  gaveBack(count: number): void
+  breakerOpened(tenantId: TenantId): void
+  callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
+  /** None of the tenant's signing secrets can be read. */
+  signingUnavailable(tenantId: TenantId): void
+  failed(step: ForwarderStep, error: unknown): void
+}

@@ -1,0 +1,54 @@
+import {
+  callbackField,
+  type DirectoryTenant,
+  type KeyRing,
+  openTenantSecrets,
+  parseDurationMs,
+} from '#internal/tenants/index.ts'
+import type { RetrySchedule } from './decide-next.ts'
+import { prepareSigningKey, type SigningKey } from './sign.ts'
+
+/** What each delivery to a tenant needs, worked out once for each state of the tenant. */
+export interface PreparedTenant {
+  readonly url: string
+  readonly allowedCIDRs: readonly string[]
+  readonly timeoutMs: number
+  readonly schedule: RetrySchedule
+  /** Every live secret signs; none at all if not one of them can be read. */
+  readonly keys: readonly SigningKey[]
+}
+
+/** Tenants ready for deliveries. Bounded by the directory: what it lets go of goes from here too. */
+export class PreparedTenants {
+  readonly #keyRing: KeyRing
+  readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
+
+  constructor(keyRing: KeyRing) {
+    this.#keyRing = keyRing
+  }
+
+  /** The same object for the same state of a tenant. */
+  of(tenant: DirectoryTenant): PreparedTenant {
+    let prepared = this.#prepared.get(tenant)
+    if (prepared === undefined) {
+      prepared = prepare(this.#keyRing, tenant)
+      this.#prepared.set(tenant, prepared)
+    }
+    return prepared
+  }
+}
+
+function prepare(keyRing: KeyRing, tenant: DirectoryTenant): PreparedTenant {
+  const { url, rules } = tenant.callback
+  const { values } = openTenantSecrets(keyRing, tenant, callbackField)
+  return {
+    url,
+    allowedCIDRs: rules.allowedCIDRs,
+    timeoutMs: rules.timeoutSeconds * 1000,
+    schedule: {
+      waitsMs: rules.retry.schedule.map((wait) => parseDurationMs(wait) ?? 0),
+      jitterPercent: rules.retry.jitterPercent,
+    },
+    keys: values.flatMap((secret) => prepareSigningKey(secret) ?? []),
+  }
+}
