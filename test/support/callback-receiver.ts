@@ -1,0 +1,73 @@
+import { Webhook } from 'standardwebhooks'
+import { poll } from '#internal/dev/index.ts'
+
+/** One call of a callback. */
+export interface ReceivedCall {
+  /** Value of `webhook-id`. */
+  readonly id: string
+  readonly headers: Headers
+  readonly body: string
+  /** Whether the package `standardwebhooks` accepts the signature with the receiver's secret. */
+  readonly verified: boolean
+  readonly atMs: number
+}
+
+/** Answers a call; its default is 204. */
+export type Answer = (call: ReceivedCall) => Response | Promise<Response>
+
+/** A real HTTP server in the place of a tenant's callback. */
+export interface CallbackReceiver {
+  readonly url: string
+  /** All calls so far, in order of their arrival. */
+  readonly calls: readonly ReceivedCall[]
+  /** From now on calls are answered so. */
+  answer(by: Answer): void
+  /** Waits until so many calls have come. @throws after 15 s, with how many came */
+  received(count: number): Promise<readonly ReceivedCall[]>
+  stop(): Promise<void>
+}
+
+/** A signing secret as the operator makes them. */
+export const callbackSecret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`
+
+/** Starts a receiver on a free port. The caller stops it. */
+export function startReceiver(secret = callbackSecret): CallbackReceiver {
+  const webhook = new Webhook(secret)
+  const calls: ReceivedCall[] = []
+  let answer: Answer = () => new Response(null, { status: 204 })
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 60,
+    async fetch(request) {
+      const body = await request.text()
+      const { headers } = request
+      const id = headers.get('webhook-id') ?? ''
+      const call = { id, headers, body, verified: verifies(webhook, body, headers), atMs: Date.now() }
+      calls.push(call)
+      return answer(call)
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}/hook`,
+    calls,
+    answer(by) {
+      answer = by
+    },
+    async received(count) {
+      const all = await poll(() => (calls.length >= count ? calls : undefined), { deadlineMs: 15_000 })
+      if (all) return all
+      throw new Error(`${calls.length} calls came instead of ${count}`)
+    },
+    stop: () => server.stop(true),
+  }
+}
+
+function verifies(webhook: Webhook, body: string, headers: Headers): boolean {
+  try {
+    webhook.verify(body, Object.fromEntries(headers))
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,212 @@
+import { type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
+// The rooms of tests may be entered by any door.
+import {
+  type Claimed,
+  type ClaimRequest,
+  type ClaimResult,
+  claimDue,
+  queueSessionSettings,
+} from '#internal/deliveries/claim.ts'
+import { Forwarder, type ForwarderOptions } from '#internal/deliveries/forwarder.ts'
+import type { AttemptReport, ForwarderObserver } from '#internal/deliveries/observer.ts'
+import { poll } from '#internal/dev/index.ts'
+import { createOutbound } from '#internal/http/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { tracingOff } from '#internal/telemetry/tracing.ts'
+import { callbackField, type DirectoryTenant } from '#internal/tenants/index.ts'
+import type { ReceivedEvent } from '#internal/webhooks/event.ts'
+import { acceptEvents } from './accepted-event.ts'
+import { testKeyRing } from './api.ts'
+import { callbackSecret } from './callback-receiver.ts'
+import { directoryTenant, someTenantId } from './directory-tenant.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
+import { receivedEvent } from './received-event.ts'
+
+/** A database with what deliveries need, and forwarders on it. */
+export interface DeliveryLab {
+  /** With the session settings of forwarders. */
+  readonly pool: Pool
+  readonly databaseUrl: string
+  /** Makes a tenant whose callback is there, known to Postgres and to the forwarders. */
+  addTenant(options?: TenantOptions): Promise<DirectoryTenant>
+  /** Makes these the tenant's settings from now on, in memory only. */
+  changeTenant(id: TenantId, fields: Partial<DirectoryTenant>): void
+  /** Stores so many events of a tenant as intake does. */
+  accept(tenantId: TenantId, count?: number, fields?: Partial<ReceivedEvent>): Promise<EventId[]>
+  claim(request?: Partial<ClaimRequest>): Promise<ClaimResult>
+  forwarder(options?: Partial<ForwarderOptions>): LabForwarder
+  /** The first column of the first row. */
+  value<T>(text: string, values?: unknown[]): Promise<T>
+  /** Waits until the query's first value is this. @throws after 15 s, with the last one */
+  becomes(expected: unknown, text: string, values?: unknown[]): Promise<void>
+  close(): Promise<void>
+}
+
+/** Where a tenant's callback is and how it is tried. */
+export interface TenantOptions {
+  readonly url?: string
+  readonly schedule?: readonly string[]
+  readonly timeoutSeconds?: number
+  readonly secrets?: readonly string[]
+}
+
+/** A forwarder and what it told. */
+export interface LabForwarder {
+  readonly forwarder: Forwarder
+  readonly attempts: AttemptReport[]
+  readonly told: {
+    lost: number
+    swept: number
+    gaveBack: number
+    opened: number
+    suspended: number
+    failed: unknown[]
+  }
+  stop(leftMs?: number): Promise<void>
+}
+
+const local = ['127.0.0.0/8']
+
+/** Makes a lab; the caller closes it. Forwarders that still run are stopped with it. */
+export async function createDeliveryLab(): Promise<DeliveryLab> {
+  const database = await createMigratedDatabase()
+  const pool = createPool({
+    url: database.url,
+    applicationName: 'latchkey test deliveries',
+    connectionsMax: 6,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
+    sessionSettings: queueSessionSettings,
+  })
+  const tenants = new Map<string, DirectoryTenant>()
+  const running = new Set<LabForwarder>()
+  const outbound = createOutbound({ cidrsMax: local })
+  const value = async <T>(text: string, values: unknown[] = []): Promise<T> => {
+    const { rows } = await pool.query<[T]>({ text, values, rowMode: 'array' })
+    return rows[0]?.[0] as T
+  }
+  return {
+    pool,
+    databaseUrl: database.url,
+    value,
+    async addTenant(options = {}) {
+      const tenant = labTenant(options)
+      await insertTenant(pool, tenant.id)
+      tenants.set(tenant.id, tenant)
+      return tenant
+    },
+    changeTenant(id, fields) {
+      const tenant = tenants.get(id)
+      if (tenant) tenants.set(id, { ...tenant, ...fields })
+    },
+    accept: (tenantId, count = 1, fields = {}) =>
+      acceptEvents(
+        pool,
+        Array.from({ length: count }, () => receivedEvent({ ...fields, tenantId })),
+      ),
+    claim: (request) => claimDue(pool, { ...claimRequest(), ...request }),
+    forwarder(options = {}) {
+      const started = startForwarder({
+        ...{ pool, outbound, keyRing: testKeyRing, tracing: tracingOff, clock: systemClock },
+        directory: { findTenantById: (id) => tenants.get(id), hasSnapshot: () => true },
+        ...options,
+      })
+      running.add(started)
+      return started
+    },
+    async becomes(expected, text, values) {
+      let last: unknown
+      const done = await poll(
+        async () => {
+          last = await value(text, values)
+          return last === expected || undefined
+        },
+        { deadlineMs: 15_000 },
+      )
+      if (!done) throw new Error(`${text}: ${String(last)} instead of ${String(expected)}`)
+    },
+    async close() {
+      await Promise.all([...running].map((one) => one.stop(0)))
+      outbound.close()
+      await pool.end()
+      await database.drop()
+    },
+  }
+}
+
+/** What a claim asks for unless a test says otherwise. */
+export function claimRequest(): ClaimRequest {
+  const { expiresOn, payloadExpiresOn } = receivedEvent()
+  return {
+    lease: { token: 'lab', lengthMs: 90_000 },
+    woken: [],
+    rooms: new Map(),
+    rowsMax: 200,
+    laneRowsMax: 64,
+    usualDays: { expiresOn, payloadExpiresOn },
+    payloadBytesMax: 1_000_000,
+  }
+}
+
+/** The ids of what a claim took. */
+export function idsOf(claimed: readonly Claimed[]): EventId[] {
+  return claimed.map(({ delivery }) => delivery.eventId)
+}
+
+function labTenant({ url, schedule, timeoutSeconds, secrets }: TenantOptions): DirectoryTenant {
+  const id = someTenantId()
+  return directoryTenant({
+    id,
+    callback: {
+      url: url ?? 'http://127.0.0.1:9/',
+      rules: {
+        timeoutSeconds: timeoutSeconds ?? 15,
+        allowedCIDRs: local,
+        retry: { schedule: [...(schedule ?? ['0s', '0s', '0s'])], jitterPercent: 0 },
+      },
+    },
+    secrets: (secrets ?? [callbackSecret]).map((secret) => sealed(id, secret)),
+  })
+}
+
+function sealed(tenantId: TenantId, secret: string) {
+  const { keyId, nonce, ciphertext } = testKeyRing.seal({ tenantId, field: callbackField }, secret)
+  return { field: callbackField, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
+}
+
+async function insertTenant(pool: Pool, id: TenantId): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
+     VALUES ($1, $1, 'shops', $1, $1, false, '{}', 1, now(), now(), now())`,
+    [id],
+  )
+}
+
+function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForwarder {
+  const attempts: AttemptReport[] = []
+  const failed: unknown[] = []
+  const told = { lost: 0, swept: 0, gaveBack: 0, opened: 0, suspended: 0, failed }
+  const observer: ForwarderObserver = {
+    claimed: () => undefined,
+    attempted: (report) => void attempts.push(report),
+    leasesLost: (count) => void (told.lost += count),
+    swept: (lanes) => void (told.swept += lanes),
+    gaveBack: (count) => void (told.gaveBack += count),
+    breakerOpened: () => void (told.opened += 1),
+    callbackSuspended: () => void (told.suspended += 1),
+    signingUnavailable: () => undefined,
+    failed: (_step, error) => void failed.push(error),
+  }
+  const forwarder = new Forwarder({ ...options, observer })
+  forwarder.start()
+  let stopping: Promise<void> | undefined
+  return {
+    forwarder,
+    attempts,
+    told,
+    stop(leftMs = 10_000) {
+      stopping ??= forwarder.stop(leftMs)
+      return stopping
+    },
+  }
+}
