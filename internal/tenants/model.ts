@@ -117,7 +117,9 @@ const callback = strict(
 const provider = strict(
   {
     name: oneOf([...providerNames, ...(Object.keys(providerAliases) as (keyof typeof providerAliases)[])], {
-      description: 'The provider; a vendor name stands for its neutral one.',
+      description: `${providerNames.join(', ')}; or a vendor's name: ${Object.entries(providerAliases)
+        .map(([alias, name]) => `${alias} for ${name}`)
+        .join(', ')}.`,
     }),
     enabled: t.Boolean({ default: true, description: 'false refuses calls of this provider.' }),
     secretRef: t.Optional(secretRef('Secret whose 1 to 5 values are all live signing secrets.')),

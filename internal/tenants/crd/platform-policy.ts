@@ -74,7 +74,7 @@ function unchanged(field: (typeof platformFields)[number]): object {
 /** Removing the annotation takes nothing over, so its author may. */
 function adoptUnchanged(): object {
   return {
-    expression: "variables.adopt in ['', variables.adoptBefore] || variables.platform",
+    expression: "variables.adopt == '' || variables.adopt == variables.adoptBefore || variables.platform",
     message: `annotation ${adoptAnnotation} is the platform's to set: ask ${mayUpdate}`,
     reason: 'Forbidden',
   }
@@ -85,13 +85,13 @@ function annotationOf(object: 'object' | 'oldObject'): string {
   return `has(${annotations}) && '${adoptAnnotation}' in ${annotations} ? ${annotations}['${adoptAnnotation}'] : ''`
 }
 
-/** Defaults are maps of texts without quotes, integers and booleans; anything else would need a thought here. */
+/** Its values are `dyn`, since a map of CEL is of one type otherwise. Defaults are maps of texts without quotes, integers and booleans; anything else would need a thought here. */
 function celLiteral(value: unknown): string {
   if (typeof value === 'string' && /^[\w ]*$/.test(value)) return `'${value}'`
   if (typeof value === 'boolean' || Number.isSafeInteger(value)) return String(value)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new Error('a default that has no CEL literal')
   }
-  const entries = Object.entries(value).map(([key, inner]) => `'${key}': ${celLiteral(inner)}`)
+  const entries = Object.entries(value).map(([key, inner]) => `'${key}': dyn(${celLiteral(inner)})`)
   return `{${entries.join(', ')}}`
 }

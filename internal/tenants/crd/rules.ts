@@ -91,13 +91,12 @@ function isProvider(provider: ProviderName): string {
   return `self.name in ${listed(namesOf(provider))}`
 }
 
-/** The list's key already refuses one name twice; this is for a vendor's name beside its neutral one. */
+/** Without the reason FieldValueDuplicate, which drops the message. The list's key already refuses one name twice; this is for a vendor's name beside its neutral one. */
 function oneNameEach(): CelRule {
   const pairs = providerNames.map(namesOf).filter((names) => names.length > 1)
   return {
     rule: `[${pairs.map(listed).join(', ')}].all(names, self.filter(entry, entry.name in names).size() <= 1)`,
     message: `a provider stands twice: ${pairs.map(([neutral, alias]) => `${alias} is ${neutral}`).join(', ')}`,
-    reason: 'FieldValueDuplicate',
   }
 }
 

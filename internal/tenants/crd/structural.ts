@@ -7,7 +7,7 @@ export interface CelRule {
   readonly rule: string
   readonly message: string
   readonly fieldPath?: string
-  readonly reason?: 'FieldValueRequired' | 'FieldValueForbidden' | 'FieldValueDuplicate'
+  readonly reason?: 'FieldValueRequired' | 'FieldValueForbidden'
 }
 
 /** A schema as Kubernetes takes it: OpenAPI without what would leave open which fields there are. */

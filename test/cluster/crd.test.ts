@@ -1,0 +1,325 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { poll } from '#internal/dev/index.ts'
+import { tenantNotes } from '#internal/tenants/crd/rules.ts'
+import { neutralProviderName, parseTenant, type TenantSpec } from '#internal/tenants/index.ts'
+import { acceptedSpecs, refusedSpecs, type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
+import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'
+
+const namespace = `crd-${randomBytes(4).toString('hex')}`
+const tenants = `/apis/latchkey.dev/v1alpha1/namespaces/${namespace}/tenants`
+const dryRun = { dryRun: 'All' }
+const samples = resolve(import.meta.dir, '../../config/samples')
+const startsMs = 60_000
+/** A server publishes a definition's fields a moment after it took the definition. */
+const publishedMs = 20_000
+
+let admin: (ask: Ask) => Promise<Answer>
+
+beforeAll(async () => {
+  admin = await openTenantApi()
+  const applied = await kubectl({ args: ['apply', '-f', 'crds'] })
+  expect(applied.error).toBe('')
+  const definition = 'customresourcedefinition/tenants.latchkey.dev'
+  expect(
+    (await kubectl({ args: ['wait', '--for=condition=Established', '--timeout=30s', definition] })).exitCode,
+  ).toBe(0)
+  await admin({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: namespace } } })
+}, startsMs)
+
+afterAll(async () => {
+  await admin({ method: 'DELETE', path: `/api/v1/namespaces/${namespace}` })
+})
+
+const create = (part: SpecPart, query: Record<string, string> = dryRun) =>
+  admin({ method: 'POST', path: tenants, query, body: tenantWith(part) })
+
+/** Really there, under a name of its own. */
+async function createNamed(name: string, part: SpecPart = {}): Promise<Answer> {
+  const tenant = tenantWith({ slug: name, ...part })
+  const created = await admin({ method: 'POST', path: tenants, body: { ...tenant, metadata: { name } } })
+  expect(created.message).toBe('')
+  return created
+}
+
+const patch = (name: string, body: unknown, query: Record<string, string> = {}) =>
+  admin({
+    method: 'PATCH',
+    path: `${tenants}/${name}`,
+    query,
+    body,
+    contentType: 'application/merge-patch+json',
+  })
+
+describe('the API server refuses what the parser of manifests refuses', () => {
+  const told: string[] = []
+
+  test.each(refusedSpecs)('%s', async (_case, part, field) => {
+    const { status, message, fields } = await create(part)
+    told.push(message)
+    expect([400, 422]).toContain(status)
+    // The one may name a whole entry where the other names what is missing in it. A field that is unknown is only in the text.
+    const named = fields.filter((each) => each.startsWith(field) || field.startsWith(each))
+    if (status === 422) expect(named).not.toEqual([])
+    else expect(message).toContain(`unknown field "${field}"`)
+  })
+
+  test('by each of its rules at least once', () => {
+    const rules = Object.values(tenantNotes.rules).flat()
+    const silent = rules.filter(({ message }) => !told.some((text) => text.includes(message)))
+    // Only a change can break it: see below.
+    expect(silent.map(({ rule }) => rule)).toEqual(['self == oldSelf'])
+  })
+
+  test.each([
+    ['a name too long for a label', 'a'.repeat(64)],
+    ['a name that ends in a dot', 'a.'],
+  ])('%s', async (_case, name) => {
+    const body = { ...tenantWith(), metadata: { name } }
+    expect((await admin({ method: 'POST', path: tenants, query: dryRun, body })).fields).toContain(
+      'metadata.name',
+    )
+  })
+})
+
+describe('the API server takes what the parser takes, and fills the same defaults', () => {
+  test.each(acceptedSpecs)('%s', async (_case, part) => {
+    const { message, body } = await create(part)
+    expect(message).toBe('')
+    const parsed = parseTenant(tenantWith(part))
+    if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
+    expect(withNeutralNames(body['spec'] as TenantSpec)).toEqual(parsed.tenant.spec)
+  })
+
+  test('the largest tenant that the schema has room for: its rules stay within what a server may spend', async () => {
+    const list = <T>(count: number, entry: (index: number) => T) =>
+      Array.from({ length: count }, (_, i) => entry(i))
+    const digits = (index: number) => String(index).padStart(3, '0')
+    const { message } = await create({
+      slug: 'a'.repeat(63),
+      displayName: 'a'.repeat(128),
+      callback: {
+        url: `http://h.example/${'a'.repeat(2031)}`,
+        allowedCIDRs: list(32, (index) => `2001:0db8:0000:0000:0000:0000:0000:0${digits(index)}/128`),
+        signingSecretRef: { name: 'a'.repeat(253) },
+        retry: { schedule: list(20, () => '1ms1ms1ms1ms1ms1ms1ms1ms1ms1ms1s') },
+      },
+      providers: acceptedSpecs.find(([what]) => what === 'every provider by its neutral name')?.[1][
+        'providers'
+      ],
+      walletRollout: {
+        stage: 'enabled',
+        review: { approvedBy: 'a'.repeat(256), approvedAt: '2026-01-01T00:00:00Z', note: 'a'.repeat(1024) },
+      },
+      apiKeys: list(20, (index) => ({
+        name: `${'a'.repeat(60)}${digits(index)}`,
+        scopes: ['records', 'webhooks', 'simulations', 'dashboard'],
+        expiresAt: '2030-01-01T00:00:00.000000000+00:00',
+        secretRef: { name: 'a'.repeat(253) },
+      })),
+      redaction: { fields: list(100, (index) => `${'a'.repeat(125)}${digits(index)}`) },
+    })
+    expect(message).toBe('')
+  })
+})
+
+test.each<[string, SpecPart]>([
+  ['null for a default', { suspended: null }],
+  ['letters of two UTF-16 units', { displayName: '🛒'.repeat(128) }],
+  ['a host that looks like an address', { callback: { url: 'https://1.2.3.4.5/' } }],
+])('only the API server takes %s, as the README of tenants says', async (_case, part) => {
+  expect((await create(part)).message).toBe('')
+  expect(parseTenant(tenantWith(part)).kind).toBe('invalid')
+})
+
+function withNeutralNames(spec: TenantSpec): TenantSpec {
+  const providers = spec.providers.map((entry) => ({
+    ...entry,
+    name: neutralProviderName(entry.name) ?? entry.name,
+  }))
+  return { ...spec, providers }
+}
+
+describe('a tenant that is there', () => {
+  test('keeps its slug, and may change all else', async () => {
+    await createNamed('keeps')
+    const changed = await patch('keeps', { spec: { slug: 'other' } })
+    expect(changed).toMatchObject({ status: 422, fields: ['spec.slug'] })
+    expect(changed.message).toContain('cannot be changed')
+    expect((await patch('keeps', { spec: { slug: 'keeps', displayName: 'Shop' } })).message).toBe('')
+  })
+
+  test('is found by its slug', async () => {
+    await createNamed('found-one')
+    await createNamed('found-two')
+    const query = { fieldSelector: 'spec.slug=found-two' }
+    const { body } = await admin({ method: 'GET', path: tenants, query })
+    const names = (body['items'] as { metadata: { name: string } }[]).map(({ metadata }) => metadata.name)
+    expect(names).toEqual(['found-two'])
+  })
+
+  test('has its status written apart from its spec, and by several writers', async () => {
+    await createNamed('told', { displayName: 'Before' })
+    const at = `${tenants}/told/status`
+    await patch('told', { spec: { displayName: 'After' }, status: status('True', 'InForce') })
+    const first = await admin({ method: 'GET', path: `${tenants}/told` })
+    expect(first.body).not.toHaveProperty('status')
+    expect(first.body).toHaveProperty('spec.displayName', 'After')
+    const apply = (fieldManager: string, type: string) =>
+      admin({
+        method: 'PATCH',
+        path: at,
+        query: { fieldManager },
+        contentType: 'application/apply-patch+yaml',
+        body: {
+          ...tenantWith(),
+          metadata: { name: 'told' },
+          spec: undefined,
+          status: { conditions: [condition(type, 'True', 'Synced')] },
+        },
+      })
+    expect((await apply('one', 'Ready')).message).toBe('')
+    const second = await apply('two', 'SecretsSynced')
+    expect(second.message).toBe('')
+    const { conditions } = second.body['status'] as { conditions: { type: string }[] }
+    expect(conditions.map(({ type }) => type).toSorted()).toEqual(['Ready', 'SecretsSynced'])
+  })
+
+  test.each<[string, Record<string, unknown>, string]>([
+    [
+      'a condition without a reason',
+      { conditions: [{ ...condition('Ready', 'True', 'A'), reason: '' }] },
+      'status.conditions[0].reason',
+    ],
+    [
+      'a condition that may or may not hold',
+      { conditions: [condition('Ready', 'Maybe', 'A')] },
+      'status.conditions[0].status',
+    ],
+    [
+      'a condition twice',
+      { conditions: [condition('Ready', 'True', 'A'), condition('Ready', 'True', 'A')] },
+      'status.conditions[1]',
+    ],
+    ['a phase', { phase: 'Running' }, 'status.phase'],
+    ['a value of a Secret', { secrets: [{ name: 'a', value: 'b' }] }, 'status.secrets[0].value'],
+    [
+      'a URL of no provider',
+      { urls: [{ provider: 'stripe', url: 'https://a/' }] },
+      'status.urls[0].provider',
+    ],
+    ['an id that is none', { tenantId: 'acme' }, 'status.tenantId'],
+  ])('has no status with %s', async (_case, wrong, field) => {
+    const name = `odd-${randomBytes(4).toString('hex')}`
+    const { body } = await createNamed(name)
+    const path = `${tenants}/${name}/status`
+    const answer = await admin({ method: 'PUT', path, body: { ...body, status: wrong } })
+    expect([400, 422]).toContain(answer.status)
+    const unknown = answer.message.includes(`unknown field "${field}"`)
+    expect(unknown ? [field] : answer.fields).toContain(field)
+  })
+})
+
+function condition(type: string, is: string, reason: string) {
+  return { type, status: is, reason, message: 'All is well', lastTransitionTime: '2026-11-01T09:00:00Z' }
+}
+
+function status(is: string, reason: string) {
+  return { observedGeneration: 1, conditions: [condition('Ready', is, reason)] }
+}
+
+describe('kubectl', () => {
+  const inNamespace = ['-n', namespace]
+
+  test('shows in a list what its reader asks first, by the short name too', async () => {
+    await createNamed('listed', { walletRollout: { stage: 'verify' } })
+    const path = `${tenants}/listed/status`
+    const contentType = 'application/merge-patch+json'
+    const told = { ...status('False', 'SecretMissing'), tenantId: `ten_${'0'.repeat(26)}` }
+    expect((await admin({ method: 'PATCH', path, body: { status: told }, contentType })).message).toBe('')
+    const { out } = await kubectl({ args: ['get', 'lkt', 'listed', ...inNamespace] })
+    expect(cells(out)).toEqual([
+      ['NAME', 'READY', 'REASON', 'SLUG', 'WALLET', 'AGE'],
+      ['listed', 'False', 'SecretMissing', 'listed', 'verify', expect.stringMatching(/^\d+s$/)],
+    ])
+    const wide = cells(
+      (await kubectl({ args: ['get', 'tenant', 'listed', ...inNamespace, '-o', 'wide'] })).out,
+    )
+    expect(wide[0]?.slice(6)).toEqual(['SUSPENDED', 'DELETION', 'CALLBACK', 'TENANT', 'MESSAGE'])
+    expect(wide[1]?.slice(6)).toEqual([
+      'false',
+      'Retain',
+      'https://hooks.example/',
+      told.tenantId,
+      'All is well',
+    ])
+  })
+
+  test('lists tenants with all that is Latchkey’s', async () => {
+    await createNamed('of-a-kind')
+    const { out } = await kubectl({ args: ['get', 'latchkey', ...inNamespace, '-o', 'name'] })
+    expect(out).toContain('tenant.latchkey.dev/of-a-kind')
+  })
+
+  test('explains the callback', async () => {
+    const told = await explained('tenant.spec.callback', 'allowedCIDRs')
+    expect(told).toContain('The receiver of events.')
+    expect(told).toMatch(/url\s+<string> -required-/)
+    expect(told).toMatch(/timeoutSeconds\s+<integer>/)
+    expect(told.replaceAll(/\s+/g, ' ')).toContain(
+      'How long one delivery may take, connecting included. 1 to 30, by default 15.',
+    )
+  })
+
+  test('explains which values there are', async () => {
+    const told = await explained('tenant.spec.walletRollout', 'stage')
+    expect(told.replaceAll(/\s+/g, ' ')).toContain('enum: off, verify, enabled')
+  })
+
+  test('applies the samples with their Secrets, twice with the same result', async () => {
+    const files = ['tenant-secrets.yaml', 'tenant.yaml', 'dev/corner-shop.yaml', 'dev/demo.yaml']
+    const texts = files.map((file) => readFileSync(resolve(samples, file), 'utf8'))
+    // In a namespace of our own: those of the samples may be somebody's.
+    const here = texts.join('\n---\n').replaceAll(/namespace: (shops|demo)\b/g, `namespace: ${namespace}`)
+    const apply = () => kubectl({ args: ['apply', '-f', '-'], input: here })
+    const first = await apply()
+    expect(first.error).toBe('')
+    expect(first.out).toContain('tenant.latchkey.dev/acme created')
+    const before = await versions()
+    expect(before.map(({ name }) => name)).toContain('acme')
+    expect((await apply()).error).toBe('')
+    expect(await versions()).toEqual(before)
+  })
+})
+
+/** What changes when a tenant is written and is other than before. */
+async function versions() {
+  const { body } = await admin({ method: 'GET', path: tenants })
+  const items = body['items'] as { metadata: { name: string; generation: number; resourceVersion: string } }[]
+  return items.map(({ metadata: { name, generation, resourceVersion } }) => ({
+    name,
+    generation,
+    resourceVersion,
+  }))
+}
+
+/** Until the server has published the field: right after a definition came, it has not. */
+async function explained(path: string, field: string): Promise<string> {
+  const told = await poll(
+    async () => {
+      const { out } = await kubectl({ args: ['explain', path] })
+      return out.includes(field) ? out : undefined
+    },
+    { deadlineMs: publishedMs, everyMs: 250 },
+  )
+  return told ?? ''
+}
+
+function cells(table: string): string[][] {
+  return table
+    .trim()
+    .split('\n')
+    .map((line) => line.split(/\s{2,}/))
+}

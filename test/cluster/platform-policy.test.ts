@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import { poll } from '#internal/dev/index.ts'
+import { type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
+import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'
+
+const namespace = `policy-${randomBytes(4).toString('hex')}`
+const elsewhere = `${namespace}-b`
+const tenantsIn = (where: string) => `/apis/latchkey.dev/v1alpha1/namespaces/${where}/tenants`
+const startsMs = 60_000
+/** A server puts a policy into force a moment after it took it; a role too. */
+const inForceMs = 20_000
+
+const asked: Ask['method'][] = ['POST', 'PUT', 'PATCH']
+let admin: (ask: Ask) => Promise<Answer>
+let author: (ask: Ask) => Promise<Answer>
+let platform: (ask: Ask) => Promise<Answer>
+
+beforeAll(async () => {
+  admin = await openTenantApi()
+  author = await openTenantApi(`${namespace}-author`)
+  platform = await openTenantApi(`${namespace}-platform`)
+  expect((await kubectl({ args: ['apply', '-f', 'crds'] })).error).toBe('')
+  const definition = 'customresourcedefinition/tenants.latchkey.dev'
+  const waited = await kubectl({
+    args: ['wait', '--for=condition=Established', '--timeout=30s', definition],
+  })
+  expect(waited.exitCode).toBe(0)
+  for (const name of [namespace, elsewhere]) {
+    await admin({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name } } })
+    await allow(name, 'author', ['tenants'])
+  }
+  await allow(namespace, 'platform', ['tenants', 'tenants/platform'])
+  await allow(elsewhere, 'platform', ['tenants'])
+  await inForce()
+}, startsMs)
+
+afterAll(async () => {
+  for (const name of [namespace, elsewhere]) {
+    await admin({ method: 'DELETE', path: `/api/v1/namespaces/${name}` })
+  }
+})
+
+async function allow(where: string, who: string, resources: readonly string[]): Promise<void> {
+  const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${where}`
+  const metadata = { name: who }
+  const verbs = ['get', 'create', 'update', 'patch']
+  const rules = [{ apiGroups: ['latchkey.dev'], resources, verbs }]
+  const apiGroup = 'rbac.authorization.k8s.io'
+  const subjects = [{ kind: 'User', name: `${namespace}-${who}`, apiGroup }]
+  const roleRef = { kind: 'Role', name: who, apiGroup }
+  await admin({ method: 'POST', path: `${rbac}/roles`, body: { metadata, rules } })
+  await admin({ method: 'POST', path: `${rbac}/rolebindings`, body: { metadata, subjects, roleRef } })
+}
+
+/** The author is refused by the policy and may create otherwise; the platform may do both. */
+async function inForce(): Promise<void> {
+  const granted = { limits: { recordBytes: { hard: 1 } } }
+  const seen = await poll(
+    async () => {
+      const refused = await create(author, granted, { dryRun: 'All' })
+      const plain = await create(author, {}, { dryRun: 'All' })
+      const taken = await create(platform, granted, { dryRun: 'All' })
+      const ready = refused.message.includes('platform') && plain.status === 200 && taken.status === 200
+      return ready ? true : undefined
+    },
+    { deadlineMs: inForceMs, everyMs: 100 },
+  )
+  expect(seen).toBe(true)
+}
+
+interface Extra {
+  readonly dryRun?: 'All'
+  readonly name?: string
+  readonly where?: string
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+function create(who: typeof admin, part: SpecPart, extra: Extra = {}): Promise<Answer> {
+  const { name = `t-${randomBytes(4).toString('hex')}`, where = namespace, annotations = {}, dryRun } = extra
+  const body = { ...tenantWith(part), metadata: { name, annotations } }
+  return who({ method: 'POST', path: tenantsIn(where), query: dryRun ? { dryRun } : {}, body })
+}
+
+function patch(who: typeof admin, name: string, body: unknown): Promise<Answer> {
+  const contentType = 'application/merge-patch+json'
+  return who({ method: 'PATCH', path: `${tenantsIn(namespace)}/${name}`, body, contentType })
+}
+
+const review = { approvedBy: 'a', approvedAt: '2026-01-01T00:00:00Z' }
+/** A value that is not the default, and another one that the platform set before. */
+const guarded: [field: string, wanted: unknown, before: unknown][] = [
+  ['limits', { locksPerMonth: { hard: 9 } }, { locksPerMonth: { hard: 1 } }],
+  ['walletRollout', { stage: 'enabled', review }, { stage: 'verify' }],
+  ['walletRollout', { stage: 'off', review }, { stage: 'off' }],
+  ['retention', { payloadDays: 90 }, { payloadDays: 7 }],
+  ['records', { bodyBytesMax: 16_777_216 }, { requireLockToken: true }],
+]
+
+describe.each(guarded)('spec.%s as %j, in place of %j,', (field, wanted, before) => {
+  test('is refused to the author of a new tenant, and granted to the platform', async () => {
+    const refused = await create(author, { [field]: wanted })
+    expect(refused.status).toBe(403)
+    expect(refused.message).toContain(`spec.${field} is the platform's to set`)
+    expect((await create(platform, { [field]: wanted })).message).toBe('')
+  })
+
+  test('is refused to the author of an older one, and granted to the platform', async () => {
+    const name = `t-${randomBytes(4).toString('hex')}`
+    expect((await create(platform, { [field]: before }, { name })).message).toBe('')
+    const refused = await patch(author, name, { spec: { [field]: wanted } })
+    expect(refused.status).toBe(403)
+    expect(refused.message).toContain(`spec.${field} is the platform's to set`)
+    expect((await patch(platform, name, { spec: { [field]: wanted } })).message).toBe('')
+  })
+
+  test('stays as the platform set it while the author changes the rest', async () => {
+    const name = `t-${randomBytes(4).toString('hex')}`
+    await create(platform, { [field]: wanted }, { name })
+    const changed = await patch(author, name, { spec: { displayName: 'Shop', suspended: true } })
+    expect(changed.message).toBe('')
+    expect(changed.body).toHaveProperty(`spec.${field}`)
+    expect((changed.body['spec'] as Record<string, unknown>)[field]).toMatchObject(wanted as object)
+  })
+})
+
+describe('an author', () => {
+  test('may write the defaults out', async () => {
+    const { message } = await create(author, {
+      limits: {},
+      walletRollout: { stage: 'off' },
+      retention: { payloadDays: 30, eventDays: 90 },
+      records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
+    })
+    expect(message).toBe('')
+  })
+
+  test('may not take limits of the platform away, nor by leaving them out', async () => {
+    const name = `t-${randomBytes(4).toString('hex')}`
+    await create(platform, { limits: { recordBytes: { hard: 1 } } }, { name })
+    expect((await patch(author, name, { spec: { limits: null } })).status).toBe(403)
+    const path = `${tenantsIn(namespace)}/${name}`
+    const { body } = await author({ method: 'GET', path })
+    const replaced = { ...body, spec: tenantWith().spec }
+    expect((await author({ method: 'PUT', path, body: replaced })).status).toBe(403)
+  })
+
+  test('is refused whichever way it asks', async () => {
+    const name = `t-${randomBytes(4).toString('hex')}`
+    await create(author, {}, { name })
+    const path = `${tenantsIn(namespace)}/${name}`
+    const { body } = await author({ method: 'GET', path })
+    const spec = { ...(body['spec'] as object), retention: { payloadDays: 1, eventDays: 1 } }
+    const statuses = await Promise.all(
+      asked.map(async (method) => {
+        const isPatch = method === 'PATCH'
+        const metadata = method === 'POST' ? { generateName: 'other-' } : body['metadata']
+        const sent = {
+          method,
+          path: method === 'POST' ? tenantsIn(namespace) : path,
+          body: isPatch ? { ...tenantWith(), metadata: { name }, spec } : { ...body, metadata, spec },
+          ...(isPatch && { contentType: 'application/apply-patch+yaml' }),
+          query: isPatch ? { fieldManager: 'author', force: 'true' } : {},
+        }
+        return [method, (await author(sent)).status]
+      }),
+    )
+    expect(statuses).toEqual(asked.map((method) => [method, 403]))
+  })
+
+  test('is the platform only where its role is', async () => {
+    const granted = { retention: { payloadDays: 1 } }
+    expect((await create(platform, granted, { where: elsewhere })).status).toBe(403)
+    expect((await create(platform, {}, { where: elsewhere })).message).toBe('')
+  })
+})
+
+describe('the annotation that takes over retained data', () => {
+  const adopt = { 'latchkey.dev/adopt': `ten_${'0'.repeat(26)}` }
+
+  test('is refused to the author of a new tenant, and granted to the platform', async () => {
+    const refused = await create(author, {}, { annotations: adopt })
+    expect(refused.status).toBe(403)
+    expect(refused.message).toContain("annotation latchkey.dev/adopt is the platform's to set")
+    expect((await create(platform, {}, { annotations: adopt })).message).toBe('')
+    expect((await create(author, {}, { annotations: { 'latchkey.dev/other': 'a' } })).message).toBe('')
+  })
+
+  test('is neither added nor changed by the author, who may keep or remove it', async () => {
+    const name = `t-${randomBytes(4).toString('hex')}`
+    await create(author, {}, { name })
+    const annotate = (who: typeof admin, value: string | null) =>
+      patch(who, name, { metadata: { annotations: { 'latchkey.dev/adopt': value } } })
+    expect((await annotate(author, adopt['latchkey.dev/adopt'])).status).toBe(403)
+    expect((await annotate(platform, adopt['latchkey.dev/adopt'])).message).toBe('')
+    expect((await annotate(author, `ten_${'1'.repeat(26)}`)).status).toBe(403)
+    expect((await patch(author, name, { spec: { displayName: 'Shop' } })).message).toBe('')
+    expect((await annotate(author, null)).message).toBe('')
+  })
+})
+
+test('the policy’s expressions fit the types of the definition', async () => {
+  const path =
+    '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/tenants-platform.latchkey.dev'
+  const checked = await poll(
+    async () => {
+      const { body } = await admin({ method: 'GET', path })
+      const { status } = body as { status?: { observedGeneration?: number; typeChecking?: object } }
+      return status?.observedGeneration === undefined ? undefined : status
+    },
+    { deadlineMs: inForceMs, everyMs: 100 },
+  )
+  expect(checked?.typeChecking ?? {}).toEqual({})
+})
