@@ -109,14 +109,26 @@ export function createFieldCleaner(judge: JudgeName): CleanFields {
 
 /** Makes the quick way for lines with nothing to clean in them, which those of requests are. */
 export function createFlatPrinter(judge: JudgeName): PrintFlat {
+  // Of a field's values the next is often the last one again: a route, an outcome.
+  const lastOf = new Map<string, { readonly value: string; readonly member: string }>()
+  const printMember = (name: string, value: unknown): string | undefined => {
+    const last = lastOf.get(name)
+    if (last !== undefined && last.value === value) return last.member
+    const printed = printValue(value)
+    if (printed === undefined || judge(name) !== 'keep' || !isPlain(name)) return undefined
+    const member = `,"${name}":${printed}`
+    if (typeof value === 'string' && (last !== undefined || lastOf.size < namesRememberedMax))
+      lastOf.set(name, { value, member })
+    return member
+  }
   const print = (fields: object): string | undefined => {
     let text = ''
     for (const name of Object.keys(fields)) {
       const value: unknown = Reflect.get(fields, name)
       if (value === undefined) continue
-      const printed = printValue(value)
-      if (printed === undefined || judge(name) !== 'keep' || !plainText.test(name)) return undefined
-      text += `,"${name}":${printed}`
+      const member = printMember(name, value)
+      if (member === undefined) return undefined
+      text += member
     }
     return text
   }
@@ -130,11 +142,16 @@ export function createFlatPrinter(judge: JudgeName): PrintFlat {
   }
 }
 
-/** Text that stands in JSON as it is, and in which `cleanText` finds nothing to do. */
-const plainText = /^(?!.*(?:lk_|:\/\/))[ !#-[\]-~]{0,256}$/
+/** Text that stands in JSON as it is. */
+const plainText = /^[ !#-[\]-~]{0,256}$/
+
+/** Whether a text may stand in a line as it is, and `cleanText` would find nothing to do in it. */
+function isPlain(text: string): boolean {
+  return plainText.test(text) && !text.includes('lk_') && !text.includes('://')
+}
 
 function printValue(value: unknown): string | undefined {
-  if (typeof value === 'string') return plainText.test(value) ? `"${value}"` : undefined
+  if (typeof value === 'string') return isPlain(value) ? `"${value}"` : undefined
   return typeof value === 'number' && Number.isFinite(value) ? String(value) : undefined
 }
 

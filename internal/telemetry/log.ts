@@ -54,13 +54,12 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
   const timeOf = createTimePrinter(options.clock ?? systemClock)
   const { service, version } = options
 
+  const quoted = createQuoter()
   const origin = JSON.stringify({ service, version }).slice(1, -1)
   const print = (level: LogLevel, fields: object, text: string): void => {
     const flat = pretty ? undefined : printFlat(fields)
     if (flat !== undefined) {
-      return sink.add(
-        `{"time":"${timeOf()}","level":"${level}",${origin},"msg":${JSON.stringify(text)}${flat}}\n`,
-      )
+      return sink.add(`{"time":"${timeOf()}","level":"${level}",${origin},"msg":${quoted(text)}${flat}}\n`)
     }
     const line: Record<string, unknown> = { time: timeOf(), level, service, version, msg: text }
     clean(fields, line)
@@ -87,6 +86,20 @@ export function createLogger(options: LoggerOptions): OwnedLogger {
       finish()
       process.off('exit', finish)
     },
+  }
+}
+
+const textsRememberedMax = 1_000
+
+/** Texts are constant, so that few are quoted again and again. */
+function createQuoter(): (text: string) => string {
+  const known = new Map<string, string>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const quoted = JSON.stringify(text)
+    if (known.size < textsRememberedMax) known.set(text, quoted)
+    return quoted
   }
 }
 

@@ -23,6 +23,8 @@ const units = {
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
   histogram: ['seconds', 'bytes', 'count', 'ratio'],
 }
+/** Names that others gave: dashboards and alerts for controller-runtime look for them as they are. */
+const adoptedNames = /^(workqueue|controller_runtime|leader_election|rest_client)_[a-z0-9_]*[a-z0-9]$/
 /** Labels that are never a closed set, or that a secret would hide in. */
 const openLabels = new Set([
   'tenant_id',
@@ -36,14 +38,17 @@ const openLabels = new Set([
   'le',
 ])
 
-/** Holds names to `latchkey_<room>_<noun>_<unit>` and labels to closed sets. @throws RangeError */
+/** Holds names to `latchkey_<room>_<noun>_<unit>`, or controller-runtime's own, and labels to closed sets. @throws RangeError */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
+  for (const label of labels) checkLabel(name, label)
+  if (adoptedNames.test(name)) return
   const [, room = '', unit = ''] = /^latchkey_([a-z]+)_[a-z0-9_]*[a-z0-9]_([a-z]+)$/.exec(name) ?? []
   if (!rooms.includes(room)) throw new RangeError(`${name}: expected latchkey_<room>_<noun>_<unit>`)
   if (!units[type].includes(unit))
     throw new RangeError(`${name}: a ${type} ends in one of _${units[type].join(', _')}`)
-  for (const label of labels) {
-    if (!/^[a-z][a-z0-9_]{0,31}$/.test(label) || openLabels.has(label))
-      throw new RangeError(`${name}: ${label} is no label of a closed set`)
-  }
+}
+
+function checkLabel(name: string, label: string): void {
+  if (!/^[a-z][a-z0-9_]{0,31}$/.test(label) || openLabels.has(label))
+    throw new RangeError(`${name}: ${label} is no label of a closed set`)
 }

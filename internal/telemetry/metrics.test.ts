@@ -136,6 +136,18 @@ describe('a name', () => {
     expect(() => create().counter({ name, help: 'x', labels: [] })).toThrow(RangeError)
   })
 
+  test.each(['workqueue_depth', 'controller_runtime_active_workers', 'leader_election_master_status'])(
+    'of controller-runtime, such as %s, is taken as it is',
+    async (name) => {
+      const metrics = create()
+      metrics
+        .gauge({ name, help: 'x', labels: ['name'] })
+        .with('tenant')
+        .set(3)
+      expect((await metrics.render()).text).toContain(`${name}{name="tenant"} 3`)
+    },
+  )
+
   test('is taken once', () => {
     const metrics = create()
     metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })
