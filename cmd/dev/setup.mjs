@@ -13,6 +13,9 @@ const parentCheckMs = 1000
 const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
+const clusterTests = 'test/cluster'
+/** An API server that is started again takes some seconds to let anybody in. */
+const clusterTestMsMax = 120_000
 const commands = {
   dev: runDev,
   test: runTest,
@@ -50,9 +53,19 @@ async function runDev(bun, args) {
 async function runTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
-  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...args])
+  const without = `--path-ignore-patterns=${clusterTests}/**`
+  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, without, ...args])
   if (exitCode !== 0) explainPatterns(args)
   return exitCode
+}
+
+/** Against a Kubernetes API server: the one of KUBECONFIG, or one that is started for this and can be broken. */
+async function runClusterTest(bun, args) {
+  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  if (redis !== 0) return redis
+  const spared = process.env.KUBECONFIG ? [`--path-ignore-patterns=${clusterTests}/faults/**`] : []
+  const patterns = args.some((arg) => arg.includes(clusterTests)) ? args : [clusterTests, ...args]
+  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...spared, ...patterns])
 }
 
 /** Bun says that no file matched, but not what would. */

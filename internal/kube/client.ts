@@ -51,7 +51,7 @@ export type Partially<T> = { readonly [Name in keyof T]?: unknown }
 
 /** Calls that act on objects. Each tries once; unknown fields in what is sent are refused, never dropped. */
 export interface KubeClient {
-  get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace): Promise<KubeResult<T>>
+  get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace, signal?: AbortSignal): Promise<KubeResult<T>>
   /** Reads page by page; `gone` when the list outlived its moment, which a new call mends. */
   list<T extends KubeObject>(
     of: Resource<T>,
@@ -95,7 +95,7 @@ export function createKubeClient(transport: Transport): KubeClient {
     return result.kind === 'ok' ? parseObject(of, result.value) : result
   }
   return {
-    get: (of, place) => send(of, { method: 'GET', path: objectPath(of, place) }),
+    get: (of, place, signal) => send(of, { method: 'GET', path: objectPath(of, place), signal }),
     list: (of, selection, bounds = {}) => listPages(transport, { of, selection, bounds }),
     create: (of, object, signal) => {
       const path = collectionPath(of, object.metadata.namespace)
@@ -130,7 +130,12 @@ export function createKubeClient(transport: Transport): KubeClient {
       return result.kind === 'ok' ? { kind: 'ok', value: undefined } : result
     },
     review: (of, body) =>
-      transport.request({ method: 'POST', path: collectionPath(of), body: named(of, body), secret: of.secret }),
+      transport.request({
+        method: 'POST',
+        path: collectionPath(of),
+        body: named(of, body),
+        secret: of.secret,
+      }),
   }
 }
 

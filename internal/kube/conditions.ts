@@ -41,8 +41,10 @@ export function mergeConditions(
   const before = new Map(current.map((condition) => [condition.type, condition]))
   const seen = new Set<string>()
   return wanted.map(({ type, status, reason, message }) => {
-    if (!typePattern.test(type) || seen.has(type)) throw new RangeError(`${type}: no condition's type, or twice`)
-    if (!reasonPattern.test(reason)) throw new RangeError(`${type}: ${reason} is no reason, such as SecretMissing`)
+    if (!typePattern.test(type) || seen.has(type))
+      throw new RangeError(`${type}: no condition's type, or twice`)
+    if (!reasonPattern.test(reason))
+      throw new RangeError(`${type}: ${reason} is no reason, such as SecretMissing`)
     seen.add(type)
     const same = before.get(type)
     const since = same?.status === status ? same.lastTransitionTime : undefined

@@ -62,7 +62,7 @@ export class DueTimes {
   #settle(entry: Entry): void {
     for (let up = this.#parentOf(entry); up && up.dueAtMs > entry.dueAtMs; up = this.#parentOf(entry))
       this.#swap(entry, up)
-    for (let down = this.#soonerChildOf(entry); down && down.dueAtMs < entry.dueAtMs; )  {
+    for (let down = this.#soonerChildOf(entry); down && down.dueAtMs < entry.dueAtMs; ) {
       this.#swap(entry, down)
       down = this.#soonerChildOf(entry)
     }

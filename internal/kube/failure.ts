@@ -67,7 +67,8 @@ const retryAfterMsMax = 60_000
 export function readFailure(answer: FailedAnswer): KubeFailure {
   const status = parseStatus(answer.body)
   const kind = kindOf(answer.status, status.reason)
-  const told = answer.secret || status.message === '' ? status.reason || `HTTP ${answer.status}` : status.message
+  const told =
+    answer.secret || status.message === '' ? status.reason || `HTTP ${answer.status}` : status.message
   return {
     kind,
     status: answer.status,

@@ -89,7 +89,8 @@ export function createTransport(options: TransportOptions): Transport {
     }
   }
   return {
-    request: (request) => answer(request, (response) => readJson(response, request.bytesMax ?? bytesMaxDefault)),
+    request: (request) =>
+      answer(request, (response) => readJson(response, request.bytesMax ?? bytesMaxDefault)),
     open: (request) => answer(request, async (response, ended) => toStream(response, ended)),
   }
 }

@@ -134,7 +134,8 @@ class Watch<T extends KubeObject> {
     if (type === 'ERROR') return failed(readWatchError(object))
     if (type === 'BOOKMARK') {
       this.#bookmarked = true
-      const version = isObject(object) && isObject(object['metadata']) && object['metadata']['resourceVersion']
+      const version =
+        isObject(object) && isObject(object['metadata']) && object['metadata']['resourceVersion']
       if (typeof version === 'string') onMoment(version)
       return undefined
     }

@@ -1,0 +1,133 @@
+import type { Metrics } from '#internal/telemetry/index.ts'
+import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
+
+/** What is counted around Kubernetes, under the names of controller-runtime, so that its dashboards and alerts fit. */
+export interface KubeMetrics {
+  /** The hooks of a queue; `controller` is its name, from a closed set. */
+  forQueue(controller: string, concurrency: number): WorkQueueHooks
+  /** From now on the queue is read at each scrape, in place of the one of that name before. */
+  watchQueue(controller: string, queue: WorkQueue): void
+  /** For a transport's `onAnswer`. */
+  readonly onAnswer: (method: string, code: string) => void
+  /** Whether this process leads; `name` is the lease's. */
+  setLeading(name: string, leading: boolean): void
+}
+
+const waitBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
+const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+
+/** Declares the metrics. Once for each registry: a second time throws. */
+export function createKubeMetrics(metrics: Metrics): KubeMetrics {
+  const queues = new Map<string, WorkQueue>()
+  declareGauges(metrics, queues)
+  const queue = declareQueue(metrics)
+  const reconcile = declareReconcile(metrics)
+  const requests = metrics.counter({
+    name: 'rest_client_requests_total',
+    help: 'Requests to the API server by method and status; <error> where it gave no answer.',
+    labels: ['code', 'method'],
+  })
+  const leading = metrics.gauge({
+    name: 'leader_election_master_status',
+    help: 'Whether this process is the leader.',
+    labels: ['name'],
+  })
+  return {
+    forQueue(controller, concurrency) {
+      reconcile.concurrency.with(controller).set(concurrency)
+      const result = (kind: string) => reconcile.total.with(controller, kind)
+      return {
+        added: () => queue.adds.with(controller).inc(),
+        depth: (count) => queue.depth.with(controller).set(count),
+        started: (waitedSeconds) => {
+          queue.waited.with(controller).observe(waitedSeconds)
+          reconcile.active.with(controller).add(1)
+        },
+        finished: (kind, workedSeconds) => {
+          queue.worked.with(controller).observe(workedSeconds)
+          reconcile.active.with(controller).add(-1)
+          reconcile.seconds.with(controller).observe(workedSeconds)
+          result(kind).inc()
+          if (kind === 'error') reconcile.errors.with(controller).inc()
+        },
+        retried: () => queue.retries.with(controller).inc(),
+      }
+    },
+    watchQueue: (controller, watched) => queues.set(controller, watched),
+    onAnswer: (method, code) => requests.with(code, method).inc(),
+    setLeading: (name, leads) => leading.with(name).set(leads ? 1 : 0),
+  }
+}
+
+function declareQueue(metrics: Metrics) {
+  const labels = ['name'] as const
+  return {
+    depth: metrics.gauge({ name: 'workqueue_depth', help: 'Keys that wait for a worker.', labels }),
+    adds: metrics.counter({ name: 'workqueue_adds_total', help: 'Keys added.', labels }),
+    retries: metrics.counter({ name: 'workqueue_retries_total', help: 'Keys tried again.', labels }),
+    waited: metrics.histogram({
+      name: 'workqueue_queue_duration_seconds',
+      help: 'How long keys waited for a worker.',
+      labels,
+      buckets: waitBuckets,
+    }),
+    worked: metrics.histogram({
+      name: 'workqueue_work_duration_seconds',
+      help: 'How long work on a key took.',
+      labels,
+      buckets: waitBuckets,
+    }),
+  }
+}
+
+function declareReconcile(metrics: Metrics) {
+  const labels = ['controller'] as const
+  return {
+    total: metrics.counter({
+      name: 'controller_runtime_reconcile_total',
+      help: 'Reconciliations by their result.',
+      labels: ['controller', 'result'],
+    }),
+    errors: metrics.counter({
+      name: 'controller_runtime_reconcile_errors_total',
+      help: 'Reconciliations that failed.',
+      labels,
+    }),
+    seconds: metrics.histogram({
+      name: 'controller_runtime_reconcile_time_seconds',
+      help: 'How long reconciliations took.',
+      labels,
+      buckets: reconcileBuckets,
+    }),
+    active: metrics.gauge({
+      name: 'controller_runtime_active_workers',
+      help: 'Reconciliations under way.',
+      labels,
+    }),
+    concurrency: metrics.gauge({
+      name: 'controller_runtime_max_concurrent_reconciles',
+      help: 'Reconciliations that may be under way at once.',
+      labels,
+    }),
+  }
+}
+
+function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>): void {
+  const labels = ['name'] as const
+  metrics.gauge({
+    name: 'workqueue_unfinished_work_seconds',
+    help: 'The time of all work under way together.',
+    labels,
+    collect: (gauge) => {
+      for (const [name, queue] of queues) gauge.with(name).set(queue.stats().unfinishedMs / 1000)
+    },
+  })
+  metrics.gauge({
+    name: 'workqueue_longest_running_processor_seconds',
+    help: 'The time of the longest work under way.',
+    labels,
+    collect: (gauge) => {
+      for (const [name, queue] of queues) gauge.with(name).set(queue.stats().longestMs / 1000)
+    },
+  })
+}
