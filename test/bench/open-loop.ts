@@ -33,75 +33,115 @@ export async function runOpenLoop(options: OpenLoopOptions): Promise<readonly Ca
   const calls: Call[] = []
   const waiting: number[] = []
   let answered = 0
-  const idle: Connection[] = []
-  const onIdle = (connection: Connection) => {
+  const connections = new ConnectionPool(options.port, options.connections, () => {
     const n = waiting.shift()
-    if (n === undefined) idle.push(connection)
-    else send(connection, n)
-  }
-  const send = (connection: Connection, n: number) => {
-    connection.send(options.request(n), (ok) => {
+    if (n !== undefined) send(n)
+  })
+  const send = (n: number) => {
+    const isSent = connections.send(options.request(n), (ok) => {
       const call = calls[n]
-      if (call) calls[n] = { dueAt: call.dueAt, answeredAt: performance.now(), ok }
+      if (call) calls[n] = { dueAt: call.dueAt, answeredAt: ok ? performance.now() : undefined, ok }
       answered += 1
-      onIdle(connection)
     })
+    if (!isSent) waiting.push(n)
   }
-  const connections = await Promise.all(
-    Array.from({ length: options.connections }, () => openConnection(options.port)),
-  )
-  idle.push(...connections)
+  await connections.open()
   const startedAt = performance.now()
   while (calls.length < total) {
     const due = Math.min(total, Math.ceil(((performance.now() - startedAt) / 1000) * options.perSecond))
     while (calls.length < due) {
       const n = calls.length
       calls.push({ dueAt: startedAt + (n * 1000) / options.perSecond, answeredAt: undefined, ok: false })
-      const connection = idle.shift()
-      if (connection) send(connection, n)
-      else waiting.push(n)
+      send(n)
     }
     await Bun.sleep(tickMs)
   }
   const deadline = performance.now() + answersMsMax
   while (answered < total && performance.now() < deadline) await Bun.sleep(tickMs)
-  for (const connection of connections) connection.close()
+  connections.close()
   return calls
 }
 
-/** A kept connection with one call at a time on it. */
+type OnAnswer = (ok: boolean) => void
+
+/** One kept connection. */
 interface Connection {
-  send(text: string, onAnswer: (ok: boolean) => void): void
-  close(): void
+  readonly socket: Bun.Socket
+  pending: string
+  onAnswer: OnAnswer | undefined
 }
 
-async function openConnection(port: number): Promise<Connection> {
-  let pending = ''
-  let settle: ((ok: boolean) => void) | undefined
-  const socket = await Bun.connect({
-    hostname: '127.0.0.1',
-    port,
-    socket: {
-      data(_socket, chunk) {
-        pending += chunk.toString('latin1')
-        if (pending.length < answerLength(pending)) return
-        const ok = pending.startsWith('HTTP/1.1 200')
-        pending = ''
-        const settled = settle
-        settle = undefined
-        settled?.(ok)
+/** Connections that are taken last-in first-out, so that few calls keep few of them busy; the server closes those that idle. */
+class ConnectionPool {
+  readonly #port: number
+  readonly #count: number
+  readonly #onIdle: () => void
+  readonly #idle: Connection[] = []
+  #closed = false
+
+  /** @param onIdle told when a connection can be used again */
+  constructor(port: number, count: number, onIdle: () => void) {
+    this.#port = port
+    this.#count = count
+    this.#onIdle = onIdle
+  }
+
+  async open(): Promise<void> {
+    await Promise.all(Array.from({ length: this.#count }, () => this.#openOne()))
+  }
+
+  /** False when all connections are taken. A connection that breaks answers its call with false. */
+  send(text: string, onAnswer: OnAnswer): boolean {
+    const connection = this.#idle.pop()
+    if (!connection) return false
+    connection.onAnswer = onAnswer
+    if (connection.socket.write(text) !== Buffer.byteLength(text))
+      throw new Error('the request did not fit the socket buffer')
+    return true
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const { socket } of this.#idle) socket.end()
+  }
+
+  async #openOne(): Promise<void> {
+    let opened: Connection | undefined
+    const socket = await Bun.connect({
+      hostname: '127.0.0.1',
+      port: this.#port,
+      socket: {
+        data: (_socket, chunk) => opened && this.#read(opened, chunk),
+        close: () => opened && this.#replace(opened),
+        error: () => opened && this.#replace(opened),
       },
-      // A connection that broke answers nothing more: its call and those behind it stay unanswered and are counted.
-      close: () => undefined,
-      error: () => undefined,
-    },
-  })
-  return {
-    send(text, onAnswer) {
-      settle = onAnswer
-      if (socket.write(text) !== Buffer.byteLength(text))
-        throw new Error('the request did not fit the socket buffer')
-    },
-    close: () => socket.end(),
+    })
+    opened = { socket, pending: '', onAnswer: undefined }
+    this.#giveBack(opened)
+  }
+
+  #read(connection: Connection, chunk: Buffer): void {
+    connection.pending += chunk.toString('latin1')
+    const { pending, onAnswer } = connection
+    if (pending.length < answerLength(pending)) return
+    connection.pending = ''
+    connection.onAnswer = undefined
+    onAnswer?.(pending.startsWith('HTTP/1.1 200'))
+    this.#giveBack(connection)
+  }
+
+  #giveBack(connection: Connection): void {
+    if (this.#closed) return void connection.socket.end()
+    this.#idle.push(connection)
+    this.#onIdle()
+  }
+
+  #replace(connection: Connection): void {
+    const at = this.#idle.indexOf(connection)
+    if (at >= 0) this.#idle.splice(at, 1)
+    connection.onAnswer?.(false)
+    connection.onAnswer = undefined
+    // A server that is gone for good shows in the calls that nobody answers.
+    if (!this.#closed) this.#openOne().catch(() => undefined)
   }
 }

@@ -56,7 +56,7 @@ kind: Tenant
 metadata: {name: ${slug}, namespace: bench}
 spec:
   slug: ${slug}
-  callback: {url: "${url}", timeoutSeconds: 30, allowedCIDRs: ["127.0.0.0/8"]}
+  callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"]}
   providers: [{name: generic, secretRef: {name: ${slug}-generic}}]
 ---
 apiVersion: v1

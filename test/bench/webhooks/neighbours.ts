@@ -4,7 +4,7 @@ import type { Numbers } from './intake.ts'
 import { type RateFigures, type RunOptions, runAtRate } from './run-at-rate.ts'
 import { seedWaiting } from './seed.ts'
 import type { Stack } from './stack.ts'
-import { stepLine } from './together.ts'
+import { startWarm, stepLine } from './together.ts'
 
 /** How one tenant's trouble is measured on the others. */
 export interface NeighbourOptions extends RunOptions {
@@ -30,11 +30,11 @@ export async function measureHanging(
   options: NeighbourOptions,
 ): Promise<NeighbourFigures> {
   const slug = slugOf(0)
+  // From the warm-up on, so that calls have run into their time-out by the time that is measured.
   const run = async (hangs: boolean) => {
     await stack.sink.hang(slug, hangs)
-    await stack.restartForwarder()
     try {
-      return await runAtRate(stack, numbers, { ...options, slugsLeftOut: [slug] })
+      return await runWarm(stack, numbers, { ...options, slugsLeftOut: [slug] })
     } finally {
       await stack.sink.hang(slug, false)
     }
@@ -53,15 +53,22 @@ export async function measureDead(
   { waiting, ...options }: NeighbourOptions & { readonly waiting: number },
 ): Promise<NeighbourFigures> {
   const tenantId = stack.tenantIds.get('dead') ?? ''
-  const run = async (prepare?: () => Promise<void>) => {
-    await stack.restartForwarder(prepare)
-    return runAtRate(stack, numbers, options)
-  }
+  const seed = () => seedWaiting(stack.observer, { tenantId, count: waiting })
   return compareRuns(
     options.pairs,
-    () => run(),
-    () => run(() => seedWaiting(stack.observer, { tenantId, count: waiting })),
+    () => runWarm(stack, numbers, options),
+    () => runWarm(stack, numbers, options, seed),
   )
+}
+
+async function runWarm(
+  stack: Stack,
+  numbers: Numbers,
+  options: RunOptions,
+  prepare?: () => Promise<void>,
+): Promise<RateFigures> {
+  await startWarm(stack, numbers, { ...options, prepare })
+  return runAtRate(stack, numbers, options)
 }
 
 async function compareRuns(pairs: number, without: Run, withTrouble: Run): Promise<NeighbourFigures> {

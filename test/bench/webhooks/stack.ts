@@ -33,8 +33,8 @@ export interface StackOptions {
   readonly profileDir?: string
 }
 
-/** Postgres as it comes, in place of dev's small memory. */
-const postgresSettings = { shared_buffers: '128MB', max_wal_size: '1GB' }
+/** As one would give a Postgres of this load, in place of dev's small memory; the bare server has the same. */
+const postgresSettings = { shared_buffers: '1GB', max_wal_size: '4GB' }
 const observerName = 'bench_observer'
 
 /** Starts everything but the forwarder; `stop` ends all and removes the data. */

@@ -1,5 +1,5 @@
 import { measureBare, type Numbers } from './intake.ts'
-import { type RateFigures, runAtRate } from './run-at-rate.ts'
+import { type RateFigures, type RunOptions, runAtRate } from './run-at-rate.ts'
 import type { Stack } from './stack.ts'
 
 /** How long each part of the search takes. */
@@ -22,6 +22,7 @@ export interface TogetherFigures {
 /** The share of the bare rate that the search begins with: its bound. */
 export const flatShareMin = 0.22
 const stepFactor = 1.2
+const startWarmMs = 12_000
 const bareRounds = { rounds: 3, warmRounds: 2, roundMs: 3000 }
 
 /**
@@ -35,32 +36,56 @@ export async function measureTogether(
 ): Promise<TogetherFigures> {
   await stack.stopForwarder()
   const before = await measureBare(stack, numbers, bareRounds)
-  const steps: RateFigures[] = []
-  const run = async (rate: number) => {
-    await stack.restartForwarder()
-    const figures = await runAtRate(stack, numbers, { ...options, rate })
-    console.log(stepLine(figures))
-    return figures
+  const startRate = Math.round(before * flatShareMin)
+  await startWarm(stack, numbers, { rate: startRate })
+  const steps = await search(stack, numbers, { ...options, rate: startRate })
+  const flat = steps.findLast(({ isFlat }) => isFlat)
+  let half: RateFigures | undefined
+  if (flat) {
+    // Anew, since a step that was too fast leaves the memory that it took.
+    const rate = Math.round(flat.rate / 2)
+    await startWarm(stack, numbers, { rate })
+    half = await runAtRate(stack, numbers, { ...options, rate })
+    console.log(stepLine(half))
   }
-  let flat: RateFigures | undefined
-  let rate = Math.round(before * flatShareMin)
-  while (steps.length < options.stepsMax) {
-    const step = await run(rate)
-    steps.push(step)
-    if (step.isFlat) {
-      const wasDescending = steps.length > 1 && flat === undefined
-      flat = step
-      if (wasDescending) break
-      rate = Math.round(rate * stepFactor)
-    } else {
-      if (flat) break
-      rate = Math.round(rate / stepFactor)
-    }
-  }
-  const half = flat && (await run(Math.round(flat.rate / 2)))
   await stack.stopForwarder()
   const after = await measureBare(stack, numbers, { ...bareRounds, warmRounds: 0 })
   return { barePerSecond: (before + after) / 2, flat, half, steps }
+}
+
+/** Starts a forwarder anew and lets it and the API run until the compiler has seen their hot paths. */
+export async function startWarm(
+  stack: Stack,
+  numbers: Numbers,
+  { rate, slugsLeftOut = [], prepare }: WarmOptions,
+): Promise<void> {
+  await stack.restartForwarder(prepare)
+  await runAtRate(stack, numbers, { rate, slugsLeftOut, warmMs: 1000, measureMs: startWarmMs })
+}
+
+/** A rate to begin with. */
+export interface WarmOptions extends Pick<RunOptions, 'rate' | 'slugsLeftOut'> {
+  /** What happens between the old forwarder and the new one. */
+  readonly prepare?: (() => Promise<void>) | undefined
+}
+
+async function search(
+  stack: Stack,
+  numbers: Numbers,
+  options: TogetherOptions & { readonly rate: number },
+): Promise<readonly RateFigures[]> {
+  const steps: RateFigures[] = []
+  let { rate } = options
+  for (;;) {
+    const step = await runAtRate(stack, numbers, { ...options, rate })
+    console.log(stepLine(step))
+    const [last] = steps.slice(-1)
+    steps.push(step)
+    // Where flat and not flat meet.
+    if ((last && last.isFlat !== step.isFlat) || steps.length === options.stepsMax) return steps
+    rate = Math.round(step.isFlat ? rate * stepFactor : rate / stepFactor)
+    if (step.missing > 0) await startWarm(stack, numbers, { rate })
+  }
 }
 
 /** A run in one line. */
