@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
+import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
+import type { KeyRing } from '#internal/tenants/index.ts'
 import { openKeyRing } from './key-ring.ts'
 import { choosePort, inPortTurn } from './ports.ts'
 import { openSink } from './sink.ts'
@@ -17,10 +19,12 @@ const root = resolve(import.meta.dir, '../..')
 /** Both stores get 10 s to end in good order before they are killed. */
 const storesCloseMsMax = 15_000
 
+type Env = Readonly<Record<string, string | undefined>>
+
 /** Opens everything in order: stores, schema, the API, the tenants of the folder; then says where it all is. */
 export async function startDev(
   config: Config<'dev'>,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Env,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<void> {
@@ -34,25 +38,8 @@ export async function startDev(
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   await bringUpToDate(databaseUrl, telemetry)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
-  const { api, sink } = await inPortTurn(async () => {
-    const apiPort = await choosePort(
-      { name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort },
-      env,
-      say,
-    )
-    const opsPort = await choosePort(
-      { name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort },
-      env,
-      say,
-    )
-    // The sample keys are public: nobody but this machine may use them.
-    const hostname = '127.0.0.1'
-    const stores = { databaseUrl, redisUrl }
-    const ports = { apiPort, opsPort, hostname }
-    const opened = await startApi({ ...config, ...ports, ...stores, keyRing }, telemetry, scope)
-    const { directory } = opened
-    return { api: opened, sink: await openSink({ config, env, directory, keyRing, say }, scope) }
-  })
+  const stores = { databaseUrl, redisUrl, keyRing }
+  const { api, sink } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
   const { directory, redis, port, opsPort } = api
   const tenants = await startDevTenants(
     {
@@ -62,6 +49,8 @@ export async function startDev(
     telemetry,
     scope,
   )
+  // After the sink, so that at the end deliveries stop before their receiver does.
+  await startDeliveries({ ...config, ...stores }, { redis, directory }, telemetry, scope)
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   printWelcome({
     tenants,
@@ -71,6 +60,28 @@ export async function startDev(
     sinkUrl: sink.url,
     tenantsDir,
   })
+}
+
+/** Every port is chosen in one turn, so that of two dev servers that start together each gets its own. */
+async function openPorts(
+  config: Config<'dev'>,
+  env: Env,
+  stores: { readonly databaseUrl: string; readonly redisUrl: string; readonly keyRing: KeyRing },
+  telemetry: Telemetry,
+  scope: Scope,
+) {
+  const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort }, env, say)
+  const opsPort = await choosePort(
+    { name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort },
+    env,
+    say,
+  )
+  // The sample keys are public: nobody but this machine may use them.
+  const ports = { apiPort, opsPort, hostname: '127.0.0.1' }
+  const api = await startApi({ ...config, ...ports, ...stores }, telemetry, scope)
+  const { directory } = api
+  const sink = await openSink({ config, env, directory, keyRing: stores.keyRing, say }, scope)
+  return { api, sink }
 }
 
 /** One line of progress for the person at the terminal; the log has its own lines. */

@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Webhook } from 'standardwebhooks'
+import { poll, removeStores } from '#internal/dev/index.ts'
+import { type DevAddresses, type DevServer, startDevServer } from '#test/support/dev-server.ts'
+
+const root = join(import.meta.dir, '../..')
+const readme = await Bun.file(join(root, 'README.md')).text()
+const signingSecret = 'whsec_ZGVtby1zaWduaW5nLXNlY3JldC1ub3QtcmVhbC0wMDA='
+
+let dev: DevServer
+let dir: string
+let dataDir: string
+let ready: DevAddresses
+
+beforeAll(async () => {
+  // Inside the clone, where the program finds the vendor's SDK as a reader's would.
+  dir = await mkdtemp(join(root, '.readme-'))
+  dataDir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
+  dev = startDevServer({ dataDir })
+  ready = await dev.ready()
+}, 60_000)
+afterAll(async () => {
+  dev.signal('SIGTERM')
+  await dev.exited
+  await removeStores(dataDir)
+  await rm(dir, { recursive: true, force: true })
+}, 30_000)
+
+async function block(name: string, language: string): Promise<string> {
+  const text = new RegExp(`<!-- readme-test: ${name} -->\\n\`\`\`${language}\\n(.*?)\`\`\``, 's').exec(
+    readme,
+  )?.[1]
+  if (text === undefined) throw new Error(`the README has no ${name}`)
+  return text
+}
+
+test('the README’s first webhook prints what it says, and the callback gets what it shows', async () => {
+  const path = join(dir, 'first-webhook.ts')
+  await Bun.write(path, await block('webhook', 'ts'))
+  const printed = await Bun.$`${process.execPath} ${path}`
+    .env({ ...process.env, LATCHKEY_URL: ready.api })
+    .text()
+  expect(printed).toBe(/readme-test: webhook.*?```text\n(.*?)```/s.exec(readme)?.[1] ?? '')
+  const shown = JSON.parse(await block('event', 'json')) as Record<string, unknown>
+  const delivery = await poll(
+    async () => {
+      const seen = (await (await fetch(`${ready.sink}/deliveries.json`)).json()) as {
+        deliveries: { body: string; signature: object }[]
+      }
+      return seen.deliveries[0]
+    },
+    { deadlineMs: 10_000 },
+  )
+  expect(delivery?.signature).toEqual({ kind: 'ok' })
+  const event = JSON.parse(delivery?.body ?? '{}') as Record<string, unknown>
+  expect(Object.keys(event)).toEqual(Object.keys(shown))
+  expect(Object.keys(event['headers'] as object).toSorted()).toEqual(
+    Object.keys(shown['headers'] as object).toSorted(),
+  )
+  for (const name of ['provider', 'providerRawType', 'type', 'tenantId', 'occurredAt']) {
+    expect(event[name]).toEqual(shown[name])
+  }
+  expect(dev.output()).toMatch(
+    /> \d\d:\d\d:\d\d card chargeback\.under_review → demo {2}evt_\w{26} {2}signature ok/,
+  )
+}, 30_000)
+
+test('the README’s receiver takes what is signed, prints it once, and nothing else', async () => {
+  const path = join(dir, 'receive.ts')
+  await Bun.write(
+    path,
+    (await block('receiver', 'ts'))
+      .replace('Number(process.env.PORT ?? 9000)', '0')
+      .replace('Bun.serve({', 'const server = Bun.serve({') + 'console.log(server.port)\n',
+  )
+  const child = Bun.spawn([process.execPath, path], { stdout: 'pipe' })
+  try {
+    const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+    const port = Number((await lines.read()).value)
+    const send = async (secret: string) => {
+      const [body, now] = [JSON.stringify({ type: 'chargeback.under_review' }), new Date()]
+      const headers = {
+        'webhook-id': 'evt_1',
+        'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+        'webhook-signature': new Webhook(secret).sign('evt_1', now, body),
+      }
+      return (await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body, headers })).status
+    }
+    expect([await send(signingSecret), await send(signingSecret)]).toEqual([204, 204])
+    expect(await send(`whsec_${btoa('x'.repeat(24))}`)).toBe(400)
+    expect((await lines.read()).value).toBe('chargeback.under_review\n')
+  } finally {
+    child.kill()
+    await child.exited
+  }
+}, 30_000)
