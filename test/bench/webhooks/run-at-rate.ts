@@ -112,7 +112,7 @@ async function observe(stack: Stack, { warmMs, measureMs }: RunOptions): Promise
   const cpuBefore = readCpu(stack)
   const statementsBefore = await countStatements(stack.observer)
   const due: number[] = []
-  while (performance.now() - fromAt < measureMs - sampleMs / 2) {
+  while (performance.now() - fromAt < measureMs - sampleMs) {
     await Bun.sleep(sampleMs)
     due.push(await countDue(stack.observer))
   }
