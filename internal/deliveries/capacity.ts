@@ -10,9 +10,13 @@ export const laneDeliveriesMax = 64
 /** Texts in memory; a tenant gets a quarter of them. */
 const bytesMax = 64 * 1024 * 1024
 
+/** Until then an opened breaker is in Postgres, or it could not be written and opens again. */
+const holdBackMs = 2_000
+
 /** What a process has room for. Whoever takes gives back, once. */
 export class Capacity {
   readonly #held = new Map<string, number>()
+  readonly #heldBackUntilMs = new Map<string, number>()
   readonly #bytes = new Shares(bytesMax)
   #count = 0
 
@@ -35,7 +39,16 @@ export class Capacity {
   laneRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
     for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneDeliveriesMax - held))
+    for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
+      if (performance.now() < untilMs) rooms.set(tenantId, 0)
+      else this.#heldBackUntilMs.delete(tenantId)
+    }
     return rooms
+  }
+
+  /** Leaves no room for a tenant for 2 s, until all processes know that its breaker is open. */
+  holdBack(tenantId: string): void {
+    this.#heldBackUntilMs.set(tenantId, performance.now() + holdBackMs)
   }
 
   /** Counts a delivery; the claim has seen to it that it fits. */

@@ -188,7 +188,9 @@ export class Deliverer {
       this.#health.reset(tenantId)
       return { kind: 'close_breaker' }
     }
-    return opens || isProbe ? { kind: 'open_breaker' } : undefined
+    if (!opens && !isProbe) return undefined
+    this.#options.capacity.holdBack(tenantId)
+    return { kind: 'open_breaker' }
   }
 
   #putOff(held: Held, byMs: number): void {

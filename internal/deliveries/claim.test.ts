@@ -1,0 +1,297 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
+import { giveBack, renewLeases } from './lease.ts'
+import { loadEvents } from './load.ts'
+import { sweepLanes } from './sweep.ts'
+
+let lab: DeliveryLab
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  await lab.pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes')
+})
+
+const tenants = (count: number) => Promise.all(Array.from({ length: count }, () => lab.addTenant()))
+const countBy = (ids: readonly TenantId[]) =>
+  Object.fromEntries(
+    Map.groupBy(ids, (id) => id)
+      .entries()
+      .map(([id, all]) => [id, all.length]),
+  )
+
+describe('a claim', () => {
+  test('takes what is due, with all that is to be sent, under its lease', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    const [id] = await lab.accept(tenant.id)
+    const { claimed, hasMore } = await lab.claim()
+    expect(hasMore).toBe(false)
+    expect(claimed).toHaveLength(1)
+    expect(claimed[0]?.delivery).toMatchObject({
+      ...{
+        eventId: id,
+        tenantId: tenant.id,
+        round: 1,
+        attempts: 0,
+        claims: 1,
+        isRetry: false,
+        isProbe: false,
+      },
+    })
+    expect(claimed[0]?.content).toMatchObject({ provider: 'generic', type: 'order.created' })
+    expect(claimed[0]?.content?.payload).toContain('820982911946154508')
+    const { rows } = await lab.pool.query('SELECT lease, due_at > now() AS held FROM deliveries_due')
+    expect(rows).toEqual([{ lease: 'lab', held: true }])
+    expect((await lab.claim()).claimed).toEqual([])
+  })
+
+  test('brings no payload along beyond its bytes or from other days; those are read on their own', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 10, { payload: '{"a":1}', payloadBytes: 100 })
+    const other = dayAfter(Date.now(), 7)
+    await lab.accept(tenant.id, 1, { payload: '{"a":1}', payloadBytes: 0, payloadExpiresOn: other })
+    const { claimed } = await lab.claim({ payloadBytesMax: 350 })
+    expect(claimed).toHaveLength(11)
+    expect(claimed.filter(({ content }) => content !== undefined)).toHaveLength(3)
+    const of = claimed.find(({ delivery }) => delivery.payloadExpiresOn === other)
+    expect(of?.content).toBeUndefined()
+    const { usualDays } = claimRequest()
+    const eventIds = idsOf(of ? [of] : [])
+    const days = { expiresOn: usualDays.expiresOn, payloadExpiresOn: other }
+    const loaded = await loadEvents(lab.pool, { ...days, eventIds })
+    expect([...loaded.values()]).toMatchObject([{ kind: 'whole', content: { payload: '{"a":1}' } }])
+  })
+
+  test('is fair: each tenant gets the same share, and whoever waited longest comes first', async () => {
+    const [many, ...few] = await tenants(5)
+    if (!many) throw new Error('no tenant')
+    await lab.accept(many.id, 400)
+    for (const { id } of few) await lab.accept(id, 20)
+    const first = await lab.claim({ rowsMax: 50 })
+    expect(first.hasMore).toBe(true)
+    expect(Object.values(countBy(first.claimed.map(({ delivery }) => delivery.tenantId)))).toEqual([
+      10, 10, 10, 10, 10,
+    ])
+    const served: TenantId[] = []
+    for (let turn = 0; turn < 5; turn += 1) {
+      const { claimed } = await lab.claim({ rowsMax: 1 })
+      served.push(...claimed.map(({ delivery }) => delivery.tenantId))
+    }
+    expect(new Set(served).size).toBe(5)
+  })
+
+  test('asks for no more than a tenant has room for', async () => {
+    const [full, half, free] = await tenants(3)
+    if (!full || !half || !free) throw new Error('no tenant')
+    for (const { id } of [full, half, free]) await lab.accept(id, 100)
+    const rooms = new Map([
+      [full.id as string, 0],
+      [half.id as string, 7],
+    ])
+    const { claimed } = await lab.claim({ rooms, woken: [full.id], laneRowsMax: 30 })
+    expect(countBy(claimed.map(({ delivery }) => delivery.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
+  })
+
+  test.each([
+    ['a quarter for retries', { fresh: 100, retries: 100 }, { fresh: 30, retries: 10 }],
+    ['retries take what nothing else needs', { fresh: 5, retries: 100 }, { fresh: 5, retries: 35 }],
+    ['first attempts take what retries leave', { fresh: 100, retries: 3 }, { fresh: 37, retries: 3 }],
+    ['no retries', { fresh: 100, retries: 0 }, { fresh: 40, retries: 0 }],
+    ['retries alone', { fresh: 0, retries: 100 }, { fresh: 0, retries: 40 }],
+  ])('keeps %s', async (_what, due, taken) => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, due.fresh + due.retries)
+    await lab.pool.query(
+      'UPDATE deliveries_due SET is_retry = true WHERE event_id IN (SELECT event_id FROM deliveries_due LIMIT $1)',
+      [due.retries],
+    )
+    const { claimed } = await lab.claim({ rowsMax: 40 })
+    const retries = claimed.filter(({ delivery }) => delivery.isRetry).length
+    expect({ fresh: claimed.length - retries, retries }).toEqual(taken)
+  })
+
+  test('waits for nobody: rows and lanes that others hold are passed over', async () => {
+    const [held, free] = await tenants(2)
+    if (!held || !free) throw new Error('no tenant')
+    const heldIds = await lab.accept(held.id, 3)
+    await lab.accept(free.id, 3)
+    const client = await lab.pool.connect()
+    try {
+      await client.query('BEGIN')
+      await client.query('SELECT FROM deliveries_due WHERE event_id = $1 FOR UPDATE', [heldIds[0]])
+      const first = await lab.claim()
+      expect(first.claimed).toHaveLength(5)
+      await lab.accept(free.id, 1)
+      await client.query('SELECT FROM lanes WHERE tenant_id = $1 FOR UPDATE', [free.id])
+      expect((await lab.claim({ woken: [free.id] })).claimed).toEqual([])
+    } finally {
+      await client.query('ROLLBACK')
+      client.release()
+    }
+    expect((await lab.claim({ woken: [held.id, free.id] })).claimed).toHaveLength(2)
+  })
+
+  test('by many at once takes each row once', async () => {
+    const all = await tenants(8)
+    for (const { id } of all) await lab.accept(id, 50)
+    const ids: string[] = []
+    for (let turn = 0; ids.length < 400 && turn < 100; turn += 1) {
+      const results = await Promise.all(
+        ['a', 'b', 'c', 'd'].map((token) => lab.claim({ lease: { token, lengthMs: 90_000 }, rowsMax: 30 })),
+      )
+      ids.push(...results.flatMap(({ claimed }) => idsOf(claimed)))
+    }
+    expect(ids).toHaveLength(400)
+    expect(new Set(ids).size).toBe(400)
+  })
+
+  test.each([
+    ['suspended', 'UPDATE tenants SET suspended = true WHERE id = $1'],
+    ['deleted', 'UPDATE tenants SET deleted_at = now() WHERE id = $1'],
+    ['gone altogether', 'DELETE FROM tenants WHERE id = $1'],
+  ])('leaves alone what belongs to a tenant that is %s', async (_what, change) => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 2)
+    await lab.pool.query(change, [tenant.id])
+    expect((await lab.claim()).claimed).toEqual([])
+    expect(await lab.value("SELECT next_due_at BETWEEN now() AND now() + interval '10 s' FROM lanes")).toBe(
+      true,
+    )
+    expect(await lab.value('SELECT max(claims) FROM deliveries_due')).toBe(0)
+  })
+
+  test.each([
+    ['suspended', 'suspended_at = now()', 0],
+    ['open', "breaker_until = now() + interval '1 min'", 0],
+    ['half open', "breaker_until = now() - interval '1 s'", 1],
+    ['closed', "breaker_until = '-infinity'", 10],
+  ])('of a lane that is %s', async (_what, set, taken) => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 10)
+    await lab.pool.query(`UPDATE lanes SET ${set}`)
+    const { claimed } = await lab.claim({ woken: [tenant.id] })
+    expect(claimed).toHaveLength(taken)
+    expect(claimed.filter(({ delivery }) => delivery.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
+    // While one tries a half-open lane, nobody else does.
+    expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
+  })
+})
+
+describe('a lease', () => {
+  test('that ends lets others take the row; its renewal keeps it', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 2)
+    const mine = { token: 'mine', lengthMs: 90_000 }
+    const first = await lab.claim({ lease: mine })
+    await lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 s'")
+    const [kept] = first.claimed
+    if (!kept) throw new Error('nothing was claimed')
+    expect([...(await renewLeases(lab.pool, mine, [kept.delivery]))]).toEqual([kept.delivery.eventId])
+    const second = await lab.claim({ woken: [tenant.id] })
+    expect(second.claimed).toHaveLength(1)
+    expect(second.claimed[0]?.delivery).toMatchObject({ claims: 2 })
+    expect(second.claimed[0]?.delivery.eventId).not.toBe(kept.delivery.eventId)
+    const all = first.claimed.map(({ delivery }) => delivery)
+    expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([kept.delivery.eventId])
+    expect([...(await giveBack(lab.pool, 'mine', all))]).toEqual([kept.delivery.eventId])
+    expect((await lab.claim()).claimed[0]?.delivery).toMatchObject({
+      eventId: kept.delivery.eventId,
+      claims: 1,
+    })
+  })
+
+  test('is found when it ends, without anybody’s news', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 1)
+    await lab.claim({ lease: { token: 'crashed', lengthMs: 200 } })
+    const dueAt = await lab.value<Date>('SELECT due_at FROM deliveries_due')
+    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(dueAt)
+    await lab.becomes(true, 'SELECT now() > due_at FROM deliveries_due')
+    expect((await lab.claim()).claimed).toHaveLength(1)
+  })
+})
+
+describe('a lane', () => {
+  test('is looked at twice after its last row, and then sleeps until something is due', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 1)
+    await lab.claim()
+    await lab.pool.query('DELETE FROM deliveries_due')
+    const looks: unknown[] = []
+    for (let look = 0; look < 3; look += 1) {
+      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      await lab.claim()
+      const { rows } = await lab.pool.query(
+        "SELECT idle_checks, next_due_at = 'infinity' AS sleeps FROM lanes",
+      )
+      looks.push(rows[0])
+    }
+    const asleep = { idle_checks: 1, sleeps: true }
+    expect(looks).toEqual([{ idle_checks: 1, sleeps: false }, asleep, asleep])
+    await lab.accept(tenant.id, 1)
+    expect((await lab.claim()).claimed).toHaveLength(1)
+  })
+
+  test('sleeps until its soonest retry', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 2)
+    await lab.pool.query("UPDATE deliveries_due SET is_retry = true, due_at = now() + interval '1 h'")
+    await lab.claim()
+    await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+    await lab.claim()
+    expect(await lab.value('SELECT next_due_at = (SELECT min(due_at) FROM deliveries_due) FROM lanes')).toBe(
+      true,
+    )
+  })
+
+  test('never oversleeps: of what is stored while claims go on, all is claimed without news', async () => {
+    const all = await tenants(3)
+    const insert = async (tenantId: TenantId) => {
+      for (let turn = 0; turn < 60; turn += 1) await lab.accept(tenantId, 1)
+    }
+    let claimed = 0
+    let isStored = false
+    const inserting = Promise.all(all.map(({ id }) => insert(id))).then(() => {
+      isStored = true
+    })
+    // What a lane's five seconds are for is made to happen at once.
+    const wakeLanes = "UPDATE lanes SET next_due_at = now() WHERE next_due_at < now() + interval '6 s'"
+    for (let turn = 0; claimed < 180 && turn < 5_000; turn += 1) {
+      claimed += (await lab.claim({ rowsMax: 20 })).claimed.length
+      if (isStored) await lab.pool.query(wakeLanes)
+    }
+    await inserting
+    expect(claimed).toBe(180)
+    expect(await sweepLanes(lab.pool)).toBe(0)
+  })
+
+  test('that overslept is woken by the sweep, once, and one that is missing is made', async () => {
+    const [asleep, missing, well, later] = await tenants(4)
+    if (!asleep || !missing || !well || !later) throw new Error('no tenant')
+    for (const { id } of [asleep, missing, well, later]) await lab.accept(id, 3)
+    await lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 min'")
+    await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 min' WHERE tenant_id = $1", [
+      later.id,
+    ])
+    await lab.pool.query("UPDATE lanes SET next_due_at = 'infinity' WHERE tenant_id IN ($1, $2)", [
+      asleep.id,
+      later.id,
+    ])
+    await lab.pool.query('DELETE FROM lanes WHERE tenant_id = $1', [missing.id])
+    expect(await sweepLanes(lab.pool)).toBe(2)
+    expect(await sweepLanes(lab.pool)).toBe(0)
+    expect((await lab.claim()).claimed).toHaveLength(9)
+  })
+})

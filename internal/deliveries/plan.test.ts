@@ -1,0 +1,174 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import { createPool } from '#internal/storage/index.ts'
+import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { claimDue, queueSessionSettings } from './claim.ts'
+import { readQueueDepth } from './queue-depth.ts'
+import { settle } from './settle.ts'
+
+const backlog = 100_000
+let lab: DeliveryLab
+
+/** One node of a plan: https://www.postgresql.org/docs/15/sql-explain.html, FORMAT JSON. */
+interface PlanNode {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Index Name'?: string
+  readonly 'Shared Hit Blocks': number
+  readonly 'Shared Read Blocks': number
+  readonly 'Actual Rows': number
+  readonly Plans?: readonly PlanNode[]
+}
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+
+/** A pool of one session, whose prepared statements are known. */
+function onePool(url: string): Pool {
+  return createPool({
+    url,
+    applicationName: 'latchkey test plan',
+    connectionsMax: 1,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
+    sessionSettings: queueSessionSettings,
+  })
+}
+
+/** Runs the statements that `work` sends in the plan that their session made of them, and gives each plan. */
+async function explained(client: PoolClient, work: (pool: Pool) => Promise<unknown>): Promise<PlanNode[]> {
+  const plans: PlanNode[] = []
+  const spy = {
+    async query({ name, values = [] }: { name: string; values?: unknown[] }) {
+      const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
+      const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`
+      const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(text)
+      for (const row of rows) for (const { Plan } of row['QUERY PLAN']) plans.push(Plan)
+      return { rows: [] }
+    },
+  }
+  await work(spy as unknown as Pool)
+  return plans
+}
+
+/** A parameter as SQL; arrays come in the binary form of `textArrayParam`. */
+function literal(value: unknown): string {
+  if (!Buffer.isBuffer(value)) return typeof value === 'number' ? String(value) : `'${String(value)}'`
+  const texts: string[] = []
+  for (let at = 20, left = value.readInt32BE(12); left > 0; left -= 1) {
+    const length = value.readInt32BE(at)
+    at += 4
+    texts.push(length < 0 ? 'NULL' : `'${value.toString('utf8', at, at + length).replaceAll("'", "''")}'`)
+    at += Math.max(0, length)
+  }
+  return `ARRAY[${texts.join(',')}]::text[]`
+}
+
+function nodesOf(plan: PlanNode): PlanNode[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+}
+
+const blocksOf = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
+
+/** Work that waits, as intake would have stored it; events and payloads are there for few of it. */
+async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
+  const { expiresOn, payloadExpiresOn } = claimRequest().usualDays
+  await pool.query(
+    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+     SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
+     FROM generate_series(1, $2::integer) n`,
+    // What tells the day is at the beginning of an id.
+    [tenantId, count, expiresOn, payloadExpiresOn, receivedEvent().id.slice(0, 16)],
+  )
+  await pool.query(
+    'INSERT INTO lanes (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()',
+    [tenantId],
+  )
+}
+
+describe('with one lane of 100 000 rows beside others', () => {
+  test('claim and settle keep to their indexes, in the plan they made while the tables were empty', async () => {
+    const [dead, ...others] = await Promise.all(Array.from({ length: 10 }, () => lab.addTenant()))
+    if (!dead) throw new Error('no tenant')
+    const one = onePool(lab.databaseUrl)
+    const ending = {
+      kind: 'processed',
+      attempt: { startedAtMs: 1, durationMs: 1, outcome: 'delivered', status: 204, cause: null, answer: '' },
+    } as const
+    const settleAll = async (pool: Pool, rows: Awaited<ReturnType<typeof claimDue>>) =>
+      settle(
+        pool,
+        'lab',
+        rows.claimed.map(({ delivery }) => ({ delivery, ending })),
+      )
+
+    // The session prepares both while there is next to nothing, and statistics say so.
+    await lab.accept(dead.id, 1)
+    await settleAll(one, await claimDue(one, claimRequest()))
+    await lab.pool.query('VACUUM ANALYZE deliveries_due')
+    await lab.accept(dead.id, 1)
+    await settleAll(one, await claimDue(one, claimRequest()))
+
+    await pile(lab.pool, dead.id, backlog)
+    for (const { id } of others) await lab.accept(id, 20)
+    const client = await one.connect()
+    const plans: PlanNode[] = []
+    try {
+      const request = { ...claimRequest(), rooms: new Map([[dead.id as string, 0]]) }
+      plans.push(...(await explained(client, (pool) => claimDue(pool, request))))
+      plans.push(...(await explained(client, (pool) => claimDue(pool, claimRequest()))))
+    } finally {
+      client.release()
+    }
+    const mine = await lab.claim({ woken: [dead.id], lease: { token: 'lab', lengthMs: 90_000 } })
+    expect(idsOf(mine.claimed)).toHaveLength(64)
+    const again = await one.connect()
+    try {
+      plans.push(...(await explained(again, (pool) => settleAll(pool, mine))))
+    } finally {
+      again.release()
+    }
+    await one.end()
+
+    expect(plans).toHaveLength(3)
+    const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] !== undefined)
+    expect(scans.length).toBeGreaterThan(10)
+    const unindexed = scans.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))
+    expect(unindexed.map((node) => [node['Node Type'], node['Relation Name']])).toEqual([])
+    const most = Math.max(
+      ...scans.filter((node) => node['Node Type'].includes('Scan')).map((node) => node['Actual Rows']),
+    )
+    expect(most).toBeLessThanOrEqual(200)
+    const [beside, both, settled] = plans.map(blocksOf)
+    // About 25 blocks a row that is taken, whatever waits; the whole backlog has several thousand.
+    expect(beside).toBeLessThan(180 * 40)
+    expect(both).toBeLessThan(64 * 40 + 500)
+    expect(settled).toBeLessThan(64 * 60 + 500)
+  })
+
+  test('the queue’s depth is told at a bounded cost', async () => {
+    await lab.pool.query('ANALYZE deliveries_due')
+    await lab.pool.query("UPDATE lanes SET next_due_at = now() - interval '1 s'")
+    const depth = await readQueueDepth(lab.pool)
+    expect(depth.dueCount).toBeGreaterThan(10_000)
+    expect(depth.oldestAgeMs).toBeGreaterThan(3_500_000)
+    const one = onePool(lab.databaseUrl)
+    await readQueueDepth(one)
+    const client = await one.connect()
+    const plans = await explained(client, readQueueDepth).finally(() => client.release())
+    await one.end()
+    expect(plans).toHaveLength(1)
+    expect(Math.max(...plans.map(blocksOf))).toBeLessThan(11_000)
+    await lab.pool.query('TRUNCATE deliveries_due')
+    const tenant = await lab.addTenant()
+    await lab.accept(tenant.id, 7)
+    expect(await readQueueDepth(lab.pool)).toMatchObject({
+      dueCount: 7,
+      suspendedCount: 0,
+      openBreakerCount: 0,
+    })
+  })
+})
