@@ -19,6 +19,7 @@ const clusterTestMsMax = 120_000
 const commands = {
   dev: runDev,
   test: runTest,
+  'test:cluster': runClusterTest,
   lint: runLint,
   bench: runBench,
   format: runFormat,

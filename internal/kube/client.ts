@@ -219,5 +219,5 @@ export function parseObject<T extends KubeObject>(of: Resource<T>, value: unknow
   const metadata = isObject(value) ? value['metadata'] : undefined
   if (!isObject(metadata) || typeof metadata['name'] !== 'string')
     return unavailable(`the answer is no ${of.kind}`)
-  return { kind: 'ok', value: value as unknown as T }
+  return { kind: 'ok', value: value as T }
 }

@@ -132,7 +132,9 @@ class Candidate implements Election {
     while (!this.#stopping.signal.aborted) {
       this.#heartbeat?.beat()
       try {
-        this.#held = await this.#tryAcquire()
+        this.#held = await this.#within(this.#renewMs / 2, (signal) =>
+          this.#tryAcquire(AbortSignal.any([signal, this.#stopping.signal])),
+        )
       } catch (error) {
         this.#options.onEvent({ kind: 'trouble', error })
       }
@@ -144,9 +146,8 @@ class Candidate implements Election {
   }
 
   /** Gives the lease that we hold now; undefined when it is somebody's. @throws KubeError when the server did not say */
-  async #tryAcquire(): Promise<Held | undefined> {
+  async #tryAcquire(signal: AbortSignal): Promise<Held | undefined> {
     const { client, namespace, name, fenceFloor } = this.#options
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(this.#renewMs / 2)])
     const found = await client.get(leases, { namespace, name }, signal)
     if (found.kind !== 'ok' && found.kind !== 'notFound') throw new KubeError('reading the lease', found)
     const renewedMs = this.#timing.now()
@@ -206,7 +207,9 @@ class Candidate implements Election {
       await this.#timing.sleep(Math.min(this.#retryMs, this.#leftMs(held)), signal)
       if (signal.aborted) return undefined
       if (this.#leftMs(held) <= 0) return 'deadline'
-      const renewal = await this.#inTime(held, this.#renew(held))
+      // Half of the time, so that a connection that is dead leaves time for another.
+      const msMax = Math.min(this.#leftMs(held), this.#renewMs / 2)
+      const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut))
       if (renewal === 'taken') return 'taken'
     }
     return undefined
@@ -216,18 +219,21 @@ class Candidate implements Election {
     return held.renewedMs + this.#renewMs - this.#timing.now()
   }
 
-  /** A renewal that hangs must not keep us from noticing that our time is over. */
-  async #inTime(held: Held, renewal: Promise<Renewal>): Promise<Renewal> {
+  /** Cuts calls off after `msMax`: one that hangs must not keep us from noticing that our time is over. */
+  async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const over = new AbortController()
     const settled = new AbortController()
-    const late = this.#timing.sleep(this.#leftMs(held), settled.signal).then((): Renewal => 'failed')
-    const first = await Promise.race([renewal, late])
-    settled.abort()
-    return first
+    // Not waited for: it ends with the calls.
+    void this.#timing.sleep(msMax, settled.signal).then(() => over.abort())
+    try {
+      return await calls(over.signal)
+    } finally {
+      settled.abort()
+    }
   }
 
-  async #renew(held: Held): Promise<Renewal> {
+  async #renew(held: Held, signal: AbortSignal): Promise<Renewal> {
     const { client, namespace, name, onEvent } = this.#options
-    const signal = AbortSignal.timeout(this.#renewMs / 2)
     const startedMs = this.#timing.now()
     const written = await client.replace(leases, renewed(held.lease, this.#clock.now()), signal)
     if (written.kind === 'ok') {
@@ -254,10 +260,11 @@ class Candidate implements Election {
   }
 
   async #release(held: Held): Promise<void> {
-    if (this.#leftMs(held) <= 0) return
-    const signal = AbortSignal.timeout(this.#renewMs / 2)
+    const leftMs = this.#leftMs(held)
+    if (leftMs <= 0) return
     const lease = released(held.lease, this.#clock.now())
-    const written = await this.#options.client.replace(leases, lease, signal)
+    const { client } = this.#options
+    const written = await this.#within(leftMs, (signal) => client.replace(leases, lease, signal))
     // The next leader then waits until the lease is over.
     if (written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('giving the lease back', written) })

@@ -22,10 +22,11 @@ export type ProbeResult =
  * Makes sure, before anything else is sent, that this runtime does what it was told about TLS: a server must be refused under
  * a CA that did not sign it (the first request, without credentials), and must know us by our credentials. Bun has dropped
  * both without a word in its stand-in for undici (oven-sh/bun#38840). Repeating it is harmless.
+ * @param strangerCa PEM of a CA that cannot have signed the server's certificate
  */
-export async function probeServer(options: TransportOptions): Promise<ProbeResult> {
+export async function probeServer(options: TransportOptions, strangerCa = foreignCa): Promise<ProbeResult> {
   if (options.endpoint.server.startsWith('https:')) {
-    const refused = await isForeignCaRefused(options)
+    const refused = await isForeignCaRefused(options, strangerCa)
     if (refused.kind !== 'ok') return refused
   }
   const transport = createTransport(options)
@@ -48,12 +49,12 @@ const probeMsMax = 10_000
 
 async function isForeignCaRefused(
   options: TransportOptions,
+  ca: string,
 ): Promise<Extract<ProbeResult, { kind: 'unsafe' | 'unavailable' }> | { readonly kind: 'ok' }> {
   const { serverName } = await options.endpoint.credentials()
   const stranger: Endpoint = {
     ...options.endpoint,
-    credentials: () =>
-      Promise.resolve({ ca: foreignCa, cert: undefined, key: undefined, serverName, headers: {} }),
+    credentials: () => Promise.resolve({ ca, cert: undefined, key: undefined, serverName, headers: {} }),
   }
   const transport = createTransport({ ...options, endpoint: stranger })
   const result = await transport.request({ method: 'GET', path: '/version', msMax: probeMsMax })

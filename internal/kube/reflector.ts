@@ -148,7 +148,7 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     const { transport, of, selection } = this.#options
     const { min, max } = this.#watchSeconds
     const startedMs = this.#timing.now()
-    let signs = 0
+    let moved = false
     const end = await watchOnce({
       transport,
       of,
@@ -158,17 +158,17 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       onEvent: (event) => this.#take(event),
       onMoment: (resourceVersion) => {
         this.#moment = resourceVersion
+        moved = true
       },
       onSign: () => {
         this.#heartbeat?.beat()
-        signs += 1
         // The head of the answer comes first, and says that we are let in.
         this.#failure = undefined
       },
       signal: this.#stopping.signal,
       timing: this.#timing,
     })
-    const worked = signs > 1 || this.#timing.now() - startedMs >= shortWatchMs
+    const worked = moved || this.#timing.now() - startedMs >= shortWatchMs
     if (worked) this.#failures = 0
     await this.#follows(end, worked)
   }

@@ -1,4 +1,3 @@
-import { within } from '#internal/base/index.ts'
 import type { Credentials, Endpoint } from './endpoint.ts'
 import { type KubeResult, readFailure, unavailable } from './failure.ts'
 
@@ -52,10 +51,7 @@ const errorBytesMax = 64 * 1024
 /** Makes a transport over Bun's fetch. It holds no connection of its own and needs no closing. */
 export function createTransport(options: TransportOptions): Transport {
   const send = async (request: KubeRequest, signal: AbortSignal): Promise<Response> => {
-    // A plug-in that gives credentials may hang, and knows no signal.
-    const credentials = await within(request.msMax ?? msMaxDefault, options.endpoint.credentials(), () => {
-      throw new Error('no credentials in time')
-    })
+    const credentials = await untilAborted(options.endpoint.credentials(), signal)
     const url = `${options.endpoint.server}${request.path}${queryOf(request.query)}`
     return fetch(url, fetchOptions(request, { credentials, signal, userAgent: options.userAgent }))
   }
@@ -79,9 +75,9 @@ export function createTransport(options: TransportOptions): Transport {
       return readFailure({ status: response.status, body, retryAfter, secret: request.secret === true })
     } catch (error) {
       if (ended.signal.aborted) return unavailable(`no answer within ${msMax} ms, or nobody waits any more`)
-      const code = errorCode(error)
       // A message may quote more than an address; a code is from a closed set.
-      return unavailable(code ?? (error instanceof Error ? error.name : 'unknown error'), code)
+      const failed = errorCode(error)
+      return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
     } finally {
       clearTimeout(timer)
       request.signal?.removeEventListener('abort', stop)
@@ -93,6 +89,16 @@ export function createTransport(options: TransportOptions): Transport {
       answer(request, (response) => readJson(response, request.bytesMax ?? bytesMaxDefault)),
     open: (request) => answer(request, async (response, ended) => toStream(response, ended)),
   }
+}
+
+/** A plug-in that gives credentials may hang, and knows no signal. */
+function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(new Error('aborted'))
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    pending.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 interface Sending {

@@ -1,0 +1,89 @@
+import { expect, test } from 'bun:test'
+import { expectOk, KubeError, readFailure, readWatchError, unavailable } from './failure.ts'
+
+const answer = (status: number, body: unknown = '', more = {}) =>
+  readFailure({
+    status,
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    retryAfter: null,
+    secret: false,
+    ...more,
+  })
+const status = (code: number, reason: string, message = 'told', details = {}) => ({
+  kind: 'Status',
+  apiVersion: 'v1',
+  status: 'Failure',
+  code,
+  reason,
+  message,
+  details,
+})
+
+test.each([
+  [400, 'BadRequest', 'badRequest'],
+  [401, 'Unauthorized', 'unauthorized'],
+  [403, 'Forbidden', 'forbidden'],
+  [404, 'NotFound', 'notFound'],
+  [409, 'AlreadyExists', 'alreadyExists'],
+  [409, 'Conflict', 'conflict'],
+  [410, 'Expired', 'gone'],
+  [410, 'Gone', 'gone'],
+  [415, 'UnsupportedMediaType', 'badRequest'],
+  [422, 'Invalid', 'invalid'],
+  [429, 'TooManyRequests', 'tooManyRequests'],
+  [500, 'InternalError', 'unavailable'],
+  [503, 'ServiceUnavailable', 'unavailable'],
+  [504, 'Timeout', 'unavailable'],
+])('%d %s is %s', (code, reason, kind) => {
+  expect(answer(code, status(code, reason))).toMatchObject({ kind, status: code })
+})
+
+test.each([
+  [302, 'unavailable'],
+  [403, 'forbidden'],
+  [404, 'notFound'],
+  [408, 'unavailable'],
+  [418, 'badRequest'],
+  [502, 'unavailable'],
+])('%d with a page of somebody else’s is %s, and the page is left out', (code, kind) => {
+  const failure = answer(code, '<html>token=abc</html>')
+  expect(failure).toMatchObject({ kind })
+  expect(JSON.stringify(failure)).not.toContain('abc')
+})
+
+test('the fields complained about are named', () => {
+  const causes = [
+    { reason: 'FieldValueInvalid', message: 'x', field: 'spec.slug' },
+    { message: 'no field' },
+    7,
+  ]
+  expect(answer(422, status(422, 'Invalid', 'told', { causes })).fields).toEqual(['spec.slug'])
+})
+
+test('about secrets the server’s words are left out', () => {
+  const body = status(422, 'Invalid', 'Invalid value: "hunter2"')
+  const failure = answer(422, body, { secret: true })
+  expect(failure.message).toBe('invalid: Invalid')
+})
+
+test.each([
+  ['a header', answer(429, '', { retryAfter: '7' }), 7000],
+  ['the answer', answer(429, status(429, 'TooManyRequests', '', { retryAfterSeconds: 2 })), 2000],
+  ['a header, which is bounded', answer(503, '', { retryAfter: '86400' }), 60_000],
+  ['nothing', answer(503), undefined],
+  ['a date', answer(503, '', { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT' }), undefined],
+])('how long to wait is read from %s', (_case, failure, ms) => {
+  expect(failure.retryAfterMs).toBe(ms as never)
+})
+
+test('a watch’s error line is read like an answer', () => {
+  expect(readWatchError(status(410, 'Expired'))).toMatchObject({ kind: 'gone', status: 410 })
+  expect(readWatchError('garbage')).toMatchObject({ kind: 'unavailable', status: 500 })
+})
+
+test('a value is given, a failure thrown with what was tried', () => {
+  expect(expectOk('x', { kind: 'ok', value: 7 })).toBe(7)
+  expect(() => expectOk('reading the lease', unavailable('ECONNREFUSED'))).toThrow(
+    new KubeError('reading the lease', unavailable('ECONNREFUSED')),
+  )
+})

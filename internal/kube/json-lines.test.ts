@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { JsonLines } from './json-lines.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+test('lines come out whole, however the bytes are cut', () => {
+  const values = fc.array(fc.jsonValue(), { maxLength: 8 })
+  fc.assert(
+    fc.property(values, fc.array(fc.nat(200), { maxLength: 10 }), (wanted, cuts) => {
+      const whole = bytes(wanted.map((value) => `${JSON.stringify(value)}\n`).join(''))
+      const lines = new JsonLines(1_000_000)
+      const got: unknown[] = []
+      let from = 0
+      for (const cut of [...cuts.sort((a, b) => a - b), whole.length]) {
+        const to = Math.min(Math.max(cut, from), whole.length)
+        for (const line of lines.push(whole.subarray(from, to)))
+          got.push(line.kind === 'value' ? line.value : line)
+        from = to
+      }
+      expect(got).toEqual(JSON.parse(JSON.stringify(wanted)) as unknown[])
+    }),
+  )
+})
+
+test('an unfinished line is held, an empty one left out', () => {
+  const lines = new JsonLines(100)
+  expect(lines.push(bytes('\n\r\n{"a":'))).toEqual([])
+  expect(lines.push(bytes('1}\n'))).toEqual([{ kind: 'value', value: { a: 1 } }])
+})
+
+test('garbage breaks the stream at its line', () => {
+  expect(new JsonLines(100).push(bytes('1\n<html>\n2\n'))).toEqual([
+    { kind: 'value', value: 1 },
+    { kind: 'broken', why: 'not JSON' },
+  ])
+})
+
+test.each([
+  ['that has not ended yet', '"aaaaaaaaaaaa'],
+  ['that has ended', '"aaaaaaaaa"\n'],
+])('a line too long %s breaks the stream', (_case, text) => {
+  expect(new JsonLines(10).push(bytes(text))).toEqual([{ kind: 'broken', why: 'a line too long' }])
+})

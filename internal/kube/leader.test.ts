@@ -1,0 +1,275 @@
+import { afterEach, expect, test } from 'bun:test'
+import { createHealth } from '#internal/telemetry/index.ts'
+import { type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
+import { until } from '#test/support/until.ts'
+import { createKubeClient } from './client.ts'
+import { type ElectionEvent, type ElectionOptions, type Leadership, startElection } from './leader.ts'
+import type { Lease } from './lease.ts'
+import { createTransport, type Transport } from './transport.ts'
+
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+/** One lease, kept as the API server keeps it, on a server that can be away or hang. */
+function serveLease() {
+  const timing = createMovedClock()
+  const kept: { lease: Lease | undefined; version: number } = { lease: undefined, version: 0 }
+  const server = { mode: 'up' as 'up' | 'away' | 'hung', inFlight: 0 }
+  const refuse = (status: number, reason: string) => Response.json({ kind: 'Status', reason }, { status })
+  const keep = (lease: Lease) => {
+    kept.version += 1
+    const metadata = { ...lease.metadata, uid: 'u', resourceVersion: String(kept.version) }
+    kept.lease = { ...lease, metadata }
+    return Response.json(kept.lease)
+  }
+  const answer = ({ method, body }: SeenRequest): Response => {
+    if (server.mode === 'away') return refuse(503, 'ServiceUnavailable')
+    if (method === 'POST') return kept.lease ? refuse(409, 'AlreadyExists') : keep(body as Lease)
+    if (!kept.lease) return refuse(404, 'NotFound')
+    if (method === 'GET') return Response.json(kept.lease)
+    const sent = body as Lease
+    return sent.metadata.resourceVersion === kept.lease.metadata.resourceVersion
+      ? keep(sent)
+      : refuse(409, 'Conflict')
+  }
+  const fake = startFakeApiServer((request) =>
+    server.mode === 'hung' ? new Promise(() => undefined) : answer(request),
+  )
+  closing.push(fake.stop)
+  const inner = createTransport({ endpoint: fake.endpoint, userAgent: 'test' })
+  const transport: Transport = {
+    ...inner,
+    request: async (request) => {
+      server.inFlight += 1
+      try {
+        return await inner.request(request)
+      } finally {
+        server.inFlight -= 1
+      }
+    },
+  }
+  /** Moves time in small steps, each only when every answer that will come has come. */
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      await timing.advance(100)
+      await until(() => server.inFlight === 0 || server.mode === 'hung')
+      await timing.settle()
+    }
+  }
+  return { timing, kept, server, keep, pass, client: createKubeClient(transport) }
+}
+type Served = ReturnType<typeof serveLease>
+
+/** A candidate whose work runs until its signal fires, and then until the test lets it end. */
+function stand(served: Served, options: Partial<ElectionOptions> = {}) {
+  const events: ElectionEvent[] = []
+  const terms: Leadership[] = []
+  const hold = { slow: false, let: () => undefined as void }
+  const election = startElection({
+    client: served.client,
+    namespace: 'default',
+    name: 'latchkey',
+    host: 'pod',
+    timing: served.timing,
+    clock: served.timing,
+    onEvent: (event) => events.push(event),
+    lead: async (leadership) => {
+      terms.push(leadership)
+      await new Promise<void>((resolve) => {
+        leadership.signal.addEventListener('abort', () => {
+          hold.let = resolve
+          if (!hold.slow) resolve()
+        })
+      })
+    },
+    ...options,
+  })
+  closing.push(async () => {
+    hold.slow = false
+    hold.let()
+    await election.stop()
+  })
+  return { election, events, terms, hold, kinds: () => events.map(({ kind }) => kind) }
+}
+
+test('the first makes the lease and leads; the second waits as long as it renews', async () => {
+  const served = serveLease()
+  const first = stand(served)
+  await until(() => first.terms.length === 1)
+  expect(first.election.isLeading()).toBe(true)
+  expect(served.kept.lease?.spec).toMatchObject({
+    holderIdentity: first.election.identity,
+    leaseDurationSeconds: 15,
+    leaseTransitions: 1,
+  })
+  const second = stand(served)
+  const { version } = served.kept
+  await served.pass(60_000)
+  // Renewed each 2 s.
+  expect(served.kept.version - version).toBeGreaterThan(25)
+  expect(second.terms).toHaveLength(0)
+  expect(first.events).toEqual([{ kind: 'leading', fence: 1 }])
+})
+
+test('a leader that falls silent is followed after 15 s of its silence, with a greater fence', async () => {
+  const served = serveLease()
+  served.keep({
+    metadata: { name: 'latchkey', namespace: 'default' },
+    spec: {
+      holderIdentity: 'dead',
+      leaseDurationSeconds: 15,
+      // A clock that is far ahead is not believed.
+      renewTime: '2099-01-01T00:00:00.000000Z',
+      leaseTransitions: 7,
+    },
+  })
+  const { terms } = stand(served)
+  await served.pass(15_000)
+  expect(terms).toHaveLength(0)
+  await served.pass(2500)
+  expect(terms.map(({ fence }) => fence)).toEqual([8])
+})
+
+test('a leader that gives the lease back is followed within a try, and nobody loses it twice', async () => {
+  const served = serveLease()
+  const first = stand(served)
+  await until(() => first.terms.length === 1)
+  const second = stand(served)
+  await served.pass(2500)
+  await first.election.stop()
+  expect(first.kinds()).toEqual(['leading', 'released'])
+  expect(served.kept.lease?.spec).toMatchObject({ holderIdentity: '', leaseTransitions: 1 })
+  await served.pass(2500)
+  expect(second.terms.map(({ fence }) => fence)).toEqual([2])
+})
+
+test.each(['away', 'hung'] as const)(
+  'with the server %s the work ends within the renewal deadline, before anybody else may lead',
+  async (mode) => {
+    const served = serveLease()
+    const { election, terms, events, kinds } = stand(served)
+    await until(() => terms.length === 1)
+    await served.pass(2000)
+    served.server.mode = mode
+    await served.pass(8000)
+    expect(terms[0]?.signal.aborted).toBe(false)
+    await served.pass(2100)
+    expect(terms[0]?.signal.aborted).toBe(true)
+    expect(election.isLeading()).toBe(false)
+    expect(terms[0]?.isHeld()).toBe(false)
+    expect(events).toContainEqual({ kind: 'lost', why: 'deadline', fence: 1 })
+    served.server.mode = 'up'
+    await until(async () => {
+      await served.pass(500)
+      return terms.length === 2
+    })
+    expect(terms[1]?.fence).toBeGreaterThan(1)
+    expect(kinds()).not.toContain('released')
+  },
+)
+
+test.each<[string, (served: Served) => void]>([
+  [
+    'another took it',
+    ({ kept, keep }) =>
+      keep({
+        ...kept.lease,
+        spec: { ...kept.lease?.spec, holderIdentity: 'b', leaseTransitions: 2 },
+      } as Lease),
+  ],
+  [
+    'it was deleted',
+    ({ kept }) => {
+      kept.lease = undefined
+    },
+  ],
+])('the work ends at the next renewal when %s', async (_case, change) => {
+  const served = serveLease()
+  const { terms, events } = stand(served)
+  await until(() => terms.length === 1)
+  change(served)
+  await served.pass(2200)
+  expect(terms[0]?.signal.aborted).toBe(true)
+  expect(events).toContainEqual({ kind: 'lost', why: 'taken', fence: 1 })
+})
+
+test('somebody else’s label on the lease ends nothing', async () => {
+  const served = serveLease()
+  const { terms, kinds } = stand(served)
+  await until(() => terms.length === 1)
+  for (let times = 0; times < 5; times += 1) {
+    const { lease } = served.kept
+    if (!lease) throw new Error('no lease')
+    served.keep({ ...lease, metadata: { ...lease.metadata, labels: { seen: String(times) } } })
+    await served.pass(4100)
+  }
+  expect(kinds()).toEqual(['leading'])
+})
+
+test('a deposed leader does not stand again before its work has ended, and counts as dead if that lasts', async () => {
+  const served = serveLease()
+  const health = createHealth({ clock: served.timing })
+  const { terms, hold } = stand(served, { health })
+  await until(() => terms.length === 1)
+  hold.slow = true
+  served.server.mode = 'away'
+  await served.pass(12_500)
+  served.server.mode = 'up'
+  await served.pass(20_000)
+  expect(terms).toHaveLength(1)
+  expect(health.liveness().ok).toBe(true)
+  await served.pass(16_000)
+  expect(health.liveness().ok).toBe(false)
+  hold.slow = false
+  hold.let()
+  await served.pass(5000)
+  expect(terms).toHaveLength(2)
+  expect(health.liveness().ok).toBe(true)
+})
+
+test('stop waits for the work before it gives the lease back', async () => {
+  const served = serveLease()
+  const { election, terms, hold } = stand(served)
+  await until(() => terms.length === 1)
+  hold.slow = true
+  const stopping = election.stop()
+  await until(() => terms[0]?.signal.aborted === true)
+  await served.timing.settle()
+  expect(served.kept.lease?.spec?.holderIdentity).toBe(election.identity)
+  hold.let()
+  await Promise.all([stopping, election.stop()])
+  expect(served.kept.lease?.spec?.holderIdentity).toBe('')
+})
+
+test('a lease made anew goes on above the fence that is known', async () => {
+  const served = serveLease()
+  const { terms } = stand(served, { fenceFloor: () => Promise.resolve(41) })
+  await until(() => terms.length === 1)
+  expect(terms[0]?.fence).toBe(42)
+})
+
+test('work that throws gives the lease back, is told of, and is tried again', async () => {
+  const served = serveLease()
+  let terms = 0
+  const { events } = stand(served, {
+    lead: () => {
+      terms += 1
+      throw new Error('broken')
+    },
+  })
+  await until(() => events.length === 2)
+  expect(events).toMatchObject([{ kind: 'leading' }, { kind: 'released', error: { message: 'broken' } }])
+  await served.pass(3000)
+  expect(terms).toBe(2)
+})
+
+test.each([
+  { leaseMs: 10_000, renewMs: 10_000 },
+  { renewMs: 3000, retryMs: 2000 },
+])('times that do not fit are refused: %p', (times) => {
+  const served = serveLease()
+  expect(() => stand(served, times)).toThrow(RangeError)
+})

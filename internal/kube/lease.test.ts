@@ -1,0 +1,69 @@
+import { expect, test } from 'bun:test'
+import { acquired, fenceOf, isFree, type Lease, observe, released, renewed } from './lease.ts'
+import { formatMicroTime } from './micro-time.ts'
+
+const wallMs = Date.UTC(2026, 10, 21, 12, 0, 0, 7)
+const time = '2026-11-21T12:00:00.007000Z'
+const lease: Lease = {
+  metadata: { name: 'latchkey', namespace: 'default', uid: 'u', resourceVersion: '5' },
+  spec: { holderIdentity: 'a', leaseDurationSeconds: 15, renewTime: 'then', leaseTransitions: 4 },
+}
+
+test('times have exactly six digits of a second', () => {
+  expect([formatMicroTime(wallMs), formatMicroTime(wallMs - 7)]).toEqual([
+    time,
+    '2026-11-21T12:00:00.000000Z',
+  ])
+})
+
+test.each<[string, Lease, number]>([
+  ['the same', lease, 1000],
+  [
+    'with another label',
+    { ...lease, metadata: { ...lease.metadata, labels: {}, resourceVersion: '6' } },
+    1000,
+  ],
+  ['renewed', { ...lease, spec: { ...lease.spec, renewTime: 'now' } }, 2000],
+  ['of another holder', { ...lease, spec: { ...lease.spec, holderIdentity: 'b' } }, 2000],
+  ['acquired again', { ...lease, spec: { ...lease.spec, leaseTransitions: 5 } }, 2000],
+  ['made anew', { ...lease, metadata: { ...lease.metadata, uid: 'v' } }, 2000],
+])('a lease that is %s counts from its last sign of life', (_case, next, sinceMs) => {
+  const before = observe(undefined, lease, 1000)
+  expect(observe(before, next, 2000).sinceMs).toBe(sinceMs)
+})
+
+test.each<[string, Lease['spec'], number, boolean]>([
+  ['held', lease.spec, 15_999, false],
+  ['silent for as long as it promised', lease.spec, 16_000, true],
+  ['given back', { ...lease.spec, holderIdentity: '' }, 1000, true],
+  ['without a holder', {}, 1000, true],
+  ['without a duration, within ours', { holderIdentity: 'a' }, 10_999, false],
+  ['without a duration, beyond ours', { holderIdentity: 'a' }, 11_000, true],
+  ['held for ever', { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 }, 3_601_000, true],
+])('a lease that is %s', (_case, spec, nowMs, free) => {
+  expect(isFree({ lease: { ...lease, spec: spec ?? {} }, sinceMs: 1000 }, nowMs, 10_000)).toBe(free)
+})
+
+test('each leadership has a greater fence, whoever has it', () => {
+  const holding = { holder: 'b', leaseMs: 14_500, wallMs }
+  expect(acquired(lease, holding, 0).spec).toEqual({
+    holderIdentity: 'b',
+    leaseDurationSeconds: 15,
+    acquireTime: time,
+    renewTime: time,
+    leaseTransitions: 5,
+  })
+  expect(fenceOf(acquired(lease, { ...holding, holder: 'a' }, 0))).toBe(5)
+  expect(fenceOf(acquired({ metadata: lease.metadata }, holding, 0))).toBe(1)
+  expect(fenceOf(acquired({ metadata: lease.metadata }, holding, 41))).toBe(42)
+})
+
+test('renewing and giving back keep the fence and the version that a write must find', () => {
+  for (const next of [renewed(lease, wallMs), released(lease, wallMs)]) {
+    expect(fenceOf(next)).toBe(4)
+    expect(next.metadata).toEqual(lease.metadata)
+    expect(next.spec?.renewTime).toBe(time)
+  }
+  expect(released(lease, wallMs).spec?.holderIdentity).toBe('')
+  expect(renewed(lease, wallMs).spec?.holderIdentity).toBe('a')
+})

@@ -1,0 +1,275 @@
+import { afterEach, expect, test } from 'bun:test'
+import {
+  type FakeWatch,
+  openFakeWatch,
+  type SeenRequest,
+  startFakeApiServer,
+} from '#test/support/fake-api-server.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
+import { until } from '#test/support/until.ts'
+import { type Reflector, type ReflectorOptions, type ReflectorTrouble, startReflector } from './reflector.ts'
+import { type KubeObject, resource } from './resource.ts'
+import { createTransport } from './transport.ts'
+
+const tenants = resource<KubeObject>({
+  apiVersion: 'latchkey.dev/v1alpha1',
+  kind: 'Tenant',
+  plural: 'tenants',
+})
+
+/** An object of a name at a version; its uid is the name unless told. */
+function tenant(name: string, version: number, uid = name) {
+  const metadata = { namespace: 'shop', name, uid, resourceVersion: String(version), managedFields: [{}] }
+  return { apiVersion: tenants.apiVersion, kind: tenants.kind, metadata }
+}
+const listOf = (version: number, items: object[], next = '') =>
+  Response.json({ kind: 'List', items, metadata: { resourceVersion: String(version), continue: next } })
+const refusal = (code: number, reason: string) =>
+  Response.json({ kind: 'Status', code, reason, message: reason }, { status: code })
+
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+/** A reflector before a server that answers lists and watches as the test says, one after the other. */
+function follow(options: Partial<ReflectorOptions<KubeObject>> = {}) {
+  const timing = createMovedClock()
+  const lists: (() => Response)[] = []
+  const watches: (FakeWatch | (() => Response))[] = []
+  const changes: string[] = []
+  const troubles: ReflectorTrouble[] = []
+  const answer = async (request: SeenRequest) => {
+    if (request.query['watch'] !== 'true') {
+      await until(() => lists.length > 0)
+      return lists.shift()?.() ?? refusal(500, 'InternalError')
+    }
+    await until(() => watches.length > 0)
+    const watch = watches.shift()
+    return typeof watch === 'function' ? watch() : (watch?.response ?? refusal(500, 'InternalError'))
+  }
+  const server = startFakeApiServer(answer)
+  const reflector: Reflector<KubeObject> = startReflector({
+    name: 'test',
+    transport: createTransport({ endpoint: server.endpoint, userAgent: 'test' }),
+    of: tenants,
+    selection: { namespace: 'shop', labelSelector: 'tier=gold' },
+    onChange: (change) => changes.push(`${change.kind} ${change.key}`),
+    onTrouble: (trouble) => troubles.push(trouble),
+    timing,
+    ...options,
+  })
+  closing.push(server.stop, () => reflector.stop())
+  const watchesSeen = () => server.seen.filter(({ query }) => query['watch'] === 'true')
+  const open = () => {
+    const watch = openFakeWatch()
+    watches.push(watch)
+    return watch
+  }
+  return { reflector, timing, lists, watches, changes, troubles, server, watchesSeen, open }
+}
+
+test('a list in pages, then a watch from its moment: the cache follows', async () => {
+  const { reflector, lists, changes, server, watchesSeen, open } = follow({ pageSize: 2 })
+  expect(reflector.hasSynced()).toBe(false)
+  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)], 'more'))
+  lists.push(() => listOf(10, [tenant('c', 3)]))
+  const watch = open()
+  expect(await reflector.whenSynced()).toBe(true)
+  expect(server.seen[1]?.query).toEqual({ labelSelector: 'tier=gold', limit: '2', continue: 'more' })
+  await until(() => watchesSeen().length === 1)
+  expect(watchesSeen()[0]?.path).toBe('/apis/latchkey.dev/v1alpha1/namespaces/shop/tenants')
+  expect(watchesSeen()[0]?.query).toMatchObject({
+    labelSelector: 'tier=gold',
+    resourceVersion: '10',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: '300',
+  })
+  watch.send(
+    { type: 'MODIFIED', object: tenant('a', 11) },
+    { type: 'ADDED', object: tenant('d', 12) },
+    { type: 'DELETED', object: tenant('b', 13) },
+  )
+  await until(() => changes.length === 6)
+  expect(changes.slice(0, 3)).toEqual(['added shop/a', 'added shop/b', 'added shop/c'])
+  expect(changes.slice(3)).toEqual(['updated shop/a', 'added shop/d', 'deleted shop/b'])
+  expect([...reflector.cache.keys()].sort()).toEqual(['shop/a', 'shop/c', 'shop/d'])
+  const kept = reflector.cache.get({ namespace: 'shop', name: 'a' })
+  expect(kept?.metadata).toMatchObject({ resourceVersion: '11' })
+  expect(kept?.metadata).not.toHaveProperty('managedFields')
+})
+
+test('a watch that the server ends goes on from its last bookmark, without a list', async () => {
+  const { lists, watchesSeen, open, server, changes } = follow()
+  lists.push(() => listOf(10, [tenant('a', 1)]))
+  const first = open()
+  await until(() => watchesSeen().length === 1)
+  first.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '99' } } })
+  first.end()
+  const second = open()
+  await until(() => watchesSeen().length === 2)
+  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('99')
+  second.send({ type: 'ADDED', object: tenant('a', 1) }, { type: 'MODIFIED', object: tenant('a', 100) })
+  await until(() => changes.length === 2)
+  // What was known already is told to nobody.
+  expect(changes).toEqual(['added shop/a', 'updated shop/a'])
+  expect(server.seen.filter(({ query }) => query['watch'] !== 'true')).toHaveLength(1)
+})
+
+test.each([
+  ['in the middle of a watch', 'line'],
+  ['as its answer', 'status'],
+])('a moment that is too old, told %s, makes a list at once', async (_case, how) => {
+  const { reflector, lists, watches, open, changes, watchesSeen, timing, troubles } = follow()
+  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2), tenant('c', 3)]))
+  if (how === 'status') watches.push(() => refusal(410, 'Expired'))
+  else open().send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
+  lists.push(() => listOf(50, [tenant('a', 1), tenant('b', 40, 'another'), tenant('d', 41)]))
+  open()
+  await until(() => watchesSeen().length === 2)
+  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('50')
+  expect(changes.slice(3).sort()).toEqual(
+    ['added shop/b', 'added shop/d', 'deleted shop/b', 'deleted shop/c'].sort(),
+  )
+  expect(reflector.failure()).toBeUndefined()
+  expect(timing.now()).toBe(1_000_000)
+  expect(troubles).toEqual([])
+})
+
+test.each([
+  ['garbage', 'not JSON at all'],
+  ['a line of no known type', { type: 'WHATEVER', object: tenant('a', 2) }],
+  ['a line without an object', { type: 'ADDED', object: null }],
+])('%s ends the watch; the next begins where it was, after a pause', async (_case, line) => {
+  const { reflector, lists, open, watchesSeen, timing, troubles } = follow()
+  lists.push(() => listOf(10, []))
+  const broken = open()
+  await until(() => watchesSeen().length === 1)
+  broken.send({ type: 'ADDED', object: tenant('a', 11) }, line)
+  await until(() => troubles.length === 1)
+  expect(troubles[0]).toMatchObject({ kind: 'sync', failures: 1, failure: { kind: 'unavailable' } })
+  expect(reflector.failure()).toMatchObject({ kind: 'unavailable' })
+  await until(broken.cancelled)
+  open()
+  expect(watchesSeen()).toHaveLength(1)
+  await timing.advance(400)
+  await until(() => watchesSeen().length === 2)
+  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
+  await until(() => reflector.failure() === undefined)
+})
+
+test('a stalled watch is ended 30 s after its time, and the next goes on from there', async () => {
+  const { lists, open, watchesSeen, timing, troubles } = follow()
+  lists.push(() => listOf(10, []))
+  const stalled = open()
+  await until(() => timing.sleeping().includes(330_000))
+  await timing.advance(329_999)
+  expect(stalled.cancelled()).toBe(false)
+  open()
+  await timing.advance(1)
+  await until(() => watchesSeen().length === 2)
+  expect(stalled.cancelled()).toBe(true)
+  expect(troubles).toEqual([{ kind: 'stalled' }])
+  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('10')
+})
+
+test('once the server has sent a bookmark, 3 min without any sign are a stall', async () => {
+  const { lists, open, watchesSeen, timing, troubles } = follow()
+  lists.push(() => listOf(10, []))
+  const watch = open()
+  await until(() => watchesSeen().length === 1)
+  watch.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '11' } } })
+  await until(() => timing.sleeping().includes(180_000))
+  open()
+  await timing.advance(180_000)
+  await until(() => watchesSeen().length === 2)
+  expect(troubles).toEqual([{ kind: 'stalled' }])
+  expect(watch.cancelled()).toBe(true)
+})
+
+test('a handler that throws or rejects is told of, and keeps nothing from going on', async () => {
+  const { reflector, lists, open, troubles, watchesSeen } = follow({
+    onChange: ({ key }) => {
+      if (key === 'shop/a') throw new Error('thrown')
+      return Promise.reject(new Error('rejected'))
+    },
+  })
+  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)]))
+  const watch = open()
+  await until(() => watchesSeen().length === 1)
+  watch.send({ type: 'ADDED', object: tenant('c', 11) })
+  await until(() => troubles.length === 3)
+  expect(troubles.map((trouble) => trouble.kind === 'handler' && trouble.key)).toEqual([
+    'shop/a',
+    'shop/b',
+    'shop/c',
+  ])
+  expect(reflector.cache.size).toBe(3)
+})
+
+test('a list that fails is repeated later and later, or when the server asks; what is known stays', async () => {
+  const { reflector, lists, timing, troubles, open } = follow()
+  const busy = () =>
+    Response.json({ kind: 'Status', code: 429 }, { status: 429, headers: { 'retry-after': '20' } })
+  lists.push(
+    () => refusal(403, 'Forbidden'),
+    busy,
+    () => refusal(403, 'Forbidden'),
+  )
+  for (const [failures, pauseMs] of [400, 20_000, 1600].entries()) {
+    await until(() => timing.sleeping().includes(pauseMs))
+    expect(troubles).toHaveLength(failures + 1)
+    expect(reflector.hasSynced()).toBe(false)
+    if (failures < 2) await timing.advance(pauseMs)
+  }
+  expect(reflector.failure()).toMatchObject({ kind: 'forbidden' })
+  lists.push(() => listOf(10, [tenant('a', 1)]))
+  open()
+  await timing.advance(1600)
+  await reflector.whenSynced()
+  expect(reflector.failure()).toBeUndefined()
+})
+
+test('after five watches in a row that brought nothing everything is listed anew', async () => {
+  const { lists, watches, timing, watchesSeen, changes, open } = follow()
+  lists.push(() => listOf(10, []))
+  for (const pauseMs of [400, 800, 1600, 3200, 6400]) {
+    watches.push(() => new Response('not JSON\n'))
+    await until(() => timing.sleeping().includes(pauseMs))
+    expect(watchesSeen().at(-1)?.query['resourceVersion']).toBe('10')
+    if (pauseMs === 6400) lists.push(() => listOf(20, [tenant('a', 15)]))
+    await timing.advance(pauseMs)
+  }
+  open()
+  await until(() => watchesSeen().length === 6)
+  expect(changes).toEqual(['added shop/a'])
+  expect(watchesSeen().at(-1)?.query['resourceVersion']).toBe('20')
+})
+
+test('more objects than expected are a failure, not memory', async () => {
+  const { reflector, lists, troubles } = follow({ objectsMax: 1 })
+  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)]))
+  await until(() => troubles.length === 1)
+  expect(reflector.failure()?.message).toContain('more than 1 tenants')
+})
+
+test('stop ends a list, a watch or a pause, hears of nothing more and leaves no connection', async () => {
+  const { reflector, lists, open, changes, watchesSeen } = follow()
+  lists.push(() => listOf(10, []))
+  const watch = open()
+  await until(() => watchesSeen().length === 1)
+  await Promise.all([reflector.stop(), reflector.stop()])
+  await until(watch.cancelled)
+  expect(changes).toEqual([])
+
+  const waiting = follow()
+  await until(() => waiting.server.seen.length === 1)
+  await waiting.reflector.stop()
+  expect(await waiting.reflector.whenSynced()).toBe(false)
+
+  const pausing = follow()
+  pausing.lists.push(() => refusal(403, 'Forbidden'))
+  await until(() => pausing.timing.sleeping().length > 0)
+  await pausing.reflector.stop()
+  expect(pausing.timing.sleeping()).toEqual([])
+})

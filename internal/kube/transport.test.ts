@@ -1,0 +1,251 @@
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { createKubeClient } from './client.ts'
+import { inCluster } from './endpoint.ts'
+import { checkServer, fromKubeconfig } from './kubeconfig.ts'
+import { probeServer } from './probe.ts'
+import { collectionPath, type KubeObject, objectPath, resource, secrets } from './resource.ts'
+import { createTransport } from './transport.ts'
+
+const pods = resource<KubeObject>({ apiVersion: 'v1', kind: 'Pod', plural: 'pods' })
+const nodes = resource<KubeObject>({ apiVersion: 'v1', kind: 'Node', plural: 'nodes', namespaced: false })
+const pod = { metadata: { name: 'a', namespace: 'shop', resourceVersion: '7' } }
+const place = { name: 'a', namespace: 'shop' }
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+function start(answer: (request: SeenRequest) => Response | Promise<Response> = () => Response.json(pod)) {
+  const server = startFakeApiServer(answer)
+  closing.push(server.stop)
+  const answers: [string, string][] = []
+  const options = {
+    endpoint: server.endpoint,
+    userAgent: 'latchkey-test/1',
+    onAnswer: (method: string, code: string) => answers.push([method, code]),
+  }
+  const transport = createTransport(options)
+  return { server, options, answers, transport, client: createKubeClient(transport) }
+}
+
+function tempFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-kube-'))
+  closing.push(() => rmSync(folder, { recursive: true }))
+  return folder
+}
+
+test('each call is the request that the API knows', async () => {
+  const { server, client, answers } = start()
+  const strict = { fieldValidation: 'Strict' }
+  await client.get(pods, place)
+  await client.create(pods, pod)
+  await client.replace(pods, pod)
+  await client.apply(pods, pod, { fieldManager: 'm', force: true })
+  await client.apply(pods, pod, { fieldManager: 's', subresource: 'status' })
+  await client.mergePatch(pods, place, { metadata: { labels: null } })
+  await client.remove(pods, place, { uid: 'u', propagation: 'Foreground' })
+  await client.review(nodes, { spec: {} })
+  const path = '/api/v1/namespaces/shop/pods'
+  expect(server.seen.map(({ method, path, query }) => [method, path, query])).toEqual([
+    ['GET', `${path}/a`, {}],
+    ['POST', path, strict],
+    ['PUT', `${path}/a`, strict],
+    ['PATCH', `${path}/a`, { ...strict, fieldManager: 'm', force: 'true' }],
+    ['PATCH', `${path}/a/status`, { ...strict, fieldManager: 's', force: 'false' }],
+    ['PATCH', `${path}/a`, strict],
+    ['DELETE', `${path}/a`, {}],
+    ['POST', '/api/v1/nodes', {}],
+  ])
+  expect(server.seen.map(({ headers }) => headers.get('content-type'))).toEqual([
+    null,
+    'application/json',
+    'application/json',
+    'application/apply-patch+yaml',
+    'application/apply-patch+yaml',
+    'application/merge-patch+json',
+    'application/json',
+    'application/json',
+  ])
+  expect(server.seen[1]?.body).toEqual({ ...pod, apiVersion: 'v1', kind: 'Pod' })
+  expect(server.seen[6]?.body).toMatchObject({ preconditions: { uid: 'u' }, propagationPolicy: 'Foreground' })
+  expect(server.seen[0]?.headers.get('authorization')).toBe('Bearer test')
+  expect(server.seen[0]?.headers.get('user-agent')).toBe('latchkey-test/1')
+  expect(answers[3]).toEqual(['PATCH', '200'])
+})
+
+test.each([
+  ['a slash', 'a/../b'],
+  ['dots', '..'],
+  ['nothing', ''],
+  ['a query', 'a?b'],
+])('a name of %s is refused before it becomes another path', (_case, name) => {
+  expect(() => objectPath(pods, { namespace: 'shop', name })).toThrow(RangeError)
+  expect(() => collectionPath(pods, name)).toThrow(RangeError)
+})
+
+test('an object of a namespaced kind needs its namespace, one of the cluster takes none', () => {
+  expect(() => objectPath(pods, { name: 'a' })).toThrow(RangeError)
+  expect(objectPath(nodes, { name: 'a', namespace: 'ignored' })).toBe('/api/v1/nodes/a')
+})
+
+test.each<[string, () => Response, string]>([
+  ['no JSON', () => new Response('<html>'), 'no JSON'],
+  ['no object', () => Response.json([]), 'no Pod'],
+  ['a redirect', () => Response.redirect('http://127.0.0.1:1/', 302), 'HTTP 302'],
+])('%s instead of an object is unavailable', async (_case, answer, text) => {
+  const { client, server } = start(answer)
+  const result = await client.get(pods, place)
+  expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining(text) })
+  expect(server.seen).toHaveLength(1)
+})
+
+test('an answer longer than its bound is not read on', async () => {
+  const { transport } = start(() => Response.json('x'.repeat(100_000)))
+  const result = await transport.request({ method: 'GET', path: '/version', bytesMax: 1000 })
+  expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('1000 bytes') })
+})
+
+test('a server that hangs is given up after the bound, or when nobody waits', async () => {
+  const { transport, answers } = start(() => new Promise(() => undefined))
+  const late = await transport.request({ method: 'GET', path: '/version', msMax: 20 })
+  expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
+  const gone = AbortSignal.abort()
+  const cut = await transport.request({ method: 'GET', path: '/version', signal: gone })
+  expect(cut).toMatchObject({ kind: 'unavailable', status: 0 })
+  expect(answers).toEqual([
+    ['GET', '<error>'],
+    ['GET', '<error>'],
+  ])
+})
+
+test('credentials that do not come are given up like an answer', async () => {
+  const { options } = start()
+  const endpoint = { ...options.endpoint, credentials: () => new Promise<never>(() => undefined) }
+  const transport = createTransport({ ...options, endpoint })
+  const late = await transport.request({ method: 'GET', path: '/version', msMax: 20 })
+  expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
+})
+
+test('a server that is not there is unavailable, with the code', async () => {
+  const { server, client } = start()
+  await server.stop()
+  expect(await client.get(pods, place)).toMatchObject({ kind: 'unavailable', code: 'ECONNREFUSED' })
+})
+
+test('what the server says about a Secret is not passed on', async () => {
+  const body = { kind: 'Status', reason: 'Invalid', message: 'Invalid value: "hunter2"' }
+  const { client } = start(() => Response.json(body, { status: 422 }))
+  expect(JSON.stringify(await client.create(secrets, pod))).not.toContain('hunter2')
+  expect(JSON.stringify(await client.create(pods, pod))).toContain('hunter2')
+})
+
+test('a proxy of the environment is not asked', async () => {
+  const { server } = start()
+  const script = `
+    import { createTransport } from ${JSON.stringify(join(import.meta.dir, 'transport.ts'))}
+    const endpoint = { server: ${JSON.stringify(server.endpoint.server)}, credentials: async () => ({ headers: {} }) }
+    const result = await createTransport({ endpoint, userAgent: 'x' }).request({ method: 'GET', path: '/' })
+    console.log(result.kind)`
+  const proxy = 'http://127.0.0.1:1'
+  const child = Bun.spawn([process.execPath, '-e', script], {
+    env: { ...process.env, HTTP_PROXY: proxy, http_proxy: proxy, NO_PROXY: '' },
+    stdout: 'pipe',
+  })
+  expect((await new Response(child.stdout).text()).trim()).toBe('ok')
+})
+
+test('a service account’s token and CA are read anew for each request', async () => {
+  const dir = tempFolder()
+  for (const [name, text] of Object.entries({ token: 'one\n', 'ca.crt': 'CA', namespace: 'latchkey\n' }))
+    writeFileSync(join(dir, name), text)
+  const endpoint = await inCluster({ host: 'fd00::1', port: '443', dir })
+  expect(endpoint).toMatchObject({ server: 'https://[fd00::1]:443', namespace: 'latchkey' })
+  expect(await endpoint.credentials()).toMatchObject({ ca: 'CA', headers: { authorization: 'Bearer one' } })
+  writeFileSync(join(dir, 'token'), 'two\n')
+  expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer two' })
+  await expect(inCluster({ host: 'a', port: '1', dir: join(dir, 'none') })).rejects.toThrow('ENOENT')
+})
+
+function kubeconfig(cluster: object, user: object): string {
+  const path = join(tempFolder(), 'config')
+  const config = {
+    clusters: [{ name: 'c', cluster: { server: 'https://api:6443/', ...cluster } }],
+    users: [{ name: 'u', user }],
+    contexts: [
+      { name: 'x', context: { cluster: 'c', user: 'u', namespace: 'shop' } },
+      { name: 'broken', context: { cluster: 'none', user: 'u' } },
+    ],
+    'current-context': 'x',
+  }
+  writeFileSync(path, JSON.stringify(config))
+  return path
+}
+
+test('a kubeconfig gives server, namespace, CA, certificate and name', async () => {
+  const pem = (text: string) => Buffer.from(text).toString('base64')
+  const path = kubeconfig(
+    { 'certificate-authority-data': pem('CA'), 'tls-server-name': 'kubernetes' },
+    { 'client-certificate-data': pem('CERT'), 'client-key-data': pem('KEY') },
+  )
+  const endpoint = await fromKubeconfig({ path })
+  expect(endpoint).toMatchObject({ server: 'https://api:6443', namespace: 'shop' })
+  expect(await endpoint.credentials()).toEqual({
+    ca: 'CA',
+    cert: 'CERT',
+    key: 'KEY',
+    serverName: 'kubernetes',
+    headers: {},
+  })
+})
+
+test('a kubeconfig’s token file is found beside it and read anew for each request', async () => {
+  const path = kubeconfig({}, { tokenFile: 'token' })
+  writeFileSync(join(path, '../token'), 'one\n')
+  const endpoint = await fromKubeconfig({ path })
+  expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer one' })
+  writeFileSync(join(path, '../token'), 'two')
+  expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer two' })
+})
+
+test('a plug-in of a kubeconfig is asked for the token', async () => {
+  const credential = {
+    apiVersion: 'client.authentication.k8s.io/v1',
+    kind: 'ExecCredential',
+    status: { token: 't' },
+  }
+  const exec = { apiVersion: credential.apiVersion, command: 'echo', args: [JSON.stringify(credential)] }
+  const endpoint = await fromKubeconfig({ path: kubeconfig({}, { exec }) })
+  expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer t' })
+})
+
+test.each<[string, object, string]>([
+  ['unverified TLS', { 'insecure-skip-tls-verify': true }, 'insecure-skip-tls-verify'],
+  ['a proxy', { 'proxy-url': 'http://proxy' }, 'proxy-url'],
+  ['http to another machine', { server: 'http://api:8080' }, 'https'],
+])('a kubeconfig that asks for %s is refused', async (_case, cluster, text) => {
+  await expect(fromKubeconfig({ path: kubeconfig(cluster, { token: 't' }) })).rejects.toThrow(text)
+})
+
+test('a context without its cluster is refused', async () => {
+  const path = kubeconfig({}, {})
+  await expect(fromKubeconfig({ path, context: 'broken' })).rejects.toThrow('broken')
+})
+
+test.each(['http://127.0.0.1:8001', 'http://localhost:8001', 'http://[::1]:8001', 'https://api'])(
+  '%s may be spoken to',
+  (server) => {
+    expect(() => checkServer(server)).not.toThrow()
+  },
+)
+
+test('a server that takes us for nobody is not run against', async () => {
+  const { options } = start(({ path }) =>
+    Response.json(path === '/version' ? { gitVersion: 'v1.34.4' } : { status: { userInfo: {} } }),
+  )
+  expect(await probeServer(options)).toMatchObject({ kind: 'unsafe' })
+})
