@@ -19,7 +19,7 @@ import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 export interface DeliveriesConfig
   extends Pick<Config<'forwarder'>, 'databaseUrl' | 'callbackCidrsMax' | 'egressProxy'> {
   readonly keyRing: KeyRing
-  /** How long a claim holds unless it is renewed, default 90 s. */
+  /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
 }
 

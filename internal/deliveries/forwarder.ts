@@ -28,7 +28,7 @@ export interface ForwarderOptions {
   readonly observer: ForwarderObserver
   /** Where the loops show that they turn. */
   readonly health?: Health
-  /** How long a claim holds unless it is renewed, default 90 s. */
+  /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
   /** Told of the tenants whose deliveries were given back, so that another process takes them at once. Must not throw. */
   readonly onGivenBack?: (tenantIds: readonly string[]) => void
@@ -42,7 +42,8 @@ export interface ForwarderStats {
   readonly unsettled: number
 }
 
-const defaultLeaseMs = 90_000
+/** What a killed process held waits so long. Renewed each sixth of it, so that five renewals in a row may fail. */
+const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000

@@ -83,7 +83,7 @@ async function startApi(): Promise<ApiProcess> {
 
 async function startForwarder(): Promise<TestProcess> {
   const started = startProcess('forwarder', { ...env(), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' })
-  await started.logged('forwarding')
+  await started.logged('listening')
   return started
 }
 
