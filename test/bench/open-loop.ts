@@ -64,12 +64,8 @@ export async function runOpenLoop(options: OpenLoopOptions): Promise<readonly Ca
 
 type OnAnswer = (ok: boolean) => void
 
-/** One kept connection. */
-interface Connection {
-  readonly socket: Bun.Socket
-  pending: string
-  onAnswer: OnAnswer | undefined
-}
+/** A kept connection; its data is what is under way on it. */
+type Connection = Bun.Socket<{ pending: string; onAnswer: OnAnswer | undefined }>
 
 /** Connections that are taken last-in first-out, so that few calls keep few of them busy; the server closes those that idle. */
 class ConnectionPool {
@@ -94,44 +90,43 @@ class ConnectionPool {
   send(text: string, onAnswer: OnAnswer): boolean {
     const connection = this.#idle.pop()
     if (!connection) return false
-    connection.onAnswer = onAnswer
-    if (connection.socket.write(text) !== Buffer.byteLength(text))
+    connection.data.onAnswer = onAnswer
+    if (connection.write(text) !== Buffer.byteLength(text))
       throw new Error('the request did not fit the socket buffer')
     return true
   }
 
   close(): void {
     this.#closed = true
-    for (const { socket } of this.#idle) socket.end()
+    for (const connection of this.#idle) connection.end()
   }
 
   async #openOne(): Promise<void> {
-    let opened: Connection | undefined
-    const socket = await Bun.connect({
+    const connection = await Bun.connect<Connection['data']>({
       hostname: '127.0.0.1',
       port: this.#port,
+      data: { pending: '', onAnswer: undefined },
       socket: {
-        data: (_socket, chunk) => opened && this.#read(opened, chunk),
-        close: () => opened && this.#replace(opened),
-        error: () => opened && this.#replace(opened),
+        data: (socket, chunk) => this.#read(socket, chunk),
+        close: (socket) => this.#replace(socket),
       },
     })
-    opened = { socket, pending: '', onAnswer: undefined }
-    this.#giveBack(opened)
+    this.#giveBack(connection)
   }
 
   #read(connection: Connection, chunk: Buffer): void {
-    connection.pending += chunk.toString('latin1')
-    const { pending, onAnswer } = connection
+    const { data } = connection
+    data.pending += chunk.toString('latin1')
+    const { pending, onAnswer } = data
     if (pending.length < answerLength(pending)) return
-    connection.pending = ''
-    connection.onAnswer = undefined
+    data.pending = ''
+    data.onAnswer = undefined
     onAnswer?.(pending.startsWith('HTTP/1.1 200'))
     this.#giveBack(connection)
   }
 
   #giveBack(connection: Connection): void {
-    if (this.#closed) return void connection.socket.end()
+    if (this.#closed) return void connection.end()
     this.#idle.push(connection)
     this.#onIdle()
   }
@@ -139,8 +134,8 @@ class ConnectionPool {
   #replace(connection: Connection): void {
     const at = this.#idle.indexOf(connection)
     if (at >= 0) this.#idle.splice(at, 1)
-    connection.onAnswer?.(false)
-    connection.onAnswer = undefined
+    connection.data.onAnswer?.(false)
+    connection.data.onAnswer = undefined
     // A server that is gone for good shows in the calls that nobody answers.
     if (!this.#closed) this.#openOne().catch(() => undefined)
   }
