@@ -14,6 +14,7 @@ export interface SecretManifest {
   readonly name: string
   readonly values: ReadonlyMap<string, string>
   readonly version: string
+  readonly annotations: Readonly<Record<string, string>>
   readonly owner: SecretOwner | undefined
 }
 
@@ -33,6 +34,7 @@ const Secret = t.Object(
     metadata: t.Object({
       name: t.String({ pattern: '^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$' }),
       namespace: t.Optional(t.String({ pattern: label })),
+      annotations: t.Optional(t.Record(t.String(), t.String())),
       ownerReferences: t.Optional(
         t.Array(t.Object({ kind: t.String(), name: t.String(), uid: t.String() }), { maxItems: 16 }),
       ),
@@ -66,7 +68,7 @@ export function parseSecret(value: unknown, version: string): ParsedSecret {
   }
   for (const [name, text] of Object.entries(value.stringData ?? {})) values.set(name, text)
   if (values.size > valuesMax) return invalid('', `must hold at most ${valuesMax} values`)
-  const { name, namespace, ownerReferences } = value.metadata
+  const { name, namespace, annotations, ownerReferences } = value.metadata
   const owner = ownerReferences?.find(({ kind }) => kind === 'Tenant')
   return {
     kind: 'ok',
@@ -75,6 +77,7 @@ export function parseSecret(value: unknown, version: string): ParsedSecret {
       namespace: namespace ?? 'default',
       values,
       version,
+      annotations: annotations ?? {},
       owner: owner && { uid: owner.uid, name: owner.name },
     },
   }

@@ -11,6 +11,11 @@ export const apiKeyEntry = 'apiKey'
 /** Key of a generated signing secret in its Secret. */
 export const signingSecretEntry = 'signingSecret'
 
+/** Key of the signing secret before a rotation, while it still signs. */
+export const previousSigningSecretEntry = 'previousSigningSecret'
+/** Label of every Secret that a tenant uses; its value is the tenant's name. */
+export const tenantLabel = 'latchkey.dev/tenant'
+
 /** The Secret that holds what signs deliveries. */
 export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace {
   const reference = spec.callback.signingSecretRef

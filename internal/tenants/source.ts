@@ -18,17 +18,31 @@ export type SecretRead =
   | { readonly kind: 'missing' }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
-/** A Secret that we make for a tenant. */
+/** Why a generated Secret is written. */
+export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
+
+/** A Secret that we make for a tenant, whole. */
 export interface GeneratedSecret {
   readonly namespace: string
   readonly name: string
-  readonly key: string
-  readonly value: string
+  /** All entries that are ours; what others put beside them stays and means nothing. */
+  readonly values: Readonly<Record<string, string>>
+  /** All annotations that are ours. */
+  readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
+  readonly cause: GenerationCause
+  /** The version that was read and is replaced; undefined when there was none. */
+  readonly replaces: string | undefined
 }
 
-/** What writing a generated Secret gave; `taken`: the name belongs to a Secret that is not ours and was left alone. */
-export type SecretWritten = { readonly kind: 'written' } | { readonly kind: 'taken' }
+/**
+ * What writing a generated Secret gave. `taken`: the name belongs to a Secret that is not ours, or somebody was faster; it was
+ * left alone. `refused`: we may not write there.
+ */
+export type SecretWritten =
+  | { readonly kind: 'written' }
+  | { readonly kind: 'taken' }
+  | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
 
 /** Where a tenant's Secrets are: a folder, or a cluster. */
 export interface SecretSource {

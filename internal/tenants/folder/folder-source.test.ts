@@ -243,8 +243,10 @@ describe('a generated Secret', () => {
   const generated = {
     namespace: 'shops',
     name: 'one-callback',
-    key: 'signingSecret',
-    value: 'whsec_generated',
+    values: { signingSecret: 'whsec_generated' },
+    annotations: { 'latchkey.dev/content': 'hash' },
+    cause: 'missing' as const,
+    replaces: undefined,
     owner: { uid: 'folder:shops/one', name: 'one' },
   }
 
@@ -259,7 +261,9 @@ describe('a generated Secret', () => {
 
   test('may be written again by its owner and is read at once', async () => {
     await source.writeSecret(generated)
-    expect(await source.writeSecret({ ...generated, value: 'whsec_other' })).toEqual({ kind: 'written' })
+    expect(await source.writeSecret({ ...generated, values: { signingSecret: 'whsec_other' } })).toEqual({
+      kind: 'written',
+    })
     expect(valuesOf(await source.readSecret('shops', 'one-callback'))).toEqual({
       signingSecret: 'whsec_other',
     })

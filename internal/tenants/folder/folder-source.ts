@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import type { SecretManifest } from '../manifest.ts'
 import { tenantApiVersion } from '../model.ts'
+import { tenantLabel } from '../secret-names.ts'
 import type {
   GeneratedSecret,
   SecretRead,
@@ -161,19 +162,20 @@ async function writePrivately(dir: string, name: string, text: string): Promise<
   await rename(unfinished, join(dir, name))
 }
 
-function manifestOf({ namespace, name, key, value, owner }: GeneratedSecret): string {
+function manifestOf({ namespace, name, values, annotations, owner }: GeneratedSecret): string {
   return stringify({
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: {
       name,
       namespace,
-      labels: { 'latchkey.dev/tenant': owner.name },
+      labels: { [tenantLabel]: owner.name },
+      annotations,
       ownerReferences: [
         { apiVersion: tenantApiVersion, kind: 'Tenant', name: owner.name, uid: owner.uid, controller: true },
       ],
     },
     type: 'Opaque',
-    stringData: { [key]: value },
+    stringData: values,
   })
 }

@@ -2,6 +2,7 @@ import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { SecretSource } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
+import type { Complaint } from './conditions.ts'
 import { changesTenant, type TenantPlan } from './plan.ts'
 import {
   type AuditEntry,
@@ -38,6 +39,8 @@ export type Applied =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'deposed' }
+  /** A generated Secret cannot be written; nothing was applied, so plan again without it. */
+  | ({ readonly kind: 'refused'; readonly secret: string } & Complaint)
 
 /** How long a freed slug is kept for the resource that had it. */
 export const slugReservedMs: number = 30 * 86_400_000
@@ -47,11 +50,15 @@ export const slugReservedMs: number = 30 * 86_400_000
  * After a failure in between, the next plan finds the Secrets and goes on.
  */
 export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: number): Promise<Applied> {
-  if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
+  if (!changesTenant(plan) && !plan.conditionsChanged && plan.generate.length === 0)
+    return { kind: 'unchanged' }
   for (const secret of plan.generate) {
     const written = await context.secrets.writeSecret(secret)
     if (written.kind === 'taken') return { kind: 'conflict' }
+    if (written.kind === 'refused') return { ...written, secret: secret.name }
   }
+  // An edited Secret was repaired, and holds what is stored.
+  if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
   return await inFencedTx(context, async (client) => {
     if (!changesTenant(plan)) {
       await updateConditions(client, plan.tenantId, plan.conditions)

@@ -228,6 +228,7 @@ class PassingController implements TenantController {
         log.warn(fields, 'tenant changed under our hands, gathering again')
         return
       case 'deposed':
+      case 'refused':
         report.failed += 1
         return
     }

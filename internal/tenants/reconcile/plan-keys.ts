@@ -3,11 +3,9 @@ import { apiKeyEntry, apiKeySecretPlace } from '../secret-names.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { Complaint } from './conditions.ts'
 import type { StoredKey, TenantFacts } from './facts.ts'
+import { generatedSecret, rotatedLifeMs } from './generated-secret.ts'
 import type { RandomBytes } from './plan-secrets.ts'
 import { readPlace, withoutTrailingNewline } from './read-place.ts'
-
-/** How long a rotated-out key goes on working, so that its clients can be moved. */
-export const rotatedKeyLifeMs: number = 24 * 3_600_000
 
 /** What becomes of a tenant's API keys. */
 export interface KeysPlan {
@@ -82,14 +80,12 @@ function resolve(
   if (read.kind === 'keep') return { ...read, of: 'secret' }
   if (read.kind === 'generate') {
     const text = `lk_${Buffer.from(random(32)).toString('base64url')}`
-    const owner = { uid: manifest.uid, name: manifest.name }
-    const generated = {
-      namespace: manifest.namespace,
-      name: place.name,
-      key: apiKeyEntry,
-      value: text,
-      owner,
-    }
+    const { cause, secret: before } = read
+    const generated = generatedSecret(manifest, place.name, {
+      cause,
+      before,
+      values: { [apiKeyEntry]: text },
+    })
     return { kind: 'key', text, generated, trimmed: false }
   }
   const shown = `API key ${entry.name} (Secret ${manifest.namespace}/${place.name}, key ${apiKeyEntry})`
@@ -151,7 +147,7 @@ function afterlife(
   const entry = facts.manifest.spec.apiKeys.find(({ name }) => name === key.name)
   if (entry === undefined) return undefined
   if (key.endsAtMs !== null && key.endsAtMs <= now) return undefined
-  const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : now + rotatedKeyLifeMs)
+  const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : now + rotatedLifeMs)
   return { ...rulesOf(entry), sha256Hex: key.sha256Hex, endsAtMs }
 }
 

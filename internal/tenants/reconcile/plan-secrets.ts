@@ -1,9 +1,16 @@
+import type { SecretManifest } from '../manifest.ts'
 import { callbackField, providerField } from '../open-secrets.ts'
-import { callbackSecretPlace, type SecretPlace, signingSecretEntry } from '../secret-names.ts'
+import {
+  callbackSecretPlace,
+  previousSigningSecretEntry,
+  type SecretPlace,
+  signingSecretEntry,
+} from '../secret-names.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { Complaint } from './conditions.ts'
 import type { StoredSecret, TenantFacts } from './facts.ts'
-import { readPlace, withoutTrailingNewline } from './read-place.ts'
+import { type Generation, generatedSecret, previousUntilMsOf, rotatedLifeMs } from './generated-secret.ts'
+import { type PlaceRead, readPlace, withoutTrailingNewline } from './read-place.ts'
 
 /** Gives `count` unpredictable bytes. */
 export type RandomBytes = (count: number) => Uint8Array
@@ -36,12 +43,13 @@ interface Wanted {
 
 type Resolved =
   | { readonly kind: 'keep'; readonly complaint: Complaint }
-  | { readonly kind: 'generate'; readonly generated: GeneratedSecret }
   | {
       readonly kind: 'values'
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
+      /** Set when the Secret is to be written before its values are in force. */
+      readonly generated?: GeneratedSecret
     }
 
 /**
@@ -56,18 +64,15 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
   const warnings: string[] = []
   const live = new Set<string>()
   for (const wanted of wantedSecrets(facts)) {
-    const resolved = resolve(facts, wanted, random)
+    const resolved = resolve(facts, wanted, { now, random })
     if (resolved.kind === 'keep') {
       complaints.push(resolved.complaint)
       for (const { field, ordinal } of storedOf(facts, wanted.field)) live.add(`${field} ${ordinal}`)
       continue
     }
-    if (resolved.kind === 'generate') generate.push(resolved.generated)
-    const values = resolved.kind === 'generate' ? [resolved.generated.value] : resolved.values
-    const sourceVersion = resolved.kind === 'generate' ? 'generated' : resolved.version
-    if (resolved.kind === 'values' && resolved.trimmed) {
-      warnings.push(`Secret ${wanted.place.name}: one trailing newline was ignored`)
-    }
+    if (resolved.generated !== undefined) generate.push(resolved.generated)
+    const { values, version: sourceVersion, trimmed } = resolved
+    if (trimmed) warnings.push(`Secret ${wanted.place.name}: one trailing newline was ignored`)
     values.forEach((value, ordinal) => {
       live.add(`${wanted.field} ${ordinal}`)
       const place = { field: wanted.field, ordinal, value, sourceName: wanted.place.name, sourceVersion }
@@ -99,19 +104,21 @@ function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
   return wanted
 }
 
-function resolve(facts: TenantFacts, wanted: Wanted, random: RandomBytes): Resolved {
+interface Moment {
+  readonly now: number
+  readonly random: RandomBytes
+}
+
+function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
   const read = readPlace(facts, wanted.place)
   if (read.kind === 'keep') return read
-  const { namespace, name, uid } = facts.manifest
-  if (read.kind === 'generate') {
-    const value = `whsec_${Buffer.from(random(32)).toString('base64')}`
-    const owner = { uid, name }
-    return {
-      kind: 'generate',
-      generated: { namespace, name: wanted.place.name, key: signingSecretEntry, value, owner },
-    }
-  }
-  const entries = [...read.secret.values].sort(([one], [other]) => (one < other ? -1 : 1))
+  if (read.kind === 'generate') return signWith(facts, wanted, generateSigning(facts, read, moment))
+  const { namespace } = facts.manifest
+  const ended = wanted.place.generated ? endPrevious(read.secret, moment.now) : undefined
+  if (ended !== undefined) return signWith(facts, wanted, ended)
+  const entries = wanted.place.generated
+    ? [...ownSigningEntries(read.secret)]
+    : [...read.secret.values].sort(([one], [other]) => (one < other ? -1 : 1))
   const shown = `Secret ${namespace}/${wanted.place.name}`
   if (entries.length === 0 || entries.length > wanted.valuesMax) {
     return invalid(
@@ -130,6 +137,59 @@ function resolve(facts: TenantFacts, wanted: Wanted, random: RandomBytes): Resol
     version: read.secret.version,
     trimmed: values.some(({ trimmed }) => trimmed),
   }
+}
+
+function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): Resolved {
+  const generated = generatedSecret(facts.manifest, wanted.place.name, generation)
+  const values = [...ownSigningEntries({ values: new Map(Object.entries(generated.values)) }).values()]
+  return { kind: 'values', values, version: 'generated', trimmed: false, generated }
+}
+
+/**
+ * A new signing secret, beside which the one before goes on signing for a while; or, where somebody edited the Secret, the ones
+ * that are stored.
+ */
+function generateSigning(
+  facts: TenantFacts,
+  { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
+  { now, random }: Moment,
+): Generation {
+  const [stored, storedPrevious] = storedOf(facts, callbackField).map(({ value }) => value)
+  if (cause === 'edited' && stored !== undefined) {
+    const previousUntilMs = storedPrevious === undefined || !before ? undefined : previousUntilMsOf(before)
+    const previous = previousUntilMs === undefined ? undefined : storedPrevious
+    return { cause, before, values: signingEntries(stored, previous), previousUntilMs }
+  }
+  const created = `whsec_${Buffer.from(random(32)).toString('base64')}`
+  return {
+    cause,
+    before,
+    values: signingEntries(created, stored),
+    previousUntilMs: stored === undefined ? undefined : now + rotatedLifeMs,
+  }
+}
+
+/** The Secret without its previous value, once that has signed for long enough. */
+function endPrevious(before: SecretManifest, now: number): Generation | undefined {
+  const current = before.values.get(signingSecretEntry)
+  if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
+  const untilMs = previousUntilMsOf(before)
+  if (untilMs !== undefined && now < untilMs) return undefined
+  return { cause: 'previousEnded', before, values: signingEntries(current, undefined) }
+}
+
+function signingEntries(current: string, previous: string | undefined): Record<string, string> {
+  return { [signingSecretEntry]: current, ...(previous && { [previousSigningSecretEntry]: previous }) }
+}
+
+/** The current one first. */
+function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): ReadonlyMap<string, string> {
+  const own = [signingSecretEntry, previousSigningSecretEntry]
+  return new Map(
+    [...values]
+      .filter(([entry]) => own.includes(entry))
+      .sort(([one], [other]) => own.indexOf(one) - own.indexOf(other)),
+  )
 }
 
 function invalid(message: string): Resolved {

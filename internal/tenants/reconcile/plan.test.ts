@@ -29,13 +29,18 @@ function specOf(fields: object): TenantSpec {
   return parsed.tenant.spec
 }
 
-function found(values: Record<string, string>, ownerUid?: string): SecretRead {
+function found(
+  values: Record<string, string>,
+  ownerUid?: string,
+  annotations: Record<string, string> = {},
+): SecretRead {
   const owner = ownerUid === undefined ? undefined : { uid: ownerUid, name: 'acme' }
   const secret = {
     namespace: 'shops',
     name: 'any',
     values: new Map(Object.entries(values)),
     version: 'v1',
+    annotations,
     owner,
   }
   return { kind: 'found', secret }
@@ -411,7 +416,7 @@ describe('secrets', () => {
     const planned = plan({ secrets: { 'acme-callback': { kind: 'missing' } } })
     const value = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
     expect(planned.generate).toMatchObject([
-      { namespace: 'shops', name: 'acme-callback', key: 'signingSecret', value },
+      { namespace: 'shops', name: 'acme-callback', values: { signingSecret: value } },
     ])
     expect(planned.secrets.put).toMatchObject([{ field: 'callback', value }])
   })
@@ -435,7 +440,7 @@ describe('API keys', () => {
     const planned = plan({ spec: keySpec })
     const value = `lk_${Buffer.alloc(32, 7).toString('base64url')}`
     expect(planned.generate).toMatchObject([
-      { name: 'acme-key-default', key: 'apiKey', value, owner: { uid } },
+      { name: 'acme-key-default', values: { apiKey: value }, owner: { uid } },
     ])
     expect(planned.keys.put).toMatchObject([
       { sha256Hex: hashApiKey(value), name: 'default', endsAtMs: null },

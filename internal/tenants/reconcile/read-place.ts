@@ -2,11 +2,17 @@ import type { SecretManifest } from '../manifest.ts'
 import type { SecretPlace } from '../secret-names.ts'
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './facts.ts'
+import { isEdited, isRotationAsked } from './generated-secret.ts'
 
 /** What a field's Secret gives: its content, the order to generate it, or a complaint while what is stored stays in force. */
 export type PlaceRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
-  | { readonly kind: 'generate' }
+  | {
+      readonly kind: 'generate'
+      readonly cause: 'missing' | 'rotation' | 'edited'
+      /** What is there now and is to be replaced. */
+      readonly secret: SecretManifest | undefined
+    }
   | { readonly kind: 'keep'; readonly complaint: Complaint }
 
 /** Decides what the state of a Secret means. Pure. */
@@ -16,7 +22,8 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
   const shown = `Secret ${namespace}/${place.name}`
   switch (read.kind) {
     case 'found':
-      if (!place.generated || read.secret.owner?.uid === uid) return read
+      if (!place.generated) return read
+      if (read.secret.owner?.uid === uid) return readGenerated(read.secret)
       return keep(
         'NameTaken',
         `${shown} was not generated for this tenant and is left alone: rename it, or name it in a secretRef`,
@@ -24,12 +31,18 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
     case 'unreadable':
       return keep(read.reason, `${shown}: ${read.message}`)
     case 'missing':
-      if (place.generated) return { kind: 'generate' }
+      if (place.generated) return { kind: 'generate', cause: 'missing', secret: undefined }
       return keep(
         'SecretMissing',
         `${shown} does not exist: create it (values stored earlier stay in force until the reference is removed)`,
       )
   }
+}
+
+/** A rotation that is asked for replaces whatever stands there, edited or not. */
+function readGenerated(secret: SecretManifest): PlaceRead {
+  if (isRotationAsked(secret)) return { kind: 'generate', cause: 'rotation', secret }
+  return isEdited(secret) ? { kind: 'generate', cause: 'edited', secret } : { kind: 'found', secret }
 }
 
 /** One trailing newline, as editors and `echo` leave it, is no part of a secret. */
