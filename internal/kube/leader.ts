@@ -5,7 +5,7 @@ import { KubeError, type KubeFailure } from './failure.ts'
 import {
   acquired,
   fenceOf,
-  isFree,
+  freeInMs,
   type Lease,
   leases,
   type Observation,
@@ -141,7 +141,7 @@ class Candidate implements Election {
       if (this.#held && this.#stopping.signal.aborted) await this.#release(this.#held)
       else if (this.#held) await this.#lead(this.#held)
       this.#held = undefined
-      await this.#pause(this.#retryMs * (1 + 0.2 * this.#timing.random()))
+      await this.#timing.sleep(this.#pauseMs(), this.#stopping.signal)
     }
   }
 
@@ -156,7 +156,7 @@ class Candidate implements Election {
       this.#seen = observe(this.#seen, found.value, renewedMs)
       // Our own from before: our work has ended, and nobody else could begin.
       const ours = found.value.spec?.holderIdentity === this.identity
-      if (!ours && !isFree(this.#seen, renewedMs, this.#leaseMs)) return undefined
+      if (!ours && freeInMs(this.#seen, renewedMs, this.#leaseMs) > 0) return undefined
     }
     const floor = (await fenceFloor?.()) ?? 0
     const before: Lease = found.kind === 'ok' ? found.value : { metadata: { namespace, name } }
@@ -270,7 +270,10 @@ class Candidate implements Election {
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('giving the lease back', written) })
   }
 
-  #pause(ms: number): Promise<void> {
-    return this.#timing.sleep(ms, this.#stopping.signal)
+  /** Until the next try, or until the lease is anybody's if that is sooner; spread, so that candidates do not collide. */
+  #pauseMs(): number {
+    const freeMs = this.#seen ? freeInMs(this.#seen, this.#timing.now(), this.#leaseMs) : 0
+    const ms = freeMs > 0 ? Math.min(freeMs, this.#retryMs) : this.#retryMs
+    return ms + 0.1 * this.#retryMs * this.#timing.random()
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { acquired, fenceOf, isFree, type Lease, observe, released, renewed } from './lease.ts'
+import { acquired, fenceOf, freeInMs, type Lease, observe, released, renewed } from './lease.ts'
 import { formatMicroTime } from './micro-time.ts'
 
 const wallMs = Date.UTC(2026, 10, 21, 12, 0, 0, 7)
@@ -32,16 +32,17 @@ test.each<[string, Lease, number]>([
   expect(observe(before, next, 2000).sinceMs).toBe(sinceMs)
 })
 
-test.each<[string, Lease['spec'], number, boolean]>([
-  ['held', lease.spec, 15_999, false],
-  ['silent for as long as it promised', lease.spec, 16_000, true],
-  ['given back', { ...lease.spec, holderIdentity: '' }, 1000, true],
-  ['without a holder', {}, 1000, true],
-  ['without a duration, within ours', { holderIdentity: 'a' }, 10_999, false],
-  ['without a duration, beyond ours', { holderIdentity: 'a' }, 11_000, true],
-  ['held for ever', { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 }, 3_601_000, true],
-])('a lease that is %s', (_case, spec, nowMs, free) => {
-  expect(isFree({ lease: { ...lease, spec: spec ?? {} }, sinceMs: 1000 }, nowMs, 10_000)).toBe(free)
+test.each<[string, Lease['spec'], number, number]>([
+  ['held', lease.spec, 15_999, 1],
+  ['silent for as long as it promised', lease.spec, 16_000, 0],
+  ['silent for longer', lease.spec, 99_000, 0],
+  ['given back', { ...lease.spec, holderIdentity: '' }, 1000, 0],
+  ['without a holder', {}, 1000, 0],
+  ['without a duration, within ours', { holderIdentity: 'a' }, 10_999, 1],
+  ['without a duration, beyond ours', { holderIdentity: 'a' }, 11_000, 0],
+  ['held for ever', { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 }, 1000, 3_600_000],
+])('when a lease is anybody’s that is %s', (_case, spec, nowMs, freeMs) => {
+  expect(freeInMs({ lease: { ...lease, spec: spec ?? {} }, sinceMs: 1000 }, nowMs, 10_000)).toBe(freeMs)
 })
 
 test('each leadership has a greater fence, whoever has it', () => {

@@ -44,12 +44,15 @@ function saysTheSame(one: Lease, other: Lease): boolean {
 /** A holder may ask for more or less than we would; within reason it is heeded. */
 const durationMsMax = 3_600_000
 
-/** Whether nobody holds the lease: it was given back, or its holder has done nothing for as long as it promised to. */
-export function isFree({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): boolean {
-  if (!lease.spec?.holderIdentity) return true
+/**
+ * In how many milliseconds the lease is anybody's: 0 when it was given back, or when its holder has done nothing for as long as
+ * it promised to.
+ */
+export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): number {
+  if (!lease.spec?.holderIdentity) return 0
   const { leaseDurationSeconds } = lease.spec
   const durationMs = leaseDurationSeconds === undefined ? defaultLeaseMs : leaseDurationSeconds * 1000
-  return nowMs >= sinceMs + Math.min(durationMs, durationMsMax)
+  return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
 /** What a holder writes. */

@@ -1,0 +1,20 @@
+// A process that stands for election and writes down, a line each, what becomes of it: candidate.main.ts NAMESPACE NAME
+import { startElection } from '#internal/kube/index.ts'
+import { openCluster } from './cluster.ts'
+
+const [namespace = '', name = ''] = process.argv.slice(2)
+const { client } = await openCluster()
+const election = startElection({
+  client,
+  namespace,
+  name,
+  host: `pod-${process.pid}`,
+  onEvent: (event) => console.log(JSON.stringify({ ...event, error: undefined })),
+  lead: ({ signal }) =>
+    new Promise((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    }),
+})
+process.on('SIGTERM', () => {
+  void election.stop().then(() => process.exit(0))
+})

@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  createKubeClient,
+  createTransport,
+  type Endpoint,
+  expectOk,
+  fromKubeconfig,
+  type KubeClient,
+  type KubeObject,
+  namespaces,
+  resource,
+  type Transport,
+} from '#internal/kube/index.ts'
+
+/** Who a test is to the API server. */
+export interface ClusterAccess {
+  readonly endpoint: Endpoint
+  readonly transport: Transport
+  readonly client: KubeClient
+}
+
+/** Access to the API server of KUBECONFIG, by default as the administrator that it makes us. */
+export async function openCluster(change?: (endpoint: Endpoint) => Endpoint): Promise<ClusterAccess> {
+  const path = process.env['KUBECONFIG']
+  if (!path) throw new Error('run these tests by npm run test:cluster')
+  const given = await fromKubeconfig({ path })
+  const endpoint = change ? change(given) : given
+  const transport = createTransport({ endpoint, userAgent: 'latchkey-test' })
+  return { endpoint, transport, client: createKubeClient(transport) }
+}
+
+/** A namespace of a test's own. */
+export interface TestNamespace {
+  readonly name: string
+  /** Begins its deletion, and that of all in it. */
+  remove(): Promise<void>
+}
+
+/** Makes a namespace. */
+export async function createNamespace({ client }: ClusterAccess): Promise<TestNamespace> {
+  const name = `latchkey-test-${crypto.randomUUID().slice(0, 8)}`
+  expectOk('making a namespace', await client.create(namespaces, { metadata: { name } }))
+  return { name, remove: async () => void (await client.remove(namespaces, { name })) }
+}
+
+/** Tokens are asked of a service account by its subresource. */
+interface TokenRequest {
+  readonly status?: { readonly token?: string }
+}
+const serviceAccounts = resource<KubeObject>({
+  apiVersion: 'v1',
+  kind: 'ServiceAccount',
+  plural: 'serviceaccounts',
+})
+
+/** Makes a service account, which may do nothing yet, and gives a way to get tokens for it (10 min). */
+export async function createServiceAccount(
+  { client, transport }: ClusterAccess,
+  place: { readonly namespace: string; readonly name: string },
+): Promise<() => Promise<string>> {
+  expectOk('making a service account', await client.create(serviceAccounts, { metadata: place }))
+  return async () => {
+    const answer = await transport.request({
+      method: 'POST',
+      path: `/api/v1/namespaces/${place.namespace}/serviceaccounts/${place.name}/token`,
+      body: {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: { expirationSeconds: 600 },
+      },
+    })
+    const { status } = expectOk('asking for a token', answer) as TokenRequest
+    if (!status?.token) throw new Error('the API server gave no token')
+    return status.token
+  }
+}
+
+/** The control plane that `npm run test:cluster` has started, to be broken. */
+export interface OwnControlPlane {
+  readonly apiPort: number
+  /** Kills a process and starts it again; resolves when the API server is ready. */
+  cycle(process: 'etcd' | 'apiserver'): Promise<void>
+  /** Has etcd forget all that was before now. */
+  compact(): Promise<void>
+}
+
+/** Finds the control plane. @throws in a cluster that is not ours */
+export function ownControlPlane(): OwnControlPlane {
+  const state = process.env['LATCHKEY_CLUSTER_STATE']
+  if (!state) throw new Error('only a control plane that npm run test:cluster has started is broken')
+  const kubeconfig = readFileSync(join(state, 'admin.kubeconfig'), 'utf8')
+  const etcd = readFileSync(join(state, 'etcd-url'), 'utf8').trim()
+  return {
+    apiPort: Number(/https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]),
+    async cycle(name) {
+      const child = Bun.spawn([join(import.meta.dir, 'cycle'), state, name], { stdout: 'ignore' })
+      if ((await child.exited) !== 0) throw new Error(`${name} did not come back`)
+    },
+    async compact() {
+      const { header } = (await post(`${etcd}/v3/maintenance/status`, {})) as {
+        header: { revision: string }
+      }
+      await post(`${etcd}/v3/kv/compaction`, { revision: header.revision, physical: true })
+    },
+  }
+}
+
+async function post(url: string, body: object): Promise<unknown> {
+  const response = await fetch(url, { method: 'POST', body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
+  return response.json()
+}

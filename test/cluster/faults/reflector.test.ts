@@ -1,0 +1,136 @@
+import { afterEach, beforeAll, expect, test } from 'bun:test'
+import {
+  createTransport,
+  expectOk,
+  type KubeObject,
+  type ReflectorTrouble,
+  resource,
+  startReflector,
+} from '#internal/kube/index.ts'
+import { startTcpProxy, type TcpProxy } from '#test/faults/tcp-proxy.ts'
+import { until } from '#test/support/until.ts'
+import { type ClusterAccess, createNamespace, openCluster, ownControlPlane } from '../cluster.ts'
+
+interface ConfigMap extends KubeObject {
+  readonly data?: Readonly<Record<string, string>>
+}
+const configMaps = resource<ConfigMap>({ apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' })
+const plane = ownControlPlane()
+
+let admin: ClusterAccess
+const closing: (() => Promise<void>)[] = []
+
+beforeAll(async () => {
+  admin = await openCluster()
+})
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+/** A reflector that reaches the API server through a network that can be cut or hung. */
+async function follow(watchSeconds = { min: 300, max: 600 }) {
+  const { name: namespace, remove } = await createNamespace(admin)
+  const network: TcpProxy = await startTcpProxy(plane.apiPort)
+  const endpoint = { ...admin.endpoint, server: `https://127.0.0.1:${network.port}` }
+  const troubles: ReflectorTrouble[] = []
+  const changes: string[] = []
+  const reflector = startReflector({
+    name: 'test',
+    transport: createTransport({ endpoint, userAgent: 'latchkey-test' }),
+    of: configMaps,
+    selection: { namespace, labelSelector: 'mine' },
+    onChange: (change) => changes.push(`${change.kind} ${change.key}`),
+    onTrouble: (trouble) => troubles.push(trouble),
+    pageSize: 3,
+    watchSeconds,
+    backoff: { firstMs: 50, maxMs: 500 },
+  })
+  closing.push(remove, network.close, () => reflector.stop())
+  const create = (name: string) =>
+    admin.client.create(configMaps, { metadata: { namespace, name, labels: { mine: '' } } })
+  const versions = async () => {
+    const { items } = expectOk(
+      'listing',
+      await admin.client.list(configMaps, { namespace, labelSelector: 'mine' }),
+    )
+    return items.map(({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`).sort()
+  }
+  const cached = () =>
+    [...reflector.cache.values()].map(({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`).sort()
+  /** Whether the cache is what the server has. */
+  const isSame = async () => JSON.stringify(cached()) === JSON.stringify(await versions())
+  return { namespace, reflector, network, troubles, changes, create, isSame }
+}
+
+/** Creates, changes and deletes. */
+async function stir({ namespace, create }: Awaited<ReturnType<typeof follow>>, mark: string): Promise<void> {
+  for (let index = 0; index < 5; index += 1) await create(`${mark}-${index}`)
+  await admin.client.mergePatch(configMaps, { namespace, name: `${mark}-0` }, { data: { seen: mark } })
+  await admin.client.remove(configMaps, { namespace, name: `${mark}-1` })
+}
+
+test('the cache follows what is created, changed and deleted, and nothing else', async () => {
+  const following = await follow()
+  await following.reflector.whenSynced()
+  await stir(following, 'a')
+  await until(following.isSame)
+  expect(following.reflector.cache.size).toBe(4)
+  expect(following.changes).toHaveLength(7)
+  expect(following.troubles).toEqual([])
+})
+
+test('the API server is killed and started again: the cache catches up', async () => {
+  const following = await follow()
+  await stir(following, 'a')
+  await until(following.isSame)
+  await plane.cycle('apiserver')
+  await stir(following, 'b')
+  await until(following.isSame, 60_000)
+  expect(following.reflector.hasSynced()).toBe(true)
+  await until(() => following.reflector.failure() === undefined, 60_000)
+}, 120_000)
+
+test('etcd has forgotten where the watch was: everything is listed anew, deletions are noticed', async () => {
+  const following = await follow()
+  await stir(following, 'a')
+  await until(following.isSame)
+  following.network.cut()
+  await until(() => following.troubles.length > 0)
+  await stir(following, 'b')
+  await admin.client.remove(configMaps, { namespace: following.namespace, name: 'a-2' })
+  await plane.compact()
+  // What the API server remembers by itself goes with it.
+  await plane.cycle('apiserver')
+  await stir(following, 'c')
+  following.network.heal()
+  await until(following.isSame, 60_000)
+  expect(following.changes).toContain(`deleted ${following.namespace}/a-2`)
+  // What came and went meanwhile is told to nobody: a watch would have told it.
+  expect(following.changes.filter((change) => change.startsWith('added'))).toHaveLength(13)
+}, 120_000)
+
+test('a connection that swallows everything is noticed, and the watch goes on by another', async () => {
+  const following = await follow({ min: 1, max: 1 })
+  await stir(following, 'a')
+  await until(following.isSame)
+  following.network.hang()
+  await stir(following, 'b')
+  expect(await following.isSame()).toBe(false)
+  // 1 s that the server was given and 30 s of grace.
+  await until(() => following.troubles.length > 0, 45_000)
+  following.network.heal()
+  await until(following.isSame, 60_000)
+}, 120_000)
+
+test('watches that the server ends each second lose nothing and list nothing anew', async () => {
+  const following = await follow({ min: 1, max: 1 })
+  await following.reflector.whenSynced()
+  for (const mark of ['a', 'b', 'c', 'd']) {
+    await stir(following, mark)
+    await until(following.isSame)
+    const endsMs = performance.now() + 1200
+    await until(() => performance.now() > endsMs)
+  }
+  expect(following.changes).toHaveLength(28)
+  expect(following.troubles).toEqual([])
+})
