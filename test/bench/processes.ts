@@ -72,6 +72,15 @@ export async function startService(
   return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
 }
 
+/**
+ * On Ctrl-C and the like stops what was started, then ends this process. What a stack's `stop` began is waited for; whatever
+ * the run does meanwhile no longer counts.
+ */
+export function stopOnSignal(stop: () => Promise<void>): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => void stop().finally(() => process.exit(1)))
+}
+
 async function end(child: Bun.Subprocess): Promise<void> {
   child.kill('SIGTERM')
   await child.exited

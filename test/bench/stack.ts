@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeStores, startRedis, startStores } from '#internal/dev/index.ts'
-import { type Measured, startPrinting, startService } from './processes.ts'
+import { type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 
 /** Stores as dev has them, the bare server, and the API, each in a process of its own. */
@@ -31,18 +31,17 @@ export async function startStack(): Promise<Stack> {
     LATCHKEY_DATABASE_URL: stores.databaseUrl,
     LATCHKEY_REDIS_URL: stores.redisUrl,
   })
-  return {
-    bare,
-    api,
-    apiKey,
-    async stop() {
-      await Promise.all([bare.stop(), api.stop()])
-      await stores.stop()
-      await redis.stop()
-      await removeStores(kept.dataDir)
-      await rm(dir, { recursive: true, force: true })
-    },
+  const stopAll = async () => {
+    await Promise.all([bare.stop(), api.stop()])
+    await stores.stop()
+    await redis.stop()
+    await removeStores(kept.dataDir)
+    await rm(dir, { recursive: true, force: true })
   }
+  let stopped: Promise<void> | undefined
+  const stop = () => (stopped ??= stopAll())
+  stopOnSignal(stop)
+  return { bare, api, apiKey, stop }
 }
 
 const tenant = `apiVersion: latchkey.dev/v1alpha1

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { randomToken } from '#internal/base/index.ts'
 import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { type Measured, startPrinting, startService } from '../processes.ts'
+import { type Measured, startPrinting, startService, stopOnSignal } from '../processes.ts'
 import { putInForce } from '../tenants.ts'
 import { manifests, slugOf, tenantCount } from './calls.ts'
 import { type Sink, startSink } from './sink.ts'
@@ -24,6 +24,7 @@ export interface Stack {
   /** Ends the forwarder if there is one, forgets what waits for delivery, and starts a new one after `prepare`. */
   restartForwarder(prepare?: () => Promise<void>): Promise<Measured>
   stopForwarder(): Promise<void>
+  /** Ends all and removes the data; a signal to this process does so as well. Repeating it is safe. */
   stop(): Promise<void>
 }
 
@@ -64,6 +65,16 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     await forwarder?.stop()
     forwarder = undefined
   }
+  const stopAll = async () => {
+    await Promise.all([stopForwarder(), bare.stop(), api.stop()])
+    await Promise.all([sink.stop(), observer.end()])
+    await Promise.all([postgres.stop(), redis.stop()])
+    await removeStores(kept.dataDir)
+    await rm(dir, { recursive: true, force: true })
+  }
+  let stopped: Promise<void> | undefined
+  const stop = () => (stopped ??= stopAll())
+  stopOnSignal(stop)
   return {
     ...{ api, bare, sink, observer, tenantIds },
     ...{ postgresPid: postgres.pid, redisPid: redis.pid },
@@ -78,13 +89,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
       forwarder = await startService('forwarder', env, profiling)
       return forwarder
     },
-    async stop() {
-      await Promise.all([stopForwarder(), bare.stop(), api.stop()])
-      await Promise.all([sink.stop(), observer.end()])
-      await Promise.all([postgres.stop(), redis.stop()])
-      await removeStores(kept.dataDir)
-      await rm(dir, { recursive: true, force: true })
-    },
+    stop,
   }
 }
 
