@@ -161,9 +161,7 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
   const { lease, usualDays, rooms } = request
   const { rows } = await pool.query<ClaimRow>({
     name: `claim_due_${usualDays.expiresOn}_${usualDays.payloadExpiresOn}`,
-    text: claimText
-      .replaceAll('{event_day}', checkedDay(usualDays.expiresOn))
-      .replaceAll('{payload_day}', checkedDay(usualDays.payloadExpiresOn)),
+    text: claimTextOf(usualDays),
     rowMode: 'array',
     values: [
       textArrayParam(request.woken),
@@ -191,6 +189,23 @@ export const queueSessionSettings = {
   enable_mergejoin: 'off',
   enable_bitmapscan: 'off',
 } as const
+
+/** Days change once a day, claims come a hundred times a second. */
+const texts = new Map<string, string>()
+const textsMax = 100
+
+function claimTextOf({ expiresOn, payloadExpiresOn }: UsualDays): string {
+  const name = `${expiresOn} ${payloadExpiresOn}`
+  let text = texts.get(name)
+  if (text === undefined) {
+    if (texts.size >= textsMax) texts.clear()
+    text = claimText
+      .replaceAll('{event_day}', checkedDay(expiresOn))
+      .replaceAll('{payload_day}', checkedDay(payloadExpiresOn))
+    texts.set(name, text)
+  }
+  return text
+}
 
 function hasFullShare(rows: readonly ClaimRow[]): boolean {
   const taken = new Map<string, number>()

@@ -47,9 +47,13 @@ const defaultLeaseMs = 30_000
 const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
-/** A claim of less waits for more, for as long, so that its cost is shared. At rest a claim goes at once. */
+/**
+ * After a claim of less than that the next one waits for 8 ms, or for twice as long as the last one took where the machine is
+ * busy, so that its cost is shared by more rows. At rest a claim goes at once.
+ */
 const claimRowsWanted = 20
 const gatherMs = 8
+const gatherMsMax = 50
 const claimRowsMax = 200
 const claimBytesMax = 4 * 1024 * 1024
 /** Answered deliveries whose end is not written: while Postgres is slow nothing more is begun. */
@@ -74,6 +78,7 @@ export class Forwarder {
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
+  #gatherMs = 0
   #loops: readonly SupervisedLoop[] = []
 
   constructor(options: ForwarderOptions) {
@@ -138,7 +143,7 @@ export class Forwarder {
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
-    const waitMs = this.#claimedAtMs + gatherMs - performance.now()
+    const waitMs = this.#claimedAtMs + this.#gatherMs - performance.now()
     if (waitMs > 0 && this.#claimedRows < claimRowsWanted) await sleep(waitMs, signal)
     const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
     this.#hasMore = rowsMax <= 0
@@ -170,8 +175,11 @@ export class Forwarder {
     })
     this.#claimedRows = claimed.length
     this.#hasMore = hasMore
-    this.#options.observer.claimed(claimed.length, performance.now() - startedMs)
-    for (const { delivery } of claimed) this.#usualDays.add(delivery)
+    const tookMs = performance.now() - startedMs
+    this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, 2 * tookMs))
+    this.#options.observer.claimed(claimed.length, tookMs)
+    const [first] = claimed
+    if (first) this.#usualDays.add(first.delivery)
     // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
     this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
   }

@@ -27,8 +27,12 @@ const rowsMax = 500
 /** One statement commits while the next one is gathered; a second one begins only for many rows. */
 const statementsMax = 2
 const secondStatementRows = 64
-/** Under load rows are gathered for this long, so that they share a commit. At rest a row goes at once. */
+/**
+ * Under load rows are gathered for this long since the last statement began, or for twice as long as that took, so that they
+ * share a commit. At rest a row goes at once.
+ */
 const gatherMs = 15
+const gatherMsMax = 100
 /** A failed batch is tried again for about a minute; after it its leases end, and its rows are delivered again. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
@@ -42,6 +46,7 @@ export class SettlementQueue {
   #underWay = 0
   #statements = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
+  #gatherMs = 0
   #timer: Timer | undefined
   #drained: (() => void) | undefined
 
@@ -77,7 +82,7 @@ export class SettlementQueue {
     }
     const many = this.#waiting.length >= secondStatementRows
     if (this.#statements >= (many ? statementsMax : 1)) return
-    const waitMs = many ? 0 : this.#startedAtMs + gatherMs - performance.now()
+    const waitMs = many ? 0 : this.#startedAtMs + this.#gatherMs - performance.now()
     if (waitMs <= 0) return this.#start()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
@@ -87,10 +92,12 @@ export class SettlementQueue {
 
   #start(): void {
     const batch = this.#waiting.splice(0, rowsMax)
-    this.#startedAtMs = performance.now()
+    const startedAtMs = performance.now()
+    this.#startedAtMs = startedAtMs
     this.#statements += 1
     this.#underWay += batch.length
     void this.#writeUntilDone(batch).finally(() => {
+      this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, 2 * (performance.now() - startedAtMs)))
       this.#statements -= 1
       this.#underWay -= batch.length
       this.#startNext()

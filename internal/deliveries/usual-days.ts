@@ -2,7 +2,7 @@ import { type Day, dayAfter, expiryDayOf } from '#internal/base/index.ts'
 import type { UsualDays } from './claim.ts'
 import type { ClaimedDelivery } from './delivery.ts'
 
-const rowsBetween = 1_000
+const rowsBetween = 50
 /** The model's defaults, until rows tell better. */
 const eventDays = 90
 const payloadDays = 30
@@ -17,12 +17,12 @@ export class UsualDaysTally {
     this.#current = { expiresOn: dayAfter(nowMs, eventDays), payloadExpiresOn: dayAfter(nowMs, payloadDays) }
   }
 
-  /** Those of most of the last thousand rows. */
+  /** Those of most of the last fifty rows that were counted. */
   get current(): UsualDays {
     return this.#current
   }
 
-  /** Counts a row. */
+  /** Counts a row; one of each claim is enough. */
   add({ eventId, payloadExpiresOn }: ClaimedDelivery): void {
     const expiresOn: Day = expiryDayOf(eventId)
     const name = `${expiresOn} ${payloadExpiresOn}`
