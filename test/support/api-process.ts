@@ -30,7 +30,16 @@ export function startProcess(
   name: 'api' | 'forwarder' | 'migrate',
   env: Readonly<Record<string, string>>,
 ): TestProcess {
-  const child = Bun.spawn([process.execPath, `cmd/${name}/main.ts`], {
+  return startProgram([`cmd/${name}/main.ts`], env)
+}
+
+/** Starts a program of this repository with its arguments, as `startProcess` does. */
+export function startProgram(
+  program: readonly [path: string, ...args: string[]],
+  env: Readonly<Record<string, string>>,
+): TestProcess {
+  const [name] = program
+  const child = Bun.spawn([process.execPath, ...program], {
     cwd: root,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdin: 'ignore',

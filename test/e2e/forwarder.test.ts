@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { readiness, startProcess, startProgram, type TestProcess } from '#test/support/api-process.ts'
+import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { testStores } from '#test/support/stores.ts'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+
+const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
+let api: TestApi
+let pool: Pool
+let receiver: CallbackReceiver
+let env: Record<string, string>
+
+beforeAll(async () => {
+  receiver = startReceiver()
+  api = await startTestApi({ manifests: manifests(receiver.url) })
+  pool = createPool({
+    url: api.databaseUrl,
+    applicationName: 'test',
+    connectionsMax: 2,
+    queryTimeoutMs: 5_000,
+    connectTimeoutMs: 5_000,
+  })
+  env = {
+    LATCHKEY_DATABASE_URL: api.databaseUrl,
+    LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
+    LATCHKEY_KEY_RING: keyRing,
+    LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+  }
+})
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+  await receiver.stop()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes')
+})
+
+/** A tenant that may call by every provider, with a callback on this machine. */
+function manifests(url: string): string {
+  const callback = `callback: {url: "${url}", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: acme-signing}}`
+  return `${webhookTenantYaml('acme', testApiKey).replace(/callback: .*/, callback)}apiVersion: v1
+kind: Secret
+metadata: {name: acme-signing, namespace: shops}
+stringData: {signingSecret: ${callbackSecret}}
+---
+`
+}
+
+async function sendWebhook(): Promise<Record<string, unknown>> {
+  const { body, headers } = signGeneric(genericBody())
+  const response = await fetch(`${api.url}/v1/webhooks/generic`, {
+    method: 'POST',
+    headers: { ...headers, Authorization: `Bearer ${testApiKey}` },
+    body,
+  })
+  expect(response.status).toBe(200)
+  return JSON.parse(body) as Record<string, unknown>
+}
+
+async function count(condition: string): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(`SELECT count(*) FROM ${condition}`)
+  return rows[0]?.count ?? Number.NaN
+}
+
+const becomes = async (expected: number, condition: string) => {
+  const seen = await poll(async () => ((await count(condition)) === expected ? true : undefined), {
+    deadlineMs: 15_000,
+  })
+  expect({ condition, seen }).toEqual({ condition, seen: true })
+}
+
+async function started(forwarder: TestProcess): Promise<string> {
+  const { opsPort } = await forwarder.logged('listening')
+  return `http://localhost:${String(opsPort)}`
+}
+
+/** Answers that come when a test says so. */
+function holdAnswers(): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const noContent = () => new Response(null, { status: 204 })
+  receiver.answer(() => promise.then(noContent))
+  return () => {
+    resolve()
+    receiver.answer(noContent)
+  }
+}
+
+describe('the forwarder', () => {
+  test('brings a provider’s call to the tenant’s callback, signed; says what it does; ends on SIGTERM', async () => {
+    const forwarder = startProcess('forwarder', env)
+    const opsUrl = await started(forwarder)
+    expect(await readiness(opsUrl, 200)).toBe(200)
+    const before = receiver.calls.length
+    const sent = await sendWebhook()
+    const call = (await receiver.received(before + 1))[before]
+    await becomes(1, "events WHERE state = 'processed'")
+    expect(call?.verified).toBe(true)
+    const event = JSON.parse(call?.body ?? '') as Record<string, unknown>
+    expect(event['payload']).toEqual(sent)
+    expect(event['provider']).toBe('generic')
+    const metrics = await (await fetch(`${opsUrl}/metrics`)).text()
+    expect(metrics).toContain('\nlatchkey_deliveries_attempts_total{outcome="delivered"} 1\n')
+    expect(metrics).toMatch(/\nlatchkey_deliveries_due_count \d+\n/)
+    expect(metrics).toMatch(/\nlatchkey_deliveries_delay_seconds_count 1\n/)
+    forwarder.signal('SIGTERM')
+    expect(await forwarder.exited).toBe(0)
+    const [line] = forwarder.lines('delivery attempt')
+    expect(line).toMatchObject({
+      event: call?.id,
+      outcome: 'delivered',
+      status: 204,
+      attempt: 1,
+      provider: 'generic',
+    })
+    expect(forwarder.output()).not.toContain(callbackSecret)
+    expect(forwarder.errors()).toBe('')
+  }, 60_000)
+
+  test('gives back what hangs when it is stopped, and another one takes it at once', async () => {
+    const answer = holdAnswers()
+    const first = startProcess('forwarder', { ...env, LATCHKEY_SHUTDOWN_GRACE_SECONDS: '4' })
+    await started(first)
+    const before = receiver.calls.length
+    await sendWebhook()
+    await receiver.received(before + 1)
+    first.signal('SIGTERM')
+    expect(await first.exited).toBe(0)
+    expect(await count('deliveries_due WHERE lease IS NULL AND claims = 0 AND attempts = 0')).toBe(1)
+    answer()
+    const second = startProcess('forwarder', env)
+    await becomes(1, "events WHERE state = 'processed'")
+    second.signal('SIGTERM')
+    await second.exited
+    expect(await count('attempts')).toBe(1)
+  }, 60_000)
+
+  test('that is killed loses nothing: another one takes over when its lease ends', async () => {
+    const answer = holdAnswers()
+    const program = ['test/support/forwarder.main.ts', '1500'] as const
+    const first = startProgram(program, env)
+    await started(first)
+    const before = receiver.calls.length
+    for (let each = 0; each < 5; each += 1) await sendWebhook()
+    await receiver.received(before + 5)
+    first.signal('SIGKILL')
+    await first.exited
+    answer()
+    const second = startProgram(program, env)
+    await becomes(5, "events WHERE state = 'processed'")
+    second.signal('SIGTERM')
+    expect(await second.exited).toBe(0)
+    const ids = receiver.calls.slice(before).map(({ id }) => id)
+    expect(new Set(ids).size).toBe(5)
+    expect(ids.length).toBe(10)
+  }, 60_000)
+
+  test('does not start with a setting that nobody knows', async () => {
+    const forwarder = startProcess('forwarder', { ...env, LATCHKEY_LEASE: '5' })
+    expect(await forwarder.exited).toBe(2)
+    expect(forwarder.errors()).toContain('LATCHKEY_LEASE')
+  })
+})
