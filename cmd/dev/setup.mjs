@@ -64,9 +64,18 @@ async function runTest(bun, args) {
 async function runClusterTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
-  const spared = process.env.KUBECONFIG ? [`--path-ignore-patterns=${clusterTests}/faults/**`] : []
-  const patterns = args.some((arg) => arg.includes(clusterTests)) ? args : [clusterTests, ...args]
-  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...spared, ...patterns])
+  const isPattern = (arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-')
+  const patterns = args.filter(isPattern)
+  const files = readdirSync(join(root, clusterTests), { recursive: true })
+    .map((path) => `./${clusterTests}/${path}`)
+    .filter((path) => path.endsWith('.test.ts') && !(process.env.KUBECONFIG && path.includes('/faults/')))
+    .filter((path) => patterns.length === 0 || patterns.some((pattern) => path.includes(pattern)))
+  if (files.length === 0)
+    fail(
+      `no test in ${clusterTests} has ${patterns.join(' or ')} in its path (with KUBECONFIG faults/ is left out)`,
+    )
+  const flags = args.filter((arg, at) => !isPattern(arg, at))
+  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...files])
 }
 
 /** Bun says that no file matched, but not what would. */

@@ -64,9 +64,11 @@ async function follow(watchSeconds = { min: 300, max: 600 }) {
 
 /** Creates, changes and deletes. */
 async function stir({ namespace, create }: Awaited<ReturnType<typeof follow>>, mark: string): Promise<void> {
-  for (let index = 0; index < 5; index += 1) await create(`${mark}-${index}`)
-  await admin.client.mergePatch(configMaps, { namespace, name: `${mark}-0` }, { data: { seen: mark } })
-  await admin.client.remove(configMaps, { namespace, name: `${mark}-1` })
+  const { client } = admin
+  for (let index = 0; index < 5; index += 1) expectOk('creating', await create(`${mark}-${index}`))
+  const first = { namespace, name: `${mark}-0` }
+  expectOk('changing', await client.mergePatch(configMaps, first, { data: { seen: mark } }))
+  expectOk('deleting', await client.remove(configMaps, { namespace, name: `${mark}-1` }))
 }
 
 test('the cache follows what is created, changed and deleted, and nothing else', async () => {
