@@ -132,9 +132,9 @@ class Candidate implements Election {
     while (!this.#stopping.signal.aborted) {
       this.#heartbeat?.beat()
       try {
-        this.#held = await this.#within(this.#renewMs / 2, (signal) =>
-          this.#tryAcquire(AbortSignal.any([signal, this.#stopping.signal])),
-        )
+        const stoppable = (cut: AbortSignal) =>
+          this.#tryAcquire(AbortSignal.any([cut, this.#stopping.signal]))
+        this.#held = await this.#within(this.#renewMs / 2, stoppable, undefined)
       } catch (error) {
         this.#options.onEvent({ kind: 'trouble', error })
       }
@@ -209,7 +209,7 @@ class Candidate implements Election {
       if (this.#leftMs(held) <= 0) return 'deadline'
       // Half of the time, so that a connection that is dead leaves time for another.
       const msMax = Math.min(this.#leftMs(held), this.#renewMs / 2)
-      const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut))
+      const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut), 'failed')
       if (renewal === 'taken') return 'taken'
     }
     return undefined
@@ -219,14 +219,16 @@ class Candidate implements Election {
     return held.renewedMs + this.#renewMs - this.#timing.now()
   }
 
-  /** Cuts calls off after `msMax`: one that hangs must not keep us from noticing that our time is over. */
-  async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  /** Cuts calls off after `msMax` and then gives `late`: one that hangs must not hide that our time is over. */
+  async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>, late: T): Promise<T> {
     const over = new AbortController()
     const settled = new AbortController()
-    // Not waited for: it ends with the calls.
-    void this.#timing.sleep(msMax, settled.signal).then(() => over.abort())
+    const cut = this.#timing.sleep(msMax, settled.signal).then(() => {
+      over.abort()
+      return late
+    })
     try {
-      return await calls(over.signal)
+      return await Promise.race([calls(over.signal), cut])
     } finally {
       settled.abort()
     }
@@ -264,9 +266,9 @@ class Candidate implements Election {
     if (leftMs <= 0) return
     const lease = released(held.lease, this.#clock.now())
     const { client } = this.#options
-    const written = await this.#within(leftMs, (signal) => client.replace(leases, lease, signal))
+    const written = await this.#within(leftMs, (cut) => client.replace(leases, lease, cut), undefined)
     // The next leader then waits until the lease is over.
-    if (written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
+    if (written && written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
       this.#options.onEvent({ kind: 'trouble', error: new KubeError('giving the lease back', written) })
   }
 
