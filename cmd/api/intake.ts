@@ -7,6 +7,7 @@ import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import {
   Callers,
   EventQueue,
+  HeaderRules,
   type Intake,
   RefusedCalls,
   type StoreBatchOptions,
@@ -87,7 +88,7 @@ export async function startIntake(
     refusedCalls,
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
-    secretHeaders,
+    headerRules: new HeaderRules(secretHeaders),
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: observer.called,
   }

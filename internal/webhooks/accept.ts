@@ -1,7 +1,7 @@
 import type { Clock } from '#internal/base/index.ts'
 import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
-import { keptHeaders } from './event-headers.ts'
+import { type HeaderRules, keptHeaders } from './event-headers.ts'
 import type { Acceptance, EventQueue } from './event-queue.ts'
 import type { ProviderCall, RefusalCause } from './provider.ts'
 
@@ -16,8 +16,7 @@ export interface AcceptContext {
   readonly clock: Clock
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number
-  /** Lowercase names of headers that carry some provider's signature or credential. */
-  readonly secretHeaders: ReadonlySet<string>
+  readonly headerRules: HeaderRules
 }
 
 /** A call with its body's bytes as received. */
@@ -43,7 +42,7 @@ export async function acceptWebhook(
     tenant,
     provider: provider.name,
     event: read,
-    headers: keptHeaders(headers, context.secretHeaders),
+    headers: keptHeaders(headers, context.headerRules),
     receivedAtMs,
     state,
   })

@@ -1,4 +1,4 @@
-import { findMembers } from '#internal/base/index.ts'
+import { hasRepeatedMember } from '#internal/base/index.ts'
 
 /** A JSON object whose members nobody has looked at yet. */
 export type JsonObject = { readonly [name: string]: unknown }
@@ -26,7 +26,7 @@ export function readEventBody(body: Uint8Array): EventBody {
 export function readEventText(text: string): EventBody {
   const value = parseObject(text)
   if (value === undefined) return notJson
-  return findMembers(text).kind === 'repeated' ? ambiguous : { kind: 'object', text, value }
+  return hasRepeatedMember(text, value) ? ambiguous : { kind: 'object', text, value }
 }
 
 /** The text of UTF-8 bytes, a byte order mark included; undefined for bytes that are not UTF-8. */

@@ -23,10 +23,10 @@ const connectionOnly = new Set([
  * The headers of a call that are kept and forwarded, as JSON text of an object of strings: without credentials, signatures and
  * our own names, with the count of hops raised. Their size is bounded by the server's bound of a request's head.
  */
-export function keptHeaders(headers: Headers, secretHeaders: ReadonlySet<string>): string {
+export function keptHeaders(headers: Headers, rules: HeaderRules): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
-    if (isKept(name, secretHeaders)) kept[name] = value
+    if (rules.keeps(name)) kept[name] = value
   })
   kept[hopsHeader] = String(hopsOf(headers) + 1)
   return JSON.stringify(kept)
@@ -39,11 +39,33 @@ export function hopsOf(headers: Headers): number {
   return /^\d{1,3}$/.test(text) ? Number(text) : hopsMax
 }
 
-function isKept(name: string, secretHeaders: ReadonlySet<string>): boolean {
-  return (
-    !secretHeaders.has(name) &&
-    !connectionOnly.has(name) &&
-    !name.startsWith('latchkey-') &&
-    !credentialLike.test(name)
-  )
+const namesRememberedMax = 1_000
+
+/** Tells which headers are kept, by name; made once, since the same few names come with each call. */
+export class HeaderRules {
+  readonly #secretHeaders: ReadonlySet<string>
+  readonly #verdicts = new Map<string, boolean>()
+
+  /** @param secretHeaders lowercase names of headers that carry some provider's signature or credential */
+  constructor(secretHeaders: ReadonlySet<string>) {
+    this.#secretHeaders = secretHeaders
+  }
+
+  /** Whether a header of this lowercase name is kept. */
+  keeps(name: string): boolean {
+    const known = this.#verdicts.get(name)
+    if (known !== undefined) return known
+    const verdict = this.#judge(name)
+    if (this.#verdicts.size < namesRememberedMax) this.#verdicts.set(name, verdict)
+    return verdict
+  }
+
+  #judge(name: string): boolean {
+    return (
+      !this.#secretHeaders.has(name) &&
+      !connectionOnly.has(name) &&
+      !name.startsWith('latchkey-') &&
+      !credentialLike.test(name)
+    )
+  }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { ReceivedEvent } from './event.ts'
 import { type BatchOutcome, EventQueue, type EventQueueOptions } from './event-queue.ts'
@@ -13,6 +14,7 @@ function heldQueue(options: Partial<EventQueueOptions> = {}) {
   const batches: Batch[] = []
   const spooled: ReceivedEvent[] = []
   const queue = new EventQueue({
+    gatherMs: 0,
     storeBatch: (events) => {
       const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
       const stored: BatchOutcome = { kind: 'settled', acceptances: events.map(() => 'stored') }
@@ -44,6 +46,23 @@ describe('batches', () => {
     batches[1]?.settle()
     expect(await Promise.all(later)).toEqual(Array(5).fill('stored'))
     expect(queue.size).toBe(0)
+  })
+
+  test('come no faster than they are worth: what arrives within the time to gather goes together', async () => {
+    const { queue, batches } = heldQueue({ gatherMs: 60 })
+    const startedAtMs = performance.now()
+    const first = queue.accept(receivedEvent())
+    batches[0]?.settle()
+    await first
+    const later = events(3).map((event) => queue.accept(event))
+    expect(batches).toHaveLength(1)
+    const gathered = await poll(async () => batches[1], { deadlineMs: 5_000, everyMs: 1 })
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(59)
+    expect(gathered?.events).toHaveLength(3)
+    gathered?.settle()
+    await Promise.all(later)
+    for (const event of events(16)) void queue.accept(event)
+    expect(batches[2]?.events).toHaveLength(16)
   })
 
   test('a second one is under way beside the first once enough wait, and never a third', () => {

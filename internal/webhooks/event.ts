@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
 import type { ProviderEvent } from './provider.ts'
@@ -76,7 +75,7 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
 /** Neither a tenant's id nor a provider's name holds a line feed, so that no two triples give the same bytes. */
 function dedupeKeyOf(tenantId: TenantId, provider: ProviderName, sourceEventId: string): string {
   const text = `${tenantId}\n${provider}\n${sourceEventId}`
-  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return Bun.SHA256.hash(text, 'hex').slice(0, 32)
 }
 
 function occurredAt(claimedMs: number | undefined, receivedAtMs: number): number {

@@ -136,7 +136,7 @@ function noteRefusal(
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),
-    headers: keptHeaders(head.request.headers, intake.secretHeaders),
+    headers: keptHeaders(head.request.headers, intake.headerRules),
     sample: body ? sampleOf(body) : null,
   }
   intake.refusedCalls.note(refused)

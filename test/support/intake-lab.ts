@@ -5,6 +5,7 @@ import {
   Callers,
   EventQueue,
   type EventQueueOptions,
+  HeaderRules,
   type Intake,
   RefusedCalls,
   secretHeaders,
@@ -44,7 +45,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     refusedCalls: new RefusedCalls(pool, systemClock),
     clock: systemClock,
     signatureAgeMsMax: 300_000,
-    secretHeaders,
+    headerRules: new HeaderRules(secretHeaders),
     sourceAddressOf: () => null,
     onCall: () => undefined,
   }
