@@ -78,6 +78,20 @@ export const cidrs: ValueKind<readonly string[]> = {
   },
 }
 
+/** Names of namespaces, separated by commas, or `*` for all of them, which gives undefined. */
+export const namespaces: ValueKind<readonly string[] | undefined> = {
+  name: 'namespaces, comma separated',
+  parse(value) {
+    if (value.trim() === '*') return ok(undefined)
+    const entries = value.split(',').map((entry) => entry.trim())
+    if (entries.length > 1_000) return invalid('at most 1000 namespaces')
+    const bad = entries.findIndex((entry) => !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(entry))
+    return bad < 0
+      ? ok([...new Set(entries)])
+      : invalid(`names of namespaces, or * for all; entry ${bad + 1} is none`)
+  },
+}
+
 function isNetwork(entry: string): boolean {
   const [address = '', prefix, ...rest] = entry.split('/')
   const version = isIP(address)

@@ -146,7 +146,7 @@ async function remove(name: string): Promise<void> {
   await withTx(pool, async (client) => {
     const version = await raiseDirectoryVersion(client)
     const tenant = { id: idOf(name), uid: `uid-${name}`, namespace: 'shops', name, slug: name }
-    await hideTenant(client, tenant, { version, now: nowMs, reservedUntilMs: nowMs })
+    await hideTenant(client, tenant, { version, now: nowMs, reservedUntilMs: nowMs, keepData: false })
   })
 }
 

@@ -25,6 +25,21 @@ export { apiKeyScopes, providerAliases, providerNames, Tenant, tenantApiVersion 
 export type { Problem } from './model-rules.ts'
 export type { OpenedSecrets } from './open-secrets.ts'
 export { callbackField, openTenantSecrets, providerField } from './open-secrets.ts'
+export { type ClusterView, type ClusterViewOptions, startClusterView } from './operator/cluster-view.ts'
+export { type LeadingOptions, leadTenants } from './operator/lead-tenants.ts'
+export { fenceName, type OperatorParts } from './operator/tenant-context.ts'
+export {
+  resumeCallbackAnnotation,
+  type TenantObject,
+  tenantFinalizer,
+  tenantObjects,
+} from './operator/tenant-object.ts'
+export {
+  type ClusterSecrets,
+  createClusterSecrets,
+  grantCommand,
+  secretsRole,
+} from './operator/tenant-secrets.ts'
 export type { ParsedTenant } from './parse.ts'
 export { neutralProviderName, parseTenant } from './parse.ts'
 export type { Applied, ApplyContext } from './reconcile/apply.ts'
@@ -52,5 +67,5 @@ export type {
   TenantSource,
 } from './source.ts'
 export type { LiveTenant } from './store.ts'
-export { listLiveTenants } from './store.ts'
+export { findWriterFence, listLiveTenants } from './store.ts'
 export { tenantIdOfUid } from './tenant-id.ts'

@@ -12,10 +12,14 @@ export interface TenantManifest {
   readonly spec: TenantSpec
 }
 
-/** What reading a Secret gave. `unreadable` says nothing about whether it exists. */
+/**
+ * What reading a Secret gave. `unreadable` says nothing about whether it exists; `unlabelled`: it exists, but its label gives it
+ * to nobody, or to the tenant `labelled`.
+ */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
   | { readonly kind: 'missing' }
+  | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
 /** Why a generated Secret is written. */

@@ -1,6 +1,14 @@
-import { and, asc, eq, inArray, isNull, like, lt, lte, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, isNull, like, lt, lte, ne, or, sql } from 'drizzle-orm'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
-import { apiKeys, orm, type Pool, slugReservations, tenantSecrets, tenants } from '#internal/storage/index.ts'
+import {
+  apiKeys,
+  orm,
+  type Pool,
+  slugReservations,
+  tenantSecrets,
+  tenants,
+  writerFence,
+} from '#internal/storage/index.ts'
 import type { KeyRing } from './key-ring.ts'
 import type { ApiKeyScope, TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
@@ -173,6 +181,59 @@ export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: nu
     .orderBy(asc(tenants.uid))
     .limit(rowsMax)
   return rows.map((row) => ({ ...row, id: parseTenantId(row.id) }))
+}
+
+/** The live tenant of a name, whatever its uid. One read by an index, no lock. */
+export async function findLiveTenant(
+  pool: Pool,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<LiveTenant | undefined> {
+  const { id, uid, slug } = tenants
+  const [row] = await orm(pool)
+    .select({ id, uid, slug, namespace: tenants.namespace, name: tenants.name })
+    .from(tenants)
+    .where(and(eq(tenants.namespace, namespace), eq(tenants.name, name), isNull(tenants.deletedAt)))
+    .limit(1)
+  return row && { ...row, id: parseTenantId(row.id) }
+}
+
+/** A deleted tenant whose data is still to go. */
+export interface PendingPurge {
+  readonly id: TenantId
+  readonly deletedAtMs: number
+}
+
+/** The id of the tenant, deleted or not, whose resource has this uid. One read, no lock. */
+export async function findTenantIdOfUid(pool: Pool, uid: string): Promise<TenantId | undefined> {
+  const [row] = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.uid, uid)).limit(1)
+  return row && parseTenantId(row.id)
+}
+
+/** What is still to go of the tenants that had a name, by their id. One read, no lock. */
+export async function listPendingPurges(
+  pool: Pool,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<PendingPurge[]> {
+  const rows = await orm(pool)
+    .select({ id: tenants.id, deletedAt: tenants.deletedAt })
+    .from(tenants)
+    .where(
+      and(
+        eq(tenants.namespace, namespace),
+        eq(tenants.name, name),
+        isNotNull(tenants.deletedAt),
+        sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`,
+      ),
+    )
+    .orderBy(asc(tenants.id))
+    .limit(100)
+  return rows.map((row) => ({ id: parseTenantId(row.id), deletedAtMs: row.deletedAt?.getTime() ?? 0 }))
+}
+
+/** The highest `leaseTransitions` that wrote under this name; 0 when none did. */
+export async function findWriterFence(pool: Pool, name: string): Promise<number> {
+  const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, name)).limit(1)
+  return row?.leaseTransitions ?? 0
 }
 
 /** Tenants deleted at `untilMs` or before whose data is to go and has not gone yet. */

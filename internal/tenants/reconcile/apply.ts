@@ -5,7 +5,9 @@ import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
 import { changesTenant, type TenantPlan } from './plan.ts'
 import {
+  type Adoption,
   type AuditEntry,
+  adoptTenantRow,
   hideTenant,
   insertAudit,
   passFence,
@@ -74,11 +76,18 @@ export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: nu
   })
 }
 
-/** Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so, and its id with it. */
-export async function removeTenant(context: ApplyContext, tenant: LiveTenant, now: number): Promise<Applied> {
+/**
+ * Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so, and its id with it;
+ * `keepData` keeps it in any case.
+ */
+export async function removeTenant(
+  context: ApplyContext,
+  tenant: LiveTenant,
+  { now, keepData = false }: { readonly now: number; readonly keepData?: boolean },
+): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     const version = await raiseDirectoryVersion(client)
-    await hideTenant(client, tenant, { version, now, reservedUntilMs: now + slugReservedMs })
+    await hideTenant(client, tenant, { version, now, keepData, reservedUntilMs: now + slugReservedMs })
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await insertAudit(
       client,
@@ -86,6 +95,16 @@ export async function removeTenant(context: ApplyContext, tenant: LiveTenant, no
       now,
     )
     return { kind: 'applied', version }
+  })
+}
+
+/** Gives what a deleted tenant left to another resource; `conflict` when there is nothing of that id to be taken over. */
+export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
+  return await inFencedTx(context, async (client) => {
+    if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }
+    const { id: tenantId, ...detail } = adoption
+    await insertAudit(client, { actor: context.actor, action: 'tenant.adopted', tenantId, detail }, now)
+    return { kind: 'conditions' }
   })
 }
 

@@ -242,7 +242,7 @@ class PassingController implements TenantController {
     const done = await this.#attempt('list', undefined, async () => {
       const live = await listLiveTenants(pool, source.uidPrefix, removalsMax)
       for (const tenant of live.filter(({ uid }) => !present.has(uid))) {
-        const applied = await removeTenant(this.#context, tenant, clock.now())
+        const applied = await removeTenant(this.#context, tenant, { now: clock.now() })
         if (applied.kind !== 'applied') report.conflicts += 1
         else report.removed += 1
         this.#conditions.delete(`${tenant.namespace}/${tenant.name}`)

@@ -1,5 +1,5 @@
 import type { SecretManifest } from '../manifest.ts'
-import type { SecretPlace } from '../secret-names.ts'
+import { type SecretPlace, tenantLabel } from '../secret-names.ts'
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './facts.ts'
 import { isEdited, isRotationAsked } from './generated-secret.ts'
@@ -17,17 +17,21 @@ export type PlaceRead =
 
 /** Decides what the state of a Secret means. Pure. */
 export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
-  const { namespace, uid } = facts.manifest
+  const { namespace, name, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
   const shown = `Secret ${namespace}/${place.name}`
   switch (read.kind) {
     case 'found':
       if (!place.generated) return read
       if (read.secret.owner?.uid === uid) return readGenerated(read.secret)
-      return keep(
-        'NameTaken',
-        `${shown} was not generated for this tenant and is left alone: rename it, or name it in a secretRef`,
-      )
+      return nameTaken(shown)
+    case 'unlabelled':
+      return place.generated
+        ? nameTaken(shown)
+        : keep(
+            'SecretNotLabelled',
+            `${shown} ${read.labelled === undefined ? 'is labelled for no tenant' : 'is labelled for another tenant'}: kubectl label secret --overwrite -n ${namespace} ${place.name} ${tenantLabel}=${name}`,
+          )
     case 'unreadable':
       return keep(read.reason, `${shown}: ${read.message}`)
     case 'missing':
@@ -37,6 +41,13 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
         `${shown} does not exist: create it (values stored earlier stay in force until the reference is removed)`,
       )
   }
+}
+
+function nameTaken(shown: string): PlaceRead {
+  return keep(
+    'NameTaken',
+    `${shown} was not generated for this tenant and is left alone: rename it, or name it in a secretRef`,
+  )
 }
 
 /** A rotation that is asked for replaces whatever stands there, edited or not. */

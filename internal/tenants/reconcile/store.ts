@@ -1,4 +1,4 @@
-import { and, eq, inArray, sql } from 'drizzle-orm'
+import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   apiKeys,
@@ -154,6 +154,15 @@ export async function insertAudit(client: PoolClient, entry: AuditEntry, now: nu
     .values({ ...entry, at: new Date(now) })
 }
 
+/** When and how a tenant is hidden. */
+export interface HidingTerms {
+  readonly version: number
+  readonly now: number
+  readonly reservedUntilMs: number
+  /** Keeps the data whatever the policy says: nobody asked for the deletion as far as is known. */
+  readonly keepData: boolean
+}
+
 /**
  * Hides a tenant: keys and secrets end, its slug is kept for its name until `reservedUntilMs`. One whose data is to go gives
  * up its uid too, in place of which its own id stands: whoever comes back with that uid is another tenant, however soon.
@@ -162,10 +171,14 @@ export async function insertAudit(client: PoolClient, entry: AuditEntry, now: nu
 export async function hideTenant(
   client: PoolClient,
   tenant: LiveTenant,
-  { version, now, reservedUntilMs }: { version: number; now: number; reservedUntilMs: number },
+  { version, now, reservedUntilMs, keepData }: HidingTerms,
 ): Promise<void> {
   const db = orm(client)
   const at = new Date(now)
+  if (keepData) {
+    const retained = sql`jsonb_set(${tenants.spec}, '{deletionPolicy}', '"Retain"')`
+    await db.update(tenants).set({ spec: retained }).where(eq(tenants.id, tenant.id))
+  }
   await db
     .update(tenants)
     .set({ uid: uidOnceHidden, slug: null, deletedAt: at, updatedAt: at, version, conditions: [] })
@@ -185,6 +198,48 @@ export async function hideTenant(
 }
 
 const uidOnceHidden = sql`CASE WHEN ${tenants.spec} ->> 'deletionPolicy' = 'Delete' THEN ${tenants.id} ELSE ${tenants.uid} END`
+
+/** Who takes over what a deleted tenant left. */
+export interface Adoption {
+  readonly id: TenantId
+  readonly uid: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/**
+ * Gives a deleted tenant whose data was retained to another resource, with the slug that is kept for it. The tenant stays
+ * hidden until that is reconciled. False when there is no such tenant; the row's lock keeps two from taking the same one.
+ */
+export async function adoptTenantRow(
+  client: PoolClient,
+  { id, uid, namespace, name }: Adoption,
+  now: number,
+): Promise<boolean> {
+  const db = orm(client)
+  const retained = sql`${tenants.spec} ->> 'deletionPolicy' = 'Retain'`
+  const [before] = await db
+    .select({
+      namespace: tenants.namespace,
+      name: tenants.name,
+      wanted: sql<string>`${tenants.spec} ->> 'slug'`,
+    })
+    .from(tenants)
+    .where(and(eq(tenants.id, id), isNotNull(tenants.deletedAt), retained))
+    .for('update')
+  if (before === undefined) return false
+  await db
+    .update(tenants)
+    .set({ uid, namespace, name, updatedAt: new Date(now) })
+    .where(eq(tenants.id, id))
+  const kept = and(
+    eq(slugReservations.slug, before.wanted),
+    eq(slugReservations.namespace, before.namespace),
+    eq(slugReservations.name, before.name),
+  )
+  await db.update(slugReservations).set({ namespace, name }).where(kept)
+  return true
+}
 
 /**
  * Removes up to `rowsMax` rows of a deleted tenant's data; once none is left its row is emptied, and only the fact that it

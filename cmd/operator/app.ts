@@ -1,0 +1,206 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
+import type { Config } from '#internal/config/index.ts'
+import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
+import { createOpsServer, listen } from '#internal/http/index.ts'
+import {
+  createKubeClient,
+  createKubeMetrics,
+  type ElectionEvent,
+  type KubeMetrics,
+  startElection,
+  startEventRecorder,
+} from '#internal/kube/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import {
+  createPool,
+  openRedis,
+  type Pool,
+  type RedisConnection,
+  schemaCheck,
+} from '#internal/storage/index.ts'
+import {
+  createClusterSecrets,
+  fenceName,
+  findWriterFence,
+  type KeyRing,
+  leadTenants,
+  type OperatorParts,
+  startClusterView,
+  tellDirectories,
+} from '#internal/tenants/index.ts'
+import { forgetMeters } from '#internal/usage/index.ts'
+import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
+
+/** The settings that the operator needs. */
+export type OperatorConfig = Pick<
+  Config<'operator'>,
+  | 'opsPort'
+  | 'databaseUrl'
+  | 'redisUrl'
+  | 'callbackCidrsMax'
+  | 'publicUrl'
+  | 'operatorNamespaces'
+  | 'operatorSecretsClusterWide'
+> &
+  ClusterConfig & {
+    readonly keyRing: KeyRing
+    /** The interface of the ops port; default all of them. */
+    readonly hostname?: string
+  }
+
+/** A running operator. */
+export interface RunningOperator {
+  /** The port that is listened on, also where the configured one was 0. */
+  readonly opsPort: number
+}
+
+/** The name of the Lease, in the operator's own namespace. */
+const leaseName = 'latchkey-operator'
+/** As many as Tenants are worked on at once, and one for the sweep. */
+const connectionsMax = 9
+const statementMsMax = 5_000
+const connectMsMax = 2_000
+/** A turn under way is waited for, and then the lease is given back. */
+const stopMsMax = 15_000
+
+/** Opens the operator's parts in order: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
+export async function startOperator(
+  config: OperatorConfig,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<RunningOperator> {
+  const { log, metrics, health } = telemetry
+  // The first of the checks, so that the ops port never answers "ready" for want of any.
+  let started = false
+  health.addCheck('operator', () => (started ? { ok: true } : { ok: false, reason: 'not started yet' }))
+  const ops = await scope.open({
+    name: 'ops port',
+    open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
+    close: (server) => server.stop(true),
+  })
+  const { pool, redis } = await openStores(config, telemetry, scope)
+  health.addCheck('schema', schemaCheck(pool))
+  const kubeMetrics = createKubeMetrics(metrics)
+  const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
+  const parts = await openTenants(config, { cluster, pool, redis }, telemetry, scope)
+  await scope.open({
+    name: 'election',
+    open: () =>
+      startElection({
+        client: parts.client,
+        namespace: cluster.namespace,
+        name: leaseName,
+        host: hostname(),
+        lead: (leadership) => leadTenants(parts, leadership, { metrics: kubeMetrics, health }),
+        fenceFloor: () => findWriterFence(pool, fenceName),
+        onEvent: (event) => reportElection(log, kubeMetrics, event),
+        health,
+      }),
+    close: (election) => election.stop(),
+    closeMsMax: stopMsMax,
+  })
+  started = true
+  return { opsPort: ops.port }
+}
+
+interface Stores {
+  readonly pool: Pool
+  readonly redis: RedisConnection
+}
+
+async function openStores(
+  config: OperatorConfig,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<Stores> {
+  const pool = await scope.open({
+    name: 'postgres',
+    open: () =>
+      createPool({
+        url: config.databaseUrl,
+        applicationName: 'latchkey-operator',
+        connectionsMax,
+        queryTimeoutMs: statementMsMax,
+        connectTimeoutMs: connectMsMax,
+        onIdleError: (error) =>
+          telemetry.log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
+      }),
+    close: (opened) => opened.end(),
+  })
+  const redis = await scope.open({
+    name: 'redis',
+    open: () =>
+      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
+    close: (opened) => opened.close(),
+  })
+  return { pool, redis }
+}
+
+/** Followers follow the cluster too, so that a new leader begins at once. */
+async function openTenants(
+  config: OperatorConfig,
+  { cluster, pool, redis }: Stores & { readonly cluster: Cluster },
+  { log, health }: ProcessTelemetry,
+  scope: Scope,
+): Promise<OperatorParts> {
+  const client = createKubeClient(cluster.transport)
+  const secrets = createClusterSecrets({
+    client,
+    known: (place) => view.secret(place),
+    username: cluster.username,
+  })
+  const view = await scope.open({
+    name: 'cluster',
+    open: () =>
+      startClusterView({
+        ...{ transport: cluster.transport, log, health },
+        namespaces: config.operatorNamespaces,
+        secretsClusterWide: config.operatorSecretsClusterWide,
+        onSecretDeleted: (place) => secrets.forget(place),
+      }),
+    close: (opened) => opened.stop(),
+  })
+  health.addCheck('cluster', () => view.check())
+  const events = await scope.open({
+    name: 'events',
+    open: () =>
+      startEventRecorder({
+        client,
+        controller: 'latchkey.dev/operator',
+        instance: hostname(),
+        onTrouble: (failure) => log.warn({ failure: failure.message }, 'an event could not be written'),
+      }),
+    close: (recorder) => recorder.stop(),
+  })
+  const resume = async (tenantId: TenantId) => {
+    if (await resumeCallback(pool, tenantId)) await redis.publish(dueChannel, encodeDue([tenantId]))
+  }
+  return {
+    ...{ client, view, secrets, events, pool, log },
+    ...{ keyRing: config.keyRing, clock: systemClock, random: randomBytes },
+    callbackCidrsMax: config.callbackCidrsMax ?? [],
+    publicUrl: config.publicUrl,
+    onChanged: () => tellDirectories(redis),
+    onPurge: (tenantId) => forgetMeters(redis, tenantId),
+    resumeCallback: resume,
+  }
+}
+
+function reportElection(log: ProcessTelemetry['log'], metrics: KubeMetrics, event: ElectionEvent): void {
+  switch (event.kind) {
+    case 'leading':
+      metrics.setLeading(leaseName, true)
+      return log.info({ fence: event.fence }, 'leading')
+    case 'lost':
+      metrics.setLeading(leaseName, false)
+      return log.warn({ fence: event.fence, why: event.why }, 'no longer leading')
+    case 'released':
+      metrics.setLeading(leaseName, false)
+      return log.info({ fence: event.fence, cause: event.error }, 'the lease was given back')
+    case 'trouble':
+      return log.warn({ cause: event.error }, 'the election could not go on, trying again')
+  }
+}

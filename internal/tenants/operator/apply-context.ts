@@ -1,0 +1,34 @@
+import { errorFields } from '../log.ts'
+import type { Applied, ApplyContext } from '../reconcile/apply.ts'
+import type { SecretSource } from '../source.ts'
+import { fenceName, type LeaderContext } from './tenant-context.ts'
+
+const noSecrets: SecretSource = {
+  readSecret: () => Promise.resolve({ kind: 'missing' }),
+  writeSecret: () => Promise.resolve({ kind: 'taken' }),
+}
+
+/** What the leader's transactions are made with: each carries the fence of its leadership. */
+export function applyContextOf(context: LeaderContext, secrets: SecretSource = noSecrets): ApplyContext {
+  const { pool, keyRing, leadership } = context
+  const fence = { name: fenceName, leaseTransitions: leadership.fence }
+  return { pool, keyRing, secrets, actor: 'operator', fence }
+}
+
+/** @throws when another leader has written, or somebody else's write stood in the way: both are mended by trying again */
+export function expectMine(applied: Applied): void {
+  if (applied.kind === 'deposed') throw new Error('another leader has written: this one has no say any more')
+  if (applied.kind === 'conflict') throw new Error('the tenant was changed by somebody else meanwhile')
+}
+
+/** Has all directories look for changes. Never fails: they find out by themselves, later. */
+export async function tellChanged({
+  onChanged,
+  log,
+}: Pick<LeaderContext, 'onChanged' | 'log'>): Promise<void> {
+  try {
+    await onChanged()
+  } catch (error) {
+    log.warn(errorFields(error), 'directories could not be told of a change, they will poll')
+  }
+}

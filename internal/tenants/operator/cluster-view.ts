@@ -1,0 +1,217 @@
+import {
+  type ObjectChange,
+  type ObjectPlace,
+  objectKey,
+  type Reflector,
+  type ReflectorTrouble,
+  type Secret,
+  secrets,
+  startReflector,
+  type Transport,
+} from '#internal/kube/index.ts'
+import type { CheckResult, Health } from '#internal/telemetry/index.ts'
+import type { TenantLog } from '../log.ts'
+import { tenantLabel } from '../secret-names.ts'
+import { keptOfSecret } from './secret-object.ts'
+import { keptOfTenant, type TenantObject, tenantObjects } from './tenant-object.ts'
+import type { KnownSecret } from './tenant-secrets.ts'
+
+/** What a view follows, and who hears of it. */
+export interface ClusterViewOptions {
+  readonly transport: Transport
+  /** Whose Tenants; undefined: all namespaces'. */
+  readonly namespaces: readonly string[] | undefined
+  /** One watch for all Secrets that are labelled for a tenant; otherwise one for each namespace that has Tenants. */
+  readonly secretsClusterWide: boolean
+  readonly health: Health
+  readonly log: TenantLog
+  readonly onSecretDeleted: (place: ObjectPlace) => void
+}
+
+/** Tenants and their Secrets, as the API server last told. */
+export interface ClusterView {
+  tenant(place: ObjectPlace): TenantObject | undefined
+  tenants(): IterableIterator<TenantObject>
+  secret(place: ObjectPlace): KnownSecret
+  /** Whether a Tenant of this namespace that is not here does not exist. */
+  isComplete(namespace: string): boolean
+  /** Calls `listener` with `namespace/name` of each Tenant that may need work, until the returned function is called. */
+  onKey(listener: (key: string) => void): () => void
+  /** Resolves when all that may be read has been read once, or when the signal fires. */
+  settled(signal: AbortSignal): Promise<void>
+  /** For readiness: not ok before everything was read; a namespace whose Tenants are forbidden keeps no other waiting. */
+  check(): CheckResult
+  stop(): Promise<void>
+}
+
+/** Above this, Secrets of further namespaces are read one by one. */
+const secretWatchesMax = 2_000
+const settleLookMs = 50
+const troubleLogEvery = 20
+
+/** Starts to follow a cluster. The caller stops it. */
+export function startClusterView(options: ClusterViewOptions): ClusterView {
+  return new FollowedCluster(options)
+}
+
+/** The scope of a watch: a namespace, or all. */
+const everywhere = ''
+
+class FollowedCluster implements ClusterView {
+  readonly #options: ClusterViewOptions
+  readonly #tenants = new Map<string, Reflector<TenantObject>>()
+  readonly #secrets = new Map<string, Reflector<Secret>>()
+  /** How many Tenants a namespace has. */
+  readonly #counts = new Map<string, number>()
+  readonly #listeners = new Set<(key: string) => void>()
+  readonly #ending = new Set<Promise<void>>()
+
+  constructor(options: ClusterViewOptions) {
+    this.#options = options
+    if (options.secretsClusterWide) this.#followSecrets(everywhere)
+    for (const scope of options.namespaces ?? [everywhere]) this.#followTenants(scope)
+  }
+
+  tenant(place: ObjectPlace): TenantObject | undefined {
+    return this.#tenantsOf(place.namespace ?? '')?.cache.get(place)
+  }
+
+  *tenants(): IterableIterator<TenantObject> {
+    for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
+  }
+
+  secret(place: ObjectPlace): KnownSecret {
+    const reflector = this.#secrets.get(this.#secretScope(place.namespace ?? ''))
+    if (!reflector?.hasSynced() || reflector.failure()?.kind === 'forbidden') return { kind: 'unknown' }
+    return { kind: 'known', secret: reflector.cache.get(place) }
+  }
+
+  isComplete(namespace: string): boolean {
+    return this.#tenantsOf(namespace)?.hasSynced() ?? false
+  }
+
+  onKey(listener: (key: string) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async settled(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
+  }
+
+  check(): CheckResult {
+    const reflectors = [...this.#tenants.values()]
+    if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
+      return { ok: false, reason: 'the API server knows no Tenants: kubectl apply -f crds' }
+    if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
+      return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
+    return this.#isSettled() ? { ok: true } : { ok: false, reason: 'Tenants and Secrets are being read' }
+  }
+
+  async stop(): Promise<void> {
+    this.#listeners.clear()
+    const all = [...this.#tenants.values(), ...this.#secrets.values()]
+    await Promise.all([...all.map((each) => each.stop()), ...this.#ending])
+  }
+
+  /** A forbidden one has told all that it can; so has one that was synced, however far it is behind. */
+  #isSettled(): boolean {
+    const reflectors = [...this.#tenants.values(), ...this.#secrets.values()]
+    return reflectors.every((each) => each.hasSynced() || each.failure()?.kind === 'forbidden')
+  }
+
+  #tenantsOf(namespace: string): Reflector<TenantObject> | undefined {
+    return this.#tenants.get(this.#options.namespaces ? namespace : everywhere)
+  }
+
+  #secretScope(namespace: string): string {
+    return this.#options.secretsClusterWide ? everywhere : namespace
+  }
+
+  #followTenants(scope: string): void {
+    const { transport, health } = this.#options
+    const reflector = startReflector<TenantObject>({
+      name: `tenants${scope === everywhere ? '' : ` of ${scope}`}`,
+      ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
+      selection: scope === everywhere ? {} : { namespace: scope },
+      onChange: (change) => this.#onTenant(change),
+      onTrouble: (trouble) => this.#report(`tenants ${scope}`, trouble),
+    })
+    this.#tenants.set(scope, reflector)
+  }
+
+  #followSecrets(scope: string): void {
+    if (this.#secrets.has(scope) || this.#secrets.size >= secretWatchesMax) return
+    const { transport, health } = this.#options
+    const reflector = startReflector<Secret>({
+      name: `secrets${scope === everywhere ? '' : ` of ${scope}`}`,
+      ...{ transport, of: secrets, health, keep: keptOfSecret },
+      selection: { ...(scope !== everywhere && { namespace: scope }), labelSelector: tenantLabel },
+      onChange: (change) => this.#onSecret(change),
+      onTrouble: (trouble) => {
+        this.#report(`secrets ${scope}`, trouble)
+        // What was readable may be so no longer: its tenants are to say so.
+        if (trouble.kind === 'sync' && trouble.failure.kind === 'forbidden' && trouble.failures === 1)
+          this.#tellNamespace(scope)
+      },
+    })
+    this.#secrets.set(scope, reflector)
+  }
+
+  #unfollowSecrets(scope: string): void {
+    const reflector = this.#secrets.get(scope)
+    this.#secrets.delete(scope)
+    if (!reflector) return
+    const ending = reflector.stop().finally(() => this.#ending.delete(ending))
+    this.#ending.add(ending)
+  }
+
+  #onTenant(change: ObjectChange<TenantObject>): void {
+    const object = change.kind === 'deleted' ? change.before : change.object
+    const { namespace = '' } = object.metadata
+    if (change.kind !== 'updated') {
+      const count = (this.#counts.get(namespace) ?? 0) + (change.kind === 'added' ? 1 : -1)
+      if (count > 0) this.#counts.set(namespace, count)
+      else this.#counts.delete(namespace)
+      if (!this.#options.secretsClusterWide) {
+        if (count > 0) this.#followSecrets(namespace)
+        else this.#unfollowSecrets(namespace)
+      }
+    }
+    this.#tell(change.key)
+  }
+
+  #onSecret(change: ObjectChange<Secret>): void {
+    const touched = [
+      ...(change.kind === 'added' ? [] : [change.before]),
+      ...(change.kind === 'deleted' ? [] : [change.object]),
+    ]
+    if (change.kind === 'deleted') this.#options.onSecretDeleted(change.before.metadata)
+    for (const { metadata } of touched) {
+      const tenant = metadata.labels?.[tenantLabel]
+      const place = { namespace: metadata.namespace, name: tenant ?? '' }
+      if (this.tenant(place)) this.#tell(objectKey(place))
+    }
+  }
+
+  #tellNamespace(scope: string): void {
+    for (const { metadata } of this.tenants())
+      if (scope === everywhere || metadata.namespace === scope) this.#tell(objectKey(metadata))
+  }
+
+  #tell(key: string): void {
+    for (const listener of this.#listeners) listener(key)
+  }
+
+  /** Once when it begins, and then now and again: a namespace that is not granted stays so for days. */
+  #report(watch: string, trouble: ReflectorTrouble): void {
+    const { log } = this.#options
+    if (trouble.kind === 'stalled') return log.info({ watch }, 'a watch was dead and is begun anew')
+    if (trouble.kind === 'handler') {
+      return log.error({ watch, key: trouble.key, error: String(trouble.error) }, 'a change was not heard')
+    }
+    const { failure, failures } = trouble
+    if (failures % troubleLogEvery !== 1) return
+    log.warn({ watch, failure: failure.message, failures }, 'the cluster cannot be followed, trying again')
+  }
+}

@@ -1,0 +1,48 @@
+import type { Occurrence } from '#internal/kube/index.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import { tenantApiVersion } from '../model.ts'
+import type { TenantObject } from './tenant-object.ts'
+
+/** Who an event is about. */
+export function referenceTo({ metadata }: TenantObject): Occurrence['regarding'] {
+  const { namespace, name, uid } = metadata
+  return {
+    apiVersion: tenantApiVersion,
+    kind: 'Tenant',
+    name,
+    ...(namespace !== undefined && { namespace }),
+    ...(uid !== undefined && { uid }),
+  }
+}
+
+/** One thing to tell of a Tenant. */
+export function occurrence(
+  object: TenantObject,
+  told: Pick<Occurrence, 'type' | 'reason' | 'action' | 'note'>,
+): Occurrence {
+  return { regarding: referenceTo(object), ...told }
+}
+
+/**
+ * What a change of conditions is worth telling: each that became false or false for another reason, and the tenant's becoming
+ * ready. The wallet's rollout is a choice, told once it moves. Pure.
+ */
+export function conditionEvents(object: TenantObject, next: TenantStatus): Occurrence[] {
+  const before = new Map(object.status?.conditions?.map((condition) => [condition.type, condition]))
+  return (next.conditions ?? []).flatMap(({ type, status, reason, message }) => {
+    const known = before.get(type)
+    if (known?.status === status && known.reason === reason) return []
+    const told = { reason, action: 'Reconcile', note: `${type}: ${message}` }
+    if (type === 'WalletEnabled')
+      return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...told })]
+    if (status === 'False') {
+      // What keeps it from being ready is told by the condition that says so.
+      const toldElsewhere = next.conditions?.some(
+        (other) => other.type !== 'Ready' && other.reason === reason,
+      )
+      if (type === 'Ready' && toldElsewhere) return []
+      return [occurrence(object, { type: 'Warning', ...told })]
+    }
+    return type === 'Ready' ? [occurrence(object, { type: 'Normal', ...told })] : []
+  })
+}

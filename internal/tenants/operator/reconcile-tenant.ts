@@ -1,0 +1,236 @@
+import {
+  expectOk,
+  type KubeResult,
+  type ObjectPlace,
+  objectKey,
+  type WorkOutcome,
+} from '#internal/kube/index.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import { type Applied, applyPlan } from '../reconcile/apply.ts'
+import type { TenantFacts } from '../reconcile/facts.ts'
+import { gatherTenant } from '../reconcile/gather.ts'
+import { planTenant, type TenantPlan } from '../reconcile/plan.ts'
+import type { SecretRead, TenantManifest } from '../source.ts'
+import { adoptIfAsked } from './adopt-tenant.ts'
+import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
+import { conditionEvents, occurrence } from './condition-events.ts'
+import { finishDeletion, removeNamesake, removeVanished } from './delete-tenant.ts'
+import { olderInCluster } from './older-claimant.ts'
+import { refusedStatus, sameStatus, statusOf } from './status.ts'
+import type { LeaderContext } from './tenant-context.ts'
+import {
+  parseTenantObject,
+  resumeCallbackAnnotation,
+  type TenantObject,
+  tenantFinalizer,
+  tenantObjects,
+} from './tenant-object.ts'
+import type { TenantSecrets } from './tenant-secrets.ts'
+
+/** Who owns the status; the fields of the Tenant itself that we write belong to another. */
+const statusManager = 'latchkey-operator-status'
+const conflictAgainMs = 50
+/** Nothing tells of a permission that was granted, nor of a slug that came free in another way than by a deletion. */
+const forbiddenAgainMs = 15_000
+const waitingAgainMs = 30_000
+/** A backstop: whatever was missed is found by then. */
+const resyncMs = 600_000
+const resyncJitter = 0.2
+/** A plan is made anew without a Secret that cannot be written: at most once for each. */
+const replansMax = 32
+
+/** Brings one Tenant to where its resource says. Repeated at any time; a turn over what is unchanged writes nothing. */
+export async function reconcileTenant(context: LeaderContext, place: ObjectPlace): Promise<WorkOutcome> {
+  const seen = context.view.tenant(place)
+  if (seen === undefined) return await removeVanished(context, place)
+  if (seen.metadata.deletionTimestamp !== undefined) {
+    return await finishDeletion(context, seen)
+  }
+  const parsed = parseTenantObject(seen)
+  if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
+  const held = await hold(context, seen)
+  if (held.kind === 'gone') return { kind: 'again', afterMs: conflictAgainMs }
+  const { object } = held
+  await removeNamesake(context, object)
+  const adopted = await adoptIfAsked(context, object, parsed.manifest)
+  if (adopted.kind === 'refused') return await refuse(context, object, { reason: 'AdoptRefused', ...adopted })
+  return await bringInForce(context, object, parsed.manifest)
+}
+
+/** What kept a Tenant from being reconciled at all. */
+interface Refusal {
+  readonly reason: string
+  readonly message: string
+}
+
+async function refuse(context: LeaderContext, object: TenantObject, refusal: Refusal): Promise<WorkOutcome> {
+  const status = refusedStatus(object, refusal, context.clock.now())
+  await writeStatus(context, object, status)
+  return again(resyncMs)
+}
+
+type Held = { readonly kind: 'held'; readonly object: TenantObject } | { readonly kind: 'gone' }
+
+/** The finalizer comes before the first row: from then on no deletion goes by unseen. */
+async function hold(context: LeaderContext, object: TenantObject): Promise<Held> {
+  const { finalizers = [], resourceVersion } = object.metadata
+  if (finalizers.includes(tenantFinalizer)) return { kind: 'held', object }
+  if (!context.leadership.isHeld()) return { kind: 'gone' }
+  const patch = { metadata: { resourceVersion, finalizers: [...finalizers, tenantFinalizer] } }
+  return heldOf(await context.client.mergePatch(tenantObjects, object.metadata, patch), object)
+}
+
+function heldOf(result: KubeResult<TenantObject>, before: TenantObject): Held {
+  if (result.kind === 'ok') {
+    const { resourceVersion, finalizers } = result.value.metadata
+    const metadata = {
+      ...before.metadata,
+      ...(resourceVersion && { resourceVersion }),
+      ...(finalizers && { finalizers }),
+    }
+    return { kind: 'held', object: { ...before, metadata } }
+  }
+  // Somebody was faster, or the cache is behind: what it will hear decides.
+  if (result.kind === 'conflict' || result.kind === 'notFound') return { kind: 'gone' }
+  expectOk('putting the finalizer on a Tenant', result)
+  return { kind: 'gone' }
+}
+
+async function bringInForce(
+  context: LeaderContext,
+  object: TenantObject,
+  manifest: TenantManifest,
+): Promise<WorkOutcome> {
+  const startedMs = performance.now()
+  const secrets = context.secrets.of(manifest, context.leadership.isHeld)
+  const { facts, plan, applied } = await planAndApply(context, manifest, secrets)
+  if (applied.kind === 'conflict') return { kind: 'again', afterMs: conflictAgainMs }
+  expectMine(applied)
+  if (applied.kind === 'applied') await tellChanged(context)
+  const relabelled = await secrets.relabel()
+  const after = await factsAfter(facts, plan, secrets)
+  const status = statusOf(object, { facts: after, plan, publicUrl: context.publicUrl })
+  tellGenerated(context, object, plan)
+  const wrote = await writeStatus(context, object, status)
+  await resumeIfAsked(context, object, plan)
+  if (applied.kind !== 'unchanged' || wrote || plan.generate.length + relabelled.length > 0) {
+    logReconciled(context, plan, { applied: applied.kind, durationMs: performance.now() - startedMs })
+  }
+  return nextTurn(plan)
+}
+
+interface Reconciled {
+  readonly facts: TenantFacts
+  readonly plan: TenantPlan
+  readonly applied: Applied
+}
+
+async function planAndApply(
+  context: LeaderContext,
+  manifest: TenantManifest,
+  secrets: TenantSecrets,
+): Promise<Reconciled> {
+  const { pool, keyRing, random, callbackCidrsMax, clock, view } = context
+  let facts = await gatherTenant({ pool, keyRing, random, callbackCidrsMax, secrets }, manifest)
+  if (facts.stored?.slug !== manifest.spec.slug) {
+    const olderClaimant = facts.slug.olderClaimant ?? olderInCluster(view.tenants(), manifest)
+    facts = { ...facts, slug: { ...facts.slug, olderClaimant } }
+  }
+  for (let turn = 0; ; turn += 1) {
+    const now = clock.now()
+    const plan = planTenant(facts, now, random)
+    const applied = await applyPlan(applyContextOf(context, secrets), plan, now)
+    if (applied.kind !== 'refused' || turn >= replansMax) return { facts, plan, applied }
+    const { secret, reason, message } = applied
+    const unwritable: SecretRead = { kind: 'unreadable', reason, message }
+    facts = { ...facts, secrets: new Map([...facts.secrets, [secret, unwritable]]) }
+  }
+}
+
+/** What was written since is told with its version. */
+async function factsAfter(
+  facts: TenantFacts,
+  plan: TenantPlan,
+  secrets: TenantSecrets,
+): Promise<TenantFacts> {
+  if (plan.generate.length === 0) return facts
+  const { namespace } = facts.manifest
+  const written = await Promise.all(
+    plan.generate.map(async ({ name }) => [name, await secrets.readSecret(namespace, name)] as const),
+  )
+  return { ...facts, secrets: new Map([...facts.secrets, ...written]) }
+}
+
+/** True when it was written, together with the events of what changed. */
+async function writeStatus(
+  context: LeaderContext,
+  object: TenantObject,
+  status: TenantStatus,
+): Promise<boolean> {
+  if (sameStatus(object, status) || !context.leadership.isHeld()) return false
+  const { namespace, name, uid } = object.metadata
+  const metadata = { name, ...(namespace !== undefined && { namespace }), ...(uid !== undefined && { uid }) }
+  const options = { fieldManager: statusManager, force: true, subresource: 'status' } as const
+  const result = await context.client.apply(tenantObjects, { metadata, status }, options)
+  // Deleted meanwhile: there is nothing left to tell.
+  if (result.kind === 'notFound' || result.kind === 'conflict') return false
+  expectOk('writing the status of a Tenant', result)
+  for (const event of conditionEvents(object, status)) context.events.record(event)
+  return true
+}
+
+const generationNotes = {
+  missing: ['SecretGenerated', 'was generated'],
+  rotation: ['SecretRotated', 'holds a new value; the one before works for another 24 hours'],
+  edited: ['SecretRepaired', 'was edited by hand and repaired: to rotate it, set latchkey.dev/rotate on it'],
+  previousEnded: ['RotationEnded', 'no longer holds the value before its rotation'],
+} as const
+
+function tellGenerated({ events }: LeaderContext, object: TenantObject, { generate }: TenantPlan): void {
+  for (const { name, cause } of generate) {
+    const [reason, text] = generationNotes[cause]
+    const type = cause === 'edited' ? 'Warning' : 'Normal'
+    events.record(occurrence(object, { type, reason, action: 'Generate', note: `Secret ${name} ${text}` }))
+  }
+}
+
+async function resumeIfAsked(context: LeaderContext, object: TenantObject, plan: TenantPlan): Promise<void> {
+  if (object.metadata.annotations?.[resumeCallbackAnnotation] === undefined) return
+  if (!context.leadership.isHeld()) return
+  await context.resumeCallback(plan.tenantId)
+  const patch = { metadata: { annotations: { [resumeCallbackAnnotation]: null } } }
+  const result = await context.client.mergePatch(tenantObjects, object.metadata, patch)
+  if (result.kind !== 'notFound') expectOk('taking an annotation from a Tenant', result)
+  const note = 'Deliveries to the callback go on'
+  context.events.record(
+    occurrence(object, { type: 'Normal', reason: 'CallbackResumed', action: 'Resume', note }),
+  )
+}
+
+function logReconciled(context: LeaderContext, plan: TenantPlan, outcome: object): void {
+  const [ready] = plan.conditions
+  const fields = {
+    tenant: objectKey(plan.row),
+    tenantId: plan.tenantId,
+    change: plan.rowChange,
+    ...outcome,
+    ready: ready?.status,
+    reason: ready?.reason,
+    detail: ready?.message,
+    warnings: plan.warnings,
+  }
+  if (ready?.status === 'True' || ready?.reason === 'Suspended') context.log.info(fields, 'tenant reconciled')
+  else context.log.warn(fields, 'tenant is not wholly in force')
+}
+
+function nextTurn({ conditions }: TenantPlan): WorkOutcome {
+  const reasons = new Set(conditions.map(({ reason }) => reason))
+  if (reasons.has('Forbidden')) return again(forbiddenAgainMs)
+  if (['SlugTaken', 'SlugAwaited', 'SlugKept'].some((reason) => reasons.has(reason)))
+    return again(waitingAgainMs)
+  return again(resyncMs)
+}
+
+function again(ms: number): WorkOutcome {
+  return { kind: 'again', afterMs: ms * (1 - resyncJitter * Math.random()) }
+}
