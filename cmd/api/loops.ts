@@ -15,6 +15,7 @@ export interface LoopParts {
 
 const flushMs = 1000
 const subscribeMs = 5000
+const readinessMs = 5000
 const turnMsMax = 5000
 
 /** Starts what runs behind the requests: the roll-up of usage, and the news that tenants have changed. */
@@ -39,6 +40,20 @@ export async function startLoops({ scope, telemetry, redis, directory, meter }: 
       // What was counted since the last turn; when it fails the next process to lock for a tenant makes up for it.
       await meter.flush().catch(() => undefined)
     },
+  })
+  await scope.open({
+    name: 'readiness',
+    // What was seen once as it should be counts for good, also where nobody asks.
+    open: () =>
+      superviseLoop({
+        name: 'readiness',
+        intervalMs: readinessMs,
+        turnMsMax,
+        runOnce: async () => void (await health.readiness()),
+        onError: (error, failures) => log.debug({ failures, cause: error }, 'readiness cannot be told'),
+        health,
+      }),
+    close: (loop) => loop.stop(),
   })
   await scope.open({
     name: 'tenant news',

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
+import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
 import { poll, withSinkAddress } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, type RedisConnection } from '#internal/storage/index.ts'
@@ -79,6 +80,9 @@ export async function startDevTenants(
       return tellDirectories(redis)
     },
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
+    onCallbackMoved: async (tenantId) => {
+      if (await resumeCallback(pool, tenantId)) await redis.publish(dueChannel, encodeDue([tenantId]))
+    },
   })
   let passedAtMs = Number.POSITIVE_INFINITY
   const isInForce = () => controller.inForce() && Date.now() - directory.ageMs(Date.now()) > passedAtMs

@@ -74,7 +74,8 @@ function workObserver({
       endings.with(report.ending.kind).inc()
       durations.observe(report.ending.attempt.durationMs / 1000)
       if (report.delayMs !== undefined) delays.observe(Math.max(0, report.delayMs) / 1000)
-      log.info(attemptFields(report), 'delivery attempt')
+      if (report.ending.kind === 'failed') log.warn(attemptFields(report), 'delivery failed for good')
+      else log.info(attemptFields(report), 'delivery attempt')
     },
     leasesLost(count) {
       lost.inc(count)

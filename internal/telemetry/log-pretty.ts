@@ -10,7 +10,9 @@ const reset = '\x1b[0m'
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const { time, level, service: _service, version: _version, msg, ...fields } = line
   const stacks: string[] = []
-  const parts = Object.entries(fields).map(([name, value]) => `${name}=${short(value, stacks)}`)
+  const parts = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${short(value, stacks)}`)
   const head = `${String(time).slice(11, 23)} ${colours[String(level)] ?? ''}${String(level).padEnd(5)}${reset} ${String(msg)}`
   return `${[head, ...parts].join(' ')}\n${stacks.map((stack) => `    ${stack}\n`).join('')}`
 }

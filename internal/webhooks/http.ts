@@ -52,10 +52,14 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
 
 function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller> | Answer | ApiError {
   if (found.kind === 'error') return found
-  if (found.kind === 'stranger') return tenantNotAllowed
+  if (found.kind === 'stranger') {
+    const { tenantSlug: slug = '' } = head.params
+    return { ...tenantNotAllowed, log: { slug, cause: 'tenant_unknown' } }
+  }
   if (found.kind === 'refused') {
     noteRefusal(intake, head, found)
-    return { ...tenantNotAllowed, log: { provider: found.provider, cause: found.cause } }
+    const { tenant, provider, cause } = found
+    return { ...tenantNotAllowed, log: { slug: tenant.slug ?? tenant.name, provider, cause } }
   }
   const provider = found.provider.name
   if (hopsOf(head.request.headers) >= hopsMax) {

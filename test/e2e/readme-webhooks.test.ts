@@ -68,6 +68,11 @@ test('the README’s first webhook prints what it says, and the callback gets wh
   )
 }, 30_000)
 
+test('the README’s curl lines of a webhook print what they say', async () => {
+  const script = (await block('curl-webhook', 'sh')).replace('http://127.0.0.1:8080', ready.api)
+  expect(await Bun.$`bash -euc ${script}`.text()).toBe('{"ok":true}')
+})
+
 test('the README’s receiver takes what is signed, prints it once, and nothing else', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(

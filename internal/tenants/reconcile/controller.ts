@@ -8,6 +8,7 @@ import type { SourceProblem, SourceState, TenantManifest, TenantSource } from '.
 import { listLiveTenants, listTenantsToPurge } from '../store.ts'
 import { type ApplyContext, applyPlan, purgeTenant, removeTenant } from './apply.ts'
 import type { Condition } from './conditions.ts'
+import type { TenantFacts } from './facts.ts'
 import { gatherTenant } from './gather.ts'
 import { planTenant } from './plan.ts'
 import type { RandomBytes } from './plan-secrets.ts'
@@ -31,6 +32,8 @@ export interface TenantControllerOptions {
    * until it succeeds and the rows are gone as well, so repeating it must be safe.
    */
   readonly onPurge: (tenantId: TenantId) => Promise<void>
+  /** Called after a tenant's callback got another URL, which has not asked to be left alone. A failure is one of the pass. */
+  readonly onCallbackMoved?: (tenantId: TenantId) => Promise<void>
   /** Longest wait between looks at the source, default 1 s. */
   readonly pollMs?: number
   /** Longest time between passes over all tenants, default 30 s. */
@@ -209,6 +212,7 @@ class PassingController implements TenantController {
       case 'conditions':
       case 'applied': {
         if (applied.kind === 'applied') report.applied += 1
+        if (hasMoved(facts)) await this.#options.onCallbackMoved?.(plan.tenantId)
         const [ready] = plan.conditions
         const result = {
           ready: ready?.status,
@@ -305,3 +309,7 @@ class PassingController implements TenantController {
 }
 
 type MutableReport = { -readonly [Field in keyof PassReport]: PassReport[Field] }
+
+function hasMoved({ manifest, stored }: TenantFacts): boolean {
+  return stored?.spec !== undefined && stored.spec.callback.url !== manifest.spec.callback.url
+}
