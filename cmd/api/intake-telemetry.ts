@@ -2,8 +2,8 @@ import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
 import type {
   CallOutcome,
   DeadEntry,
-  EventQueue,
   RefusedCalls,
+  SizedQueues,
   SpoolRefusal,
   SpoolStats,
 } from '#internal/webhooks/index.ts'
@@ -22,7 +22,7 @@ export interface IntakeObserver {
   /** What was last seen in the spool, for its gauges. */
   spoolSeen(stats: SpoolStats): void
   /** Has gauges read from these when they are scraped. */
-  watch(parts: { readonly queue: EventQueue; readonly refusedCalls: RefusedCalls }): void
+  watch(parts: { readonly queue: SizedQueues; readonly refusedCalls: RefusedCalls }): void
 }
 
 /** Failed statements come many a second while Postgres is away; one line a second says as much. */

@@ -2,14 +2,14 @@ import { systemClock } from '#internal/base/index.ts'
 import { dueChannel, encodeDue } from '#internal/deliveries/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import { type Scope, superviseLoop } from '#internal/process/index.ts'
-import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import { createPool, type Pool, type RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import {
   Callers,
-  EventQueue,
   HeaderRules,
   type Intake,
   RefusedCalls,
+  SizedQueues,
   type StoreBatchOptions,
   secretHeaders,
   storeBatch,
@@ -25,6 +25,7 @@ export interface IntakeConfig {
   readonly trustedProxies?: readonly string[] | undefined
   readonly redisSpoolDurable: boolean
   readonly redisUrl: string
+  readonly databaseUrl: string
 }
 
 /** What the intake stands on. */
@@ -55,8 +56,10 @@ export async function startIntake(
     onError: observer.storeFailed,
   }
   const spool = await startSpool(config, storing, observer, telemetry, scope)
-  const queue = new EventQueue({
-    storeBatch: (events) => storeBatch(storing, events),
+  const largePool = await openLargePool(config.databaseUrl, telemetry, scope)
+  const queue = new SizedQueues({
+    storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
+    storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
     spool: (event) => spool.append(event),
   })
   const refusedCalls = new RefusedCalls(pool, systemClock)
@@ -92,4 +95,23 @@ export async function startIntake(
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: observer.called,
   }
+}
+
+/** A body of 25 MiB takes Postgres most of a second, and several wait behind each other. */
+const largeStatementMsMax = 6_000
+
+function openLargePool(url: string, { log }: Telemetry, scope: Scope): Promise<Pool> {
+  return scope.open({
+    name: 'postgres for large events',
+    open: () =>
+      createPool({
+        url,
+        applicationName: 'latchkey-api large events',
+        connectionsMax: 1,
+        queryTimeoutMs: largeStatementMsMax,
+        connectTimeoutMs: 2_000,
+        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
+      }),
+    close: (opened) => opened.end(),
+  })
 }

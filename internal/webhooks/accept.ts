@@ -2,8 +2,9 @@ import type { Clock } from '#internal/base/index.ts'
 import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, keptHeaders } from './event-headers.ts'
-import type { Acceptance, EventQueue } from './event-queue.ts'
+import type { Acceptance } from './event-queue.ts'
 import type { ProviderCall, RefusalCause } from './provider.ts'
+import type { Accepting } from './sized-queues.ts'
 
 /** What became of a call: its event's fate, or why it was refused before there was one. */
 export type Accepted =
@@ -12,7 +13,7 @@ export type Accepted =
 
 /** What accepting works with. */
 export interface AcceptContext {
-  readonly queue: EventQueue
+  readonly queue: Accepting
   readonly clock: Clock
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number

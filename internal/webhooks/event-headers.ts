@@ -6,7 +6,7 @@ export const hopsMax = 5
 
 /** Names that speak of a credential or a signature in whatever system stands before us. */
 const credentialLike =
-  /authorization|cookie|token|secret|passw|api-?key|credential|signature|hmac|session|assertion|client-cert|-sig$|^sig/
+  /authorization|cookie|token|secret|passw|-?key$|credential|signature|hmac|session|assertion|client-cert|jwt|bearer|(^|-)auth(-|$)|-sig$|^sig/
 
 /** Of the connection and not of the message: RFC 9110 section 7.6.1. */
 const connectionOnly = new Set([

@@ -11,10 +11,16 @@ export type BatchOutcome =
   | { readonly kind: 'settled'; readonly acceptances: readonly Acceptance[] }
   | { readonly kind: 'unavailable' }
 
+/** Hears of an event's fate as soon as it is known. */
+export type OnSettled = (event: ReceivedEvent, acceptance: Acceptance) => void
+
 /** What a queue works with. */
 export interface EventQueueOptions {
-  /** Stores a batch of events sorted by dedupe key, no key twice. Never throws. */
-  storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>
+  /**
+   * Stores a batch of events sorted by dedupe key, no key twice; may tell an event's fate before the others' are known. Never
+   * throws.
+   */
+  storeBatch(events: readonly ReceivedEvent[], onSettled: OnSettled): Promise<BatchOutcome>
   /** Puts an event where it survives until Postgres is back. Never throws. */
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
   /** How long an event waits for Postgres before it is spooled, ms; default 2 000. */
@@ -23,10 +29,11 @@ export interface EventQueueOptions {
   readonly restMs?: number
   /** How long after the start of a batch the next one may wait for more rows, ms; default 5. */
   readonly gatherMs?: number
+  /** Batches under way at a time; default 2: one commits while the next one is gathered and sent. */
+  readonly batchesMax?: number
 }
 
-/** Batches under way at a time: one commits while the next one is gathered and sent. */
-const batchesMax = 2
+const defaultBatchesMax = 2
 /** A second batch begins only with this many rows, so that few callers share one commit instead of taking turns in two. */
 const secondBatchRows = 16
 /**
@@ -42,6 +49,7 @@ const defaultRestMs = 500
 interface Waiting {
   readonly event: ReceivedEvent
   readonly sinceMs: number
+  isSettled: boolean
   readonly settled: Promise<Acceptance>
   settle(acceptance: Acceptance): void
 }
@@ -74,7 +82,7 @@ export class EventQueue {
     if (original) return original.settled.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
     const { promise, resolve } = Promise.withResolvers<Acceptance>()
     const sinceMs = performance.now()
-    const waiting: Waiting = { event, sinceMs, settled: promise, settle: resolve }
+    const waiting: Waiting = { event, sinceMs, isSettled: false, settled: promise, settle: resolve }
     this.#byKey.set(event.dedupeKey, waiting)
     if (sinceMs < this.#restUntilMs) {
       void this.#spool(waiting)
@@ -86,7 +94,8 @@ export class EventQueue {
   }
 
   #startNext(): void {
-    if (this.#batches === batchesMax || this.#waiting.length === 0) return
+    if (this.#batches === (this.#options.batchesMax ?? defaultBatchesMax) || this.#waiting.length === 0)
+      return
     if (this.#waiting.length >= secondBatchRows) return this.#startBatch()
     if (this.#batches > 0) return
     const waitMs = this.#startedAtMs + (this.#options.gatherMs ?? defaultGatherMs) - performance.now()
@@ -139,7 +148,14 @@ export class EventQueue {
 
   /** What is stored after the time is up meets its own keys when the spool is drained. */
   async #storeInTime(batch: readonly Waiting[]): Promise<BatchOutcome> {
-    const storing = this.#options.storeBatch(batch.map(({ event }) => event))
+    const byId = new Map(batch.map((waiting) => [waiting.event.id, waiting]))
+    const storing = this.#options.storeBatch(
+      batch.map(({ event }) => event),
+      (event, acceptance) => {
+        const waiting = byId.get(event.id)
+        if (waiting) this.#settle(waiting, acceptance)
+      },
+    )
     const { patienceMs = defaultPatienceMs } = this.#options
     const oldestMs = batch.reduce(
       (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
@@ -155,10 +171,14 @@ export class EventQueue {
   }
 
   async #spool(waiting: Waiting): Promise<void> {
+    if (waiting.isSettled) return
     this.#settle(waiting, await this.#options.spool(waiting.event))
   }
 
+  /** The first fate counts. */
   #settle(waiting: Waiting, acceptance: Acceptance): void {
+    if (waiting.isSettled) return
+    waiting.isSettled = true
     this.#byKey.delete(waiting.event.dedupeKey)
     waiting.settle(acceptance)
   }

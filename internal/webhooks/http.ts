@@ -13,7 +13,7 @@ export interface Intake extends AcceptContext {
   readonly refusedCalls: RefusedCalls
   /** Where a call comes from, through the proxies that are trusted. */
   sourceAddressOf(head: Head): string | null
-  /** Told of each call of a known provider. `unknown_tenant`: no such slug, or a suspended tenant's key. */
+  /** Told of each call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome): void
 }
 
@@ -136,12 +136,17 @@ function noteRefusal(
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
   const refused: RefusedCall = {
     tenantId: tenant.id,
-    days: tenant.retention.eventDays,
+    days: Math.min(tenant.retention.payloadDays, tenant.retention.eventDays),
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),
     headers: keptHeaders(head.request.headers, intake.headerRules),
-    sample: body ? sampleOf(body) : null,
+    sample: body && isUnsigned(cause) ? sampleOf(body) : null,
   }
   intake.refusedCalls.note(refused)
+}
+
+/** What was verified is the tenant's own data, and is not kept beside its retention. */
+function isUnsigned(cause: RefusedCause): boolean {
+  return cause.startsWith('signature_') || cause === 'scheme_unknown' || cause === 'timestamp_outside_window'
 }

@@ -15,10 +15,13 @@ export interface SpoolEntry {
 /** What stands beside id and payload, as JSON text. The payload is kept as it is: escaped it would be a tenth longer. */
 type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload'>
 
-/** Gives an event's values in the spool: id, facts, payload. `decodeEntry` undoes it to the byte. */
-export function encodeEvent(event: ReceivedEvent): readonly [string, string, string] {
+/**
+ * Gives an event's values in the spool: id, facts, payload, and the tenant once more, by which its share is counted.
+ * `decodeEntry` undoes it to the byte.
+ */
+export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
   const { id, payload, ...facts } = event
-  return [id, JSON.stringify(facts satisfies SpooledFacts), payload]
+  return [id, JSON.stringify(facts satisfies SpooledFacts), payload, event.tenantId]
 }
 
 /**

@@ -5,9 +5,10 @@ import { countedKeys, spoolKeys, spoolScripts } from './spool-scripts.ts'
 
 /**
  * Why an event was not spooled. `away`: Redis did not answer. `volatile`: Redis does not sync before it answers. `full`: the
- * spool or Redis is. `unconfirmed`: no replica had the event in time.
+ * spool or Redis is. `share`: so much of one tenant waits that the rest is left to the others. `unconfirmed`: no replica had
+ * the event in time.
  */
-export type SpoolRefusal = 'away' | 'volatile' | 'full' | 'unconfirmed'
+export type SpoolRefusal = 'away' | 'volatile' | 'full' | 'share' | 'unconfirmed'
 
 /** What a spool works with. */
 export interface SpoolOptions {
@@ -20,7 +21,7 @@ export interface SpoolOptions {
   readonly vouched: boolean
   /** Hears of events that were refused: why, how many, and of an error that is not Redis being away. Must not throw. */
   onRefused?(reason: SpoolRefusal, events: number, error?: unknown): void
-  /** Most bytes that wait or are set aside; default 256 MiB. */
+  /** Most bytes that wait or are set aside; default 256 MiB. At most a quarter of them may wait for one tenant. */
   readonly bytesMax?: number
   /** How long a replica may take to have an event, below the connection's deadline, ms; default 500. */
   readonly replicaMsMax?: number
@@ -40,6 +41,8 @@ export interface SpoolStats {
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
+/** What one tenant may fill: two largest events, and more than enough of the usual ones. */
+const tenantShare = 0.25
 const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
 /** After a replica was too slow the next events are refused at once, since each would stay behind as a duplicate. */
@@ -118,7 +121,8 @@ export class Spool {
       const before = await this.#readDurability()
       if (!this.#keeps(before)) return { reason: 'volatile' }
       const { bytesMax = defaultBytesMax, replicaMsMax = defaultReplicaMsMax, redis } = this.#options
-      const args = [String(bytesMax), ...batch.flatMap(({ event }) => encodeEvent(event))]
+      const bounds = [String(bytesMax), String(Math.floor(bytesMax * tenantShare))]
+      const args = [...bounds, ...batch.flatMap(({ event }) => encodeEvent(event))]
       const waitMs = before.replicas === 0 ? 0 : replicaMsMax
       const kept = await redis.evaluateKept(spoolScripts.append, countedKeys, args, waitMs)
       // What the server that took the events says counts; it may be another than the one asked before.
@@ -140,7 +144,7 @@ export class Spool {
   #settle(batch: readonly Waiting[], added: readonly number[]): void {
     batch.forEach((waiting, index) => {
       if (added[index] === 1) waiting.settle('queued')
-      else this.#refuse({ reason: 'full' }, [waiting])
+      else this.#refuse({ reason: added[index] === -1 ? 'share' : 'full' }, [waiting])
     })
   }
 

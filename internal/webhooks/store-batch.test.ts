@@ -84,6 +84,24 @@ describe('a batch', () => {
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
   })
 
+  test('whose answer was lost after its commit is stored, and no duplicate of itself', async () => {
+    const events = many(3)
+    await store(events)
+    expect(await fatesOf(events)).toEqual(['stored', 'stored', 'stored'])
+  })
+
+  test('tells of new events before it looks after duplicates', async () => {
+    const [fresh, known] = [receivedEvent(), receivedEvent()]
+    await store([known])
+    const told: string[] = []
+    const events = [fresh, { ...known, id: receivedEvent().id }].toSorted((a, b) =>
+      a.dedupeKey < b.dedupeKey ? -1 : 1,
+    )
+    const options = { pool, wake: () => undefined, onError: () => undefined }
+    await storeBatch(options, events, ({ id }, acceptance) => told.push(`${id} ${acceptance}`))
+    expect(told).toEqual([`${fresh.id} stored`])
+  })
+
   test('that is only to be verified makes neither delivery nor lane', async () => {
     expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])

@@ -2,7 +2,7 @@ import type { EventId } from '#internal/base/index.ts'
 import { requeueFailed } from '#internal/deliveries/index.ts'
 import { ensurePartitions, isMissingPartition, type Pool } from '#internal/storage/index.ts'
 import type { ReceivedEvent } from './event.ts'
-import type { Acceptance, BatchOutcome } from './event-queue.ts'
+import type { Acceptance, BatchOutcome, OnSettled } from './event-queue.ts'
 import { findEventsByKey, insertEvents, partitionsOf, tenantsToWake } from './store.ts'
 
 /** What storing works with. */
@@ -20,17 +20,21 @@ export interface StoreBatchOptions {
 const triesMax = 4
 
 /**
- * Stores a batch and tells each event's fate. A deadlock is tried again; a day without a partition gets one; a data error halves
- * the batch until the bad row stands alone. Anything else is Postgres being away. Never throws. Safe to repeat.
+ * Stores a batch and tells each event's fate, of those that are new right after the commit. A deadlock is tried again; a day
+ * without a partition gets one; a data error halves the batch until the bad row stands alone. Anything else is Postgres being
+ * away. Never throws. Safe to repeat.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function storeBatch(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
+  onSettled: OnSettled = () => undefined,
 ): Promise<BatchOutcome> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return { kind: 'settled', acceptances: await storeAll(options, events) }
+      const stored = await insertEvents(options.pool, events)
+      options.wake(tenantsToWake(events))
+      return { kind: 'settled', acceptances: await judge(options, events, stored, onSettled) }
     } catch (error) {
       const failure = failureOf(error)
       if (failure === 'refused') return await isolate(options, events, error)
@@ -43,30 +47,41 @@ export async function storeBatch(
   }
 }
 
-async function storeAll(options: StoreBatchOptions, events: readonly ReceivedEvent[]): Promise<Acceptance[]> {
-  const stored = await insertEvents(options.pool, events)
-  options.wake(tenantsToWake(events))
+/** Those that were new are told at once; for the others their originals are looked up, and failed ones get a new round. */
+async function judge(
+  options: StoreBatchOptions,
+  events: readonly ReceivedEvent[],
+  stored: ReadonlySet<EventId>,
+  onSettled: OnSettled,
+): Promise<Acceptance[]> {
   const known = events.filter(({ id }) => !stored.has(id))
-  const gone = known.length === 0 ? noKeys : await revive(options, known)
-  return events.map(({ id, dedupeKey }) => {
-    if (stored.has(id)) return 'stored'
-    return gone.has(dedupeKey) ? 'unavailable' : 'duplicate'
-  })
+  if (known.length === 0) return events.map(() => 'stored')
+  for (const event of events) if (stored.has(event.id)) onSettled(event, 'stored')
+  const fates = await revive(options, known)
+  return events.map((event) => (stored.has(event.id) ? 'stored' : (fates.get(event.id) ?? 'unavailable')))
 }
 
-const noKeys: ReadonlySet<string> = new Set()
-
-/** Gives failed originals a new round. Gives the keys that retention took away between our statements. */
+/**
+ * Tells what duplicates are of, and gives failed originals a new round. Gives nothing for a key that retention took away between
+ * our statements, nor when Postgres went away in between: such an event is stored, or it is not, and its provider asks again.
+ */
 async function revive(
   options: StoreBatchOptions,
   duplicates: readonly ReceivedEvent[],
-): Promise<ReadonlySet<string>> {
-  const originals = await findEventsByKey(
-    options.pool,
-    duplicates.map(({ dedupeKey }) => dedupeKey),
-  )
-  if (options.requeues ?? true) await requeue(options, duplicates, originals)
-  return new Set(duplicates.filter((one) => !originals.has(one.dedupeKey)).map(({ dedupeKey }) => dedupeKey))
+): Promise<ReadonlyMap<EventId, Acceptance>> {
+  try {
+    const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
+    const originals = await findEventsByKey(options.pool, keys)
+    // An earlier try of ours may have been committed although its answer was lost.
+    const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
+      originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
+    const others = duplicates.filter((one) => fateOf(one) === 'duplicate')
+    if ((options.requeues ?? true) && others.length > 0) await requeue(options, others, originals)
+    return new Map(duplicates.map((one) => [one.id, fateOf(one)]))
+  } catch (error) {
+    options.onError(error, 'unavailable')
+    return new Map()
+  }
 }
 
 async function requeue(

@@ -1,14 +1,14 @@
--- An entry's values are its event's id, facts and payload; together they are what it counts for.
+-- An entry's values are its event's id, facts, payload and tenant; together they are what it counts for.
 local function size_of(fields)
   local size = 0
   for at = 2, #fields, 2 do size = size + #fields[at] end
   return size
 end
 
--- The event's id; '' in an entry that none of us wrote.
-local function event_id_of(fields)
+-- The value of a field; '' where there is none, as in an entry that none of us wrote.
+local function value_of(fields, name)
   for at = 1, #fields, 2 do
-    if fields[at] == 'id' then return fields[at + 1] end
+    if fields[at] == name then return fields[at + 1] end
   end
   return ''
 end
@@ -22,4 +22,10 @@ end
 
 local function write_bytes(bytes_key, field, bytes)
   redis.call('HSET', bytes_key, field, string.format('%.0f', math.max(bytes, 0)))
+end
+
+-- Takes an entry's bytes off its tenant's share. A share of nothing is no field, so that the hash holds only those who wait.
+local function give_back(tenants_key, tenant, size)
+  if redis.call('HEXISTS', tenants_key, tenant) == 0 then return end
+  if redis.call('HINCRBY', tenants_key, tenant, -size) <= 0 then redis.call('HDEL', tenants_key, tenant) end
 end

@@ -1,0 +1,47 @@
+import type { ReceivedEvent } from './event.ts'
+import { type Acceptance, EventQueue, type EventQueueOptions } from './event-queue.ts'
+
+/** Takes events in. */
+export interface Accepting {
+  /** Stores an event, or spools it when Postgres does not answer in time. Never rejects. */
+  accept(event: ReceivedEvent): Promise<Acceptance>
+}
+
+/** What queues for two sizes work with. */
+export interface SizedQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
+  /** Stores large events, on a connection of their own with more time. */
+  readonly storeLarge: EventQueueOptions['storeBatch']
+}
+
+/** Larger ones take Postgres tens of milliseconds and more. */
+const smallBytesMax = 256 * 1024
+/** The only vendor with bodies of this size waits 10 s. */
+const largePatienceMs = 6_000
+
+/**
+ * Keeps large events from holding up small ones: each size has its own queue, and what goes wrong with one moves nothing of the
+ * other. Large ones go one batch after another.
+ */
+export class SizedQueues implements Accepting {
+  readonly #small: EventQueue
+  readonly #large: EventQueue
+
+  constructor({ storeBatch, storeLarge, spool }: SizedQueuesOptions) {
+    this.#small = new EventQueue({ storeBatch, spool })
+    this.#large = new EventQueue({
+      storeBatch: storeLarge,
+      spool,
+      batchesMax: 1,
+      patienceMs: largePatienceMs,
+    })
+  }
+
+  /** Events whose fate is open. */
+  get size(): number {
+    return this.#small.size + this.#large.size
+  }
+
+  accept(event: ReceivedEvent): Promise<Acceptance> {
+    return (event.payloadBytes > smallBytesMax ? this.#large : this.#small).accept(event)
+  }
+}
