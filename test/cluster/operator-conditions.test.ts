@@ -106,7 +106,7 @@ describe('a condition that does not hold says why, what to do, and is told by an
       'CallbackAllowed',
       'AddressNotListed',
       'spec.callback.url',
-      { spec: callback('http://198.51.100.7/', ['10.9.0.0/16']) },
+      { spec: callback('http://93.184.215.14/', ['10.9.0.0/16']) },
     ],
     [
       'unpermitted',

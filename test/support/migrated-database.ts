@@ -6,7 +6,8 @@ export function createMigratedDatabase(): Promise<TestDatabase> {
   return createTestDatabase({ migrate: migrateUrl })
 }
 
-async function migrateUrl(url: string): Promise<void> {
+/** Brings a database up to date. */
+export async function migrateUrl(url: string): Promise<void> {
   const bounds = { connectionsMax: 1, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url, applicationName: 'latchkey test migration', ...bounds })
   try {

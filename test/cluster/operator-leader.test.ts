@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import { expectOk } from '#internal/kube/index.ts'
+import { leases } from '#internal/kube/lease.ts'
+import { migrateUrl } from '#test/support/migrated-database.ts'
+import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
+import { type OperatorLab, type OperatorProcess, openOperatorLab } from './operator-lab.ts'
+
+let postgres: TestPostgres
+let lab: OperatorLab
+let shops: string
+beforeAll(async () => {
+  postgres = await createTestPostgres()
+  await migrateUrl(postgres.url)
+  lab = await openOperatorLab({ databaseUrl: postgres.url })
+  shops = await lab.namespace()
+}, 60_000)
+afterAll(async () => {
+  await lab.close()
+  await postgres.stop()
+}, 60_000)
+
+const takeoverMsMax = 20_000
+const isLeading = async (operator: OperatorProcess) =>
+  (await operator.metric('leader_election_master_status')) === 1
+const isReady = async (operator: OperatorProcess) => (await fetch(`${operator.opsUrl}/readyz`)).status === 200
+
+async function becomes(check: () => Promise<boolean>, deadlineMs = 30_000): Promise<boolean> {
+  return (await poll(async () => (await check()) || undefined, { deadlineMs })) ?? false
+}
+
+test('of two operators one leads; when it is killed the other leads within 20 s, with a higher fence', async () => {
+  const first = await lab.operator()
+  expect(await becomes(() => isLeading(first))).toBe(true)
+  const second = await lab.operator()
+  // A follower is ready too.
+  expect(await becomes(() => isReady(second))).toBe(true)
+  expect(await isLeading(second)).toBe(false)
+  await lab.create(shops, 'before')
+  await lab.ready(shops, 'before')
+  const fence = async () =>
+    Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
+  const before = await fence()
+  first.signal('SIGKILL')
+  const killedMs = performance.now()
+  await first.exited
+  await lab.create(shops, 'after')
+  await lab.ready(shops, 'after')
+  expect(performance.now() - killedMs).toBeLessThan(takeoverMsMax)
+  expect(await isLeading(second)).toBe(true)
+  expect(await fence()).toBeGreaterThan(before)
+  second.signal('SIGTERM')
+  expect(await second.exited).toBe(0)
+}, 90_000)
+
+test('an operator that ends gives its lease back, and the next begins at once', async () => {
+  const { client } = lab.admin
+  const place = { namespace: 'latchkey', name: 'latchkey-operator' }
+  const lease = expectOk('the lease', await client.get(leases, place))
+  expect(lease.spec?.holderIdentity ?? '').toBe('')
+  const next = await lab.operator()
+  expect(await becomes(() => isLeading(next), 5_000)).toBe(true)
+  next.signal('SIGTERM')
+  await next.exited
+})
+
+test('a leader that was stopped for long writes nothing more once another has led', async () => {
+  const sleeper = await lab.operator()
+  expect(await becomes(() => isLeading(sleeper))).toBe(true)
+  sleeper.signal('SIGSTOP')
+  const next = await lab.operator()
+  expect(await becomes(() => isLeading(next))).toBe(true)
+  await lab.create(shops, 'taken-over')
+  const { metadata } = await lab.ready(shops, 'taken-over')
+  sleeper.signal('SIGCONT')
+  expect(await sleeper.logged('no longer leading')).toMatchObject({ level: 'warn' })
+  expect(await becomes(async () => !(await isLeading(sleeper)))).toBe(true)
+  expect(sleeper.lines('tenant reconciled').filter(({ tenant }) => tenant === `${shops}/taken-over`)).toEqual(
+    [],
+  )
+  expect((await lab.tenant(shops, 'taken-over')).metadata.resourceVersion).toBe(
+    metadata.resourceVersion ?? '',
+  )
+  for (const each of [sleeper, next]) each.signal('SIGTERM')
+  await Promise.all([sleeper.exited, next.exited])
+}, 90_000)
+
+test('a lease that was deleted does not lower the fence', async () => {
+  const { client } = lab.admin
+  const before = Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
+  expect(before).toBeGreaterThan(1)
+  await client.remove(leases, { namespace: 'latchkey', name: 'latchkey-operator' })
+  const operator = await lab.operator()
+  await lab.create(shops, 'anew')
+  await lab.ready(shops, 'anew')
+  const after = Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
+  expect(after).toBeGreaterThan(before)
+  operator.signal('SIGTERM')
+  await operator.exited
+})
+
+test('with Postgres away nothing is lost: what changed meanwhile is in force soon after it is back', async () => {
+  const operator = await lab.operator()
+  await lab.create(shops, 'early')
+  await lab.ready(shops, 'early')
+  await postgres.stop()
+  await lab.create(shops, 'patient')
+  await operator.logged('a tenant could not be reconciled, trying again')
+  expect((await fetch(`${operator.opsUrl}/livez`)).status).toBe(200)
+  expect(await isLeading(operator)).toBe(true)
+  await postgres.restart()
+  await lab.ready(shops, 'patient')
+  expect(
+    await operator.metric('controller_runtime_reconcile_errors_total', 'controller="tenant"'),
+  ).toBeGreaterThan(0)
+}, 90_000)
