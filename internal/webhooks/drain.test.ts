@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { untilWorks } from '#test/support/redis-connection.ts'
@@ -74,9 +75,46 @@ const again = (event: ReceivedEvent) => ({ ...event, id: receivedEvent().id })
 
 /** An entry that no version of ours wrote, but counted as ours are. */
 async function appendRaw(id: string, facts: string, payload: string): Promise<void> {
-  const args = ['1000000000', id, facts, payload]
+  const args = ['1000000000', '1000000000', id, facts, payload, someTenantId()]
   expect(await lab.redis.evaluate(spoolScripts.append, countedKeys, args)).toEqual([1])
 }
+
+const bytesOf = (events: readonly ReceivedEvent[]) =>
+  events.reduce((sum, event) => sum + Buffer.byteLength(encodeEvent(event).join('')), 0)
+
+describe('a tenant’s share', () => {
+  test('is counted down by two that drain the same entries at once, each entry once', async () => {
+    const tenantId = someTenantId()
+    const [ours, others] = [many(40, { tenantId }), many(10, { tenantId: someTenantId() })]
+    await spoolAll([...ours, ...others])
+    const [entries] = await command(lab.server, ['XRANGE', spoolKeys.events, '-', '+'])
+    const args = (entries as [string, string[]][]).flatMap(([at, fields]) => [at, fields[1] ?? '', ''])
+    const settle = (from: number, to: number) =>
+      lab.redis.evaluate(spoolScripts.settle, countedKeys, args.slice(from * 3, to * 3))
+    const replies = await Promise.all([settle(0, 30), settle(10, 45)])
+    expect(replies.flatMap((each) => each as number[]).filter((reply) => reply === 1)).toHaveLength(45)
+    expect(await lab.shares()).toEqual({ [others[0]?.tenantId ?? '']: bytesOf(others.slice(5)) })
+    await drainOf().runOnce(never)
+    expect(await lab.shares()).toEqual({})
+  })
+
+  test('that was full has room again once it is drained', async () => {
+    const tenantId = someTenantId()
+    const events = many(3, { tenantId, payload: `{"a":"${'x'.repeat(1_000)}"}` })
+    const [first, second, third] = events
+    if (!first || !second || !third) throw new Error('there are three')
+    const narrow = lab.spool({ bytesMax: bytesOf([first, second]) * 4 })
+    const append = (event: ReceivedEvent) => narrow.append(event)
+    expect([await append(first), await append(second), await append(third)]).toEqual([
+      'queued',
+      'queued',
+      'unavailable',
+    ])
+    await drainOf().runOnce(never)
+    expect(await append(third)).toBe('queued')
+    expect(await lab.shares()).toEqual({ [tenantId]: bytesOf([third]) })
+  })
+})
 
 describe('draining', () => {
   test('brings each event into Postgres as it was, to the byte, with its delivery', async () => {
@@ -274,11 +312,13 @@ describe('an entry that will never do', () => {
       id: refused.id,
       facts: encodeEvent(refused)[1],
       payload: refused.payload,
+      tenant: refused.tenantId,
     })
     const { deadBytes, ...stats } = await spool.stats()
     expect(stats).toEqual({ entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 3 })
-    const values = entries.flatMap(({ id = '', facts: text = '', payload = '' }) => [id, text, payload])
+    const values = entries.flatMap(({ reason: _reason, ...counted }) => Object.values(counted))
     expect(deadBytes).toBe(Buffer.byteLength(values.join('')))
+    expect(await lab.shares()).toEqual({})
   })
 
   test('does not take another with it that has the same key', async () => {

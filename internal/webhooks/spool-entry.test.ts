@@ -5,14 +5,14 @@ import type { ReceivedEvent } from './event.ts'
 import { decodeEntry, encodeEvent } from './spool-entry.ts'
 
 /** An entry as Redis gives it back. */
-function entryOf(values: readonly [string, string, string]): unknown {
-  const [id, facts, payload] = values
-  return ['1-0', ['id', id, 'facts', facts, 'payload', payload]]
+function entryOf(values: readonly [string, string, string, string]): unknown {
+  const [id, facts, payload, tenant] = values
+  return ['1-0', ['id', id, 'facts', facts, 'payload', payload, 'tenant', tenant]]
 }
 
 const encodedWith = (fields: Record<string, unknown>) => {
-  const [id, facts, payload] = encodeEvent(receivedEvent())
-  return entryOf([id, JSON.stringify({ ...JSON.parse(facts), ...fields }), payload])
+  const [id, facts, payload, tenant] = encodeEvent(receivedEvent())
+  return entryOf([id, JSON.stringify({ ...JSON.parse(facts), ...fields }), payload, tenant])
 }
 
 describe('an event', () => {

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { someTenantId } from '#test/support/directory-tenant.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { untilWorks } from '#test/support/redis-connection.ts'
 import { command, until } from '#test/support/redis-topology.ts'
@@ -81,6 +82,32 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await lab.spool().stats()).toMatchObject({ entries: 25, bytes: bytesMax })
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) - 1 }).append(first)).toBe('unavailable')
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) }).append(first)).toBe('queued')
+  })
+
+  test('leaves three quarters to the others when one tenant sends much, for several processes at once', async () => {
+    const payload = `{"a":"${'x'.repeat(1_000)}"}`
+    const tenantId = someTenantId()
+    const loud = Array.from({ length: 30 }, () => receivedEvent({ tenantId, payload }))
+    const quiet = receivedEvent({ payload })
+    const bytesMax = bytesOf(quiet) * 40
+    const spools = [1, 2, 3].map(() => lab.spool({ bytesMax }))
+    const fates = await Promise.all(loud.map((event, nth) => spools[nth % 3]?.append(event)))
+    expect(fates.filter((fate) => fate === 'queued')).toHaveLength(10)
+    expect(lab.refusals).toEqual(Array(20).fill('share'))
+    const mixed = [receivedEvent({ tenantId, payload }), quiet]
+    expect(await Promise.all(mixed.map((event) => spools[0]?.append(event)))).toEqual([
+      'unavailable',
+      'queued',
+    ])
+    expect(await lab.shares()).toEqual({ [tenantId]: bytesMax / 4, [quiet.tenantId]: bytesOf(quiet) })
+  })
+
+  test('has a tenant’s whole share again once somebody emptied the stream by hand', async () => {
+    const event = receivedEvent()
+    const spool = lab.spool({ bytesMax: bytesOf(event) * 4 })
+    expect([await spool.append(event), await spool.append(event)]).toEqual(['queued', 'unavailable'])
+    await command(lab.server, ['DEL', spoolKeys.events])
+    expect(await spool.append(event)).toBe('queued')
   })
 
   test('counts what is set aside into its bound, and no longer once that was removed by hand', async () => {

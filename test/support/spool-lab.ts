@@ -1,5 +1,6 @@
 import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
 import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/webhooks/spool.ts'
+import { spoolKeys } from '#internal/webhooks/spool-scripts.ts'
 import { command, startStandalone, until } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
 
@@ -13,6 +14,8 @@ export interface SpoolLab {
   spool(options?: Partial<SpoolOptions>): Spool
   /** Entries of one of the streams: their fields, by name. */
   entriesOf(key: string): Promise<Record<string, string>[]>
+  /** Bytes that wait, by tenant. */
+  shares(): Promise<Record<string, number>>
   /** Removes everything. */
   reset(): Promise<void>
   stop(): Promise<void>
@@ -38,6 +41,12 @@ export async function startSpoolLab(extraArgs: readonly string[] = []): Promise<
     entriesOf: async (key) => {
       const [entries] = await command(server, ['XRANGE', key, '-', '+'])
       return (entries as [string, string[]][]).map(([, fields]) => Object.fromEntries(pairsOf(fields)))
+    },
+    shares: async () => {
+      const [held] = await command(server, ['HGETALL', spoolKeys.tenants])
+      return Object.fromEntries(
+        Object.entries(held as Record<string, string>).map(([tenant, bytes]) => [tenant, Number(bytes)]),
+      )
     },
     reset: async () => {
       refusals.length = 0
