@@ -47,13 +47,20 @@ export interface Api {
   readonly redis: RedisConnection
 }
 
-/** Bodies being read at a time, in bytes. */
-const bodyBudgetBytes = 64 * 1024 * 1024
+/**
+ * Bodies at a time, in bytes. Who knows a slug can send webhooks, and one may have 25 MiB; calls with a key are known
+ * and have 1 MiB at most.
+ */
+const webhookBodiesBytes = 48 * 1024 * 1024
+const keyedBodiesBytes = 16 * 1024 * 1024
 const connectionsMax = 10
 const statementMsMax = 2000
 /** What is left of the process' time is for the calls under way and for the stores. */
 const delayShare = 4
-/** Longer than the slowest body and the store's answer after it may take; callers that wait are answered at once. */
+/**
+ * Longer than a short body and the store's answer after it may take; callers that wait are answered at once. A long body
+ * that needs more is cut off, and its sender tries again.
+ */
 const drainMsMax = 12_000
 const connectMsMax = 2000
 
@@ -153,6 +160,6 @@ function publicServer(
     explain: explainStoreError,
     onAnswered: createRequestObserver(log, metrics),
     ...(tracing.enabled && { traced: traced(tracing) }),
-    budget: new BodyBudget(bodyBudgetBytes),
+    budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
   })
 }

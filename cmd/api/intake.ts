@@ -8,6 +8,7 @@ import {
   Callers,
   HeaderRules,
   type Intake,
+  LargeBodies,
   RefusedCalls,
   SizedQueues,
   type StoreBatchOptions,
@@ -80,6 +81,11 @@ export async function startIntake(
       await refusedCalls.flush().catch(() => undefined)
     },
   })
+  const largeBodies = await scope.open({
+    name: 'large bodies',
+    open: () => new LargeBodies(),
+    close: (opened) => opened.close(),
+  })
   observer.watch({ queue, refusedCalls })
   return {
     callers: new Callers({
@@ -88,6 +94,7 @@ export async function startIntake(
       onUnreadableSecrets: observer.unreadableSecrets,
     }),
     queue,
+    largeBodies,
     refusedCalls,
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,

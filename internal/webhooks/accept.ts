@@ -3,17 +3,22 @@ import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
-import type { ProviderCall, RefusalCause } from './provider.ts'
+import { type LargeBodies, largeBodyBytes } from './large-bodies.ts'
+import type { RefusalCause } from './provider.ts'
+import { readCall } from './read-call.ts'
 import type { Accepting } from './sized-queues.ts'
 
 /** What became of a call: its event's fate, or why it was refused before there was one. */
 export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
+  /** It could not be read in time, so nothing is known of it. */
+  | { readonly kind: 'unread' }
 
 /** What accepting works with. */
 export interface AcceptContext {
   readonly queue: Accepting
+  readonly largeBodies: LargeBodies
   readonly clock: Clock
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number
@@ -29,15 +34,17 @@ export interface WebhookCall {
 /** Verifies, reads and stores a call: the one place that decides about it. Never throws for anything that a caller can send. */
 export async function acceptWebhook(
   context: AcceptContext,
-  { tenant, provider, settings, keys, state }: Caller,
+  { tenant, provider, settings, keys, secrets, state }: Caller,
   { headers, body }: WebhookCall,
 ): Promise<Accepted> {
   const receivedAtMs = context.clock.now()
   const { signatureAgeMsMax } = context
-  const call: ProviderCall = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
-  const verification = provider.verify(call, keys)
-  if (verification.kind === 'refused') return { kind: 'invalid', cause: verification.cause }
-  const read = provider.normalize(call)
+  const call = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
+  const read =
+    body.length > largeBodyBytes
+      ? await context.largeBodies.read({ providerName: provider.name, secrets: secrets(), call })
+      : readCall(provider, call, keys)
+  if (read === undefined) return { kind: 'unread' }
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
   const event = createReceivedEvent({
     tenant,

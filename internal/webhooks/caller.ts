@@ -23,6 +23,8 @@ export interface Caller {
   readonly settings: ProviderSettings
   /** What the provider's `prepare` made. */
   readonly keys: unknown
+  /** Opens the secrets behind `keys` again, for who cannot be handed these. */
+  secrets(): readonly string[]
   readonly state: EventStateAtReceipt
 }
 
@@ -96,7 +98,8 @@ export class Callers {
     const provider = findProvider(name)
     if (!provider || (name === 'wallet' && tenant.walletStage === 'off'))
       return refused('provider_not_enabled')
-    const secrets = openTenantSecrets(this.#options.keyRing, tenant, providerField(name))
+    const open = () => openTenantSecrets(this.#options.keyRing, tenant, providerField(name))
+    const secrets = open()
     if (secrets.unreadable > 0) this.#options.onUnreadableSecrets(tenant, name)
     if (secrets.values.length === 0) return refused('secrets_missing')
     return {
@@ -105,6 +108,7 @@ export class Callers {
       provider,
       settings: settingsOf(configured),
       keys: provider.prepare(secrets.values),
+      secrets: () => open().values,
       state: name === 'wallet' && tenant.walletStage === 'verify' ? 'verified' : 'accepted',
     }
   }

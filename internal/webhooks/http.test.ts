@@ -1,8 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
-import { genericBody, type SignedCall, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import {
+  genericBody,
+  providerSecret,
+  type SignedCall,
+  signGeneric,
+  webhookTenantYaml,
+} from '#test/support/webhook-calls.ts'
 
 let api: TestApi
 let pool: Pool
@@ -114,6 +121,28 @@ describe('a signed call', () => {
     expect(answers.every(({ status }) => status === 200)).toBe(true)
     expect(cached).toHaveLength(39)
     expect([await count('events'), await count('deliveries_due')]).toEqual([1, 1])
+  })
+
+  test('of 5 MiB, as one vendor sends them, is stored whole', async () => {
+    const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(5 * 1024 * 1024) })
+    const hex = createHmac('sha256', providerSecret).update(body).digest('hex')
+    const headers = {
+      'X-Hub-Signature-256': `sha256=${hex}`,
+      'X-GitHub-Event': 'push',
+      'X-GitHub-Delivery': 'd-1',
+    }
+    expect(await post('/v1/t/acme/webhooks/github', { body, headers })).toMatchObject({
+      status: 200,
+      body: { ok: true },
+    })
+    const forged = {
+      ...headers,
+      'X-GitHub-Delivery': 'd-2',
+      'X-Hub-Signature-256': `sha256=${'0'.repeat(64)}`,
+    }
+    expect(await post('/v1/t/acme/webhooks/github', { body, headers: forged })).toMatchObject({ status: 400 })
+    const { rows } = await pool.query('SELECT payload = $1 AS whole FROM event_payloads', [body])
+    expect(rows).toEqual([{ whole: true }])
   })
 
   test('a query, as some vendors have it, is no error', async () => {

@@ -1,9 +1,10 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import { type AcceptContext, type Accepted, acceptWebhook } from './accept.ts'
+import { type AcceptContext, acceptWebhook } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
+import type { Acceptance } from './event-queue.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
@@ -18,7 +19,7 @@ export interface Intake extends AcceptContext {
 }
 
 /** What a call ended with: a label of metrics. */
-export type CallOutcome = Exclude<Accepted['kind'], 'invalid'> | RefusedCause
+export type CallOutcome = Acceptance | RefusedCause
 
 /** The routes that providers call: by API key, and by the tenant's slug. */
 export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
@@ -85,11 +86,17 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
     noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: accepted.cause }, call.body)
     return invalidAnswer(accepted.cause)
   }
+  if (accepted.kind === 'unread') {
+    intake.onCall(provider, 'unavailable')
+    return unavailable
+  }
   intake.onCall(provider, accepted.kind)
   return answerOf(accepted.kind, { event: accepted.event.id, type: accepted.event.type })
 }
 
-function answerOf(kind: Exclude<Accepted['kind'], 'invalid'>, log: LogFields): Answer | ApiError {
+const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
+
+function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
   switch (kind) {
     case 'stored':
       return { kind: 'answer', status: 200, body: '{"ok":true}', outcome: kind, log }
@@ -98,7 +105,7 @@ function answerOf(kind: Exclude<Accepted['kind'], 'invalid'>, log: LogFields): A
     case 'queued':
       return { kind: 'answer', status: 202, body: '{"ok":true,"queued":true}', outcome: kind, log }
     case 'unavailable':
-      return apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
+      return unavailable
     case 'refused':
       return apiError('internal')
   }

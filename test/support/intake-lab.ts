@@ -7,6 +7,7 @@ import {
   type EventQueueOptions,
   HeaderRules,
   type Intake,
+  LargeBodies,
   RefusedCalls,
   secretHeaders,
   webhookRoutes,
@@ -35,6 +36,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     queryTimeoutMs: 5_000,
     connectTimeoutMs: 5_000,
   })
+  const largeBodies = new LargeBodies()
   const intake: Intake = {
     callers: new Callers({
       directory: api.directory,
@@ -42,6 +44,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
       onUnreadableSecrets: () => undefined,
     }),
     queue: new EventQueue(stores),
+    largeBodies,
     refusedCalls: new RefusedCalls(pool, systemClock),
     clock: systemClock,
     signatureAgeMsMax: 300_000,
@@ -55,7 +58,14 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     nameOf: () => '',
     explain: () => undefined,
     onAnswered: () => undefined,
-    budget: new BodyBudget(64 * 1024 * 1024),
+    budgets: { keyed: new BodyBudget(0), anybody: new BodyBudget(48 * 1024 * 1024) },
   })
-  return { intake, handle: (request) => app.handle(request), close: () => pool.end() }
+  return {
+    intake,
+    handle: (request) => app.handle(request),
+    close: async () => {
+      largeBodies.close()
+      await pool.end()
+    },
+  }
 }

@@ -1,0 +1,76 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { LargeBodies, type LargeCall } from './large-bodies.ts'
+
+const secret = 'a secret of a test'
+const opened: LargeBodies[] = []
+
+afterEach(() => {
+  for (const each of opened.splice(0)) each.close()
+})
+
+function open(): LargeBodies {
+  const bodies = new LargeBodies()
+  opened.push(bodies)
+  return bodies
+}
+
+function callOf(text: string, signedBy = secret): LargeCall {
+  const body = Buffer.from(text)
+  const hex = createHmac('sha256', signedBy).update(body).digest('hex')
+  const headers = new Headers({
+    'X-Hub-Signature-256': `sha256=${hex}`,
+    'X-GitHub-Delivery': 'delivery-1',
+    'X-GitHub-Event': 'push',
+  })
+  const call = { body, headers, settings: {}, nowMs: Date.now(), signatureAgeMsMax: 300_000 }
+  return { providerName: 'codehost', secrets: [secret], call }
+}
+
+const bodyOf = (bytes: number) =>
+  `{"ref":"main","big":820982911946154508,"text":"${'日x'.repeat(bytes / 4)}"}`
+
+describe('a large body', () => {
+  test('is read in a worker as it would be here, its text untouched', async () => {
+    const text = bodyOf(3_000_000)
+    const reading = await open().read(callOf(text))
+    expect(reading).toMatchObject({
+      kind: 'event',
+      eventId: 'delivery-1',
+      rawType: 'push',
+      type: 'code.pushed',
+    })
+    expect(reading?.kind === 'event' && reading.payload === text).toBe(true)
+  })
+
+  test('is refused with its cause', async () => {
+    const bodies = open()
+    const readings = await Promise.all([bodies.read(callOf('{}', 'other')), bodies.read(callOf('[1]'))])
+    expect(readings).toEqual([
+      { kind: 'refused', cause: 'signature_mismatch' },
+      { kind: 'refused', cause: 'body_not_json' },
+    ])
+  })
+
+  test('leaves the event loop to others meanwhile', async () => {
+    const bodies = open()
+    await bodies.read(callOf('{}'))
+    const call = callOf(bodyOf(20_000_000))
+    let turns = 0
+    const reading = bodies.read(call)
+    const ticking = setInterval(() => {
+      turns += 1
+    }, 1)
+    await reading
+    clearInterval(ticking)
+    expect(turns).toBeGreaterThan(10)
+  }, 20_000)
+
+  test('is given up when the worker ends, and the next one gets another worker', async () => {
+    const bodies = open()
+    const given = bodies.read(callOf(bodyOf(3_000_000)))
+    bodies.close()
+    expect(await given).toBeUndefined()
+    expect(await bodies.read(callOf('{}'))).toMatchObject({ kind: 'event' })
+  })
+})
