@@ -185,6 +185,60 @@ describe('a claim', () => {
   })
 })
 
+describe('beside 1 000 tenants whose work waits while they are suspended', () => {
+  const suspendedCount = 1_000
+
+  beforeEach(async () => {
+    await lab.pool.query(
+      `WITH made AS (
+        INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
+        SELECT id, id, 'shops', id, id, true, '{}', 1, now(), now(), now()
+        FROM (SELECT 'ten_still' || n AS id FROM generate_series(1, $1::integer) n) t
+        ON CONFLICT DO NOTHING)
+      INSERT INTO lanes (tenant_id, next_due_at) SELECT 'ten_still' || n, now() FROM generate_series(1, $1::integer) n`,
+      [suspendedCount],
+    )
+  })
+
+  /** Claims as a forwarder does: again at once while there may be more. */
+  async function claimAll(): Promise<{ taken: number; claims: number }> {
+    for (let claims = 1, taken = 0; ; claims += 1) {
+      const { claimed, hasMore } = await lab.claim()
+      taken += claimed.length
+      if (!hasMore || claims > 100) return { taken, claims }
+    }
+  }
+
+  test('a live one is served, again and again', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    for (let turn = 0; turn < 3; turn += 1) {
+      await lab.accept(tenant.id, 3)
+      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      const { taken, claims } = await claimAll()
+      expect(taken).toBe(3)
+      expect(claims).toBeLessThan(suspendedCount / 50 + 5)
+    }
+  })
+
+  test('a live one that is woken is served by the next claim', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 1)
+    await lab.claim({ woken: [tenant.id] })
+    await lab.accept(tenant.id, 1)
+    await lab.pool.query("UPDATE lanes SET next_due_at = now() - interval '1 min'")
+    expect((await lab.claim({ woken: [tenant.id] })).claimed).toHaveLength(1)
+  })
+
+  test('those that were not woken get half of the turns', async () => {
+    const all = await tenants(40)
+    for (const { id } of all) await lab.accept(id, 1)
+    const { claimed } = await lab.claim({ woken: all.map(({ id }) => id) })
+    expect(claimed).toHaveLength(25)
+  })
+})
+
 describe('a lease', () => {
   test('that ends lets others take the row; its renewal keeps it', async () => {
     const [tenant] = await tenants(1)
@@ -293,5 +347,21 @@ describe('a lane', () => {
     expect(await sweepLanes(lab.pool)).toBe(2)
     expect(await sweepLanes(lab.pool)).toBe(0)
     expect((await lab.claim()).claimed).toHaveLength(9)
+  })
+
+  test.each([
+    ['suspended', 'UPDATE tenants SET suspended = true'],
+    ['deleted', 'UPDATE tenants SET deleted_at = now()'],
+    ['gone altogether', 'DELETE FROM tenants'],
+    ['whose callback is suspended', 'UPDATE lanes SET suspended_at = now()'],
+  ])('has not overslept where it is of a tenant that is %s', async (_what, change) => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 3)
+    await lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 min'")
+    await lab.pool.query(change)
+    await lab.claim()
+    await lab.pool.query("UPDATE lanes SET next_due_at = now() + interval '10 s'")
+    expect(await sweepLanes(lab.pool)).toBe(0)
   })
 })

@@ -6,7 +6,7 @@ import { checkedDay } from './load.ts'
 /** What a process has room for. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants that are said to have new work, whatever their lanes say. */
+  /** Tenants that are said to have new work, whatever their lanes say. No more than `wokenMaxOf` get their turn for certain. */
   readonly woken: readonly string[]
   /** How much less than `laneRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
   readonly rooms: ReadonlyMap<string, number>
@@ -30,13 +30,13 @@ export interface Claimed {
   readonly content: EventContent | undefined
 }
 
-/** What a claim took. `hasMore`: a lane got its whole share, so that more may be due. */
+/** What a claim took. `hasMore`: a lane got its whole share, or there may be lanes that it did not look at. */
 export interface ClaimResult {
   readonly claimed: readonly Claimed[]
   readonly hasMore: boolean
 }
 
-/** Lanes of one claim, those that waited longest for their turn. */
+/** Lanes of one claim. */
 const lanesMax = 50
 /** More than those, since other processes may hold the first ones just now. */
 const candidatesMax = 200
@@ -47,8 +47,9 @@ const lookAgainMs = 5_000
 /** Lanes of tenants that are suspended or gone are looked at this seldom. */
 const standStillMs = 10_000
 
-// Locks the lanes that waited longest for their turn, and in each the rows due longest; both SKIP LOCKED, so that it waits for
-// nobody, and any number of processes share the work. Retries keep a quarter of each share, and either kind may use what the
+// Locks the lanes that waited longest for their turn, woken ones and others by turns, and in each the rows due longest; both SKIP
+// LOCKED, so that it waits for nobody, and any number of processes share the work. Every lane that was looked at goes to the end of
+// the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each share, and either kind may use what the
 // other leaves. A repeated claim takes other rows; what a lost one took comes back when its lease ends, which is why its commit
 // need not wait for the disk. A lane is then looked at again when its soonest row is due, and after 5 s in any case, once more
 // when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0, so that a row which was not
@@ -60,13 +61,17 @@ WITH relaxed AS MATERIALIZED (
   SELECT tenant_id, room::integer FROM unnest($2::text[], $3::text[]) AS r(tenant_id, room)
 ), candidates AS MATERIALIZED (
   SELECT tenant_id FROM (
-    SELECT tenant_id, breaker_until, last_served_at FROM lanes WHERE next_due_at <= now() AND suspended_at IS NULL
-    UNION
-    SELECT l.* FROM unnest($1::text[]) w(tenant_id) CROSS JOIN LATERAL (
-      SELECT tenant_id, breaker_until, last_served_at FROM lanes WHERE tenant_id = w.tenant_id AND suspended_at IS NULL
-      OFFSET 0) l) due
-  WHERE breaker_until <= now() AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
-  ORDER BY last_served_at LIMIT ${candidatesMax}
+    (SELECT l.tenant_id, l.last_served_at, true AS is_woken FROM (SELECT DISTINCT unnest($1::text[]) AS tenant_id) w
+    CROSS JOIN LATERAL (
+      SELECT tenant_id, last_served_at FROM lanes
+      WHERE tenant_id = w.tenant_id AND suspended_at IS NULL AND breaker_until <= now() OFFSET 0) l
+    WHERE l.tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0)))
+    UNION ALL
+    (SELECT tenant_id, last_served_at, false FROM lanes
+    WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND tenant_id <> ALL($1::text[])
+      AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
+    ORDER BY last_served_at LIMIT ${candidatesMax})) due
+  ORDER BY row_number() OVER (PARTITION BY is_woken ORDER BY last_served_at), last_served_at
 ), ready AS MATERIALIZED (
   SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
     coalesce(t.is_live, false) AS is_live
@@ -112,7 +117,7 @@ WITH relaxed AS MATERIALIZED (
   FROM shares s CROSS JOIN LATERAL (SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken) n
 ), left_behind AS (
   UPDATE lanes l SET
-    last_served_at = CASE WHEN k.taken > 0 THEN clock_timestamp() ELSE l.last_served_at END,
+    last_served_at = clock_timestamp(),
     breaker_until = CASE WHEN k.taken > 0 AND k.is_half_open THEN now() + interval '${probeMs} ms' ELSE l.breaker_until END,
     idle_checks = CASE WHEN k.taken = 0 AND k.is_live THEN 1 ELSE 0 END,
     next_due_at = CASE
@@ -125,16 +130,19 @@ WITH relaxed AS MATERIALIZED (
 ), sized AS (
   SELECT *, sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
 )
-SELECT s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round, s.attempts, s.claims,
+SELECT n.lanes, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round, s.attempts, s.claims,
   s.is_retry, s.is_half_open, s.share, e.provider, e.raw_type, e.type,
   floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
-FROM sized s
+FROM (SELECT count(*)::integer AS lanes FROM ready) n LEFT JOIN sized s ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id = s.event_id AND tenant_id = s.tenant_id
   AND s.expires_on = '{event_day}' OFFSET 0) e ON true
 LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
   AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
 
-type ClaimRow = [
+/** One with how many lanes were looked at, and nothing else, stands for a claim that took nothing. */
+type ClaimRow = [lanes: number, ...TakenRow] | [lanes: number, eventId: null, ...unknown[]]
+
+type TakenRow = [
   eventId: EventId,
   tenantId: TenantId,
   payloadExpiresOn: Day,
@@ -152,6 +160,11 @@ type ClaimRow = [
   headers: string | null,
   payload: string | null,
 ]
+
+/** How many woken tenants a claim of so many rows looks at for certain: half of its lanes, the others have waited as well. */
+export function wokenMaxOf(rowsMax: number): number {
+  return Math.floor(Math.min(lanesMax, rowsMax) / 2)
+}
 
 /**
  * Takes due deliveries for this process, fairly among tenants and at most `rowsMax`, in one round trip. Give it a pool made with
@@ -174,7 +187,12 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       request.payloadBytesMax,
     ],
   })
-  return { claimed: rows.map(claimedOf), hasMore: hasFullShare(rows) }
+  const taken = rows.flatMap((row) => (row[1] === null ? [] : [takenOf(row)]))
+  const lookedAt = rows[0]?.[0] ?? 0
+  return {
+    claimed: taken.map(claimedOf),
+    hasMore: lookedAt >= Math.min(lanesMax, request.rowsMax) || hasFullShare(taken),
+  }
 }
 
 /**
@@ -207,7 +225,7 @@ function claimTextOf({ expiresOn, payloadExpiresOn }: UsualDays): string {
   return text
 }
 
-function hasFullShare(rows: readonly ClaimRow[]): boolean {
+function hasFullShare(rows: readonly TakenRow[]): boolean {
   const taken = new Map<string, number>()
   for (const [, tenantId, , , , , , , isProbe, share] of rows) {
     const count = (taken.get(tenantId) ?? 0) + 1
@@ -217,7 +235,11 @@ function hasFullShare(rows: readonly ClaimRow[]): boolean {
   return false
 }
 
-function claimedOf(row: ClaimRow): Claimed {
+function takenOf([, ...row]: [lanes: number, ...TakenRow]): TakenRow {
+  return row
+}
+
+function claimedOf(row: TakenRow): Claimed {
   const [eventId, tenantId, payloadExpiresOn, payloadBytes, round, attempts, claims, isRetry, isProbe] = row
   return {
     delivery: {
@@ -235,7 +257,7 @@ function claimedOf(row: ClaimRow): Claimed {
   }
 }
 
-function contentOf(row: ClaimRow): EventContent | undefined {
+function contentOf(row: TakenRow): EventContent | undefined {
   const [eventId, , , , , , , , , , provider, rawType, type, occurredAtMs, headers, payload] = row
   if (provider === null || rawType === null || type === null || occurredAtMs === null) return undefined
   if (headers === null || payload === null) return undefined

@@ -5,7 +5,7 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import { Capacity, laneDeliveriesMax } from './capacity.ts'
-import { claimDue } from './claim.ts'
+import { claimDue, wokenMaxOf } from './claim.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
 import type { DueNews } from './due-channel.ts'
@@ -147,17 +147,17 @@ export class Forwarder {
     if (waitMs > 0 && this.#claimedRows < claimRowsWanted) await sleep(waitMs, signal)
     const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
     this.#hasMore = rowsMax <= 0
+    this.#deliverer.load()
     if (rowsMax <= 0 || signal.aborted || !this.#options.directory.hasSnapshot()) return
-    const woken = this.#woken
-    this.#woken = new Set()
+    const woken = [...this.#woken].slice(0, wokenMaxOf(rowsMax))
+    for (const id of woken) this.#woken.delete(id)
     try {
-      await this.#claim([...woken], rowsMax)
+      await this.#claim(woken, rowsMax)
     } catch (error) {
       for (const id of woken) this.#woken.add(id)
       throw error
     }
-    this.#deliverer.load()
-    if (this.#hasMore) this.#loops[0]?.wake()
+    if (this.#hasMore || this.#woken.size > 0) this.#loops[0]?.wake()
   }
 
   async #claim(woken: readonly string[], rowsMax: number): Promise<void> {
