@@ -132,11 +132,8 @@ describe('the examples', () => {
       if (!example) throw new Error(`there is no example ${name}`)
       const call = await signExample(example, providerSecret, nowMs())
       const answer = await send(fillPath(path, example.path), call, apiKey)
-      expect({ name, status: answer.status, json: answer.json as unknown }).toEqual({
-        name,
-        status: 200,
-        json: answers?.[name]?.value,
-      })
+      expect([name, answer.status]).toEqual([name, 200])
+      expect(answer.json).toEqual(Object(answers?.[name]?.value))
       expectDocumented('POST', path, answer)
     }
   })

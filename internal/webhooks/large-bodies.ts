@@ -55,7 +55,8 @@ export class LargeBodies {
       },
     })
     const request: ReadRequest = { ...call, number, providerName, secrets, headers: [...call.headers] }
-    this.#open().postMessage(request)
+    // Nothing is handed over: the body belongs to the caller's room.
+    this.#open().postMessage(request, [])
     return promise
   }
 
