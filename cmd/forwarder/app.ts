@@ -6,6 +6,7 @@ import { type Scope, type SupervisedLoop, superviseLoop } from '#internal/proces
 import { createPool, openRedis, type RedisConnection, schemaCheck } from '#internal/storage/index.ts'
 import { createDirectory, type Directory, directoryChannel } from '#internal/tenants/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
+import { startPartitionsAhead } from './partitions-ahead.ts'
 
 /** The settings that the forwarder needs. */
 export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort' | 'redisUrl'> &
@@ -79,6 +80,7 @@ export async function startForwarder(
     open: () => subscribeLoop(telemetry, redis, directory),
     close: (loop) => loop.stop(),
   })
+  await startPartitionsAhead(pool, telemetry, scope)
   await startDeliveries(config, { redis, directory }, telemetry, scope)
   started = true
   return { opsPort: ops.port }

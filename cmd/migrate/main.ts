@@ -1,5 +1,6 @@
+import { systemClock } from '#internal/base/index.ts'
 import { readConfig } from '#internal/config/index.ts'
-import { createPool, migrate } from '#internal/storage/index.ts'
+import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'
 import { createLogger } from '#internal/telemetry/index.ts'
 import { version } from '../../package.json'
 
@@ -20,6 +21,11 @@ const pool = createPool({
 try {
   const { versionBefore, versionAfter } = await migrate(pool, { log })
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
+  // The schema stands without them: forwarders make them too, and intake what it misses.
+  await ensurePartitionsAhead(pool, systemClock.now()).then(
+    (made) => log.info({ made }, 'partitions of the next days are there'),
+    (cause: unknown) => log.warn({ cause }, 'partitions of the next days could not be made'),
+  )
 } catch (cause) {
   log.error({ cause }, 'migration failed')
   process.exitCode = 1

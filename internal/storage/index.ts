@@ -15,6 +15,7 @@ export {
   partitionName,
   type WantedPartition,
 } from './postgres/partitions.ts'
+export { ensurePartitionsAhead } from './postgres/partitions-ahead.ts'
 export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
 export {
   apiKeys,

@@ -22,14 +22,23 @@ const fillFactors: Partial<Record<PartitionedTable, number>> = { events: 85 }
 /**
  * Makes the partitions that are missing. A table is made beside its parent and then attached, which blocks neither readers nor
  * writers of the parent; one transaction a partition, each under an advisory lock, so that any number of processes may call
- * this at once. Repeating it is safe and costs one query when all are there.
+ * this at once. Gives how many were missing and are there now; a signal ends it between two of them. Repeating it is safe and
+ * costs one query when all are there.
  */
-export async function ensurePartitions(pool: Pool, wanted: readonly WantedPartition[]): Promise<number> {
+export async function ensurePartitions(
+  pool: Pool,
+  wanted: readonly WantedPartition[],
+  signal?: AbortSignal,
+): Promise<number> {
   if (wanted.length > wantedMax)
     throw new RangeError(`at most ${wantedMax} partitions a call, got ${wanted.length}`)
-  const missing = await listMissing(pool, wanted)
-  for (const one of missing) await withTx(pool, (client) => createPartition(client, one))
-  return missing.length
+  let made = 0
+  for (const one of await listMissing(pool, wanted)) {
+    if (signal?.aborted) break
+    await withTx(pool, (client) => createPartition(client, one))
+    made += 1
+  }
+  return made
 }
 
 /** The partition's own name, such as `events_20270219`. */

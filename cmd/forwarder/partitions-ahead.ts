@@ -1,0 +1,31 @@
+import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import { systemClock } from '#internal/base/index.ts'
+import { type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import { ensurePartitionsAhead, type Pool } from '#internal/storage/index.ts'
+
+/** Two days are made ahead, so that many turns may fail before a midnight is met unprepared. */
+const intervalMs = 3_600_000
+/** Days that are all missing are some hundred tables; the next turn goes on where one ended. */
+const turnMsMax = 60_000
+
+/** Makes the partitions of the next days, at once and then every hour, for the scope's life. */
+export async function startPartitionsAhead(
+  pool: Pool,
+  { log, health }: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  await scope.open<SupervisedLoop>({
+    name: 'partitions ahead',
+    open: () =>
+      superviseLoop({
+        ...{ name: 'partitions ahead', intervalMs, turnMsMax, health },
+        runOnce: async (signal) => {
+          const made = await ensurePartitionsAhead(pool, systemClock.now(), signal)
+          if (made > 0) log.info({ made }, 'partitions of the next days were made')
+        },
+        onError: (cause, failures) =>
+          log.warn({ failures, cause }, 'partitions of the next days could not be made, trying again'),
+      }),
+    close: (loop) => loop.stop(),
+  })
+}

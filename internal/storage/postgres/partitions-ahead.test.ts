@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { dayAfter } from '#internal/base/index.ts'
+// The rooms of tests may be entered by any door; these are what writes the rows that partitions are for.
+import { insertEvents } from '#internal/webhooks/store.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { isMissingPartition } from './partitions.ts'
+import { ensurePartitionsAhead } from './partitions-ahead.ts'
+import { createPool, type Pool } from './pool.ts'
+
+const dayMs = 86_400_000
+/** A minute before midnight. */
+const nowMs = Date.parse('2031-03-09T23:59:00Z')
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query('DELETE FROM tenants')
+  for (const name of await partitionNames()) await pool.query(`DROP TABLE ${name}`)
+})
+
+async function partitionNames(): Promise<string[]> {
+  const { rows } = await pool.query<{ relname: string }>(
+    `SELECT c.relname FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' ORDER BY 1`,
+  )
+  return rows.map(({ relname }) => relname)
+}
+
+async function addTenant(id: string, spec: object, deletedAt: Date | null = null): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, $2, 1, now(), now(), now(), $3)`,
+    [id, spec, deletedAt],
+  )
+}
+
+const kept = (payloadDays: number, eventDays: number) => ({ retention: { payloadDays, eventDays } })
+
+/** Stores an event as intake does, without making what it misses. */
+async function store(receivedAtMs: number, payloadDays: number, eventDays: number): Promise<number> {
+  const expiresOn = dayAfter(receivedAtMs, eventDays)
+  const payloadExpiresOn = dayAfter(receivedAtMs, payloadDays)
+  return (await insertEvents(pool, [receivedEvent({ expiresOn, payloadExpiresOn }, receivedAtMs)])).size
+}
+
+describe('partitions ahead', () => {
+  test('are there for today and the next two days, for each pair of days that a live tenant has, and no others', async () => {
+    await addTenant('ten_a', kept(30, 90))
+    await addTenant('ten_b', kept(30, 90))
+    await addTenant('ten_c', kept(7, 30))
+    await addTenant('ten_gone', kept(1, 2), new Date(nowMs))
+    await addTenant('ten_purged', {}, new Date(nowMs))
+    const days = (keptDays: number) =>
+      [0, 1, 2].map((later) => dayAfter(nowMs + later * dayMs, keptDays).replaceAll('-', ''))
+    const names = (table: string, keptDays: readonly number[]) =>
+      keptDays.flatMap((each) => days(each).map((day) => `${table}_${day}`))
+    const expected = [
+      ...names('events', [90, 30]),
+      ...names('attempts', [90, 30]),
+      ...names('event_payloads', [30, 7]),
+      ...names('refused_calls', [30, 7]),
+    ]
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(expected.length)
+    expect(await partitionNames()).toEqual(expected.toSorted())
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
+  })
+
+  test('let the first events after midnight in, and two midnights later are one day further', async () => {
+    await addTenant('ten_a', kept(30, 90))
+    await ensurePartitionsAhead(pool, nowMs)
+    for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
+    const missing = await store(nowMs + 3 * dayMs, 30, 90).catch((error: unknown) => error)
+    expect(isMissingPartition(missing)).toBe(true)
+    expect(await ensurePartitionsAhead(pool, nowMs + dayMs)).toBe(4)
+    expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
+  })
+
+  test('are made once by any number of processes, for every pair that there can be', async () => {
+    await pool.query(
+      `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
+       SELECT id, id, 'shops', id, false,
+         jsonb_build_object('retention', jsonb_build_object('payloadDays', p, 'eventDays', e)), 1, now(), now(), now()
+       FROM generate_series(1, 90) e, generate_series(1, e) p, LATERAL (SELECT 'ten_' || p || '_' || e) AS t(id)`,
+    )
+    await Promise.all([ensurePartitionsAhead(pool, nowMs), ensurePartitionsAhead(pool, nowMs)])
+    expect(await partitionNames()).toHaveLength(4 * 92)
+  }, 60_000)
+
+  test('are none without tenants, and a row of other days keeps nobody from theirs', async () => {
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
+    await addTenant('ten_odd', { retention: { payloadDays: 0, eventDays: 900_000 } })
+    await addTenant('ten_none', {})
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
+    await addTenant('ten_a', kept(1, 1))
+    expect(await ensurePartitionsAhead(pool, nowMs, AbortSignal.abort())).toBe(0)
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(12)
+  })
+})
