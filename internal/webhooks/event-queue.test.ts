@@ -163,6 +163,21 @@ describe('while Postgres is away', () => {
     expect(spooled).toHaveLength(20)
   })
 
+  test('statements that nobody waits for any more keep their places: with both taken nothing more is asked', async () => {
+    const { queue, batches, spooled } = heldQueue({ patienceMs: 20, restMs: 0 })
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    expect(batches).toHaveLength(2)
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    expect([batches.length, spooled.length]).toEqual([2, 3])
+    batches[0]?.settle()
+    await turn()
+    const next = queue.accept(receivedEvent())
+    expect(batches).toHaveLength(3)
+    batches[2]?.settle()
+    expect(await next).toBe('stored')
+  })
+
   test('one event of a settled batch without a fate is spooled alone', async () => {
     const { queue, batches, spooled } = heldQueue()
     const lone = queue.accept(receivedEvent())

@@ -62,13 +62,17 @@ export class EventQueue {
   readonly #options: EventQueueOptions
   readonly #byKey = new Map<string, Waiting>()
   #waiting: Waiting[] = []
+  readonly #batchesMax: number
   #batches = 0
+  /** Of these, those whose time is up and whose statements still run. */
+  #late = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
   #gathering: ReturnType<typeof setTimeout> | undefined
   #restUntilMs = 0
 
   constructor(options: EventQueueOptions) {
     this.#options = options
+    this.#batchesMax = options.batchesMax ?? defaultBatchesMax
   }
 
   /** Events whose fate is open, for metrics and for draining. */
@@ -84,7 +88,7 @@ export class EventQueue {
     const sinceMs = performance.now()
     const waiting: Waiting = { event, sinceMs, isSettled: false, settled: promise, settle: resolve }
     this.#byKey.set(event.dedupeKey, waiting)
-    if (sinceMs < this.#restUntilMs) {
+    if (sinceMs < this.#restUntilMs || this.#late === this.#batchesMax) {
       void this.#spool(waiting)
       return promise
     }
@@ -94,10 +98,10 @@ export class EventQueue {
   }
 
   #startNext(): void {
-    if (this.#batches === (this.#options.batchesMax ?? defaultBatchesMax) || this.#waiting.length === 0)
-      return
+    if (this.#batches === this.#batchesMax || this.#waiting.length === 0) return
     if (this.#waiting.length >= secondBatchRows) return this.#startBatch()
-    if (this.#batches > 0) return
+    // One that is late says nothing of the next one.
+    if (this.#batches > this.#late) return
     const waitMs = this.#startedAtMs + (this.#options.gatherMs ?? defaultGatherMs) - performance.now()
     if (waitMs <= 0) return this.#startBatch()
     this.#gathering ??= setTimeout(() => {
@@ -109,11 +113,7 @@ export class EventQueue {
   #startBatch(): void {
     this.#batches += 1
     this.#startedAtMs = performance.now()
-    const batch = this.#takeBatch()
-    void this.#runBatch(batch).finally(() => {
-      this.#batches -= 1
-      this.#startNext()
-    })
+    void this.#runBatch(this.#takeBatch())
   }
 
   #takeBatch(): Waiting[] {
@@ -129,8 +129,48 @@ export class EventQueue {
     return batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1))
   }
 
+  /** A batch's place is free once its statement has ended, also where nobody waits for it any more. */
   async #runBatch(batch: readonly Waiting[]): Promise<void> {
-    const outcome = await this.#storeInTime(batch)
+    const storing = this.#store(batch)
+    const outcome = await this.#inTime(batch, storing)
+    if (outcome === 'late') {
+      this.#conclude(batch, { kind: 'unavailable' })
+      this.#late += 1
+      // What it stores after all meets its own keys when the spool is drained.
+      await storing
+      this.#late -= 1
+    } else this.#conclude(batch, outcome)
+    this.#batches -= 1
+    this.#startNext()
+  }
+
+  #store(batch: readonly Waiting[]): Promise<BatchOutcome> {
+    const byId = new Map(batch.map((waiting) => [waiting.event.id, waiting]))
+    return this.#options.storeBatch(
+      batch.map(({ event }) => event),
+      (event, acceptance) => {
+        const waiting = byId.get(event.id)
+        if (waiting) this.#settle(waiting, acceptance)
+      },
+    )
+  }
+
+  async #inTime(batch: readonly Waiting[], storing: Promise<BatchOutcome>): Promise<BatchOutcome | 'late'> {
+    const { patienceMs = defaultPatienceMs } = this.#options
+    const oldestMs = batch.reduce(
+      (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
+      Number.POSITIVE_INFINITY,
+    )
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const impatience = new Promise<'late'>((resolve) => {
+      timer = setTimeout(resolve, oldestMs + patienceMs - performance.now(), 'late')
+    })
+    const outcome = await Promise.race([storing, impatience])
+    clearTimeout(timer)
+    return outcome
+  }
+
+  #conclude(batch: readonly Waiting[], outcome: BatchOutcome): void {
     if (outcome.kind === 'settled') {
       batch.forEach((waiting, index) => {
         const acceptance = outcome.acceptances[index] ?? 'unavailable'
@@ -144,30 +184,6 @@ export class EventQueue {
     const left = this.#waiting
     this.#waiting = []
     for (const waiting of [...batch, ...left]) void this.#spool(waiting)
-  }
-
-  /** What is stored after the time is up meets its own keys when the spool is drained. */
-  async #storeInTime(batch: readonly Waiting[]): Promise<BatchOutcome> {
-    const byId = new Map(batch.map((waiting) => [waiting.event.id, waiting]))
-    const storing = this.#options.storeBatch(
-      batch.map(({ event }) => event),
-      (event, acceptance) => {
-        const waiting = byId.get(event.id)
-        if (waiting) this.#settle(waiting, acceptance)
-      },
-    )
-    const { patienceMs = defaultPatienceMs } = this.#options
-    const oldestMs = batch.reduce(
-      (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
-      Number.POSITIVE_INFINITY,
-    )
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const impatience = new Promise<BatchOutcome>((resolve) => {
-      timer = setTimeout(resolve, oldestMs + patienceMs - performance.now(), { kind: 'unavailable' })
-    })
-    const outcome = await Promise.race([storing, impatience])
-    clearTimeout(timer)
-    return outcome
   }
 
   async #spool(waiting: Waiting): Promise<void> {
