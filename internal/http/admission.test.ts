@@ -62,7 +62,7 @@ function start(budget = new BodyBudget(1000)) {
     nameOf: () => 'nobody',
     explain: () => undefined,
     onAnswered: (event) => events.push(event),
-    budget,
+    budgets: { keyed: new BodyBudget(0), anybody: budget },
   })
   const server = listen(app, 0, '127.0.0.1')
   open.push(server)
@@ -155,11 +155,12 @@ describe('a route that admits', () => {
   test('takes of the budget for whom it let in', async () => {
     const budget = new BodyBudget(40)
     const { send } = start(budget)
-    budget.take(10, 'shop é')
+    const held = { owner: 'shop é', bytes: 0 }
+    budget.grow(held, 10)
     expect((await send(`${shop}/card`)).status).toBe(503)
-    budget.give(10, 'shop é')
+    budget.free(held)
     expect((await send(`${shop}/card`)).status).toBe(200)
-    expect(budget.take(40, 'b')).toBe(true)
+    expect(budget.taken).toBe(0)
   })
 
   test('keeps its log fields when its handler throws', async () => {

@@ -1,5 +1,6 @@
 import { type ApiError, isApiError } from '#internal/base/index.ts'
 import type { BodyBounds } from './body.ts'
+import type { BodyBudget } from './body-budget.ts'
 import type {
   Admission,
   AdmittingRoute,
@@ -23,6 +24,8 @@ export interface Entry {
   readonly path: string
   /** A query string is 400, since nobody would read it. */
   readonly refusesQuery: boolean
+  /** What its bodies take their room of. */
+  readonly budget: BodyBudget
   admit(head: Head): LetIn | Answer | ApiError
   /** `admitted` is what `admit` of this very entry has let in. */
   handle(call: Call, admitted: unknown): Promise<Answer | ApiError> | Answer | ApiError
@@ -36,34 +39,43 @@ export interface Authority<Principal, Scope extends string> {
   nameOf(principal: Principal): string
 }
 
+/** Memory for bodies, apart for callers with a key and all others: trouble among those who need none leaves the former alone. */
+export interface BodyBudgets {
+  readonly keyed: BodyBudget
+  readonly anybody: BodyBudget
+}
+
 /** Makes an entry of a row of the route table. */
 export function createEntry<Principal, Scope extends string>(
   route: Route<Principal, Scope>,
   authority: Authority<Principal, Scope>,
+  budgets: BodyBudgets,
 ): Entry {
-  if (isPublic(route)) return publicEntry(route)
+  if (isPublic(route)) return publicEntry(route, budgets.anybody)
   return 'scope' in route.access
-    ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority)
-    : admittingEntry(route as AdmittingRoute<unknown>)
+    ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority, budgets.keyed)
+    : admittingEntry(route as AdmittingRoute<unknown>, budgets.anybody)
 }
 
 function isPublic(route: Route<unknown, string>): route is PublicRoute {
   return route.access === 'public'
 }
 
-function publicEntry(route: PublicRoute): Entry {
+function publicEntry(route: PublicRoute, budget: BodyBudget): Entry {
   const letIn: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
-  return { ...route, refusesQuery: route.bodyBytesMax > 0, admit: () => letIn }
+  return { ...route, budget, refusesQuery: route.bodyBytesMax > 0, admit: () => letIn }
 }
 
 function guardedEntry<Principal, Scope extends string>(
   route: GuardedRoute<Principal, Scope>,
   authority: Authority<Principal, Scope>,
+  budget: BodyBudget,
 ): Entry {
   const { scope } = route.access
   const bounds = boundsOf(route)
   return {
     ...route,
+    budget,
     refusesQuery: route.bodyBytesMax > 0,
     admit({ request }) {
       const principal = authority.authorize(request.headers.get('authorization'), scope)
@@ -80,9 +92,10 @@ function boundsOf({
   return { bytesMax: bodyBytesMax, isText: bodyIsText, tooLong: 'invalid_request' }
 }
 
-function admittingEntry(route: AdmittingRoute<unknown>): Entry {
+function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
   return {
     ...route,
+    budget,
     refusesQuery: false,
     admit(head) {
       const result = route.access.admit(head)

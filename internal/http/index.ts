@@ -1,5 +1,6 @@
 export type { JsonBody } from './body.ts'
-export { BodyBudget, parseJson } from './body.ts'
+export { parseJson } from './body.ts'
+export { BodyBudget } from './body-budget.ts'
 export type { Listening } from './listen.ts'
 export { listen } from './listen.ts'
 export { createRequestObserver } from './observe.ts'

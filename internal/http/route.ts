@@ -12,7 +12,7 @@ export interface Head {
 
 /** A call as a route's handler sees it. */
 export interface Call<Body extends Uint8Array | string = Uint8Array | string> extends Head {
-  /** The body's bytes, or its text where the route reads text and its length was declared; empty where it reads none. */
+  /** The body's bytes, or its text where the route reads text and a short length was declared; empty where it reads none. */
   readonly body: Body
 }
 
@@ -43,7 +43,7 @@ interface SizedRouteShape extends RouteShape {
   /** Bytes a body may have, over which it is 400; 0 for a route that reads none. */
   readonly bodyBytesMax: number
   /**
-   * Read the body as text, which is cheaper. Bytes that are none of UTF-8 are then refused, but for a few that come as
+   * Read a short body as text, which is cheaper. Bytes that are none of UTF-8 are then refused, but for a few that come as
    * U+FFFD: only for routes that keep nothing as received and whose schema refuses that character. Default false.
    */
   readonly bodyIsText?: boolean

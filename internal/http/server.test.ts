@@ -2,6 +2,8 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
+import type { Pace } from './body-budget.ts'
+import type { BodyBudgets } from './entry.ts'
 import {
   type Answer,
   BodyBudget,
@@ -25,6 +27,10 @@ afterEach(async () => {
 /** Stands in what must not reach a caller. */
 const inside = 'select * from tenants'
 
+const budgetsOf = (bytesMax: number, pace: Partial<Pace> = {}): BodyBudgets => ({
+  keyed: new BodyBudget(bytesMax, pace),
+  anybody: new BodyBudget(0),
+})
 const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })
 const guarded = { access: { scope: 'read' }, bodyBytesMax: 0 } as const
 const routes: readonly Route<string, 'read'>[] = [
@@ -79,7 +85,7 @@ function start(changes: Partial<Options> = {}): { url: string; port: number; eve
         ? apiError('store_unavailable', undefined, { 'Retry-After': '1' })
         : undefined,
     onAnswered: (event, cause) => events.push(cause === undefined ? event : { ...event, cause }),
-    budget: new BodyBudget(1000),
+    budgets: budgetsOf(1000),
     ...changes,
   })
   const server = listen(app, 0)
@@ -267,7 +273,7 @@ describe('a body', () => {
   })
 
   test('waits for no room: while others are read over the bound of the process it is 503, and after them it is read', async () => {
-    const { url, port } = start({ budget: new BodyBudget(100) })
+    const { url, port } = start({ budgets: budgetsOf(100) })
     const part = await sendPart(port, 'anna')
     const refused = await poll(async () => {
       const response = await send(url, 'x'.repeat(50))
@@ -281,10 +287,37 @@ describe('a body', () => {
     part.end()
   })
 
+  test('of a caller with a key, and one of anybody, do not take each other’s room', async () => {
+    const budgets = { keyed: new BodyBudget(100), anybody: new BodyBudget(100) }
+    const both: Options['routes'] = [
+      ...routes,
+      {
+        method: 'POST',
+        path: '/open',
+        access: 'public',
+        bodyBytesMax: 100,
+        handle: ({ body }: Call) => answer(String(body.length)),
+      },
+    ]
+    const { url } = start({ budgets, routes: both })
+    const statuses = async () => [
+      (await send(url, 'x')).status,
+      (await fetch(`${url}/open`, { method: 'POST', body: 'x' })).status,
+    ]
+    const held = { owner: 'other', bytes: 0 }
+    budgets.keyed.grow(held, 100)
+    expect(await statuses()).toEqual([503, 200])
+    budgets.keyed.free(held)
+    budgets.anybody.grow(held, 100)
+    expect(await statuses()).toEqual([200, 503])
+    budgets.anybody.free(held)
+    expect(await statuses()).toEqual([200, 200])
+  })
+
   test('holds its room until it is answered, whatever the answer is', async () => {
     const endings: ((end: 'answer' | 'fail' | 'throw') => void)[] = []
     const { url } = start({
-      budget: new BodyBudget(100),
+      budgets: budgetsOf(100),
       routes: [
         {
           method: 'POST',
@@ -317,7 +350,7 @@ describe('a body', () => {
   })
 
   test('that comes too slowly is given up, and its connection with it', async () => {
-    const { url, port } = start({ budget: new BodyBudget(100, 50) })
+    const { url, port } = start({ budgets: budgetsOf(100, { shortMsMax: 50 }) })
     const received = await (await sendPart(port, 'anna')).closed
     expect(statusOf(received)).toBe(400)
     expect(received).toContain('too slowly')
@@ -325,7 +358,7 @@ describe('a body', () => {
   })
 
   test('that breaks off gives its room back', async () => {
-    const { url, port, events } = start({ budget: new BodyBudget(100) })
+    const { url, port, events } = start({ budgets: budgetsOf(100) })
     const part = await sendPart(port, 'anna')
     expect(
       await poll(async () => (await send(url, 'x'.repeat(50))).status === 503 || undefined, within),
@@ -349,7 +382,7 @@ const emptyServer: Options = {
   nameOf: (principal) => principal,
   explain: () => undefined,
   onAnswered: () => undefined,
-  budget: new BodyBudget(1),
+  budgets: budgetsOf(1),
 }
 
 describe('what is told of a request', () => {

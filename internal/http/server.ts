@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
-import { type BodyBudget, type Room, readBody, takeRoom } from './body.ts'
-import { type Authority, createEntry, type Entry } from './entry.ts'
+import { type Room, readBody, takeRoom } from './body.ts'
+import { type Authority, type BodyBudgets, createEntry, type Entry } from './entry.ts'
 import { allowedMethods } from './methods.ts'
 import { refuseQuery } from './query.ts'
 import { createRequestIds } from './request-id.ts'
@@ -26,6 +26,7 @@ export interface RequestEvent {
 /** What a public server is made of. */
 export interface ServerOptions<Principal, Scope extends string> extends Authority<Principal, Scope>, Runtime {
   readonly routes: readonly Route<Principal, Scope>[]
+  readonly budgets: BodyBudgets
 }
 
 /** What every call is served with. */
@@ -36,7 +37,6 @@ interface Runtime {
   onAnswered(event: RequestEvent, cause: unknown): void
   /** Runs a handler inside a trace span; absent when traces are off. */
   readonly traced?: Traced
-  readonly budget: BodyBudget
 }
 
 /** Runs `work` inside a span that continues the caller's `traceparent`. */
@@ -72,7 +72,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
     return respond(options, finished, result)
   })
   for (const route of options.routes) {
-    const entry = createEntry(route, options)
+    const entry = createEntry(route, options, options.budgets)
     app.route(
       route.method,
       route.path,
@@ -129,10 +129,10 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
     const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
     if (refused) return respond(runtime, finished, refused)
     if (bounds.bytesMax > 0) {
-      const taken = takeRoom(request, bounds, runtime.budget, tenant ?? 'anybody')
+      const taken = takeRoom(request, bounds, entry.budget, tenant ?? 'anybody')
       if (taken.kind === 'error') return respond(runtime, finished, taken)
       room = taken
-      const body = await readBody(request, room, runtime.budget)
+      const body = await readBody(request, room, entry.budget)
       if (body.kind === 'error') return respond(runtime, finished, body)
       call.body = body.body
     }
@@ -141,7 +141,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
     finished.cause = cause
     return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))
   } finally {
-    if (room) runtime.budget.free(room)
+    if (room) entry.budget.free(room)
   }
 }
 
