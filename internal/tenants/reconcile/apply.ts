@@ -4,6 +4,7 @@ import type { SecretSource } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
 import { changesTenant, type TenantPlan } from './plan.ts'
+import { purgeTenantBatch } from './purge.ts'
 import {
   type Adoption,
   type AuditEntry,
@@ -11,7 +12,6 @@ import {
   hideTenant,
   insertAudit,
   passFence,
-  purgeTenantBatch,
   raiseDirectoryVersion,
   updateConditions,
   upsertTenant,
@@ -109,7 +109,8 @@ export async function adoptTenant(context: ApplyContext, adoption: Adoption, now
 }
 
 const purgeRows = 5_000
-const purgeBatchesMax = 1_000
+/** Some seconds' work: other tenants wait for whoever does it. */
+const purgeBatchesMax = 50
 
 /** Removes the data of a deleted tenant from Postgres in batches; false when the bound of one call was reached and rows are left. */
 export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<boolean> {

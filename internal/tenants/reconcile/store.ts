@@ -5,9 +5,7 @@ import {
   audit,
   directoryVersion,
   orm,
-  type Pool,
   type PoolClient,
-  recordEpochs,
   slugReservations,
   tenantSecrets,
   tenants,
@@ -239,23 +237,4 @@ export async function adoptTenantRow(
   )
   await db.update(slugReservations).set({ namespace, name }).where(kept)
   return true
-}
-
-/**
- * Removes up to `rowsMax` rows of a deleted tenant's data; once none is left its row is emptied, and only the fact that it
- * existed remains. Repeat until it returns 'done'.
- */
-export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
-  const { rowCount } = await pool.query(
-    `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
-    [id, rowsMax],
-  )
-  if ((rowCount ?? 0) > 0) return 'more'
-  const db = orm(pool)
-  await db.delete(recordEpochs).where(eq(recordEpochs.tenantId, id))
-  await db
-    .update(tenants)
-    .set({ spec: {} })
-    .where(and(eq(tenants.id, id), sql`${tenants.deletedAt} IS NOT NULL`))
-  return 'done'
 }

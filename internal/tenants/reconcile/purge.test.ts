@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+// The rooms of tests may be entered by any door: what intake makes is what must be found again.
+import { createReceivedEvent, type ReceivedEvent } from '#internal/webhooks/event.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { purgeTenant } from './apply.ts'
+import { purgeTenantBatch } from './purge.ts'
+
+const dayMs = 86_400_000
+const nowMs = Date.parse('2026-11-01T12:00:00Z')
+const tables = [
+  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls'],
+  ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
+] as const
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query(`TRUNCATE tenants, api_keys, tenant_secrets, ${tables.join(', ')}`)
+})
+
+/** Events of several days and of two retentions, as a tenant has them whose days were changed. */
+function eventsOf(id: TenantId): ReceivedEvent[] {
+  return Array.from({ length: 11 }, (_none, nth) => {
+    const retention = nth % 2 === 0 ? { payloadDays: 30, eventDays: 90 } : { payloadDays: 3, eventDays: 5 }
+    const eventId = `evt "ü" ${nth}`
+    const payload = `{"of":"${id}","nth":${nth}}`
+    const type = 'order.created'
+    return createReceivedEvent({
+      tenant: directoryTenant({ id, retention }),
+      provider: nth < 6 ? 'card' : 'generic',
+      event: { kind: 'event', eventId, rawType: type, type, occurredAtMs: nowMs, payload },
+      headers: '{}',
+      receivedAtMs: nowMs + (nth % 3) * dayMs,
+      state: 'accepted',
+    })
+  })
+}
+
+/** A deleted tenant with rows in every table. */
+async function fill(id: TenantId): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{"slug":"x"}', 1, now(), now(), now(), now())`,
+    [id],
+  )
+  const events = eventsOf(id)
+  await acceptEvents(pool, events)
+  const refusedDays = ['2026-12-01', '2026-12-02']
+  await ensurePartitions(
+    pool,
+    refusedDays.map((day) => ({ table: 'refused_calls', day })),
+  )
+  await pool.query(
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt WHERE tenant_id = $1`,
+    [id],
+  )
+  await pool.query(
+    `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)
+     SELECT $1 || day || nth, day::date, $1, 'card', 'signature', now(), '{}'
+     FROM unnest($2::text[]) day, generate_series(1, 4) nth`,
+    [id, refusedDays],
+  )
+  await pool.query(
+    `INSERT INTO usage_hourly SELECT $1, 'webhooks', now() + hour * interval '1 hour', 1 FROM generate_series(1, 6) hour`,
+    [id],
+  )
+  await pool.query(`INSERT INTO record_epochs VALUES ($1, 'x', now())`, [id])
+}
+
+/** Every row, as text, by table. */
+async function rowsNow(): Promise<Record<string, string[]>> {
+  const read = async (table: string) => {
+    const { rows } = await pool.query<{ row: string }>(`SELECT t::text AS row FROM ${table} t ORDER BY 1`)
+    return [table, rows.map(({ row }) => row)] as const
+  }
+  return Object.fromEntries(await Promise.all(tables.map(read)))
+}
+
+const countsOf = (rows: Record<string, string[]>) => tables.map((table) => rows[table]?.length ?? 0)
+const emptied = async (id: TenantId) =>
+  (await pool.query(`SELECT 1 FROM tenants WHERE id = $1 AND spec = '{}'`, [id])).rowCount === 1
+
+describe('purging a deleted tenant', () => {
+  test('leaves nothing of it in any table, and everything of another; again, it changes nothing', async () => {
+    const [kept, gone] = [someTenantId(), someTenantId()]
+    await fill(kept)
+    const before = await rowsNow()
+    await fill(gone)
+    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 11, 11, 77, 11])
+    expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
+    for (let times = 0; times < 2; times += 1) {
+      expect(await purgeTenant(pool, gone)).toBe(true)
+      expect(await rowsNow()).toEqual(before)
+    }
+    expect([await emptied(gone), await emptied(kept)]).toEqual([true, false])
+  })
+
+  test('removes no more rows of a table at a time than it may, children before the events they are found by', async () => {
+    const id = someTenantId()
+    await fill(id)
+    const rowsMax = 4
+    let before = countsOf(await rowsNow())
+    let batches = 0
+    while ((await purgeTenantBatch(pool, id, rowsMax)) === 'more') {
+      const after = countsOf(await rowsNow())
+      // Attempts are bounded a statement, of which there is one for each day.
+      const removed = before.map((count, at) => count - (after[at] ?? 0))
+      expect(Math.max(...removed.filter((_count, at) => tables[at] !== 'attempts'))).toBeLessThanOrEqual(
+        rowsMax,
+      )
+      const orphans = await pool.query(
+        `SELECT event_id FROM attempts UNION ALL SELECT event_id FROM event_payloads
+         UNION ALL SELECT event_id FROM dedupe_keys EXCEPT ALL (SELECT id FROM events, generate_series(1, 9))`,
+      )
+      expect(orphans.rowCount).toBe(0)
+      before = after
+      batches += 1
+      expect(batches).toBeLessThan(100)
+    }
+    expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
+  })
+
+  test('goes on where two of them at once, or one that was cut short, left off', async () => {
+    const id = someTenantId()
+    await fill(id)
+    for (let batch = 0; batch < 12; batch += 1) {
+      await Promise.all([purgeTenantBatch(pool, id, 3), purgeTenantBatch(pool, id, 3)])
+    }
+    expect(await purgeTenant(pool, id)).toBe(true)
+    expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
+  })
+
+  test('takes large payloads by their bytes', async () => {
+    const id = someTenantId()
+    await fill(id)
+    await pool.query(`UPDATE events SET payload_bytes = 40 * 1024 * 1024; DELETE FROM deliveries_due`)
+    const eventsNow = async () => (await rowsNow())['events']?.length
+    while ((await eventsNow()) === 11) expect(await purgeTenantBatch(pool, id, 1_000)).toBe('more')
+    expect(await eventsNow()).toBe(10)
+  })
+})

@@ -1,0 +1,125 @@
+import type { Day, TenantId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+
+/** What is found of a tenant's event on the way to removing it. */
+interface EventRow {
+  readonly id: string
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+  readonly payloadBytes: number
+  readonly dedupeKey: string
+}
+
+/** Large payloads are many small rows to Postgres: a statement that removes more takes longer than it may. */
+const payloadBytesMax = 64 * 1024 * 1024
+
+/**
+ * Removes some of a deleted tenant's data, at most `rowsMax` rows a statement; once none is left its row is emptied, and only
+ * the fact that it existed remains. Repeat until it returns 'done': what was cut short is found again, since a row goes after
+ * those that are found by it.
+ */
+export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
+  // Deliveries first: without its row in deliveries_due an event is sent to nobody, and no attempt is written for it.
+  for (const step of [purgeUsage, purgeDeliveries, purgeRefusedCalls, purgeEvents]) {
+    if ((await step(pool, id, rowsMax)) > 0) return 'more'
+  }
+  await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
+  await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
+  return 'done'
+}
+
+async function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
+    [id, rowsMax],
+  )
+  return rowCount ?? 0
+}
+
+// By key, not by place: a row that a forwarder claims at this moment moves, and is waited for. The lane goes once it has no work.
+async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM deliveries_due WHERE event_id IN
+       (SELECT event_id FROM deliveries_due WHERE tenant_id = $1 ORDER BY is_retry, due_at LIMIT $2)`,
+    [id, rowsMax],
+  )
+  if (rowCount === 0) await pool.query('DELETE FROM lanes WHERE tenant_id = $1', [id])
+  return rowCount ?? 0
+}
+
+async function purgeRefusedCalls(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rows } = await pool.query<{ id: string; expiresOn: Day }>(
+    `SELECT id, expires_on::text AS "expiresOn" FROM refused_calls WHERE tenant_id = $1 ORDER BY id LIMIT $2`,
+    [id, rowsMax],
+  )
+  for (const [day, ofDay] of Map.groupBy(rows, ({ expiresOn }) => expiresOn)) {
+    await pool.query(`DELETE FROM refused_calls WHERE expires_on = $1::date AND id = ANY($2::text[])`, [
+      day,
+      idsOf(ofDay),
+    ])
+  }
+  return rows.length
+}
+
+/** Events last: payloads, attempts and dedupe keys are found by them alone. */
+async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const events = withinBytes(await listEvents(pool, id, rowsMax))
+  if (events.length === 0) return 0
+  for (const [day, ofDay] of Map.groupBy(events, ({ payloadExpiresOn }) => payloadExpiresOn)) {
+    await pool.query(
+      `DELETE FROM event_payloads WHERE expires_on = $1::date AND event_id = ANY($2::text[])`,
+      [day, idsOf(ofDay)],
+    )
+  }
+  const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
+  for (const [day, ofDay] of byDay) {
+    const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
+    // There may be more of them: the events stay for the next batch.
+    if (removed === rowsMax) return removed
+  }
+  await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
+    textArrayParam(events.map(({ dedupeKey }) => dedupeKey)),
+  ])
+  for (const [day, ofDay] of byDay) {
+    await pool.query(`DELETE FROM events WHERE expires_on = $1::date AND id = ANY($2::text[])`, [
+      day,
+      idsOf(ofDay),
+    ])
+  }
+  return events.length
+}
+
+// A read by the index over tenant and id. The key is what intake makes of the same three values.
+async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<EventRow[]> {
+  const { rows } = await pool.query<EventRow>(
+    `SELECT id, expires_on::text AS "expiresOn", payload_expires_on::text AS "payloadExpiresOn",
+       payload_bytes AS "payloadBytes", encode(substring(sha256(convert_to(
+         tenant_id || E'\\n' || provider || E'\\n' || source_event_id, 'UTF8')) FOR 16), 'hex') AS "dedupeKey"
+     FROM events WHERE tenant_id = $1 ORDER BY id LIMIT $2`,
+    [id, rowsMax],
+  )
+  return rows
+}
+
+// The day says which partition, so the place in it is unique. An event has as many attempts as its schedule and rounds gave it.
+async function removeAttempts(pool: Pool, day: Day, eventIds: Buffer, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM attempts WHERE expires_on = $1::date AND ctid = ANY(ARRAY(
+       SELECT ctid FROM attempts WHERE expires_on = $1::date AND event_id = ANY($2::text[]) LIMIT $3))`,
+    [day, eventIds, rowsMax],
+  )
+  return rowCount ?? 0
+}
+
+function withinBytes(events: readonly EventRow[]): readonly EventRow[] {
+  let bytes = 0
+  const end = events.findIndex(({ payloadBytes }, at) => {
+    bytes += payloadBytes
+    return bytes > payloadBytesMax && at > 0
+  })
+  return end < 0 ? events : events.slice(0, end)
+}
+
+function idsOf(rows: readonly { readonly id: string }[]): Buffer {
+  return textArrayParam(rows.map(({ id }) => id))
+}
