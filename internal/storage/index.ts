@@ -22,7 +22,6 @@ export {
   audit,
   directoryVersion,
   orm,
-  recordEpochs,
   slugReservations,
   tenantSecrets,
   tenants,

@@ -103,13 +103,6 @@ export const usageHourly = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.meter, table.hour] })],
 )
 
-/** Which life of its Redis data a tenant was last seeded for. */
-export const recordEpochs = pgTable('record_epochs', {
-  tenantId: text('tenant_id').primaryKey(),
-  epoch: text('epoch').notNull(),
-  seededAt: at('seeded_at').notNull(),
-})
-
 /** Typed queries over a pool or over one connection inside `withTx`. Cheap to make; holds no resource. */
 export function orm(connection: Pool | PoolClient): NodePgDatabase {
   return drizzle({ client: connection })
