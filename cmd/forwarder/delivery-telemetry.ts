@@ -29,7 +29,7 @@ function workObserver({
   metrics,
 }: ProcessTelemetry): Pick<
   ForwarderObserver,
-  'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'
+  'claimed' | 'attempted' | 'leasesLost' | 'unwritable' | 'gaveBack' | 'failed'
 > {
   const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
   const histogram = (name: string, help: string, buckets: readonly number[]) =>
@@ -57,6 +57,10 @@ function workObserver({
   const claims = counter('latchkey_deliveries_claims_total', 'Claims that were made.')
   const claimed = counter('latchkey_deliveries_claimed_total', 'Deliveries that were claimed.')
   const lost = counter('latchkey_deliveries_lost_leases_total', 'Deliveries that others had taken over.')
+  const unwritable = counter(
+    'latchkey_deliveries_unwritable_total',
+    'Ends of deliveries that Postgres refuses for what is in them: stays flat unless something is wrong here.',
+  )
   const back = counter('latchkey_deliveries_given_back_total', 'Deliveries given back at the process’ end.')
   const failures = metrics.counter({
     name: 'latchkey_deliveries_failures_total',
@@ -80,6 +84,13 @@ function workObserver({
     leasesLost(count) {
       lost.inc(count)
       log.warn({ count }, 'deliveries were not settled in time, and are made once more')
+    },
+    unwritable({ eventId, tenantId, round, attempts }, cause) {
+      unwritable.inc()
+      log.error(
+        { event: eventId, tenant: tenantId, round, attempt: attempts + 1, cause },
+        'the end of a delivery cannot be written and is given up: the delivery is made once more',
+      )
     },
     gaveBack(count) {
       back.inc(count)

@@ -25,6 +25,19 @@ test.each([
   expect(opens(attempts)).toBe(opened)
 })
 
+test('failures are forgotten where another process found the callback well, after our own opening has run out', () => {
+  const health = new CallbackHealth()
+  const fail = (atMs: number) => health.record('a', false, atMs)
+  for (let each = 0; each < 10; each += 1) fail(startMs)
+  health.seenClosed('a', startMs + minute)
+  expect(fail(startMs + minute)).toBe(true)
+  health.opened('a', startMs + minute)
+  health.seenClosed('a', startMs + minute + 29_999)
+  expect(fail(startMs + minute + 29_999)).toBe(true)
+  health.seenClosed('a', startMs + minute + 30_000)
+  expect(fail(startMs + minute + 30_000)).toBe(false)
+})
+
 test('only the last five minutes count', () => {
   expect(opens('-'.repeat(10), minute / 2)).toBe(true)
   expect(opens('-'.repeat(10), minute)).toBe(false)

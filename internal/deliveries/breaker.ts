@@ -1,3 +1,11 @@
+/** How long an opened breaker lets nothing through. */
+export const breakerOpenMs = 30_000
+
+interface Counted {
+  readonly slices: readonly Slice[]
+  openedAtMs: number | undefined
+}
+
 /** How a callback has been doing in one slice of time. */
 interface Slice {
   index: number
@@ -16,7 +24,7 @@ const callbacksMax = 10_000
  * one known longest is forgotten, which costs its count and nothing else.
  */
 export class CallbackHealth {
-  readonly #callbacks = new Map<string, Slice[]>()
+  readonly #callbacks = new Map<string, Counted>()
 
   /** Counts an attempt. True when it failed and at least 70 % of at least 10 have failed: then the breaker is to open. */
   record(tenantId: string, ok: boolean, nowMs: number): boolean {
@@ -31,19 +39,37 @@ export class CallbackHealth {
     return isFailing(all, index)
   }
 
+  /** Notes that the breaker was opened here. */
+  opened(tenantId: string, nowMs: number): void {
+    const known = this.#callbacks.get(tenantId)
+    if (known) known.openedAtMs = nowMs
+  }
+
+  /**
+   * Notes that a delivery of the tenant was claimed as usual. After our own opening has run out, that means that another process
+   * found the callback well, so that what was counted before says nothing any more.
+   */
+  seenClosed(tenantId: string, nowMs: number): void {
+    const openedAtMs = this.#callbacks.get(tenantId)?.openedAtMs
+    if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(tenantId)
+  }
+
   /** Forgets what was counted, once the callback is well again. */
   reset(tenantId: string): void {
     this.#callbacks.delete(tenantId)
   }
 
-  #slicesOf(tenantId: string): Slice[] {
+  #slicesOf(tenantId: string): readonly Slice[] {
     let known = this.#callbacks.get(tenantId)
     if (known === undefined) {
       if (this.#callbacks.size >= callbacksMax) this.#forgetOldest()
-      known = Array.from({ length: slices }, () => ({ index: -1, attempts: 0, failures: 0 }))
+      known = {
+        slices: Array.from({ length: slices }, () => ({ index: -1, attempts: 0, failures: 0 })),
+        openedAtMs: undefined,
+      }
       this.#callbacks.set(tenantId, known)
     }
-    return known
+    return known.slices
   }
 
   #forgetOldest(): void {

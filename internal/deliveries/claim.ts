@@ -6,7 +6,7 @@ import { checkedDay } from './load.ts'
 /** What a process has room for. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants that are said to have new work, whatever their lanes say. No more than `wokenMaxOf` get their turn for certain. */
+  /** Tenants that are said to have new work, whatever their lanes say. Give no more than `wokenMaxOf`. */
   readonly woken: readonly string[]
   /** How much less than `laneRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
   readonly rooms: ReadonlyMap<string, number>
@@ -161,9 +161,9 @@ type TakenRow = [
   payload: string | null,
 ]
 
-/** How many woken tenants a claim of so many rows looks at for certain: half of its lanes, the others have waited as well. */
+/** How many woken tenants a claim of so many rows has turns for: half of its lanes, since the others have waited as well. */
 export function wokenMaxOf(rowsMax: number): number {
-  return Math.floor(Math.min(lanesMax, rowsMax) / 2)
+  return Math.max(1, Math.floor(Math.min(lanesMax, rowsMax) / 2))
 }
 
 /**

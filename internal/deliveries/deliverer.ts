@@ -1,4 +1,4 @@
-import { type Clock, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import { type Clock, type EventId, expiryDayOf, type TenantId, within } from '#internal/base/index.ts'
 import type { CallResult } from '#internal/http/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
@@ -7,12 +7,14 @@ import type { Capacity } from './capacity.ts'
 import type { Claimed } from './claim.ts'
 import { type AttemptResult, callbackDidWell, concludeAttempt, concludeWithoutPayload } from './conclude.ts'
 import { jitteredMs } from './decide-next.ts'
-import type { ClaimedDelivery, EventContent } from './delivery.ts'
+import type { ClaimedDelivery, EventContent, Leased } from './delivery.ts'
+import type { LaneChange } from './lane-change.ts'
 import { type LoadedEvent, loadEvents } from './load.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
 import { type SendParts, sendDelivery } from './send.ts'
-import type { LaneChange, SettlementQueue } from './settlement-queue.ts'
+import type { Ending } from './settle.ts'
+import type { SettlementQueue } from './settlement-queue.ts'
 
 /** What deliveries are brought to their end with. */
 export interface DelivererOptions extends SendParts {
@@ -28,10 +30,9 @@ export interface DelivererOptions extends SendParts {
 }
 
 /** A delivery from its claim to its answer. */
-export interface Held {
-  readonly delivery: ClaimedDelivery
-  /** By `performance.now()`; moved by renewals. */
-  leaseEndsMs: number
+interface Held extends Leased {
+  /** Room that was taken for its texts. */
+  bytes: number
 }
 
 type Plan =
@@ -54,7 +55,9 @@ export class Deliverer {
   readonly #aborting = new AbortController()
   /** Their events are to be read, when there is room for them. */
   #unloaded: Held[] = []
-  #loading = false
+  /** Of those, what found no room: whoever comes later waits behind it, all of them or its tenant's. */
+  #behind: 'all' | ReadonlySet<TenantId> = new Set()
+  #loading: Promise<void> | undefined
   #stopped = false
   #calls = 0
   #callsEnded: (() => void) | undefined
@@ -65,31 +68,36 @@ export class Deliverer {
   }
 
   /** Everything between claim and answer. */
-  held(): Iterable<Held> {
+  held(): Iterable<Leased> {
     return this.#held.values()
+  }
+
+  /** A delivery waits until there is memory for its texts, so that nobody else is to bring some along. */
+  get isWaitingForBytes(): boolean {
+    return this.#unloaded.length > 0 && this.#behind === 'all'
   }
 
   /** Begins deliveries that were claimed just now. After `stop` they are kept to be given back. */
   take(claimed: readonly Claimed[], leaseEndsMs: number): void {
-    for (const { delivery, content } of claimed) this.#begin({ delivery, leaseEndsMs }, content)
+    for (const { delivery, content } of claimed) {
+      const leased = { delivery, leaseEndsMs }
+      if (!this.#adopt(leased)) this.#begin({ ...leased, bytes: 0 }, content)
+    }
     this.load()
   }
 
   /** Reads the events that had no room so far. Called whenever there may be some. */
   load(): void {
     if (this.#loading || this.#stopped || this.#unloaded.length === 0) return
-    this.#loading = true
-    void this.#loadWhatFits().finally(() => {
-      this.#loading = false
+    this.#loading = this.#loadWhatFits().finally(() => {
+      this.#loading = undefined
     })
   }
 
   /** Lets go of a delivery that others have taken over; a call under way goes on. */
-  drop(held: Held): void {
-    const at = this.#unloaded.indexOf(held)
-    if (at < 0) return
-    this.#unloaded.splice(at, 1)
-    this.#release(held)
+  drop(leased: Leased): void {
+    const at = this.#unloaded.findIndex((held) => held === leased)
+    for (const held of at < 0 ? [] : this.#unloaded.splice(at, 1)) this.#release(held)
   }
 
   /**
@@ -99,15 +107,26 @@ export class Deliverer {
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
     for (const held of this.#unloaded.splice(0)) this.#keep(held)
+    const startedMs = performance.now()
+    if (this.#loading) await within(msMax, this.#loading, () => undefined)
     if (this.#calls > 0) {
       const ended = new Promise<void>((resolve) => {
         this.#callsEnded = resolve
       })
-      const timer = setTimeout(() => this.#aborting.abort(), msMax)
+      const leftMs = Math.max(0, startedMs + msMax - performance.now())
+      const timer = setTimeout(() => this.#aborting.abort(), leftMs)
       await ended
       clearTimeout(timer)
     }
     return this.#unfinished
+  }
+
+  /** What came back to us while its call goes on, or its end is being written, goes on under its new claim and is not sent twice. */
+  #adopt(leased: Leased): boolean {
+    const held = this.#held.get(leased.delivery.eventId)
+    if (held === undefined) return this.#options.settlements.adopt(leased)
+    Object.assign(held, leased)
+    return true
   }
 
   #begin(held: Held, content: EventContent | undefined): void {
@@ -116,20 +135,22 @@ export class Deliverer {
     this.#held.set(delivery.eventId, held)
     capacity.take(delivery.tenantId)
     if (this.#stopped) return this.#keep(held)
+    if (!delivery.isProbe) this.#health.seenClosed(delivery.tenantId, this.#now())
     const plan = this.#planOf(delivery)
     if (plan.kind === 'put_off') return this.#putOff(held, plan.byMs)
     if (plan.kind === 'not_sent')
       return this.#conclude(held, undefined, { ...plan, startedAtMs: this.#now() })
-    if (content !== undefined && capacity.takeBytes(delivery.payloadBytes, delivery.tenantId))
+    if (content !== undefined && !this.#isBehind(delivery.tenantId) && this.#takeBytes(held))
       void this.#send(held, content, plan.tenant)
     else this.#unloaded.push(held)
   }
 
   #planOf(delivery: ClaimedDelivery): Plan {
-    const { directory, prepared, observer } = this.#options
+    const { directory, prepared, observer, settlements } = this.#options
     const found = directory.findTenantById(delivery.tenantId)
     if (found === undefined) return { kind: 'put_off', byMs: unknownTenantMs }
-    if (found.suspended) return { kind: 'put_off', byMs: suspendedTenantMs }
+    if (found.suspended || settlements.suspending.has(delivery.tenantId))
+      return { kind: 'put_off', byMs: suspendedTenantMs }
     const tenant = prepared.of(found)
     if (delivery.claims > claimsMax)
       return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
@@ -146,13 +167,12 @@ export class Deliverer {
   }
 
   async #send(held: Held, content: EventContent, tenant: PreparedTenant): Promise<void> {
-    const { delivery } = held
     const startedAtMs = this.#now()
     this.#calls += 1
-    const sending = { delivery, content, tenant, signal: this.#aborting.signal }
+    const sending = { delivery: held.delivery, content, tenant, signal: this.#aborting.signal }
     const result: CallResult = await sendDelivery(this.#options, sending)
     this.#calls -= 1
-    this.#options.capacity.giveBytes(delivery.payloadBytes, delivery.tenantId)
+    this.#giveBytes(held)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#keep(held)
     else this.#conclude(held, content, { result, tenant, startedAtMs })
     if (this.#calls === 0) this.#callsEnded?.()
@@ -164,7 +184,7 @@ export class Deliverer {
     content: EventContent | undefined,
     { result, tenant, startedAtMs }: { result: AttemptResult; tenant: PreparedTenant; startedAtMs: number },
   ): void {
-    const { observer, settlements } = this.#options
+    const { observer } = this.#options
     const { delivery } = held
     const { ending, suspends } = concludeAttempt({
       ...{ delivery, result, startedAtMs, schedule: tenant.schedule },
@@ -176,8 +196,7 @@ export class Deliverer {
     const isFirst = delivery.attempts === 0 && delivery.round === 1 && content !== undefined
     const delayMs = isFirst ? startedAtMs - content.receivedAtMs : undefined
     observer.attempted({ delivery, content, ending, delayMs })
-    settlements.add({ delivery, ending, laneChange })
-    this.#release(held)
+    this.#settle(held, ending, laneChange)
   }
 
   #breakerChange({ tenantId, isProbe }: ClaimedDelivery, result: AttemptResult): LaneChange | undefined {
@@ -189,13 +208,19 @@ export class Deliverer {
       return { kind: 'close_breaker' }
     }
     if (!opens && !isProbe) return undefined
+    this.#health.opened(tenantId, this.#now())
     this.#options.capacity.holdBack(tenantId)
     return { kind: 'open_breaker' }
   }
 
   #putOff(held: Held, byMs: number): void {
-    const ending = { kind: 'put_off', dueAtMs: this.#now() + byMs } as const
-    this.#options.settlements.add({ delivery: held.delivery, ending })
+    this.#settle(held, { kind: 'put_off', dueAtMs: this.#now() + byMs })
+  }
+
+  /** A probe that asked nobody makes way for another. */
+  #settle(held: Held, ending: Ending, laneChange?: LaneChange): void {
+    const unasked = held.delivery.isProbe ? ({ kind: 'release_probe' } as const) : undefined
+    this.#options.settlements.add({ leased: held, ending, laneChange: laneChange ?? unasked })
     this.#release(held)
   }
 
@@ -208,21 +233,36 @@ export class Deliverer {
     }
   }
 
-  /** Takes room for the bytes of each, a tenant that has its quarter waits without holding up the others. */
+  /**
+   * Takes room for the bytes of each, in order: whoever finds none in the whole holds up all that come after it, so that small
+   * ones cannot take for ever what a big one needs. A tenant that has its quarter holds up nobody but itself.
+   */
   #takeLoadable(): Held[] {
     const { capacity, observer } = this.#options
     const fits: Held[] = []
     const rest: Held[] = []
+    const blocked = new Set<TenantId>()
+    let isFull = false
     let lost = 0
     for (const held of this.#unloaded) {
       const { payloadBytes, tenantId } = held.delivery
       if (performance.now() >= held.leaseEndsMs) {
         this.#release(held)
         lost += 1
-      } else if (fits.length < loadRowsMax && capacity.takeBytes(payloadBytes, tenantId)) fits.push(held)
-      else rest.push(held)
+        continue
+      }
+      const mayTry = fits.length < loadRowsMax && !isFull && !blocked.has(tenantId)
+      if (mayTry && this.#takeBytes(held)) {
+        fits.push(held)
+        continue
+      }
+      rest.push(held)
+      if (!mayTry) continue
+      if (capacity.bytesRoom < payloadBytes) isFull = true
+      else blocked.add(tenantId)
     }
     this.#unloaded = rest
+    this.#behind = isFull ? 'all' : blocked
     if (lost > 0) observer.leasesLost(lost)
     return fits
   }
@@ -241,13 +281,14 @@ export class Deliverer {
       // They are due again soon, here or elsewhere.
       for (const held of group) {
         this.#giveBytes(held)
-        this.#putOff(held, unknownTenantMs)
+        if (this.#stopped) this.#keep(held)
+        else this.#putOff(held, unknownTenantMs)
       }
     }
   }
 
   #continue(held: Held, loaded: LoadedEvent | undefined): void {
-    const { settlements, observer } = this.#options
+    const { observer } = this.#options
     const { delivery } = held
     const plan = this.#planOf(delivery)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
@@ -260,9 +301,8 @@ export class Deliverer {
     if (loaded?.kind === 'payload_expired') {
       const ending = concludeWithoutPayload(this.#now())
       observer.attempted({ delivery, content: undefined, ending, delayMs: undefined })
-      settlements.add({ delivery, ending })
-    } else settlements.add({ delivery, ending: { kind: 'expired' } })
-    this.#release(held)
+      this.#settle(held, ending)
+    } else this.#settle(held, { kind: 'expired' })
   }
 
   /** For `stop` to give back. */
@@ -271,17 +311,27 @@ export class Deliverer {
     this.#release(held)
   }
 
-  #release({ delivery }: Held): void {
-    this.#held.delete(delivery.eventId)
+  #release(held: Held): void {
+    const { delivery } = held
+    if (this.#held.get(delivery.eventId) === held) this.#held.delete(delivery.eventId)
     this.#options.onRoom(this.#options.capacity.give(delivery.tenantId))
   }
 
-  #giveBytes({
-    delivery: { payloadBytes, tenantId },
-  }: {
-    delivery: { payloadBytes: number; tenantId: TenantId }
-  }) {
-    this.#options.capacity.giveBytes(payloadBytes, tenantId)
+  #isBehind(tenantId: TenantId): boolean {
+    if (this.#unloaded.length === 0) return false
+    return this.#behind === 'all' || this.#behind.has(tenantId)
+  }
+
+  #takeBytes(held: Held): boolean {
+    const { payloadBytes, tenantId } = held.delivery
+    if (!this.#options.capacity.takeBytes(payloadBytes, tenantId)) return false
+    held.bytes = payloadBytes
+    return true
+  }
+
+  #giveBytes(held: Held): void {
+    if (held.bytes > 0) this.#options.capacity.giveBytes(held.bytes, held.delivery.tenantId)
+    held.bytes = 0
   }
 
   #now(): number {

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { resumeCallback } from './lane-state.ts'
@@ -50,7 +51,15 @@ describe('a delivery', () => {
     ).toBe(300)
     expect(attempts.length).toBe(300)
     expect(attempts.every(({ delayMs }) => delayMs !== undefined && delayMs >= 0)).toBe(true)
-    expect(told).toEqual({ lost: 0, swept: 0, gaveBack: 0, opened: 0, suspended: 0, failed: [] })
+    expect(told).toEqual({
+      lost: 0,
+      unwritable: 0,
+      swept: 0,
+      gaveBack: 0,
+      opened: 0,
+      suspended: 0,
+      failed: [],
+    })
   })
 
   test('is made within 50 ms of the news, at rest', async () => {
@@ -246,6 +255,33 @@ describe('a delivery', () => {
   })
 })
 
+describe('a delivery that is to try a callback again', () => {
+  const openedBefore = "UPDATE lanes SET breaker_until = now() - interval '1 s'"
+
+  test.each([
+    ['is put off', async () => undefined],
+    ['has no payload any more', () => lab.pool.query('DELETE FROM event_payloads')],
+    ['is of no event any more', () => lab.pool.query('DELETE FROM events')],
+  ])('and %s makes way for another', async (what, change) => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    await change()
+    await lab.pool.query(openedBefore)
+    const knows = what !== 'is put off'
+    const { stop } = lab.forwarder({
+      directory: { findTenantById: () => (knows ? tenant : undefined), hasSnapshot: () => true },
+    })
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL OR due_at <= now()')
+    await stop()
+    expect(receiver.calls.length).toBe(0)
+    expect(
+      await lab.value(
+        "SELECT breaker_until BETWEEN now() - interval '5 s' AND now() + interval '1 s' FROM lanes",
+      ),
+    ).toBe(true)
+  })
+})
+
 describe('a callback that fails', () => {
   test('is left alone for a while, which costs no attempt; then one delivery tries it and its success lets the others go', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
@@ -362,6 +398,72 @@ describe('a forwarder', () => {
     await Promise.all([first.stop(), second.stop()])
     expect(receiver.calls.length).toBe(1)
     expect(first.told.lost + second.told.lost).toBe(0)
+  })
+
+  test('sends nothing twice that comes back to it while its call goes on', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
+    const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
+    receiver.answer(() => asked.then(noContent))
+    const [id] = await lab.accept(tenant.id)
+    const { forwarder, stop, told } = lab.forwarder()
+    await receiver.received(1)
+    for (let claims = 2; claims <= 3; claims += 1) {
+      await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+      forwarder.notify([tenant.id])
+      await lab.becomes(claims, 'SELECT claims FROM deliveries_due')
+    }
+    expect(forwarder.stats().inFlight).toBe(1)
+    answer()
+    await lab.becomes('processed', stateOf, [id])
+    await stop()
+    expect(receiver.calls.length).toBe(1)
+    expect(forwarder.stats()).toEqual({ inFlight: 0, unsettled: 0 })
+    expect(told.lost).toBe(0)
+  })
+
+  test('keeps what was answered and cannot be written, and claims nothing until it can', async () => {
+    const [tenant, other] = [
+      await lab.addTenant({ url: receiver.url }),
+      await lab.addTenant({ url: receiver.url }),
+    ]
+    const refuses = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '55000'; END$$`
+    await lab.pool.query(refuses)
+    await lab.pool.query(
+      'CREATE TRIGGER refuse BEFORE INSERT ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()',
+    )
+    const [id] = await lab.accept(tenant.id)
+    const first = lab.forwarder({ leaseMs: 600 })
+    try {
+      await receiver.received(1)
+      const claimedUntil = await lab.value<Date>('SELECT due_at FROM deliveries_due')
+      const tries = () => first.told.failed.length
+      expect(await poll(() => tries() > 0 || undefined, { deadlineMs: 10_000 })).toBe(true)
+      await lab.accept(other.id)
+      first.forwarder.notify([other.id])
+      const second = lab.forwarder({
+        leaseMs: 600,
+        directory: { findTenantById: () => undefined, hasSnapshot: () => true },
+      })
+      await lab.becomes(
+        true,
+        "SELECT now() > $1::timestamptz + interval '900 ms' FROM deliveries_due WHERE tenant_id = $2 AND due_at > now() AND claims = 1",
+        [claimedUntil, tenant.id],
+      )
+      await second.stop()
+      expect(receiver.calls.length).toBe(1)
+    } finally {
+      await lab.pool.query('DROP TRIGGER refuse ON attempts')
+      await lab.pool.query('DROP FUNCTION refuse')
+    }
+    await lab.becomes('processed', stateOf, [id])
+    await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+    first.forwarder.notify([other.id])
+    await receiver.received(2)
+    await lab.becomes(0, waiting)
+    await first.stop()
+    expect(receiver.calls.length).toBe(2)
+    expect([first.told.lost, first.told.unwritable]).toEqual([0, 0])
   })
 
   test('goes on where tenants are suspended, unknown to it, or known again', async () => {

@@ -56,7 +56,7 @@ const gatherMs = 8
 const gatherMsMax = 50
 const claimRowsMax = 200
 const claimBytesMax = 4 * 1024 * 1024
-/** Answered deliveries whose end is not written: while Postgres is slow nothing more is begun. */
+/** Answered deliveries whose end is not written: while Postgres is slow or refuses them nothing more is begun. */
 const unsettledMax = 2_048
 const wokenMax = 500
 /** Kept of the process' time for the last statements. */
@@ -146,9 +146,15 @@ export class Forwarder {
     const waitMs = this.#claimedAtMs + this.#gatherMs - performance.now()
     if (waitMs > 0 && this.#claimedRows < claimRowsWanted) await sleep(waitMs, signal)
     const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
-    this.#hasMore = rowsMax <= 0
+    this.#hasMore = rowsMax <= 0 || this.#settlements.isFailing
     this.#deliverer.load()
-    if (rowsMax <= 0 || signal.aborted || !this.#options.directory.hasSnapshot()) return
+    if (
+      rowsMax <= 0 ||
+      this.#settlements.isFailing ||
+      signal.aborted ||
+      !this.#options.directory.hasSnapshot()
+    )
+      return
     const woken = [...this.#woken].slice(0, wokenMaxOf(rowsMax))
     for (const id of woken) this.#woken.delete(id)
     try {
@@ -167,11 +173,13 @@ export class Forwarder {
     const { claimed, hasMore } = await claimDue(this.#options.pool, {
       lease: this.#lease,
       woken,
-      rooms: this.#capacity.laneRooms(),
+      rooms: this.#rooms(),
       rowsMax,
       laneRowsMax: laneDeliveriesMax,
       usualDays: this.#usualDays.current,
-      payloadBytesMax: Math.min(claimBytesMax, this.#capacity.bytesRoom),
+      payloadBytesMax: this.#deliverer.isWaitingForBytes
+        ? 0
+        : Math.min(claimBytesMax, this.#capacity.bytesRoom),
     })
     this.#claimedRows = claimed.length
     this.#hasMore = hasMore
@@ -184,16 +192,27 @@ export class Forwarder {
     this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
   }
 
+  /** A tenant that asked to be left alone gets no room, also before that is written. */
+  #rooms(): Map<string, number> {
+    const rooms = this.#capacity.laneRooms()
+    for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
+    return rooms
+  }
+
   async #renew(): Promise<void> {
     const startedMs = performance.now()
     const halfMs = this.#lease.lengthMs / 2
-    const old = [...this.#deliverer.held()].filter(({ leaseEndsMs }) => leaseEndsMs - startedMs < halfMs)
+    const old = [...this.#deliverer.held(), ...this.#settlements.leased()].filter(
+      ({ leaseEndsMs }) => leaseEndsMs - startedMs < halfMs,
+    )
     if (old.length === 0) return
     const deliveries = old.map(({ delivery }) => delivery)
     const ours = await renewLeases(this.#options.pool, this.#lease, deliveries)
-    for (const held of old) {
-      if (ours.has(held.delivery.eventId)) held.leaseEndsMs = startedMs + this.#lease.lengthMs
-      else this.#deliverer.drop(held)
+    for (const [at, leased] of old.entries()) {
+      // It was taken anew meanwhile.
+      if (leased.delivery !== deliveries[at]) continue
+      if (ours.has(leased.delivery.eventId)) leased.leaseEndsMs = startedMs + this.#lease.lengthMs
+      else this.#deliverer.drop(leased)
     }
   }
 

@@ -4,6 +4,9 @@ import type { Pool } from '#internal/storage/index.ts'
 /** Why a callback is left alone. */
 export type SuspendedCause = 'gone' | 'disabled'
 
+/** Rows that are put off one after the other take turns no faster than that. */
+const probeAgainMs = 1_000
+
 // One row by its key; a claim that holds it is over in moments. The first suspension stands, so repeating it changes nothing.
 const suspendText = `
 UPDATE lanes SET suspended_at = now(), suspended_cause = $2 WHERE tenant_id = $1 AND suspended_at IS NULL`
@@ -40,6 +43,17 @@ UPDATE lanes SET breaker_until = greatest(breaker_until, now() + $2::integer * i
 /** Holds a tenant's deliveries back for a while; after it one at a time tries the callback. Safe to repeat. */
 export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<void> {
   await pool.query({ name: 'open_breaker', text: openText, values: [tenantId, openMs] })
+}
+
+// One row by its key. A later end, which an open breaker may have, gives way as well: then the next probe finds out. Repeating it
+// changes next to nothing.
+const releaseText = `
+UPDATE lanes SET breaker_until = least(breaker_until, now() + interval '${probeAgainMs} ms')
+WHERE tenant_id = $1 AND breaker_until > now()`
+
+/** Lets another delivery try a half-open lane in a second, where the one that was to try it was not sent. Safe to repeat. */
+export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
+  await pool.query({ name: 'release_probe', text: releaseText, values: [tenantId] })
 }
 
 // One row by its key; the lane is due so that what waited goes at once. Repeating it changes nothing.

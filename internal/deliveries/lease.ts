@@ -2,15 +2,19 @@ import type { EventId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
 
-// Touches rows that are ours by lease and claims, which nobody else locks. Repeating it moves their end again. Lanes are left as
-// they are: they look too early and find nothing due.
+// Touches rows that are ours by lease and claims. One that is being settled or claimed just now is passed over, since those lock
+// in another order; its turn comes with the next renewal. Repeating it moves their end again. Lanes are left as they are: they look
+// too early and find nothing due.
 const renewText = `
-UPDATE deliveries_due d SET due_at = now() + $2::integer * interval '1 ms'
-FROM unnest($3::text[], $4::text[]) AS i(id, claims)
-WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
+WITH ours AS MATERIALIZED (
+  SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims)
+  JOIN deliveries_due d ON d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
+  FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE deliveries_due d SET due_at = now() + $2::integer * interval '1 ms' FROM ours o WHERE d.event_id = o.event_id
 RETURNING d.event_id`
 
-/** Begins the leases of these rows anew, and gives the ids of those that are still ours. Safe to repeat. */
+/** Begins the leases of these rows anew, and gives the ids of those that are still ours, and not being written. Safe to repeat. */
 export async function renewLeases(
   pool: Pool,
   lease: Lease,

@@ -22,6 +22,8 @@ export interface ForwarderObserver {
   attempted(report: AttemptReport): void
   /** Rows that others have taken over, since their lease had ended: they are delivered once more. */
   leasesLost(count: number): void
+  /** A row's end that Postgres refuses for what is in it: given up. `cause` is an SQLSTATE or an error's name. */
+  unwritable(delivery: ClaimedDelivery, cause: string): void
   /** Lanes that overslept; stays 0 unless something else is wrong. */
   swept(lanes: number): void
   gaveBack(count: number): void

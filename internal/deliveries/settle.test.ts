@@ -81,6 +81,14 @@ describe('a settled delivery', () => {
     expect(await tried()).toEqual([])
   })
 
+  test('that is put off does not forget the workers that were lost before', async () => {
+    const [delivery] = await claimed()
+    if (!delivery) throw new Error('nothing was claimed')
+    await lab.pool.query('UPDATE deliveries_due SET claims = 4')
+    await settleAll([{ ...delivery, claims: 4 }], { kind: 'put_off', dueAtMs })
+    expect(await queue()).toMatchObject([{ claims: 3, lease: null }])
+  })
+
   test('whose event is gone leaves nothing behind', async () => {
     const deliveries = await claimed()
     await settleAll(deliveries, { kind: 'expired' })
@@ -103,6 +111,7 @@ describe('a row that is no longer ours', () => {
     ['it was given back', 'UPDATE deliveries_due SET lease = NULL'],
     ['it was taken again, even by us', 'UPDATE deliveries_due SET claims = claims + 1'],
     ['its attempt was settled before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
+    ['its round is another', 'UPDATE deliveries_due SET round = round + 1'],
     ['it is gone', 'DELETE FROM deliveries_due'],
   ])('is left as it is: %s', async (_what, change) => {
     const deliveries = await claimed()

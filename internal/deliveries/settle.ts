@@ -17,7 +17,7 @@ export interface AttemptRecord {
 
 /**
  * What becomes of a claimed row. `processed` and `failed` end the round; `later` is due again after an attempt; `put_off` is due
- * again without one; `expired`: the event itself is gone.
+ * again without one, as if it had not been taken; `expired`: the event itself is gone.
  */
 export type Ending =
   | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
@@ -31,28 +31,29 @@ export interface Settlement {
   readonly ending: Ending
 }
 
-// Only rows that are still ours by lease, claims and attempts are touched, so that a late worker's end writes nothing; its own
+// Only rows that are still ours by lease, round, claims and attempts are touched, so that a late worker's end writes nothing; its own
 // rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
 // one commit. A lane is written only where it would look too late, in order of ids, and lanes are locked by a claim for moments
 // only, which itself waits for nobody. Repeating it finds rows that are gone or no longer ours, and writes nothing.
 const settleText = (day: Day) => `
 WITH input AS MATERIALIZED (
-  SELECT id, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
+  SELECT id, round::smallint AS of_round, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
     outcome, status::smallint, cause, answer
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::text[], $12::text[])
-    AS i(id, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
+    $11::text[], $12::text[], $13::text[])
+    AS i(id, round, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
 ), ended AS (
   DELETE FROM deliveries_due d USING input i
   WHERE i.ending IN ('processed', 'failed', 'expired') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
-    AND d.attempts = i.attempts
+    AND d.attempts = i.attempts AND d.round = i.of_round
   RETURNING d.tenant_id, d.round, i.*
 ), later AS (
-  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL, claims = 0,
+  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL,
+    claims = CASE i.ending WHEN 'later' THEN 0 ELSE greatest(d.claims - 1, 0) END,
     attempts = d.attempts + CASE i.ending WHEN 'later' THEN 1 ELSE 0 END
   FROM input i
   WHERE i.ending IN ('later', 'put_off') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
-    AND d.attempts = i.attempts
+    AND d.attempts = i.attempts AND d.round = i.of_round
   RETURNING d.tenant_id, d.round, i.*
 ), ours AS (
   SELECT * FROM ended UNION ALL SELECT * FROM later
@@ -74,6 +75,16 @@ WITH input AS MATERIALIZED (
   WHERE l.tenant_id = w.tenant_id
 )
 SELECT id FROM ours`
+
+/**
+ * Why Postgres will never take what it was given: an SQLSTATE of the classes 22 (data) and 23 (constraints), or the name of an
+ * error about a value that has no text form. Undefined for every other failure, which may pass.
+ */
+export function refusalOf(error: unknown): string | undefined {
+  if (error instanceof RangeError) return error.name
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' && /^2[23][0-9A-Z]{3}$/.test(code) ? code : undefined
+}
 
 /**
  * Writes how claimed rows ended, and gives the ids of those that were still ours; of the others nothing was written. Give it a
@@ -133,6 +144,7 @@ async function writeEndings(
     values: [
       leaseToken,
       column(({ delivery }) => delivery.eventId),
+      column(({ delivery }) => String(delivery.round)),
       column(({ delivery }) => String(delivery.claims)),
       column(({ delivery }) => String(delivery.attempts)),
       column(({ ending }) => ending.kind),

@@ -1,26 +1,48 @@
-import { type BackoffBounds, backoffMs, type TenantId, within } from '#internal/base/index.ts'
+import {
+  type BackoffBounds,
+  backoffMs,
+  type EventId,
+  expiryDayOf,
+  type TenantId,
+  within,
+} from '#internal/base/index.ts'
 import { sleep } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { closeBreaker, openBreaker, type SuspendedCause, suspendCallback } from './lane-state.ts'
+import { breakerOpenMs } from './breaker.ts'
+import type { Leased } from './delivery.ts'
+import { type LaneChange, strongestChanges } from './lane-change.ts'
+import { closeBreaker, openBreaker, releaseProbe, suspendCallback } from './lane-state.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { type Settlement, settle } from './settle.ts'
-
-/** What an attempt's end changes for its whole lane. */
-export type LaneChange =
-  | { readonly kind: 'suspend'; readonly cause: SuspendedCause }
-  | { readonly kind: 'open_breaker' }
-  | { readonly kind: 'close_breaker' }
+import { type Ending, refusalOf, settle } from './settle.ts'
 
 /** A row's end, and what it means for its lane. */
-export interface Concluded extends Settlement {
+export interface Concluded {
+  /** The queue's own from now on: its lease is renewed, and may be taken anew, until the end is written. */
+  readonly leased: Leased
+  readonly ending: Ending
   readonly laneChange?: LaneChange | undefined
+}
+
+interface Unsettled {
+  readonly leased: Leased
+  readonly ending: Ending
+  /** Undefined once it is written. */
+  laneChange: LaneChange | undefined
+}
+
+/** How often one batch, with all parts of it, was refused by Postgres itself. */
+interface Tries {
+  failures: number
 }
 
 /** What the queue works with. */
 export interface SettlementQueueOptions {
   readonly pool: Pool
   readonly leaseToken: string
-  readonly observer: Pick<ForwarderObserver, 'leasesLost' | 'failed' | 'breakerOpened' | 'callbackSuspended'>
+  readonly observer: Pick<
+    ForwarderObserver,
+    'leasesLost' | 'failed' | 'unwritable' | 'breakerOpened' | 'callbackSuspended'
+  >
 }
 
 const rowsMax = 500
@@ -36,13 +58,18 @@ const gatherMsMax = 100
 /** A failed batch is tried again for about a minute; after it its leases end, and its rows are delivered again. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
-const breakerOpenMs = 30_000
 
-/** Brings the ends of attempts into few statements. Bounded by its caller, which claims nothing while much waits. */
+/**
+ * Brings the ends of attempts into few statements. Bounded by its caller, which claims nothing while much waits or nothing can be
+ * written. One row that Postgres refuses for what is in it is given up, and holds up no other.
+ */
 export class SettlementQueue {
   readonly #options: SettlementQueueOptions
   readonly #closing = new AbortController()
-  #waiting: Concluded[] = []
+  readonly #unsettled = new Map<EventId, Unsettled>()
+  readonly #suspending = new Set<TenantId>()
+  readonly #failing = new Set<Tries>()
+  #waiting: Unsettled[] = []
   #underWay = 0
   #statements = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
@@ -59,10 +86,38 @@ export class SettlementQueue {
     return this.#waiting.length + this.#underWay
   }
 
+  /** Something could not be written and is tried again: whatever is begun now may end the same way. */
+  get isFailing(): boolean {
+    return this.#failing.size > 0
+  }
+
+  /** Tenants that asked to be left alone, as far as that is not written yet. */
+  get suspending(): ReadonlySet<TenantId> {
+    return this.#suspending
+  }
+
+  /** The leases of rows whose end is not written yet. */
+  *leased(): Iterable<Leased> {
+    for (const { leased } of this.#unsettled.values()) yield leased
+  }
+
   /** Takes a row's end; it is written soon, and tried again while Postgres is away. */
-  add(concluded: Concluded): void {
-    this.#waiting.push(concluded)
+  add({ leased, ending, laneChange }: Concluded): void {
+    const entry: Unsettled = { leased, ending, laneChange }
+    if (laneChange?.kind === 'suspend') this.#suspending.add(leased.delivery.tenantId)
+    this.#unsettled.set(leased.delivery.eventId, entry)
+    this.#waiting.push(entry)
     this.#startNext()
+  }
+
+  /** Writes the end that is known of a row under its new claim. False when none is known of this attempt. */
+  adopt({ delivery, leaseEndsMs }: Leased): boolean {
+    const leased = this.#unsettled.get(delivery.eventId)?.leased
+    if (leased === undefined) return false
+    const { round, attempts } = leased.delivery
+    if (delivery.round !== round || delivery.attempts !== attempts) return false
+    Object.assign(leased, { delivery, leaseEndsMs })
+    return true
   }
 
   /** Settles once everything is written, or after `msMax`; then what is left is given up. */
@@ -93,40 +148,85 @@ export class SettlementQueue {
   #start(): void {
     const batch = this.#waiting.splice(0, rowsMax)
     const startedAtMs = performance.now()
+    const tries: Tries = { failures: 0 }
     this.#startedAtMs = startedAtMs
     this.#statements += 1
     this.#underWay += batch.length
-    void this.#writeUntilDone(batch).finally(() => {
+    void this.#writeAll(batch, tries).finally(() => {
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, 2 * (performance.now() - startedAtMs)))
+      this.#failing.delete(tries)
       this.#statements -= 1
       this.#underWay -= batch.length
       this.#startNext()
     })
   }
 
-  async #writeUntilDone(batch: readonly Concluded[]): Promise<void> {
+  /** Day by day, as statements go, so that what one of them wrote is not written again with another. */
+  async #writeAll(batch: readonly Unsettled[], tries: Tries): Promise<void> {
+    const byDay = Map.groupBy(batch, ({ leased }) => expiryDayOf(leased.delivery.eventId))
+    for (const part of byDay.values()) await this.#writeUntilDone(part, tries)
+  }
+
+  async #writeUntilDone(part: readonly Unsettled[], tries: Tries): Promise<void> {
     const { observer } = this.#options
-    for (let failures = 0; failures < triesMax && !this.#closing.signal.aborted; ) {
+    while (tries.failures < triesMax && !this.#closing.signal.aborted) {
       try {
-        await this.#write(batch)
+        await this.#write(part)
+        this.#failing.delete(tries)
         return
       } catch (error) {
+        const refusal = refusalOf(error)
+        if (refusal !== undefined) return await this.#writeHalves(part, refusal, tries)
         observer.failed('settle', error)
-        await sleep(backoffMs(failures, retryWaits, Math.random()), this.#closing.signal)
-        failures += 1
+        this.#failing.add(tries)
+        await sleep(backoffMs(tries.failures, retryWaits, Math.random()), this.#closing.signal)
+        tries.failures += 1
       }
     }
-    observer.leasesLost(batch.length)
+    for (const entry of part) this.#forget(entry)
+    observer.leasesLost(part.length)
+  }
+
+  /** Until the row that is refused stands alone: at most twice as many statements as rows. */
+  async #writeHalves(part: readonly Unsettled[], refusal: string, tries: Tries): Promise<void> {
+    const half = Math.floor(part.length / 2)
+    if (half > 0) {
+      await this.#writeUntilDone(part.slice(0, half), tries)
+      return await this.#writeUntilDone(part.slice(half), tries)
+    }
+    for (const entry of part) {
+      this.#forget(entry)
+      this.#options.observer.unwritable(entry.leased.delivery, refusal)
+    }
   }
 
   /** Lanes first: were their change lost, an ended event would have said something that nobody heeds. */
-  async #write(batch: readonly Concluded[]): Promise<void> {
+  async #write(part: readonly Unsettled[]): Promise<void> {
     const { pool, leaseToken, observer } = this.#options
-    const changes = new Map<TenantId, LaneChange>()
-    for (const { delivery, laneChange } of batch) if (laneChange) changes.set(delivery.tenantId, laneChange)
+    await this.#changeLanes(part)
+    const written = part.map(({ leased, ending }) => ({ delivery: leased.delivery, ending }))
+    const settled = await settle(pool, leaseToken, written)
+    let lost = 0
+    for (const [at, entry] of part.entries()) {
+      const delivery = written[at]?.delivery
+      if (entry.leased.delivery !== delivery) {
+        // It was claimed anew while it was written: it is ours under that claim.
+        this.#waiting.push(entry)
+        continue
+      }
+      this.#forget(entry)
+      if (!settled.has(delivery.eventId)) lost += 1
+    }
+    if (lost > 0) observer.leasesLost(lost)
+  }
+
+  async #changeLanes(part: readonly Unsettled[]): Promise<void> {
+    const changes = strongestChanges(
+      part.map(({ leased, laneChange }) => ({ tenantId: leased.delivery.tenantId, laneChange })),
+    )
+    if (changes.size === 0) return
     for (const [tenantId, change] of changes) await this.#changeLane(tenantId, change)
-    const settled = await settle(pool, leaseToken, batch)
-    if (settled.size < batch.length) observer.leasesLost(batch.length - settled.size)
+    for (const entry of part) entry.laneChange = undefined
   }
 
   async #changeLane(tenantId: TenantId, change: LaneChange): Promise<void> {
@@ -135,13 +235,22 @@ export class SettlementQueue {
       case 'suspend':
         if (await suspendCallback(pool, tenantId, change.cause))
           observer.callbackSuspended(tenantId, change.cause)
+        this.#suspending.delete(tenantId)
         return
       case 'open_breaker':
         await openBreaker(pool, tenantId, breakerOpenMs)
         observer.breakerOpened(tenantId)
         return
       case 'close_breaker':
-        await closeBreaker(pool, tenantId)
+        return await closeBreaker(pool, tenantId)
+      case 'release_probe':
+        return await releaseProbe(pool, tenantId)
     }
+  }
+
+  #forget(entry: Unsettled): void {
+    const { eventId, tenantId } = entry.leased.delivery
+    if (this.#unsettled.get(eventId) === entry) this.#unsettled.delete(eventId)
+    if (entry.laneChange?.kind === 'suspend') this.#suspending.delete(tenantId)
   }
 }

@@ -56,6 +56,7 @@ export interface LabForwarder {
   readonly attempts: AttemptReport[]
   readonly told: {
     lost: number
+    unwritable: number
     swept: number
     gaveBack: number
     opened: number
@@ -185,11 +186,12 @@ async function insertTenant(pool: Pool, id: TenantId): Promise<void> {
 function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForwarder {
   const attempts: AttemptReport[] = []
   const failed: unknown[] = []
-  const told = { lost: 0, swept: 0, gaveBack: 0, opened: 0, suspended: 0, failed }
+  const told = { lost: 0, unwritable: 0, swept: 0, gaveBack: 0, opened: 0, suspended: 0, failed }
   const observer: ForwarderObserver = {
     claimed: () => undefined,
     attempted: (report) => void attempts.push(report),
     leasesLost: (count) => void (told.lost += count),
+    unwritable: () => void (told.unwritable += 1),
     swept: (lanes) => void (told.swept += lanes),
     gaveBack: (count) => void (told.gaveBack += count),
     breakerOpened: () => void (told.opened += 1),
