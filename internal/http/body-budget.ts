@@ -81,10 +81,8 @@ export class BodyBudget {
     const more = bytes - body.bytes
     if (more <= 0) return true
     if (this.#taken + more > this.#bytesMax) return false
-    const longBefore = bytesIfLong(body.bytes)
-    const longMore = bytesIfLong(bytes) - longBefore
-    const long = this.#takenByLong
-    if (longMore > 0 && long > longBefore && long + longMore > this.#bytesMax / longShare) return false
+    const longMore = bytes > longBytes ? bytes - bytesIfLong(body.bytes) : 0
+    if (longMore > 0 && !this.#hasRoomForLong(body, longMore)) return false
     const owned = this.#owners.get(body.owner)
     if (owned) {
       if (owned.bytes + more > this.#bytesMax / ownersShare && !this.#isWide(owned, body, more)) return false
@@ -107,6 +105,11 @@ export class BodyBudget {
     owned.bytes -= less
     if (bytesLeft === 0 && owned.wide === body) owned.wide = undefined
     if (owned.bytes <= 0) this.#owners.delete(body.owner)
+  }
+
+  #hasRoomForLong(body: Holding, more: number): boolean {
+    const isLone = this.#takenByLong === bytesIfLong(body.bytes)
+    return isLone || this.#takenByLong + more <= this.#bytesMax / longShare
   }
 
   /**

@@ -54,27 +54,37 @@ async function readInto(
 }
 
 /**
- * Bytes in pages. Bun hands on each piece as the caller cut it: kept as they come, pieces of a byte take a hundred times the
- * memory of their bytes (Bun 1.4.5, 2026-11).
+ * Bytes as they came, small pieces gathered in pages. Bun hands on each piece as the caller cut it: kept like that, pieces of a
+ * byte take a hundred times the memory of their bytes (Bun 1.4.5, 2026-11).
  */
 class Pages {
-  readonly #pages: Uint8Array[] = []
+  readonly #full: Uint8Array[] = []
+  #page: Uint8Array | undefined
+  #pageUsed = 0
   length = 0
 
   add(bytes: Uint8Array): void {
-    let at = 0
-    while (at < bytes.byteLength) {
-      const used = this.length % pageBytes
-      const step = Math.min(pageBytes - used, bytes.byteLength - at)
-      if (used === 0) this.#pages.push(new Uint8Array(pageBytes))
-      this.#pages.at(-1)?.set(bytes.subarray(at, at + step), used)
-      this.length += step
-      at += step
+    this.length += bytes.byteLength
+    if (this.#pageUsed + bytes.byteLength > pageBytes) this.#endPage()
+    if (bytes.byteLength >= pageBytes) {
+      this.#full.push(bytes)
+      return
     }
+    this.#page ??= new Uint8Array(pageBytes)
+    this.#page.set(bytes, this.#pageUsed)
+    this.#pageUsed += bytes.byteLength
   }
 
   join(): Uint8Array {
-    return Buffer.concat(this.#pages, this.length)
+    this.#endPage()
+    return Buffer.concat(this.#full, this.length)
+  }
+
+  /** Keeps no more of a page than is used, so that what is held is what came. */
+  #endPage(): void {
+    if (this.#page) this.#full.push(this.#page.slice(0, this.#pageUsed))
+    this.#page = undefined
+    this.#pageUsed = 0
   }
 }
 
