@@ -59,7 +59,7 @@ const statementMsMax = 2000
 const delayShare = 4
 /**
  * Longer than a short body and the store's answer after it may take; callers that wait are answered at once. A long body
- * that needs more is cut off, and its sender tries again.
+ * that needs more is cut off and not acknowledged.
  */
 const drainMsMax = 12_000
 const connectMsMax = 2000
