@@ -1,4 +1,4 @@
-import { type Clock, type EventId, expiryDayOf, type TenantId, within } from '#internal/base/index.ts'
+import { type Clock, type EventId } from '#internal/base/index.ts'
 import type { CallResult } from '#internal/http/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
@@ -9,7 +9,8 @@ import { type AttemptResult, callbackDidWell, concludeAttempt, concludeWithoutPa
 import { jitteredMs } from './decide-next.ts'
 import type { ClaimedDelivery, EventContent, Leased } from './delivery.ts'
 import type { LaneChange } from './lane-change.ts'
-import { type LoadedEvent, loadEvents } from './load.ts'
+import type { LoadedEvent } from './load.ts'
+import { type Held, Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
 import { type SendParts, sendDelivery } from './send.ts'
@@ -29,12 +30,6 @@ export interface DelivererOptions extends SendParts {
   readonly onRoom: (laneWasFull: boolean) => void
 }
 
-/** A delivery from its claim to its answer. */
-interface Held extends Leased {
-  /** Room that was taken for its texts. */
-  bytes: number
-}
-
 type Plan =
   | { readonly kind: 'send'; readonly tenant: PreparedTenant }
   | { readonly kind: 'put_off'; readonly byMs: number }
@@ -42,7 +37,6 @@ type Plan =
 
 /** A taking that was not settled may have been a worker's end; after so many, the delivery is taken to be the cause. */
 const claimsMax = 5
-const loadRowsMax = 100
 /** The directory of this process may be behind by a poll. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
@@ -50,14 +44,10 @@ const suspendedTenantMs = 10_000
 /** Brings claimed deliveries to their end: loads, sends, concludes. Holds what `Capacity` says and no more. */
 export class Deliverer {
   readonly #options: DelivererOptions
+  readonly #loader: Loader
   readonly #health = new CallbackHealth()
   readonly #held = new Map<EventId, Held>()
   readonly #aborting = new AbortController()
-  /** Their events are to be read, when there is room for them. */
-  #unloaded: Held[] = []
-  /** Of those, what found no room: whoever comes later waits behind it, all of them or its tenant's. */
-  #behind: 'all' | ReadonlySet<TenantId> = new Set()
-  #loading: Promise<void> | undefined
   #stopped = false
   #calls = 0
   #callsEnded: (() => void) | undefined
@@ -65,6 +55,16 @@ export class Deliverer {
 
   constructor(options: DelivererOptions) {
     this.#options = options
+    this.#loader = new Loader({
+      ...options,
+      onLoaded: (held, event) => this.#continue(held, event),
+      // They are due again soon, here or elsewhere.
+      onFailed: (held) => (this.#stopped ? this.#keep(held) : this.#putOff(held, unknownTenantMs)),
+      onLost: (lost) => {
+        for (const held of lost) this.#release(held)
+        options.observer.leasesLost(lost.length)
+      },
+    })
   }
 
   /** Everything between claim and answer. */
@@ -73,31 +73,27 @@ export class Deliverer {
   }
 
   /** A delivery waits until there is memory for its texts, so that nobody else is to bring some along. */
-  get isWaitingForBytes(): boolean {
-    return this.#unloaded.length > 0 && this.#behind === 'all'
+  get isFull(): boolean {
+    return this.#loader.isFull
   }
 
   /** Begins deliveries that were claimed just now. After `stop` they are kept to be given back. */
   take(claimed: readonly Claimed[], leaseEndsMs: number): void {
     for (const { delivery, content } of claimed) {
       const leased = { delivery, leaseEndsMs }
-      if (!this.#adopt(leased)) this.#begin({ ...leased, bytes: 0 }, content)
+      if (!this.#adopt(leased)) this.#begin({ ...leased, bytes: undefined }, content)
     }
     this.load()
   }
 
   /** Reads the events that had no room so far. Called whenever there may be some. */
   load(): void {
-    if (this.#loading || this.#stopped || this.#unloaded.length === 0) return
-    this.#loading = this.#loadWhatFits().finally(() => {
-      this.#loading = undefined
-    })
+    this.#loader.load()
   }
 
   /** Lets go of a delivery that others have taken over; a call under way goes on. */
   drop(leased: Leased): void {
-    const at = this.#unloaded.findIndex((held) => held === leased)
-    for (const held of at < 0 ? [] : this.#unloaded.splice(at, 1)) this.#release(held)
+    if (this.#loader.remove(leased)) this.#release(leased)
   }
 
   /**
@@ -106,9 +102,8 @@ export class Deliverer {
    */
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
-    for (const held of this.#unloaded.splice(0)) this.#keep(held)
     const startedMs = performance.now()
-    if (this.#loading) await within(msMax, this.#loading, () => undefined)
+    for (const held of await this.#loader.stop(msMax)) this.#keep(held)
     if (this.#calls > 0) {
       const ended = new Promise<void>((resolve) => {
         this.#callsEnded = resolve
@@ -140,9 +135,8 @@ export class Deliverer {
     if (plan.kind === 'put_off') return this.#putOff(held, plan.byMs)
     if (plan.kind === 'not_sent')
       return this.#conclude(held, undefined, { ...plan, startedAtMs: this.#now() })
-    if (content !== undefined && !this.#isBehind(delivery.tenantId) && this.#takeBytes(held))
-      void this.#send(held, content, plan.tenant)
-    else this.#unloaded.push(held)
+    if (content !== undefined && this.#loader.takeBytes(held)) void this.#send(held, content, plan.tenant)
+    else this.#loader.add(held)
   }
 
   #planOf(delivery: ClaimedDelivery): Plan {
@@ -172,7 +166,7 @@ export class Deliverer {
     const sending = { delivery: held.delivery, content, tenant, signal: this.#aborting.signal }
     const result: CallResult = await sendDelivery(this.#options, sending)
     this.#calls -= 1
-    this.#giveBytes(held)
+    this.#loader.giveBytes(held)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#keep(held)
     else this.#conclude(held, content, { result, tenant, startedAtMs })
     if (this.#calls === 0) this.#callsEnded?.()
@@ -224,69 +218,6 @@ export class Deliverer {
     this.#release(held)
   }
 
-  async #loadWhatFits(): Promise<void> {
-    for (let batch = this.#takeLoadable(); batch.length > 0; batch = this.#takeLoadable()) {
-      const groups = Map.groupBy(batch, ({ delivery: { eventId, payloadExpiresOn } }) =>
-        [expiryDayOf(eventId), payloadExpiresOn].join(' '),
-      )
-      for (const group of groups.values()) await this.#loadGroup(group)
-    }
-  }
-
-  /**
-   * Takes room for the bytes of each, in order: whoever finds none in the whole holds up all that come after it, so that small
-   * ones cannot take for ever what a big one needs. A tenant that has its quarter holds up nobody but itself.
-   */
-  #takeLoadable(): Held[] {
-    const { capacity, observer } = this.#options
-    const fits: Held[] = []
-    const rest: Held[] = []
-    const blocked = new Set<TenantId>()
-    let isFull = false
-    let lost = 0
-    for (const held of this.#unloaded) {
-      const { payloadBytes, tenantId } = held.delivery
-      if (performance.now() >= held.leaseEndsMs) {
-        this.#release(held)
-        lost += 1
-        continue
-      }
-      const mayTry = fits.length < loadRowsMax && !isFull && !blocked.has(tenantId)
-      if (mayTry && this.#takeBytes(held)) {
-        fits.push(held)
-        continue
-      }
-      rest.push(held)
-      if (!mayTry) continue
-      if (capacity.bytesRoom < payloadBytes) isFull = true
-      else blocked.add(tenantId)
-    }
-    this.#unloaded = rest
-    this.#behind = isFull ? 'all' : blocked
-    if (lost > 0) observer.leasesLost(lost)
-    return fits
-  }
-
-  async #loadGroup(group: readonly Held[]): Promise<void> {
-    const { pool, observer } = this.#options
-    const [first] = group
-    if (first === undefined) return
-    const { eventId, payloadExpiresOn } = first.delivery
-    try {
-      const eventIds = group.map(({ delivery }) => delivery.eventId)
-      const loaded = await loadEvents(pool, { expiresOn: expiryDayOf(eventId), payloadExpiresOn, eventIds })
-      for (const held of group) this.#continue(held, loaded.get(held.delivery.eventId))
-    } catch (error) {
-      observer.failed('load', error)
-      // They are due again soon, here or elsewhere.
-      for (const held of group) {
-        this.#giveBytes(held)
-        if (this.#stopped) this.#keep(held)
-        else this.#putOff(held, unknownTenantMs)
-      }
-    }
-  }
-
   #continue(held: Held, loaded: LoadedEvent | undefined): void {
     const { observer } = this.#options
     const { delivery } = held
@@ -295,7 +226,7 @@ export class Deliverer {
       void this.#send(held, loaded.content, plan.tenant)
       return
     }
-    this.#giveBytes(held)
+    this.#loader.giveBytes(held)
     if (this.#stopped) return this.#keep(held)
     if (loaded?.kind === 'whole') return this.#putOff(held, unknownTenantMs)
     if (loaded?.kind === 'payload_expired') {
@@ -315,23 +246,6 @@ export class Deliverer {
     const { delivery } = held
     if (this.#held.get(delivery.eventId) === held) this.#held.delete(delivery.eventId)
     this.#options.onRoom(this.#options.capacity.give(delivery.tenantId))
-  }
-
-  #isBehind(tenantId: TenantId): boolean {
-    if (this.#unloaded.length === 0) return false
-    return this.#behind === 'all' || this.#behind.has(tenantId)
-  }
-
-  #takeBytes(held: Held): boolean {
-    const { payloadBytes, tenantId } = held.delivery
-    if (!this.#options.capacity.takeBytes(payloadBytes, tenantId)) return false
-    held.bytes = payloadBytes
-    return true
-  }
-
-  #giveBytes(held: Held): void {
-    if (held.bytes > 0) this.#options.capacity.giveBytes(held.bytes, held.delivery.tenantId)
-    held.bytes = 0
   }
 
   #now(): number {

@@ -333,6 +333,76 @@ describe('a callback that fails', () => {
   })
 })
 
+describe('payloads that wait for memory', () => {
+  const mib = 1024 * 1024
+  const claimedCount = 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL'
+
+  test('get it before small ones that come later', async () => {
+    const held = startReceiver()
+    const freed = startReceiver()
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
+    held.answer(() => released.then(noContent))
+    freed.answer(() => allowed.then(noContent))
+    const { forwarder, stop } = lab.forwarder()
+    const add = async (url: string, payloadBytes: number, count = 1) => {
+      const tenant = await lab.addTenant({ url })
+      await lab.accept(tenant.id, count, { payloadBytes })
+      forwarder.notify([tenant.id])
+    }
+    // Of 64 MiB 8 are left.
+    for (let each = 0; each < 3; each += 1) await add(held.url, 16 * mib)
+    await add(freed.url, 8 * mib)
+    await Promise.all([held.received(3), freed.received(1)])
+    await add(receiver.url, 12 * mib)
+    const holds = async (count: number) => {
+      const seen = await poll(() => forwarder.stats().inFlight === count || undefined, { deadlineMs: 10_000 })
+      expect(seen).toBe(true)
+    }
+    await holds(5)
+    await add(held.url, mib, 8)
+    await holds(13)
+    allow()
+    await receiver.received(1)
+    // The four that are left of memory go to four of the small ones.
+    await held.received(7)
+    release()
+    await lab.becomes(0, waiting)
+    await stop()
+    await Promise.all([held.stop(), freed.stop()])
+  })
+
+  test('are given back where the process ends while they are read', async () => {
+    const { promise: asked, resolve: reads } = Promise.withResolvers<void>()
+    const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
+    const slow = new Proxy(lab.pool, {
+      get(pool, name) {
+        const value: unknown = Reflect.get(pool, name, pool)
+        if (name !== 'query') return typeof value === 'function' ? value.bind(pool) : value
+        return async (query: { name?: string; text: string; values: unknown[] }) => {
+          // Of its statements only the one that reads events has no name.
+          if (query.name === undefined && query.text.includes('event_payloads')) {
+            reads()
+            await allowed
+          }
+          return await pool.query(query)
+        }
+      },
+    })
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id, 1, { payloadBytes: 8 * mib })
+    const { forwarder, told, stop } = lab.forwarder({ pool: slow })
+    forwarder.notify([tenant.id])
+    await asked
+    const stopped = stop(10_000)
+    allow()
+    await stopped
+    expect(told.gaveBack).toBe(1)
+    expect(await lab.value(claimedCount)).toBe(0)
+    expect(receiver.calls.length).toBe(0)
+  })
+})
+
 describe('a forwarder', () => {
   test('shares the queue with others: each event arrives once', async () => {
     const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant({ url: receiver.url })))

@@ -177,9 +177,7 @@ export class Forwarder {
       rowsMax,
       laneRowsMax: laneDeliveriesMax,
       usualDays: this.#usualDays.current,
-      payloadBytesMax: this.#deliverer.isWaitingForBytes
-        ? 0
-        : Math.min(claimBytesMax, this.#capacity.bytesRoom),
+      payloadBytesMax: this.#deliverer.isFull ? 0 : Math.min(claimBytesMax, this.#capacity.bytesRoom),
     })
     this.#claimedRows = claimed.length
     this.#hasMore = hasMore

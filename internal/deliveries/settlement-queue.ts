@@ -55,7 +55,7 @@ const secondStatementRows = 64
  */
 const gatherMs = 15
 const gatherMsMax = 100
-/** A failed batch is tried again for about a minute; after it its leases end, and its rows are delivered again. */
+/** A failed batch is tried again for about a minute, while its leases are renewed; after it they end, and its rows are sent again. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
