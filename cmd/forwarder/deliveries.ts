@@ -32,6 +32,8 @@ export interface DeliveriesParts {
 /** A claim, two settlements, and one for everything else. */
 const connectionsMax = 4
 const statementMsMax = 5_000
+/** A session remembers the plans of each day that it met; after an hour it makes way. */
+const lifetimeMsMax = 3_600_000
 const connectMsMax = 2_000
 /** The longest call and the statements after it; the process' own time is the other bound. */
 const stopMsMax = 35_000
@@ -99,6 +101,7 @@ function openQueuePool(databaseUrl: string, { log }: ProcessTelemetry, scope: Sc
         connectionsMax,
         queryTimeoutMs: statementMsMax,
         connectTimeoutMs: connectMsMax,
+        lifetimeMsMax,
         sessionSettings: queueSessionSettings,
         onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
       }),

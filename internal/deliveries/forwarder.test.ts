@@ -346,7 +346,7 @@ describe('payloads that wait for memory', () => {
     freed.answer(() => allowed.then(noContent))
     const { forwarder, stop } = lab.forwarder()
     const add = async (url: string, payloadBytes: number, count = 1) => {
-      const tenant = await lab.addTenant({ url })
+      const tenant = await lab.addTenant({ url, timeoutSeconds: 30 })
       await lab.accept(tenant.id, count, { payloadBytes })
       forwarder.notify([tenant.id])
     }

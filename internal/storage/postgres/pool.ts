@@ -11,6 +11,8 @@ export interface PoolOptions {
   readonly queryTimeoutMs: number
   /** Bound of waiting for a free connection and of making one. */
   readonly connectTimeoutMs: number
+  /** A connection that is older is replaced when it is next idle, and with it the plans that its session remembers. Default never. */
+  readonly lifetimeMsMax?: number
   /** Server settings of its sessions, such as `jit: 'off'`. Plain words only. */
   readonly sessionSettings?: Readonly<Record<string, string>>
   /** Told of connections that broke while idle; the pool has already dropped them. Must not throw. */
@@ -37,6 +39,9 @@ export function createPool(options: PoolOptions): pg.Pool {
     query_timeout: options.queryTimeoutMs + clientGraceMs,
     idle_in_transaction_session_timeout: Math.max(10_000, options.queryTimeoutMs * 2),
     idleTimeoutMillis: 30_000,
+    ...(options.lifetimeMsMax !== undefined && {
+      maxLifetimeSeconds: Math.ceil(options.lifetimeMsMax / 1_000),
+    }),
     ...(options.sessionSettings && { options: commandLine(options.sessionSettings) }),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

@@ -153,6 +153,16 @@ describe('a migrated database', () => {
     client.release()
   })
 
+  test('a connection that is older than it may be is replaced, and with it the plans of its session', async () => {
+    const pool = poolOf(database.url, { connectionsMax: 1, lifetimeMsMax: 1_000 })
+    const session = async () =>
+      (await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]?.pid
+    const first = await session()
+    expect(await session()).toBe(first)
+    const replaced = await poll(async () => (await session()) !== first || undefined, { deadlineMs: 10_000 })
+    expect(replaced).toBe(true)
+  })
+
   test('an idle connection that breaks is reported and replaced', async () => {
     const broken = Promise.withResolvers<Error>()
     const pool = poolOf(database.url, { onIdleError: broken.resolve, connectionsMax: 1 })
