@@ -21,7 +21,7 @@ const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
 
 /** Declares the metrics of deliveries. */
 export function createDeliveryTelemetry(telemetry: ProcessTelemetry): DeliveryTelemetry {
-  return { ...workObserver(telemetry), ...laneObserver(telemetry), ...gauges(telemetry) }
+  return { ...workObserver(telemetry), ...troubleObserver(telemetry), ...gauges(telemetry) }
 }
 
 function workObserver({
@@ -29,7 +29,7 @@ function workObserver({
   metrics,
 }: ProcessTelemetry): Pick<
   ForwarderObserver,
-  'claimed' | 'attempted' | 'leasesLost' | 'unwritable' | 'gaveBack' | 'failed'
+  'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'
 > {
   const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
   const histogram = (name: string, help: string, buckets: readonly number[]) =>
@@ -57,10 +57,6 @@ function workObserver({
   const claims = counter('latchkey_deliveries_claims_total', 'Claims that were made.')
   const claimed = counter('latchkey_deliveries_claimed_total', 'Deliveries that were claimed.')
   const lost = counter('latchkey_deliveries_lost_leases_total', 'Deliveries that others had taken over.')
-  const unwritable = counter(
-    'latchkey_deliveries_unwritable_total',
-    'Ends of deliveries that Postgres refuses for what is in them: stays flat unless something is wrong here.',
-  )
   const back = counter('latchkey_deliveries_given_back_total', 'Deliveries given back at the process’ end.')
   const failures = metrics.counter({
     name: 'latchkey_deliveries_failures_total',
@@ -84,13 +80,6 @@ function workObserver({
     leasesLost(count) {
       lost.inc(count)
       log.warn({ count }, 'deliveries were not settled in time, and are made once more')
-    },
-    unwritable({ eventId, tenantId, round, attempts }, cause) {
-      unwritable.inc()
-      log.error(
-        { event: eventId, tenant: tenantId, round, attempt: attempts + 1, cause },
-        'the end of a delivery cannot be written and is given up: the delivery is made once more',
-      )
     },
     gaveBack(count) {
       back.inc(count)
@@ -124,12 +113,12 @@ function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): o
   }
 }
 
-function laneObserver({
+function troubleObserver({
   log,
   metrics,
 }: ProcessTelemetry): Pick<
   ForwarderObserver,
-  'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
+  'unwritable' | 'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
 > {
   const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
   const swept = counter(
@@ -145,7 +134,18 @@ function laneObserver({
     'latchkey_deliveries_unsigned_total',
     'Deliveries not sent since none of the tenant’s signing secrets can be read.',
   )
+  const unwritable = counter(
+    'latchkey_deliveries_unwritable_total',
+    'Ends of deliveries that Postgres refuses for what is in them: stays flat unless something is wrong here.',
+  )
   return {
+    unwritable({ eventId, tenantId, round, attempts }, cause) {
+      unwritable.inc()
+      log.error(
+        { event: eventId, tenant: tenantId, round, attempt: attempts + 1, cause },
+        'the end of a delivery cannot be written and is given up: the delivery is made once more',
+      )
+    },
     swept(lanes) {
       swept.inc(lanes)
       log.warn({ lanes }, 'lanes overslept')
