@@ -44,7 +44,7 @@ test('only the name of the sink is replaced; path and query stay', async () => {
   const dir = folder()
   await write(dir, {
     path: 'http://sink.localhost/flaky/x?a=1',
-    port: 'http://sink.localhost:9/',
+    port: 'http://sink.localhost:9999/',
     own: 'http://127.0.0.1:8082/',
     https: 'https://sink.localhost/',
     longer: 'http://sink.localhost.example/',
