@@ -43,3 +43,10 @@ export function secretNamesOf(manifest: TenantManifest): string[] {
   for (const entry of manifest.spec.apiKeys) names.add(apiKeySecretPlace(manifest, entry).name)
   return [...names]
 }
+
+/** Names of the Secrets that are generated for a tenant. */
+export function generatedNamesOf(manifest: TenantManifest): ReadonlySet<string> {
+  const places = manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry))
+  const all = [callbackSecretPlace(manifest), ...places]
+  return new Set(all.filter(({ generated }) => generated).map(({ name }) => name))
+}

@@ -15,12 +15,16 @@ const operatorNamespace = 'latchkey'
 const account = { namespace: operatorNamespace, name: 'latchkey-operator' }
 const waitMsMax = 30_000
 const tokenSeconds = 7200
+const quietMs = 3_500
+const idleMsMax = 120_000
 
 /** What an operator of a test says of itself. */
 export interface OperatorProcess extends TestProcess {
   readonly opsUrl: string
   /** The sum of a metric's series that have all these label pairs, such as `code="403"`. */
   metric(name: string, ...labels: readonly string[]): Promise<number>
+  /** Waits until it has written all its events and works on nothing. @throws after 2 min */
+  idle(): Promise<void>
 }
 
 /** Operators as they are installed, under the roles that are documented, with a database of their own. */
@@ -43,9 +47,14 @@ export interface OperatorLab {
     values: Record<string, string>,
   ): Promise<void>
   /** Waits until the Tenant is so. @throws after 30 s, with its status as it was last */
-  becomes(namespace: string, name: string, wanted: (tenant: TenantObject) => boolean): Promise<TenantObject>
+  becomes(
+    namespace: string,
+    name: string,
+    wanted: (tenant: TenantObject) => boolean,
+    deadlineMs?: number,
+  ): Promise<TenantObject>
   /** Waits until it is Ready for the present generation. */
-  ready(namespace: string, name: string): Promise<TenantObject>
+  ready(namespace: string, name: string, deadlineMs?: number): Promise<TenantObject>
   /** Waits until a condition has this reason. */
   reason(namespace: string, name: string, type: string, reason: string): Promise<string>
   /** The first row. */
@@ -88,7 +97,8 @@ export async function openOperatorLab(options: { readonly databaseUrl?: string }
       operators.add(started)
       const { opsPort } = await started.logged('listening')
       const opsUrl = `http://localhost:${opsPort}`
-      return { ...started, opsUrl, metric: (name, ...labels) => readMetric(opsUrl, name, labels) }
+      const metric: OperatorProcess['metric'] = (name, ...labels) => readMetric(opsUrl, name, labels)
+      return { ...started, opsUrl, metric, idle: () => becomesIdle(metric) }
     },
     async namespace({ granted } = { granted: true }) {
       const name = `operator-${crypto.randomUUID().slice(0, 8)}`
@@ -106,7 +116,7 @@ export async function openOperatorLab(options: { readonly databaseUrl?: string }
       // Each gives its lease back, so that the next lab need not wait for it.
       for (const each of operators) each.signal('SIGTERM')
       await Promise.all([...operators].map((each) => each.exited))
-      for (const name of made) await forceAway(name)
+      for (const name of made) await forceAway(admin, name)
       await pool.end()
       await database?.drop()
       rmSync(folder, { recursive: true })
@@ -122,14 +132,14 @@ function tenantCalls({
 > {
   const tenant = async (namespace: string, name: string) =>
     expectOk('reading a Tenant', await client.get(tenantObjects, { namespace, name }))
-  const becomes: OperatorLab['becomes'] = async (namespace, name, wanted) => {
+  const becomes: OperatorLab['becomes'] = async (namespace, name, wanted, deadlineMs = waitMsMax) => {
     let last: TenantObject | undefined
     const found = await poll(
       async () => {
         last = await tenant(namespace, name)
         return wanted(last) ? last : undefined
       },
-      { deadlineMs: waitMsMax },
+      { deadlineMs },
     )
     if (found) return found
     throw new Error(`${namespace}/${name}: ${JSON.stringify(last?.status, undefined, 1)}`)
@@ -157,13 +167,14 @@ function tenantCalls({
       }
       expectOk('making a Secret', await client.create(secrets, object))
     },
-    ready: (namespace, name) =>
+    ready: (namespace, name, deadlineMs) =>
       becomes(
         namespace,
         name,
         (object) =>
           object.status?.observedGeneration === object.metadata.generation &&
           conditionOf(object, 'Ready')?.status === 'True',
+        deadlineMs,
       ),
     async reason(namespace, name, type, reason) {
       const object = await becomes(namespace, name, (each) => conditionOf(each, type)?.reason === reason)
@@ -232,11 +243,31 @@ async function readMetric(opsUrl: string, name: string, labels: readonly string[
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/** No operator is left to take the finalizers away. */
-async function forceAway(namespace: string): Promise<void> {
-  const patch = '{"metadata":{"finalizers":null}}'
-  const { out } = await kubectl({ args: ['get', 'tenants', '-n', namespace, '-o', 'name'] })
-  for (const name of out.trim().split('\n').filter(Boolean))
-    await kubectl({ args: ['patch', name, '-n', namespace, '--type=merge', '-p', patch] })
-  await kubectl({ args: ['delete', 'namespace', namespace, '--wait=false'] })
+/** Events are written a second apart: what has written nothing for three of them has none left. */
+async function becomesIdle(metric: OperatorProcess['metric']): Promise<void> {
+  let last = { written: -1, sinceMs: 0 }
+  const idle = await poll(
+    async () => {
+      const busy = (await metric('workqueue_depth')) + (await metric('controller_runtime_active_workers'))
+      const written = await metric('rest_client_requests_total', 'method="P', 'code="20')
+      const puts = await metric('rest_client_requests_total', 'method="PUT"')
+      if (busy > 0 || written - puts !== last.written)
+        last = { written: written - puts, sinceMs: performance.now() }
+      return performance.now() - last.sinceMs > quietMs || undefined
+    },
+    { deadlineMs: idleMsMax, everyMs: 250 },
+  )
+  if (!idle) throw new Error('the operator did not come to rest')
+}
+
+/** No operator is left to take the finalizers away, and the next one must not find these Tenants. */
+async function forceAway({ client }: ClusterAccess, namespace: string): Promise<void> {
+  const { items } = expectOk('listing Tenants', await client.list(tenantObjects, { namespace }))
+  await Promise.all(
+    items.map(async ({ metadata }) => {
+      await client.mergePatch(tenantObjects, metadata, { metadata: { finalizers: null } })
+      await client.remove(tenantObjects, metadata)
+    }),
+  )
+  await client.remove(namespaces, { name: namespace })
 }

@@ -25,7 +25,7 @@ export function occurrence(
 
 /**
  * What a change of conditions is worth telling: each that became false or false for another reason, and the tenant's becoming
- * ready. The wallet's rollout is a choice, told once it moves. Pure.
+ * ready after it was not. The wallet's rollout is a choice, told once it moves. Pure.
  */
 export function conditionEvents(object: TenantObject, next: TenantStatus): Occurrence[] {
   const before = new Map(object.status?.conditions?.map((condition) => [condition.type, condition]))
@@ -43,6 +43,7 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
       if (type === 'Ready' && toldElsewhere) return []
       return [occurrence(object, { type: 'Warning', ...told })]
     }
-    return type === 'Ready' ? [occurrence(object, { type: 'Normal', ...told })] : []
+    // Ready from the first is what everybody expects, and a thousand of it would be in the way of what nobody does.
+    return type === 'Ready' && known !== undefined ? [occurrence(object, { type: 'Normal', ...told })] : []
   })
 }

@@ -53,7 +53,7 @@ export async function leadTenants(
     name: 'sweep of tenants',
     intervalMs: options.sweepMs ?? sweepMsDefault,
     turnMsMax: sweepMsMax,
-    runOnce: () => sweepOnce(context, queue),
+    runOnce: (signal) => sweepOnce(context, queue, signal),
     onError: (error, failures) =>
       parts.log.warn({ failures, ...errorFields(error) }, 'rows without a resource could not be looked for'),
     health: options.health,
@@ -85,14 +85,14 @@ function startTenantQueue(context: LeaderContext, options: LeadingOptions): Work
  * Finds what no event tells of: live rows whose resource is gone, since the operator was away when its finalizer was removed by
  * force, and data that was to go.
  */
-async function sweepOnce(context: LeaderContext, queue: WorkQueue): Promise<void> {
+async function sweepOnce(context: LeaderContext, queue: WorkQueue, signal: AbortSignal): Promise<void> {
   const { pool, view, clock, onPurge, purgeAfterMs = purgeAfterMsDefault } = context
   for (const live of await listLiveTenants(pool, '', sweepRowsMax)) {
     if (isOfFolder(live) || !view.isComplete(live.namespace)) continue
     if (view.tenant(live) === undefined) queue.add(objectKey(live))
   }
   for (const id of await listTenantsToPurge(pool, clock.now() - purgeAfterMs, purgesMax)) {
-    if (!context.leadership.isHeld()) return
+    if (signal.aborted || !context.leadership.isHeld()) return
     await onPurge(id)
     const done = await purgeTenant(pool, id)
     context.log.info({ tenantId: id, done }, 'data of a deleted tenant removed')

@@ -10,6 +10,7 @@ import { type Applied, applyPlan } from '../reconcile/apply.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
 import { gatherTenant } from '../reconcile/gather.ts'
 import { planTenant, type TenantPlan } from '../reconcile/plan.ts'
+import { generatedNamesOf } from '../secret-names.ts'
 import type { SecretRead, TenantManifest } from '../source.ts'
 import { adoptIfAsked } from './adopt-tenant.ts'
 import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
@@ -102,7 +103,9 @@ async function bringInForce(
   manifest: TenantManifest,
 ): Promise<WorkOutcome> {
   const startedMs = performance.now()
-  const secrets = context.secrets.of(manifest, context.leadership.isHeld)
+  const { uid, namespace, name } = manifest
+  const reader = { uid, namespace, name, generated: generatedNamesOf(manifest) }
+  const secrets = context.secrets.of(reader, context.leadership.isHeld)
   const { facts, plan, applied } = await planAndApply(context, manifest, secrets)
   if (applied.kind === 'conflict') return { kind: 'again', afterMs: conflictAgainMs }
   expectMine(applied)
@@ -187,7 +190,9 @@ const generationNotes = {
 } as const
 
 function tellGenerated({ events }: LeaderContext, object: TenantObject, { generate }: TenantPlan): void {
-  for (const { name, cause } of generate) {
+  // A new tenant's Secrets are no news: its status names them.
+  const news = generate.filter(({ cause }) => cause !== 'missing' || object.status?.secrets !== undefined)
+  for (const { name, cause } of news) {
     const [reason, text] = generationNotes[cause]
     const type = cause === 'edited' ? 'Warning' : 'Normal'
     events.record(occurrence(object, { type, reason, action: 'Generate', note: `Secret ${name} ${text}` }))

@@ -4,7 +4,7 @@ import type { TenantStatus } from '../crd/status.ts'
 import type { Condition } from '../reconcile/conditions.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
 import type { TenantPlan } from '../reconcile/plan.ts'
-import { apiKeySecretPlace, callbackSecretPlace, secretNamesOf } from '../secret-names.ts'
+import { generatedNamesOf, secretNamesOf } from '../secret-names.ts'
 import type { TenantManifest } from '../source.ts'
 import type { TenantObject } from './tenant-object.ts'
 
@@ -90,11 +90,7 @@ function urlsOf(
 }
 
 function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus['secrets']> {
-  const places = [
-    callbackSecretPlace(manifest),
-    ...manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry)),
-  ]
-  const generated = new Set(places.filter((place) => place.generated).map(({ name }) => name))
+  const generated = generatedNamesOf(manifest)
   return secretNamesOf(manifest).map((name) => {
     const read = secrets.get(name)
     return {

@@ -1,6 +1,7 @@
 import {
   type KubeClient,
   KubeError,
+  type KubeResult,
   type ObjectPlace,
   objectKey,
   type Secret,
@@ -36,6 +37,8 @@ export interface SecretReader {
   readonly namespace: string
   readonly name: string
   readonly uid: string
+  /** Names of Secrets that would be generated: as long as nobody took such a name, those that exist are in the cache. */
+  readonly generated: ReadonlySet<string>
 }
 
 /** A tenant's Secrets for the time of one reconciliation. */
@@ -62,7 +65,9 @@ export function createClusterSecrets(options: ClusterSecretsOptions): ClusterSec
     if (written.size >= writtenMax) written.clear()
     written.set(key, { secret: keptOfSecret(secret), untilMs: performance.now() + writtenMs })
   }
-  const find = async (place: ObjectPlace) => {
+  /** Names that turned out to be somebody's although no Secret of ours has them. */
+  const taken = new Set<string>()
+  const find = async (place: ObjectPlace, isGenerated: boolean): Promise<Found> => {
     const own = written.get(objectKey(place))
     const known = options.known(place)
     if (own !== undefined) {
@@ -73,14 +78,31 @@ export function createClusterSecrets(options: ClusterSecretsOptions): ClusterSec
     }
     if (known.kind === 'known' && known.secret !== undefined)
       return { kind: 'ok' as const, value: known.secret }
-    // Not in the cache may be without the label, or not there yet.
+    // Nothing in the cache may be there without the label. A generated one has it: so it is made, and if that fails looked at.
+    if (known.kind === 'known' && isGenerated && !taken.has(objectKey(place))) return { kind: 'notFound' }
     return await options.client.get(secrets, place)
   }
   return {
-    of: (tenant, mayWrite) => new SecretsOfTenant({ options, tenant, mayWrite, find, remember }),
+    of: (tenant, mayWrite) =>
+      new SecretsOfTenant({
+        options,
+        tenant,
+        mayWrite,
+        find,
+        remember,
+        doubt: (place) => doubt(taken, place),
+      }),
     forget: (place) => void written.delete(objectKey(place)),
   }
 }
+
+/** Forgetting all costs a failed creation each. */
+function doubt(taken: Set<string>, place: ObjectPlace): void {
+  if (taken.size >= writtenMax) taken.clear()
+  taken.add(objectKey(place))
+}
+
+type Found = KubeResult<Secret> | { readonly kind: 'notFound' }
 
 /** Revisions are whole numbers that grow, by etcd's contract and by Kubernetes' own since 1.35 (KEP-5504). */
 function isOlder(one: Secret, other: Secret): boolean {
@@ -91,7 +113,8 @@ interface Parts {
   readonly options: ClusterSecretsOptions
   readonly tenant: SecretReader
   readonly mayWrite: () => boolean
-  readonly find: (place: ObjectPlace) => ReturnType<KubeClient['get']>
+  readonly find: (place: ObjectPlace, isGenerated: boolean) => Promise<Found>
+  readonly doubt: (place: ObjectPlace) => void
   readonly remember: (secret: Secret) => void
 }
 
@@ -105,7 +128,7 @@ class SecretsOfTenant implements TenantSecrets {
 
   async readSecret(namespace: string, name: string): Promise<SecretRead> {
     const { find, tenant } = this.#parts
-    const found = await find({ namespace, name })
+    const found = await find({ namespace, name }, tenant.generated.has(name))
     if (found.kind === 'notFound') return { kind: 'missing' }
     if (found.kind === 'forbidden') {
       const { reason, message } = this.#forbidden('read', namespace)
@@ -119,7 +142,7 @@ class SecretsOfTenant implements TenantSecrets {
   }
 
   async writeSecret(secret: GeneratedSecret): Promise<SecretWritten> {
-    const { options, remember, mayWrite } = this.#parts
+    const { options, remember, mayWrite, doubt } = this.#parts
     if (!mayWrite()) return { kind: 'taken' }
     const { namespace, name } = secret
     const result =
@@ -132,6 +155,8 @@ class SecretsOfTenant implements TenantSecrets {
         this.#unlabelled.delete(name)
         return { kind: 'written' }
       case 'alreadyExists':
+        doubt(secret)
+        return { kind: 'taken' }
       case 'conflict':
       case 'notFound':
         return { kind: 'taken' }

@@ -12,9 +12,10 @@ import {
   hideTenant,
   insertAudit,
   passFence,
-  raiseDirectoryVersion,
+  publishTenant,
   updateConditions,
   upsertTenant,
+  versionPending,
   type WriterFence,
   writeKeys,
   writeSecrets,
@@ -66,13 +67,13 @@ export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: nu
       await updateConditions(client, plan.tenantId, plan.conditions)
       return { kind: 'conditions' }
     }
-    const version = await raiseDirectoryVersion(client)
-    const written = await upsertTenant(client, plan.row, { version, now, conditions: plan.conditions })
+    const terms = { version: versionPending, now, conditions: plan.conditions }
+    const written = await upsertTenant(client, plan.row, terms)
     if (!written) return { kind: 'conflict' }
     await writeKeys(client, plan, now)
     await writeSecrets(client, plan, context.keyRing)
     await insertAudit(client, auditOf(plan, context.actor), now)
-    return { kind: 'applied', version }
+    return { kind: 'applied', version: await publishTenant(client, plan.tenantId) }
   })
 }
 
@@ -86,15 +87,19 @@ export async function removeTenant(
   { now, keepData = false }: { readonly now: number; readonly keepData?: boolean },
 ): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
-    const version = await raiseDirectoryVersion(client)
-    await hideTenant(client, tenant, { version, now, keepData, reservedUntilMs: now + slugReservedMs })
+    await hideTenant(client, tenant, {
+      version: versionPending,
+      now,
+      keepData,
+      reservedUntilMs: now + slugReservedMs,
+    })
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await insertAudit(
       client,
       { actor: context.actor, action: 'tenant.deleted', tenantId: tenant.id, detail },
       now,
     )
-    return { kind: 'applied', version }
+    return { kind: 'applied', version: await publishTenant(client, tenant.id) }
   })
 }
 
@@ -111,10 +116,12 @@ export async function adoptTenant(context: ApplyContext, adoption: Adoption, now
 const purgeRows = 5_000
 /** Some seconds' work: other tenants wait for whoever does it. */
 const purgeBatchesMax = 50
+const purgeMsMax = 20_000
 
 /** Removes the data of a deleted tenant from Postgres in batches; false when the bound of one call was reached and rows are left. */
 export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<boolean> {
-  for (let batch = 0; batch < purgeBatchesMax; batch += 1) {
+  const endMs = performance.now() + purgeMsMax
+  for (let batch = 0; batch < purgeBatchesMax && performance.now() < endMs; batch += 1) {
     if ((await purgeTenantBatch(pool, id, purgeRows)) === 'done') return true
   }
   return false

@@ -24,11 +24,20 @@ export interface WriterFence {
 }
 
 /**
- * First statement of a leader's transaction: false when a later leader has written, and then nothing may follow. Its row lock
- * orders leaders until the commit. Repeating it is safe.
+ * First statement of a leader's transaction: false when a later leader has written, and then nothing may follow. A shared lock
+ * until the commit: transactions of one leader go on side by side, and the next leader's first one waits for them. Repeating
+ * it is safe.
  */
 export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
-  const rows = await orm(client)
+  const db = orm(client)
+  // Locks nothing unless it is ours: two that both held it shared could not both go on to raise it.
+  const ours = await db
+    .select({ name: writerFence.name })
+    .from(writerFence)
+    .where(and(eq(writerFence.name, fence.name), eq(writerFence.leaseTransitions, fence.leaseTransitions)))
+    .for('share')
+  if (ours.length === 1) return true
+  const rows = await db
     .insert(writerFence)
     .values(fence)
     .onConflictDoUpdate({
@@ -39,6 +48,19 @@ export async function passFence(client: PoolClient, fence: WriterFence): Promise
     .returning({ name: writerFence.name })
   return rows.length === 1
 }
+
+/**
+ * Gives a tenant's row the next version. Its lock on the one counter lasts until the commit, so that versions become visible in
+ * order; therefore it is the last statement of its transaction, and others wait as short as can be.
+ */
+export async function publishTenant(client: PoolClient, id: TenantId): Promise<number> {
+  const version = await raiseDirectoryVersion(client)
+  await orm(client).update(tenants).set({ version }).where(eq(tenants.id, id))
+  return version
+}
+
+/** Of a row whose own version is given to it at the end of its transaction; nobody ever sees it. */
+export const versionPending = 0
 
 /** The next version. Its row lock lasts until the commit, so that versions become visible in order; take it once. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {

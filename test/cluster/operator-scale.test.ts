@@ -1,0 +1,123 @@
+// A thousand tenants at once, then nothing to do. Takes about two minutes; its bounds leave room for a machine shared with others.
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import { expectOk } from '#internal/kube/index.ts'
+import { type TenantObject, tenantObjects } from '#internal/tenants/index.ts'
+import { conditionOf, type OperatorLab, type OperatorProcess, openOperatorLab } from './operator-lab.ts'
+
+let lab: OperatorLab
+let operator: OperatorProcess
+let shops: string
+beforeAll(async () => {
+  lab = await openOperatorLab()
+  shops = await lab.namespace()
+}, 60_000)
+afterAll(async () => {
+  await lab.close()
+}, 120_000)
+
+const tenants = 1_000
+const makers = 16
+const readyMsMax = 60_000
+const restMs = 60_000
+const changes = 100
+const changeP99MsMax = 1_000
+const residentBytesMax = 200 * 1024 * 1024
+
+const nameOf = (index: number) => `shop-${String(index).padStart(4, '0')}`
+
+/** One brought Secret, and two that are generated. */
+async function make(index: number): Promise<void> {
+  const name = nameOf(index)
+  await lab.addSecret({ namespace: shops, name: `${name}-card`, tenant: name }, { a: `card-secret-${index}` })
+  await lab.create(shops, name, {
+    spec: {
+      providers: [{ name: 'card', secretRef: { name: `${name}-card` } }],
+      apiKeys: [{ name: 'default', scopes: ['records'] }],
+    },
+  })
+}
+
+async function makeAll(): Promise<void> {
+  let next = 0
+  const worker = async () => {
+    for (let index = next++; index < tenants; index = next++) await make(index)
+  }
+  await Promise.all(Array.from({ length: makers }, worker))
+}
+
+async function listReady(): Promise<TenantObject[]> {
+  const { items } = expectOk('tenants', await lab.admin.client.list(tenantObjects, { namespace: shops }))
+  return items.filter((object) => conditionOf(object, 'Ready')?.status === 'True')
+}
+
+/** Cheaper to ask than the API server. */
+async function countInForce(): Promise<number> {
+  const row = await lab.row(
+    `SELECT count(*)::int AS count FROM tenants WHERE conditions @> '[{"type":"Ready","status":"True"}]'`,
+  )
+  return Number(row?.['count'])
+}
+
+/** Writes that the operator has sent, its lease aside, and the rows that Postgres has seen written. */
+async function writes(): Promise<{ kube: number; rows: number }> {
+  const sent = await Promise.all(
+    ['POST', 'PATCH', 'DELETE'].map((method) =>
+      operator.metric('rest_client_requests_total', `method="${method}"`),
+    ),
+  )
+  const row = await lab.row(
+    `SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::int AS rows FROM pg_stat_user_tables`,
+  )
+  return { kube: sent.reduce((sum, count) => sum + count, 0), rows: Number(row?.['rows']) }
+}
+
+test('1 000 tenants with 3 Secrets each are Ready within 60 s of the operator’s start', async () => {
+  await makeAll()
+  const startedMs = performance.now()
+  operator = await lab.operator()
+  const rows = await poll(async () => (await countInForce()) === tenants || undefined, {
+    deadlineMs: readyMsMax,
+    everyMs: 500,
+  })
+  expect(rows).toBe(true)
+  const ready = await poll(
+    async () => {
+      const ready = await listReady()
+      return ready.length === tenants ? ready : undefined
+    },
+    { deadlineMs: readyMsMax, everyMs: 500 },
+  )
+  const tookMs = performance.now() - startedMs
+  expect(tookMs).toBeLessThan(readyMsMax)
+  expect(ready?.every(({ status }) => status?.secrets?.length === 3)).toBe(true)
+}, 240_000)
+
+test('at rest it writes nothing for a minute, neither to the cluster nor to Postgres', async () => {
+  await operator.idle()
+  const before = await writes()
+  await Bun.sleep(restMs)
+  expect(await writes()).toEqual(before)
+}, 240_000)
+
+test('a change of one of them is Ready within a second, 99 times of 100', async () => {
+  const tookMs: number[] = []
+  for (let change = 0; change < changes; change += 1) {
+    const place = { namespace: shops, name: nameOf((change * 37) % tenants) }
+    const startedMs = performance.now()
+    const patch = { spec: { displayName: `Shop ${change}` } }
+    expectOk('changing', await lab.admin.client.mergePatch(tenantObjects, place, patch))
+    await lab.ready(place.namespace, place.name)
+    tookMs.push(performance.now() - startedMs)
+  }
+    await operator.metric('process_resident_memory_bytes'),
+    tookMs.toSorted((a, b) => b - a).slice(0, 3),
+  )
+  const sorted = tookMs.toSorted((one, other) => one - other)
+  expect(sorted[Math.ceil(changes * 0.99) - 1]).toBeLessThan(changeP99MsMax)
+}, 120_000)
+
+test('all that takes it less than 200 MB, and no forbidden call', async () => {
+  expect(await operator.metric('process_resident_memory_bytes')).toBeLessThan(residentBytesMax)
+  expect(await operator.metric('rest_client_requests_total', 'code="403"')).toBe(0)
+})
