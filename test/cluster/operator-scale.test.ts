@@ -110,9 +110,6 @@ test('a change of one of them is Ready within a second, 99 times of 100', async 
     await lab.ready(place.namespace, place.name)
     tookMs.push(performance.now() - startedMs)
   }
-    await operator.metric('process_resident_memory_bytes'),
-    tookMs.toSorted((a, b) => b - a).slice(0, 3),
-  )
   const sorted = tookMs.toSorted((one, other) => one - other)
   expect(sorted[Math.ceil(changes * 0.99) - 1]).toBeLessThan(changeP99MsMax)
 }, 120_000)

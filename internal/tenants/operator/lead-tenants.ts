@@ -53,7 +53,7 @@ export async function leadTenants(
     name: 'sweep of tenants',
     intervalMs: options.sweepMs ?? sweepMsDefault,
     turnMsMax: sweepMsMax,
-    runOnce: (signal) => sweepOnce(context, queue, signal),
+    runOnce: (over) => sweepOnce(context, queue, over),
     onError: (error, failures) =>
       parts.log.warn({ failures, ...errorFields(error) }, 'rows without a resource could not be looked for'),
     health: options.health,

@@ -90,14 +90,14 @@ export function createClusterSecrets(options: ClusterSecretsOptions): ClusterSec
         mayWrite,
         find,
         remember,
-        doubt: (place) => doubt(taken, place),
+        doubt: (place) => addBounded(taken, place),
       }),
     forget: (place) => void written.delete(objectKey(place)),
   }
 }
 
 /** Forgetting all costs a failed creation each. */
-function doubt(taken: Set<string>, place: ObjectPlace): void {
+function addBounded(taken: Set<string>, place: ObjectPlace): void {
   if (taken.size >= writtenMax) taken.clear()
   taken.add(objectKey(place))
 }
