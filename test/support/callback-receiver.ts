@@ -30,13 +30,13 @@ export interface CallbackReceiver {
 /** A signing secret as the operator makes them. */
 export const callbackSecret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`
 
-/** Starts a receiver on a free port. The caller stops it. */
-export function startReceiver(secret = callbackSecret): CallbackReceiver {
+/** Starts a receiver, by default on a free port. The caller stops it. */
+export function startReceiver(secret = callbackSecret, port = 0): CallbackReceiver {
   const webhook = new Webhook(secret)
   const calls: ReceivedCall[] = []
   let answer: Answer = () => new Response(null, { status: 204 })
   const server = Bun.serve({
-    port: 0,
+    port,
     hostname: '127.0.0.1',
     idleTimeout: 60,
     async fetch(request) {
