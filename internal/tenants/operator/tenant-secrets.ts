@@ -131,7 +131,7 @@ class SecretsOfTenant implements TenantSecrets {
     const found = await find({ namespace, name }, tenant.generated.has(name))
     if (found.kind === 'notFound') return { kind: 'missing' }
     if (found.kind === 'forbidden') {
-      const { reason, message } = this.#forbidden('read', namespace)
+      const { reason, message } = this.#forbidden(namespace)
       return { kind: 'unreadable', reason, message }
     }
     if (found.kind !== 'ok') throw new KubeError('reading a Secret', found)
@@ -161,7 +161,7 @@ class SecretsOfTenant implements TenantSecrets {
       case 'notFound':
         return { kind: 'taken' }
       case 'forbidden':
-        return { kind: 'refused', ...this.#forbidden('write', namespace) }
+        return { kind: 'refused', ...this.#forbidden(namespace) }
       case 'invalid':
         return {
           kind: 'refused',
@@ -186,13 +186,10 @@ class SecretsOfTenant implements TenantSecrets {
     return names
   }
 
-  #forbidden(verb: 'read' | 'write', namespace: string) {
-    const { username } = this.#parts.options
-    const command = grantCommand(username, namespace)
-    return {
-      reason: 'Forbidden',
-      message: `the operator may not ${verb} Secrets in this namespace: ${command}`,
-    }
+  #forbidden(namespace: string) {
+    const command = grantCommand(this.#parts.options.username, namespace)
+    const message = `the operator may not use the Secrets of namespace ${namespace}: ${command}`
+    return { reason: 'Forbidden', message }
   }
 }
 

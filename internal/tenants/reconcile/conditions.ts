@@ -32,11 +32,11 @@ export interface Complaint {
 /** Longest message of a condition; what is over is cut off. */
 export const messageCharactersMax = 1_024
 
-/** A True verdict, or a False one with the first complaint's reason and all their messages. */
+/** A True verdict, or a False one with the first complaint's reason and all their messages, each once. */
 export function verdict(type: ConditionType, complaints: readonly Complaint[], ok: Complaint): Verdict {
   const [first] = complaints
   if (first === undefined) return { type, status: 'True', ...ok }
-  const message = complaints.map((complaint) => complaint.message).join('; ')
+  const message = [...new Set(complaints.map((complaint) => complaint.message))].join('; ')
   return { type, status: 'False', reason: first.reason, message: message.slice(0, messageCharactersMax) }
 }
 

@@ -33,7 +33,8 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
             `${shown} ${read.labelled === undefined ? 'is labelled for no tenant' : 'is labelled for another tenant'}: kubectl label secret --overwrite -n ${namespace} ${place.name} ${tenantLabel}=${name}`,
           )
     case 'unreadable':
-      return keep(read.reason, `${shown}: ${read.message}`)
+      // What is forbidden is so for all of a namespace, and to be read once.
+      return keep(read.reason, read.reason === 'Forbidden' ? read.message : `${shown}: ${read.message}`)
     case 'missing':
       if (place.generated) return { kind: 'generate', cause: 'missing', secret: undefined }
       return keep(
