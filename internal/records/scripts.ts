@@ -21,7 +21,7 @@ export interface RecordScripts {
  * A record of more bytes does not come before there is room for it: thousands of calls may be under way at a time, and each
  * may be for a record as long as the platform allows.
  */
-const longRecordBytes = 32 * 1024
+export const longRecordBytes = 32 * 1024
 
 const bounds = `local LONG_BYTES = ${longRecordBytes}`
 

@@ -1,8 +1,9 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
+import { RecentKeys } from './recent-keys.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
-import { defineRecordScripts, type RecordScripts } from './scripts.ts'
+import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 
 /** Which entry of which tenant. */
 export interface RecordAddress {
@@ -61,6 +62,11 @@ interface Step {
   readonly wholeAt?: number | undefined
 }
 
+/** Keys that are remembered as saved, about 200 bytes each. */
+const savedKeysMax = 10_000
+/** Records are read unasked up to here: in UTF-8 these have `longRecordBytes` at most. */
+const shortRecordChars = longRecordBytes / 4
+
 /** The place of that argument among those of the two scripts that read. */
 const acquireWholeAt = 4
 const fetchWholeAt = 0
@@ -76,6 +82,7 @@ export class RecordStore {
   readonly #meter: Meter
   readonly #scripts: RecordScripts
   readonly #calls = new Shares(callsMax)
+  readonly #saved = new RecentKeys(savedKeysMax)
 
   constructor(redis: RedisConnection, meter: Meter, scripts: RecordScripts = defineRecordScripts()) {
     this.#redis = redis
@@ -85,6 +92,38 @@ export class RecordStore {
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
+    return this.#saved.has(entryKey(input)) ? this.#replay(input) : this.#checkOrLock(input)
+  }
+
+  /**
+   * A key whose short record was seen here is most likely still saved: reading it costs a fraction of the script. What is read is
+   * the truth of that moment, as the script's answer is; anything but such a record is left to the script.
+   */
+  #replay(input: AcquireInput): Promise<AcquireOutcome> {
+    const { tenantId, fingerprint } = input
+    if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
+    const startedMs = performance.now()
+    const key = entryKey(input)
+    return this.#redis.read([key, meterKeys(tenantId).meta]).then(
+      ([entry, meta]) => {
+        this.#calls.give(1, tenantId)
+        if (entry?.startsWith('R') && entry.length <= longRecordBytes && meta !== null) {
+          const asked = fingerprint === '' ? '' : fingerprintOf(entry)
+          return asked !== '' && asked !== fingerprint
+            ? { kind: 'mismatch' }
+            : { kind: 'hit', record: recordOf(entry) }
+        }
+        this.#saved.delete(key)
+        return within(startedMs + callMsMax - performance.now(), this.#checkOrLock(input), timedOut)
+      },
+      (error: unknown) => {
+        this.#calls.give(1, tenantId)
+        throw error
+      },
+    )
+  }
+
+  #checkOrLock(input: AcquireInput): Promise<AcquireOutcome> {
     const args = acquireArgs(input)
     const step: Step = {
       script: this.#scripts.acquire,
@@ -95,6 +134,7 @@ export class RecordStore {
     return this.#run(step, (reply) => {
       const outcome = parseAcquired(reply)
       if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
+      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entryKey(input))
       return outcome
     })
   }
@@ -267,6 +307,11 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
     default:
       throw new Error('the acquire script gave an unknown reply')
   }
+}
+
+/** What an entry's record was asked for with: its fourth line, '' for none. */
+function fingerprintOf(entry: string): string {
+  return entry.split('\n', 4)[3] ?? ''
 }
 
 /** The record's JSON within an entry: what follows the sixth newline. */

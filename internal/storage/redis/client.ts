@@ -71,6 +71,11 @@ class Connection implements RedisConnection {
     )
   }
 
+  read(keys: readonly string[]): Promise<readonly (string | null)[]> {
+    const values = this.#bounded(() => this.#driver.send(keys[0] ?? '', ['MGET', ...keys]))
+    return values as Promise<readonly (string | null)[]>
+  }
+
   async evaluateKept(
     script: RedisScript,
     keys: readonly string[],

@@ -47,6 +47,8 @@ export interface RedisConnection {
   ): Promise<KeptReply>
   /** Asks the server that holds `key` how it keeps things. @throws RedisUnavailable */
   durability(key: string): Promise<RedisDurability>
+  /** Reads plain values in one round trip, null where there is none. All keys share one hash tag. @throws RedisUnavailable */
+  read(keys: readonly string[]): Promise<readonly (string | null)[]>
   /**
    * Listens on a sharded channel until `unsubscribe`, across reconnects and changes of server; a second listener takes the
    * first one's place. Settles once the server confirmed.

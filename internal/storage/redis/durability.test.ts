@@ -92,7 +92,7 @@ test('with a server away it is refused', async () => {
 test('one replica is waited for: one that follows is reached, one that hangs is not, and the write is there', async () => {
   const redis = await connect()
   const replica = await startReplicaOf(server)
-  expect(await redis.evaluateKept(put, ['{t}:k'], ['first'], 500)).toEqual({
+  expect(await redis.evaluateKept(put, ['{t}:k'], ['first'], 750)).toEqual({
     reply: 'first',
     replicasReached: 1,
     durability: { syncsFirst: true, replicas: 1 },
