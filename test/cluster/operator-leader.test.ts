@@ -106,6 +106,7 @@ test('with Postgres away nothing is lost: what changed meanwhile is in force soo
   await postgres.stop()
   await lab.create(shops, 'patient')
   await operator.logged('a tenant could not be reconciled, trying again')
+  expect(await lab.reason(shops, 'patient', 'Ready', 'Retrying')).toContain('tried again')
   expect((await fetch(`${operator.opsUrl}/livez`)).status).toBe(200)
   expect(await isLeading(operator)).toBe(true)
   await postgres.restart()

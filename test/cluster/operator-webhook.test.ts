@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 import { poll } from '#internal/dev/index.ts'
 import { startApiProcess, startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
@@ -13,6 +13,7 @@ beforeAll(async () => {
   await lab.operator(networks)
 }, 60_000)
 afterAll(async () => {
+  await kubectl({ args: ['delete', 'tenant', 'acme', '-n', 'shops', '--ignore-not-found'] })
   await kubectl({ args: ['delete', 'namespace', 'shops', '--ignore-not-found', '--wait=false'] })
   await lab.close()
 }, 60_000)

@@ -40,13 +40,23 @@ const resyncJitter = 0.2
 /** A plan is made anew without a Secret that cannot be written: at most once for each. */
 const replansMax = 32
 
-/** Brings one Tenant to where its resource says. Repeated at any time; a turn over what is unchanged writes nothing. */
+/**
+ * Brings one Tenant to where its resource says. Repeated at any time; a turn over what is unchanged writes nothing.
+ * @throws when a store or the API server is away; the Tenant then says that it waits
+ */
 export async function reconcileTenant(context: LeaderContext, place: ObjectPlace): Promise<WorkOutcome> {
   const seen = context.view.tenant(place)
   if (seen === undefined) return await removeVanished(context, place)
-  if (seen.metadata.deletionTimestamp !== undefined) {
-    return await finishDeletion(context, seen)
+  if (seen.metadata.deletionTimestamp !== undefined) return await finishDeletion(context, seen)
+  try {
+    return await reconcilePresent(context, seen)
+  } catch (error) {
+    await tellWaiting(context, seen)
+    throw error
   }
+}
+
+async function reconcilePresent(context: LeaderContext, seen: TenantObject): Promise<WorkOutcome> {
   const parsed = parseTenantObject(seen)
   if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
   const held = await hold(context, seen)
@@ -56,6 +66,18 @@ export async function reconcileTenant(context: LeaderContext, place: ObjectPlace
   const adopted = await adoptIfAsked(context, object, parsed.manifest)
   if (adopted.kind === 'refused') return await refuse(context, object, { reason: 'AdoptRefused', ...adopted })
   return await bringInForce(context, object, parsed.manifest)
+}
+
+const waiting = {
+  reason: 'Retrying',
+  message: 'It could not be brought in force and is tried again: the log of the operator says what is away',
+}
+
+/** Only of a generation that nothing was told of yet: what is in force stays so. A failure here says nothing new. */
+async function tellWaiting(context: LeaderContext, object: TenantObject): Promise<void> {
+  if (object.status?.observedGeneration === object.metadata.generation) return
+  const status = refusedStatus(object, waiting, context.clock.now())
+  await writeStatus(context, object, status).catch(() => false)
 }
 
 /** What kept a Tenant from being reconciled at all. */
