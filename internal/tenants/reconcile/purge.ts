@@ -74,8 +74,8 @@ async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<n
   const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
   for (const [day, ofDay] of byDay) {
     const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
-    // There may be more of them: the events stay for the next batch.
-    if (removed === rowsMax) return removed
+    // Fewer than asked for may be those that another purge took at this moment: only none left is none left.
+    if (removed === rowsMax || (await hasAttempts(pool, day, idsOf(ofDay)))) return rowsMax
   }
   await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
     textArrayParam(events.map(({ dedupeKey }) => dedupeKey)),
@@ -109,6 +109,15 @@ async function removeAttempts(pool: Pool, day: Day, eventIds: Buffer, rowsMax: n
     [day, eventIds, rowsMax],
   )
   return rowCount ?? 0
+}
+
+// By the index over the event, within one partition.
+async function hasAttempts(pool: Pool, day: Day, eventIds: Buffer): Promise<boolean> {
+  const { rows } = await pool.query<{ left: boolean }>(
+    `SELECT EXISTS (SELECT FROM attempts WHERE expires_on = $1::date AND event_id = ANY($2::text[])) AS left`,
+    [day, eventIds],
+  )
+  return rows[0]?.left ?? false
 }
 
 function withinBytes(events: readonly EventRow[]): readonly EventRow[] {
