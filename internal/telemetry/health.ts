@@ -50,6 +50,8 @@ export interface HealthOptions {
 }
 
 const cacheMs = 1000
+/** What is missing may be there a moment later, as at every start. */
+const cacheFailedMs = 50
 const reasonCharsMax = 200
 
 /** Makes the health of a process, with no check in it yet. */
@@ -57,7 +59,9 @@ export function createHealth(options: HealthOptions = {}): Health {
   const { clock = { now: () => performance.now() }, checkMsMax = 800 } = options
   const checks = new Map<string, Check>()
   const beats = new Map<string, { lastMs: number; readonly silentMsMax: number }>()
-  let cached: { readonly atMs: number; readonly results: Promise<readonly NamedCheck[]> } | undefined
+  let cached:
+    | { readonly atMs: number; forMs: number; readonly results: Promise<readonly NamedCheck[]> }
+    | undefined
   let draining = false
 
   return {
@@ -84,10 +88,13 @@ export function createHealth(options: HealthOptions = {}): Health {
     },
     async readiness() {
       const nowMs = clock.now()
-      if (!cached || nowMs - cached.atMs >= cacheMs || nowMs < cached.atMs) {
-        cached = { atMs: nowMs, results: Promise.all([...checks].map((each) => runCheck(each, checkMsMax))) }
+      if (!cached || nowMs - cached.atMs >= cached.forMs || nowMs < cached.atMs) {
+        const asked = Promise.all([...checks].map((each) => runCheck(each, checkMsMax)))
+        cached = { atMs: nowMs, forMs: cacheMs, results: asked }
       }
-      const results = await cached.results
+      const held = cached
+      const results = await held.results
+      if (results.some(({ ok }) => !ok)) held.forMs = cacheFailedMs
       const all = draining
         ? [named('draining', { ok: false, reason: 'this process is ending' }), ...results]
         : results
