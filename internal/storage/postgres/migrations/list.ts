@@ -1,5 +1,10 @@
 import tenants from './0001_tenants.sql' with { type: 'text' }
 import events from './0002_events.sql' with { type: 'text' }
+import executions from './0003_executions.sql' with { type: 'text' }
+import settings from './0004_settings.sql' with { type: 'text' }
+import usage from './0005_usage.sql' with { type: 'text' }
+import replays from './0006_replays.sql' with { type: 'text' }
+import simulations from './0007_simulations.sql' with { type: 'text' }
 
 /** One step forward; its text is never changed once released, since the checksum of applied ones is verified. */
 export interface Migration {
@@ -12,4 +17,9 @@ export interface Migration {
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'tenants', sql: tenants },
   { version: 2, name: 'events', sql: events },
+  { version: 3, name: 'executions', sql: executions },
+  { version: 4, name: 'settings', sql: settings },
+  { version: 5, name: 'usage', sql: usage },
+  { version: 6, name: 'replays', sql: replays },
+  { version: 7, name: 'simulations', sql: simulations },
 ]
