@@ -1,0 +1,26 @@
+import type { Command } from './command.ts'
+import { processCommand } from './processes.ts'
+
+/** All commands of `latchkey` by name, in the order of the overview. */
+export const commands: Readonly<Record<string, Command>> = {
+  api: processCommand({
+    name: 'api',
+    summary: 'serves the public routes',
+    load: () => import('#cmd/api/main.ts'),
+  }),
+  forwarder: processCommand({
+    name: 'forwarder',
+    summary: 'brings events to callbacks',
+    load: () => import('#cmd/forwarder/main.ts'),
+  }),
+  operator: processCommand({
+    name: 'operator',
+    summary: 'follows the Tenants of a cluster',
+    load: () => import('#cmd/operator/main.ts'),
+  }),
+  migrate: processCommand({
+    name: 'migrate',
+    summary: 'brings the database’s schema up to date, then ends',
+    load: () => import('#cmd/migrate/main.ts'),
+  }),
+}
