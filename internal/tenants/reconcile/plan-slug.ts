@@ -8,8 +8,7 @@ export interface SlugPlan {
 }
 
 /**
- * Who holds a slug keeps it. A free one goes to the oldest claimant, unless it is reserved for the resource that had it
- * before. Pure.
+ * Who holds a slug keeps it. A free one goes to the resource that it is reserved for, else to the oldest claimant. Pure.
  */
 export function planSlug(facts: TenantFacts, now: number): SlugPlan {
   const wanted = facts.manifest.spec.slug
@@ -26,15 +25,13 @@ export function planSlug(facts: TenantFacts, now: number): SlugPlan {
     if (holder !== undefined && holder.id !== facts.tenantId) {
       return denied(null, 'SlugTaken', `${wanted} belongs to ${nameOf(holder)}: choose another spec.slug`)
     }
-    if (reservation !== undefined && reservation.untilMs > now && !isSame(reservation, facts.manifest)) {
-      const until = new Date(reservation.untilMs).toISOString()
-      return denied(
-        null,
-        'SlugKept',
-        `${wanted} is kept for ${nameOf(reservation)} until ${until}: choose another`,
-      )
+    const kept = reservation !== undefined && reservation.untilMs > now ? reservation : undefined
+    if (kept !== undefined && !isSame(kept, facts.manifest)) {
+      const until = new Date(kept.untilMs).toISOString()
+      return denied(null, 'SlugKept', `${wanted} is kept for ${nameOf(kept)} until ${until}: choose another`)
     }
-    if (olderClaimant !== undefined) {
+    // Whoever waits for a slug that is kept is refused it however old: if both gave way, nobody would ever have it.
+    if (kept === undefined && olderClaimant !== undefined) {
       return denied(
         null,
         'SlugAwaited',

@@ -146,6 +146,20 @@ describe('a condition says what to do', () => {
       'True',
     ],
     ['an older claimant', held({ olderClaimant: rival }), 'SlugReserved', 'SlugAwaited', 'False'],
+    [
+      'a slug kept for this name, which somebody older waits for',
+      held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now + 1 }, olderClaimant: rival }),
+      'SlugReserved',
+      'Held',
+      'True',
+    ],
+    [
+      'a slug that was kept for this name for long enough, which somebody older waits for',
+      held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now }, olderClaimant: rival }),
+      'SlugReserved',
+      'SlugAwaited',
+      'False',
+    ],
     ['a slug that changed', { stored: { slug: 'before' } }, 'SlugReserved', 'SlugImmutable', 'False'],
     ['a missing Secret', { spec: cardSpec }, 'SecretsSynced', 'SecretMissing', 'False'],
     [
