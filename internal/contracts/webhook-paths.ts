@@ -27,6 +27,7 @@ const everywhere: readonly ErrorCode[] = [
   'body_too_large',
   'internal',
   'queue_unavailable',
+  'provider_paused',
   'starting',
   'overloaded',
   'loop_detected',

@@ -56,6 +56,8 @@ export { planTenant } from './reconcile/plan.ts'
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export type { RandomBytes } from './reconcile/plan-secrets.ts'
 export type { WriterFence } from './reconcile/store.ts'
+export type { RetentionDays } from './retention.ts'
+export { retentionOf } from './retention.ts'
 export type {
   GeneratedSecret,
   SecretRead,

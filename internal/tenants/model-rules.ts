@@ -126,7 +126,8 @@ function limitProblems({ limits }: TenantSpec): Problem[] {
 }
 
 function retentionProblems({ retention }: TenantSpec): Problem[] {
-  if (retention.payloadDays <= retention.eventDays) return []
+  const { payloadDays, eventDays } = retention
+  if (payloadDays === undefined || eventDays === undefined || payloadDays <= eventDays) return []
   return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
 }
 

@@ -261,20 +261,22 @@ const limits = strict(
 
 const retention = strict(
   {
-    payloadDays: t.Integer({
-      minimum: 1,
-      maximum: 90,
-      default: 30,
-      description: 'Days that payloads are kept.',
-    }),
-    eventDays: t.Integer({
-      minimum: 1,
-      maximum: 90,
-      default: 90,
-      description: 'Days that events and attempts are kept; not fewer than payloadDays.',
-    }),
+    payloadDays: t.Optional(
+      t.Integer({ minimum: 1, maximum: 90, description: 'Days that payloads are kept.' }),
+    ),
+    eventDays: t.Optional(
+      t.Integer({
+        minimum: 1,
+        maximum: 90,
+        description: 'Days that events and attempts are kept; not fewer than payloadDays.',
+      }),
+    ),
   },
-  { default: {}, description: 'How long data is kept.' },
+  {
+    default: {},
+    description:
+      'How long data is kept. What is absent is the platform’s default: 30 and 90 days unless it was changed.',
+  },
 )
 
 const redaction = strict(

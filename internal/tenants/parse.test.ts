@@ -37,7 +37,7 @@ describe('defaults', () => {
       apiKeys: [],
       records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
       limits: {},
-      retention: { payloadDays: 30, eventDays: 90 },
+      retention: {},
       redaction: { fields: [] },
     })
   })

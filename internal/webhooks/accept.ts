@@ -1,4 +1,5 @@
 import type { Clock } from '#internal/base/index.ts'
+import { type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, keptHeaders } from './event-headers.ts'
@@ -23,6 +24,8 @@ export interface AcceptContext {
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number
   readonly headerRules: HeaderRules
+  /** How long data is kept where a tenant leaves it open; asked for each call. */
+  retentionDefaults(): RetentionDays
 }
 
 /** A call with its body's bytes as received. */
@@ -53,6 +56,7 @@ export async function acceptWebhook(
     headers: keptHeaders(headers, context.headerRules),
     receivedAtMs,
     state,
+    retention: retentionOf(tenant.retention, context.retentionDefaults()),
   })
   return { kind: await context.queue.accept(event), event }
 }

@@ -1,5 +1,5 @@
 import { authenticateApiKey } from '#internal/access/index.ts'
-import { type ApiError, apiError } from '#internal/base/index.ts'
+import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import {
   type Directory,
   type DirectoryProvider,
@@ -43,6 +43,8 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 export interface CallersOptions {
   readonly directory: Directory
   readonly keyRing: KeyRing
+  /** Whether calls of a provider for a tenant are put off just now; asked for each call. Default: never. */
+  isPaused?(provider: ProviderName, tenantId: TenantId): boolean
   /** A tenant's secrets of a provider could not be opened: their key left the ring, or they were altered. */
   onUnreadableSecrets(tenant: DirectoryTenant, provider: ProviderName): void
 }
@@ -82,6 +84,8 @@ export class Callers {
     if (!callers) this.#prepared.set(tenant, (callers = new Map()))
     let caller = callers.get(name)
     if (!caller) callers.set(name, (caller = this.#prepare(tenant, name)))
+    if (caller.kind === 'caller' && this.#options.isPaused?.(name, tenant.id))
+      return { kind: 'refused', tenant, provider: name, cause: 'provider_paused' }
     return caller
   }
 

@@ -1,5 +1,5 @@
 import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
-import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
+import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/tenants/index.ts'
 import type { ProviderEvent } from './provider.ts'
 
 /**
@@ -40,6 +40,8 @@ export interface EventParts {
   readonly headers: string
   readonly receivedAtMs: number
   readonly state: EventStateAtReceipt
+  /** How long the tenant's data is kept. */
+  readonly retention: RetentionDays
 }
 
 /** A duplicate is known for this long at least, whatever the tenant's days: vendors retry for up to three days. */
@@ -51,7 +53,7 @@ const timeMsMax = Date.UTC(9999, 11, 31)
 /** Makes the event of a verified call. */
 export function createReceivedEvent(parts: EventParts): ReceivedEvent {
   const { tenant, provider, event, receivedAtMs } = parts
-  const { payloadDays, eventDays } = tenant.retention
+  const { payloadDays, eventDays } = parts.retention
   return {
     id: createEventId(receivedAtMs, eventDays),
     dedupeKey: dedupeKeyOf(tenant.id, provider, event.eventId),
@@ -66,7 +68,7 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
     payload: event.payload,
     payloadBytes: Buffer.byteLength(event.payload),
     expiresOn: dayAfter(receivedAtMs, eventDays),
-    payloadExpiresOn: dayAfter(receivedAtMs, Math.min(payloadDays, eventDays)),
+    payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
     state: parts.state,
   }

@@ -1,6 +1,6 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
-import type { ProviderName } from '#internal/tenants/index.ts'
+import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { type AcceptContext, acceptWebhook } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
@@ -60,6 +60,7 @@ function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller
   if (found.kind === 'refused') {
     noteRefusal(intake, head, found)
     const { tenant, provider, cause } = found
+    if (cause === 'provider_paused') return paused
     return { ...tenantNotAllowed, log: { slug: tenant.slug ?? tenant.name, provider, cause } }
   }
   const provider = found.provider.name
@@ -93,6 +94,9 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
   intake.onCall(provider, accepted.kind)
   return answerOf(accepted.kind, { event: accepted.event.id, type: accepted.event.type })
 }
+
+/** Vendors wait longer than that by themselves; others are told when to come back. */
+const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
 
@@ -143,7 +147,7 @@ function noteRefusal(
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
   const refused: RefusedCall = {
     tenantId: tenant.id,
-    days: Math.min(tenant.retention.payloadDays, tenant.retention.eventDays),
+    days: retentionOf(tenant.retention, intake.retentionDefaults()).payloadDays,
     provider,
     cause,
     sourceAddress: intake.sourceAddressOf(head),

@@ -10,6 +10,7 @@ export const refusedCauses = [
   'provider_not_enabled',
   'secrets_missing',
   'loop_detected',
+  'provider_paused',
 ] as const
 /** Causes beside those of the adapters. */
 export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]

@@ -129,7 +129,7 @@ describe('an author', () => {
     const { message } = await create(author, {
       limits: {},
       walletRollout: { stage: 'off' },
-      retention: { payloadDays: 30, eventDays: 90 },
+      retention: {},
       records: { requireLockToken: false, ttlSecondsMax: 2_592_000, bodyBytesMax: 262_144 },
     })
     expect(message).toBe('')

@@ -49,6 +49,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     clock: systemClock,
     signatureAgeMsMax: 300_000,
     headerRules: new HeaderRules(secretHeaders),
+    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
     sourceAddressOf: () => null,
     onCall: () => undefined,
   }

@@ -176,7 +176,11 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
     'spec.limits.locksPerMonth.over',
   ],
   ['payloads kept 91 days', { retention: { payloadDays: 91 } }, 'spec.retention.payloadDays'],
-  ['payloads kept longer than events', { retention: { eventDays: 7 } }, 'spec.retention.payloadDays'],
+  [
+    'payloads kept longer than events',
+    { retention: { payloadDays: 8, eventDays: 7 } },
+    'spec.retention.payloadDays',
+  ],
   ['an empty field to hide', { redaction: { fields: [''] } }, 'spec.redaction.fields[0]'],
   ['a field to hide twice', { redaction: { fields: ['iban', 'iban'] } }, 'spec.redaction.fields'],
 ]
@@ -250,6 +254,7 @@ export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[]
   ],
   ['soft without hard', { limits: { eventsPerMonth: { soft: 5, over: 'refuse' } } }],
   ['payloads kept as long as events', { retention: { payloadDays: 7, eventDays: 7 } }],
+  ['events kept fewer days than payloads by default', { retention: { eventDays: 7 } }],
   ['fields to hide', { redaction: { fields: ['iban', 'dateOfBirth'] } }],
   ['a tenant that is suspended and deleted with its data', { suspended: true, deletionPolicy: 'Delete' }],
 ]

@@ -33,7 +33,7 @@ export const tenantNotes: KubernetesNotes = {
     ...limitRules(),
     'spec.retention': [
       {
-        rule: 'self.payloadDays <= self.eventDays',
+        rule: '!has(self.payloadDays) || !has(self.eventDays) || self.payloadDays <= self.eventDays',
         message: 'must not be over eventDays',
         fieldPath: '.payloadDays',
       },

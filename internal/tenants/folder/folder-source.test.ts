@@ -121,7 +121,12 @@ describe('a broken document', () => {
       'spec.providers[1].name',
     ],
     ['an unknown field', tenant('a', '  retention:\n    days: 3'), 9, 'spec.retention.days'],
-    ['a rule between fields', tenant('a', '  retention:\n    eventDays: 3'), 8, 'spec.retention.payloadDays'],
+    [
+      'a rule between fields',
+      tenant('a', '  retention:\n    payloadDays: 4\n    eventDays: 3'),
+      9,
+      'spec.retention.payloadDays',
+    ],
     ['an unknown kind', tenant('a').replace('kind: Tenant', 'kind: Tennant'), 3, 'kind'],
     ['a Secret with a bad value', secret('s', 'data:\n  a: "%%"'), 6, 'data.a'],
     ['a Secret with a number', secret('s', 'stringData:\n  a: 5'), 6, 'stringData.a'],

@@ -13,7 +13,7 @@ import { purgeTenantBatch } from './purge.ts'
 const dayMs = 86_400_000
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tables = [
-  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls'],
+  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls', 'settings'],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
 
@@ -40,7 +40,8 @@ function eventsOf(id: TenantId): ReceivedEvent[] {
     const payload = `{"of":"${id}","nth":${nth}}`
     const type = 'order.created'
     return createReceivedEvent({
-      tenant: directoryTenant({ id, retention }),
+      tenant: directoryTenant({ id }),
+      retention,
       provider: nth < 6 ? 'card' : 'generic',
       event: { kind: 'event', eventId, rawType: type, type, occurredAtMs: nowMs, payload },
       headers: '{}',
@@ -80,6 +81,10 @@ async function fill(id: TenantId): Promise<void> {
     [id],
   )
   await pool.query(`INSERT INTO record_epochs VALUES ($1, 'x', now())`, [id])
+  await pool.query(
+    `INSERT INTO settings SELECT $1, name, 'true', 1, now(), 'test' FROM unnest('{forwarding.paused,providers.card.paused}'::text[]) name`,
+    [id],
+  )
 }
 
 /** Every row, as text, by table. */
@@ -101,7 +106,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -24,6 +24,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
     if ((await step(pool, id, rowsMax)) > 0) return 'more'
   }
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
+  await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
   return 'done'
 }

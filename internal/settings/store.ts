@@ -1,0 +1,147 @@
+import { parseTenantId, type TenantId } from '#internal/base/index.ts'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import { isValueOf } from './check.ts'
+import { isSettingName, type SettingName, type SettingValue } from './definitions.ts'
+
+/** A setting that was set. Times in milliseconds since the epoch. */
+export interface StoredSetting {
+  readonly name: SettingName
+  /** null: for the whole installation. */
+  readonly tenantId: TenantId | null
+  readonly value: SettingValue
+  /** Another one after every write. */
+  readonly version: number
+  readonly updatedAtMs: number
+  readonly updatedBy: string
+}
+
+/** All settings of one moment. */
+export interface SettingsRead {
+  /** Grows with every write of any setting. */
+  readonly version: number
+  readonly settings: readonly StoredSetting[]
+}
+
+/** Tenants that one setting may be set for, so that all fit in every process and in every claim. */
+export const tenantsPerSettingMax = 1_000
+
+interface RawSetting {
+  readonly name: string
+  readonly tenantId: string
+  readonly value: unknown
+  readonly version: number
+  readonly updatedAtMs: number
+  readonly updatedBy: string
+}
+
+const columns = `name, tenant_id AS "tenantId", value, version,
+  floor(extract(epoch FROM updated_at) * 1000)::bigint AS "updatedAtMs", updated_by AS "updatedBy"`
+
+/** The number of the last committed write of any setting. One row, no lock. */
+export async function readSettingsVersion(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ version: number }>({
+    name: 'read_settings_version',
+    text: 'SELECT version FROM settings_version',
+  })
+  return versionIn(rows)
+}
+
+/**
+ * Reads all settings that are set, those of tenants too. A row that this version of Latchkey does not know, by name or value, is
+ * left out: a newer one wrote it.
+ */
+export async function readSettings(pool: Pool): Promise<SettingsRead> {
+  // One statement, so that rows and version are of one moment. Takes no lock.
+  const { rows } = await pool.query<{ version: number; settings: RawSetting[] }>({
+    name: 'read_settings',
+    text: `SELECT v.version, coalesce((SELECT json_agg(s ORDER BY s."tenantId", s.name)
+             FROM (SELECT ${columns} FROM settings) s), '[]') AS settings
+           FROM settings_version v`,
+  })
+  return { version: versionIn(rows), settings: rows[0]?.settings.flatMap(toStored) ?? [] }
+}
+
+/** Reads one setting; undefined when it is not set. One row by its key, no lock. */
+export async function findSetting(
+  connection: Pool | PoolClient,
+  { name, tenantId }: Pick<StoredSetting, 'name' | 'tenantId'>,
+): Promise<StoredSetting | undefined> {
+  const { rows } = await connection.query<RawSetting>({
+    name: 'find_setting',
+    text: `SELECT ${columns} FROM settings WHERE tenant_id = $1 AND name = $2`,
+    values: [tenantId ?? '', name],
+  })
+  return rows.flatMap(toStored)[0]
+}
+
+/** Keeps other writers away until the transaction ends, and gives the present version. */
+export async function lockSettings(client: PoolClient): Promise<number> {
+  const { rows } = await client.query<{ version: number }>('SELECT version FROM settings_version FOR UPDATE')
+  return versionIn(rows)
+}
+
+// The lock lets a deletion wait until the setting is there, so that its purge finds it.
+/** Whether there is such a tenant, which then is not deleted before the transaction ends. */
+export async function lockTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
+  const { rowCount } = await client.query(
+    'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE',
+    [tenantId],
+  )
+  return rowCount === 1
+}
+
+/** How many other tenants this setting is set for. Exact while the version's row is locked. */
+export async function countOtherTenants(
+  client: PoolClient,
+  { name, tenantId }: Pick<StoredSetting, 'name' | 'tenantId'>,
+): Promise<number> {
+  const { rows } = await client.query<{ count: number }>(
+    `SELECT count(*) FROM settings WHERE name = $1 AND tenant_id NOT IN ('', $2)`,
+    [name, tenantId ?? ''],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** The installation's settings as far as they are set. */
+export async function listInstallationSettings(client: PoolClient): Promise<readonly StoredSetting[]> {
+  const { rows } = await client.query<RawSetting>(`SELECT ${columns} FROM settings WHERE tenant_id = ''`)
+  return rows.flatMap(toStored)
+}
+
+/** What `writeRow` leaves behind; without a value the setting is not set any more. */
+export interface SettingChange extends Omit<StoredSetting, 'value'> {
+  readonly value: SettingValue | undefined
+  /** What it was before, for the audit log. */
+  readonly old: SettingValue | undefined
+}
+
+// The version's row, a row by its key and one in the audit log, in one statement. The lock on the version keeps other writers away.
+/** Writes or removes a setting, raises the version to the change's, and says so in the audit log. */
+export async function writeRow(client: PoolClient, change: SettingChange): Promise<void> {
+  const { name, tenantId, value, version, updatedAtMs, updatedBy, old } = change
+  const isCleared = value === undefined
+  const write = isCleared
+    ? 'DELETE FROM settings WHERE tenant_id = $1 AND name = $2'
+    : `INSERT INTO settings (tenant_id, name, value, version, updated_at, updated_by)
+       VALUES ($1, $2, $5::jsonb -> 'new', $3, $4, $6)
+       ON CONFLICT (tenant_id, name) DO UPDATE SET value = excluded.value, version = excluded.version,
+         updated_at = excluded.updated_at, updated_by = excluded.updated_by`
+  const detail = JSON.stringify({ name, old: old ?? null, new: value ?? null, version })
+  await client.query(
+    `WITH raised AS (UPDATE settings_version SET version = $3), written AS (${write})
+     INSERT INTO audit (at, actor, action, tenant_id, detail)
+     VALUES ($4::timestamptz, $6, '${isCleared ? 'settings.cleared' : 'settings.set'}', nullif($1, ''), $5::jsonb)`,
+    [tenantId ?? '', name, version, new Date(updatedAtMs), detail, updatedBy],
+  )
+}
+
+function versionIn(rows: readonly { readonly version: number }[]): number {
+  const version = rows[0]?.version
+  if (version === undefined) throw new Error('the row of settings_version is missing: run the migrations')
+  return version
+}
+
+function toStored({ name, tenantId, value, ...rest }: RawSetting): StoredSetting[] {
+  if (!isSettingName(name) || !isValueOf(name, value)) return []
+  return [{ ...rest, name, tenantId: tenantId === '' ? null : parseTenantId(tenantId), value }]
+}
