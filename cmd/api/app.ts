@@ -1,25 +1,15 @@
+import { openOpsPort } from '#cmd/serving/ops.ts'
+import { openStores } from '#cmd/serving/stores.ts'
+import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { contractRoutes } from '#internal/contracts/index.ts'
-import {
-  BodyBudget,
-  createOpsServer,
-  createRequestObserver,
-  createServer,
-  listen,
-  type Route,
-} from '#internal/http/index.ts'
+import { BodyBudget, createRequestObserver, createServer, listen, type Route } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { explainStoreError, RecordStore, recordRoutes, Waiters } from '#internal/records/index.ts'
-import {
-  createPool,
-  openRedis,
-  type RedisConnection,
-  redisCheck,
-  schemaCheck,
-} from '#internal/storage/index.ts'
-import { type ApiKeyScope, createDirectory, type Directory } from '#internal/tenants/index.ts'
+import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
+import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import { Meter } from '#internal/usage/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
@@ -53,8 +43,7 @@ export interface Api {
  */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
-const connectionsMax = 10
-const statementMsMax = 2000
+const stores = { applicationName: 'latchkey-api', connectionsMax: 10, queryTimeoutMs: 2000 }
 /** What is left of the process' time is for the calls under way and for the stores. */
 const delayShare = 4
 /**
@@ -62,34 +51,19 @@ const delayShare = 4
  * that needs more is cut off and not acknowledged.
  */
 const drainMsMax = 12_000
-const connectMsMax = 2000
 
 /** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
 export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: Scope): Promise<Api> {
-  const { log, metrics, health } = telemetry
-  // The first of the checks, so that the ops port never answers "ready" for want of any.
-  let listening = false
-  health.addCheck('api port', () => (listening ? { ok: true } : { ok: false, reason: 'not opened yet' }))
-  const ops = await scope.open({
-    name: 'ops port',
-    open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
-    close: (server) => server.stop(true),
-  })
-  const { pool, redis } = await openStores(config, telemetry, scope)
-  const directory = await scope.open({
-    name: 'tenants',
-    open: async () => {
-      const opened = createDirectory({ pool, clock: systemClock, log, health })
-      await opened.start()
-      return opened
-    },
-    close: (opened) => opened.stop(),
-  })
+  const { metrics, health } = telemetry
+  const ops = await openOpsPort({ ...config, check: 'api port', reason: 'not opened yet' }, telemetry, scope)
+  const { pool, redis } = await openStores(
+    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    telemetry,
+    scope,
+  )
+  const directory = await openDirectory(pool, telemetry, scope)
   const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: telemetry.epochLost })
   const waiters = new Waiters(redis)
-  health.addCheck('tenants', () =>
-    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'the tenants have not been read yet' },
-  )
   health.addCheck('schema', schemaCheck(pool))
   health.addCheck('redis', redisCheck(redis))
   registerGauges(metrics, directory, waiters)
@@ -119,32 +93,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     },
     closeMsMax: delayMs + drainMsMax,
   })
-  listening = true
+  ops.markStarted()
   return { port: server.port, opsPort: ops.port, directory, redis }
-}
-
-async function openStores(config: ApiConfig, telemetry: Telemetry, scope: Scope) {
-  const pool = await scope.open({
-    name: 'postgres',
-    open: () =>
-      createPool({
-        url: config.databaseUrl,
-        applicationName: 'latchkey-api',
-        connectionsMax,
-        queryTimeoutMs: statementMsMax,
-        connectTimeoutMs: connectMsMax,
-        onIdleError: (error) =>
-          telemetry.log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
-  const redis = await scope.open({
-    name: 'redis',
-    open: () =>
-      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
-    close: (opened) => opened.close(),
-  })
-  return { pool, redis }
 }
 
 function publicServer(

@@ -1,8 +1,10 @@
+import { openLoop } from '#cmd/serving/loop.ts'
+import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { dueChannel, encodeDue } from '#internal/deliveries/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
-import { type Scope, superviseLoop } from '#internal/process/index.ts'
-import { createPool, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import {
   Callers,
@@ -38,6 +40,12 @@ export interface IntakeParts {
 
 const refusedFlushMs = 1000
 const turnMsMax = 5000
+const largeEvents = {
+  applicationName: 'latchkey-api large events',
+  connectionsMax: 1,
+  /** A body of 25 MiB takes Postgres most of a second, and several wait behind each other. */
+  queryTimeoutMs: 6_000,
+}
 
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
@@ -46,7 +54,6 @@ export async function startIntake(
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
-  const { log, health } = telemetry
   const observer = createIntakeObserver(telemetry)
   const storing: StoreBatchOptions = {
     pool,
@@ -57,30 +64,31 @@ export async function startIntake(
     onError: observer.storeFailed,
   }
   const spool = await startSpool(config, storing, observer, telemetry, scope)
-  const largePool = await openLargePool(config.databaseUrl, telemetry, scope)
+  const largePool = await openPostgres(
+    'postgres for large events',
+    { ...largeEvents, url: config.databaseUrl },
+    telemetry,
+    scope,
+  )
   const queue = new SizedQueues({
     storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
     storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
     spool: (event) => spool.append(event),
   })
   const refusedCalls = new RefusedCalls(pool, systemClock)
-  await scope.open({
-    name: 'refused calls',
-    open: () =>
-      superviseLoop({
-        name: 'refused calls',
-        intervalMs: refusedFlushMs,
-        turnMsMax,
-        runOnce: () => refusedCalls.flush(),
-        onError: (error, failures) =>
-          log.warn({ failures, cause: error }, 'refused calls could not be kept, trying again'),
-        health,
-      }),
-    close: async (loop) => {
-      await loop.stop()
-      await refusedCalls.flush().catch(() => undefined)
+  await openLoop(
+    {
+      name: 'refused calls',
+      intervalMs: refusedFlushMs,
+      turnMsMax,
+      runOnce: () => refusedCalls.flush(),
+      onError: (error, failures) =>
+        telemetry.log.warn({ failures, cause: error }, 'refused calls could not be kept, trying again'),
+      lastTurn: () => refusedCalls.flush(),
     },
-  })
+    telemetry,
+    scope,
+  )
   const largeBodies = await scope.open({
     name: 'large bodies',
     open: () => new LargeBodies(),
@@ -99,26 +107,8 @@ export async function startIntake(
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
     headerRules: new HeaderRules(secretHeaders),
+    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: observer.called,
   }
-}
-
-/** A body of 25 MiB takes Postgres most of a second, and several wait behind each other. */
-const largeStatementMsMax = 6_000
-
-function openLargePool(url: string, { log }: Telemetry, scope: Scope): Promise<Pool> {
-  return scope.open({
-    name: 'postgres for large events',
-    open: () =>
-      createPool({
-        url,
-        applicationName: 'latchkey-api large events',
-        connectionsMax: 1,
-        queryTimeoutMs: largeStatementMsMax,
-        connectTimeoutMs: 2_000,
-        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
 }

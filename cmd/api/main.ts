@@ -1,34 +1,9 @@
-import { printableConfig, readConfig } from '#internal/config/index.ts'
-import { runProcess } from '#internal/process/index.ts'
-import { parseKeyRing } from '#internal/tenants/index.ts'
-import { version } from '../../package.json'
+import { readConfigOrExit } from '#cmd/serving/read-config.ts'
+import { runServing } from '#cmd/serving/run.ts'
 import { startApi } from './app.ts'
-import { createTelemetry } from './telemetry.ts'
+import { withRecordEvents } from './telemetry.ts'
 
-const read = readConfig(process.env, { process: 'api' })
-if (read.kind === 'invalid') {
-  for (const problem of read.problems) process.stderr.write(`${problem}\n`)
-  process.exit(2)
-}
-const { config } = read
-const ring = parseKeyRing(config.keyRing)
-if (ring.kind === 'invalid') {
-  process.stderr.write(`LATCHKEY_KEY_RING: ${ring.message}\n`)
-  process.exit(2)
-}
-const telemetry = await createTelemetry({ ...config, service: 'latchkey-api', version })
-telemetry.log.info({ config: printableConfig(config) }, 'starting')
-await runProcess({
-  name: 'api',
-  log: telemetry.log,
-  graceMs: config.shutdownGraceSeconds * 1000,
-  start: async (scope) => {
-    await scope.open({
-      name: 'traces',
-      open: () => telemetry.tracing,
-      close: (tracing) => tracing.close(2000),
-    })
-    const { port, opsPort } = await startApi({ ...config, keyRing: ring.keyRing }, telemetry, scope)
-    telemetry.log.info({ port, opsPort }, 'listening')
-  },
-})
+const config = readConfigOrExit('api')
+await runServing('api', config, ({ keyRing, telemetry, scope }) =>
+  startApi({ ...config, keyRing }, withRecordEvents(telemetry), scope),
+)

@@ -1,5 +1,7 @@
-import { type Scope, superviseLoop } from '#internal/process/index.ts'
-import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
+import { openLoop } from '#cmd/serving/loop.ts'
+import { openRedisOf } from '#cmd/serving/stores.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
 import { Drain, Spool, type StoreBatchOptions, storeBatch } from '#internal/webhooks/index.ts'
 import type { IntakeConfig } from './intake.ts'
 import type { IntakeObserver } from './intake-telemetry.ts'
@@ -23,33 +25,25 @@ export async function startSpool(
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Spool> {
-  const redis = await scope.open({
-    name: 'redis of the spool',
-    open: () =>
-      openRedis({
-        url: config.redisUrl,
-        deadlineMs,
-        onError: telemetry.redisError,
-        onRefused: telemetry.redisRefused,
-      }),
-    close: (opened) => opened.close(),
-  })
+  const redis = await openRedisOf(
+    'redis of the spool',
+    { url: config.redisUrl, deadlineMs },
+    telemetry,
+    scope,
+  )
   const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
   await startDrain(redis, storing, observer, telemetry, scope)
-  await scope.open({
-    name: 'spool figures',
-    open: () =>
-      superviseLoop({
-        name: 'spool figures',
-        intervalMs: statsMs,
-        turnMsMax: drainTurnMsMax,
-        runOnce: async () => observer.spoolSeen(await spool.stats()),
-        onError: (cause, failures) =>
-          telemetry.log.debug({ failures, cause }, 'the spool cannot be looked at'),
-        health: telemetry.health,
-      }),
-    close: (loop) => loop.stop(),
-  })
+  await openLoop(
+    {
+      name: 'spool figures',
+      intervalMs: statsMs,
+      turnMsMax: drainTurnMsMax,
+      runOnce: async () => observer.spoolSeen(await spool.stats()),
+      onError: (cause, failures) => telemetry.log.debug({ failures, cause }, 'the spool cannot be looked at'),
+    },
+    telemetry,
+    scope,
+  )
   return spool
 }
 
@@ -57,7 +51,7 @@ async function startDrain(
   redis: RedisConnection,
   storing: StoreBatchOptions,
   observer: IntakeObserver,
-  { log, health }: Telemetry,
+  telemetry: Telemetry,
   scope: Scope,
 ): Promise<void> {
   const drain = new Drain({
@@ -65,18 +59,17 @@ async function startDrain(
     storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
     onDead: observer.spoolDead,
   })
-  await scope.open({
-    name: 'spool drain',
-    open: () =>
-      superviseLoop({
-        name: 'spool drain',
-        intervalMs: drainMs,
-        turnMsMax: drainTurnMsMax,
-        backoff: drainBackoff,
-        runOnce: (signal) => drain.runOnce(signal),
-        onError: (cause, failures) => log.debug({ failures, cause }, 'the spool could not be drained yet'),
-        health,
-      }),
-    close: (loop) => loop.stop(),
-  })
+  await openLoop(
+    {
+      name: 'spool drain',
+      intervalMs: drainMs,
+      turnMsMax: drainTurnMsMax,
+      backoff: drainBackoff,
+      runOnce: (signal) => drain.runOnce(signal),
+      onError: (cause, failures) =>
+        telemetry.log.debug({ failures, cause }, 'the spool could not be drained yet'),
+    },
+    telemetry,
+    scope,
+  )
 }

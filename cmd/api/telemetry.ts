@@ -1,32 +1,13 @@
-import { systemClock, type TenantId } from '#internal/base/index.ts'
+import {
+  createProcessTelemetry,
+  type ProcessTelemetry,
+  type TelemetryOptions,
+} from '#cmd/serving/telemetry.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import type { Traced } from '#internal/http/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import type { RedisFailure } from '#internal/storage/index.ts'
-import {
-  createHealth,
-  createLogger,
-  createMetrics,
-  createTracing,
-  type Health,
-  type LogDestination,
-  type LogLevel,
-  type Metrics,
-  type OwnedLogger,
-  type Tracing,
-} from '#internal/telemetry/index.ts'
+import type { Metrics, OwnedLogger, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-
-/** What every process that serves tells about itself. */
-export interface ProcessTelemetry {
-  readonly log: OwnedLogger
-  readonly metrics: Metrics
-  readonly tracing: Tracing
-  readonly health: Health
-  /** A connection to Redis failed. */
-  redisError(error: unknown): void
-  /** A call of Redis got no answer. */
-  redisRefused(reason: RedisFailure): void
-}
 
 /** What the API tells about itself. */
 export interface Telemetry extends ProcessTelemetry {
@@ -38,75 +19,14 @@ export interface Telemetry extends ProcessTelemetry {
   flushFailed(): void
 }
 
-/** What telemetry is made with. */
-export interface TelemetryOptions {
-  readonly service: string
-  readonly version: string
-  readonly logLevel: LogLevel
-  /** Default standard output. */
-  readonly logDestination?: LogDestination
-  readonly otlpEndpoint?: string | undefined
-  readonly otlpHeaders?: Readonly<Record<string, string>> | undefined
-  readonly otelServiceName?: string | undefined
-  readonly otelSamplerRatio?: number
-}
-
-/** Connection errors come many a second while Redis is away; one line a second says as much. */
-const redisErrorLogMs = 1000
-
 /** Makes log, metrics, traces and health of the API. */
 export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
-  const telemetry = await createProcessTelemetry(options)
+  return withRecordEvents(await createProcessTelemetry(options))
+}
+
+/** Adds what only the API tells. To be called once for a process: it declares metrics. */
+export function withRecordEvents(telemetry: ProcessTelemetry): Telemetry {
   return { ...telemetry, ...recordEvents(telemetry.log, telemetry.metrics) }
-}
-
-/** Makes log, metrics, traces and health of any process. */
-export async function createProcessTelemetry(options: TelemetryOptions): Promise<ProcessTelemetry> {
-  const { service, version } = options
-  const log = createLogger({
-    level: options.logLevel,
-    service,
-    version,
-    ...(options.logDestination && { destination: options.logDestination }),
-  })
-  const metrics = createMetrics({ service, version })
-  const tracing = await createTracing({
-    endpoint: options.otlpEndpoint,
-    headers: options.otlpHeaders,
-    serviceName: options.otelServiceName ?? service,
-    version,
-    ...(options.otelSamplerRatio !== undefined && { sampleRatio: options.otelSamplerRatio }),
-    onLost: (spans, cause) => log.warn({ spans, cause }, 'spans were not sent'),
-  })
-  return { log, metrics, tracing, health: createHealth({ clock: systemClock }), ...storeEvents(log, metrics) }
-}
-
-function storeEvents(
-  log: OwnedLogger,
-  metrics: Metrics,
-): Pick<ProcessTelemetry, 'redisError' | 'redisRefused'> {
-  const redisErrors = metrics
-    .counter({
-      name: 'latchkey_storage_redis_connection_errors_total',
-      help: 'Failed connections to Redis.',
-      labels: [],
-    })
-    .with()
-  const redisFailures = metrics.counter({
-    name: 'latchkey_storage_redis_failures_total',
-    help: 'Calls of Redis that got no answer, by reason.',
-    labels: ['reason'],
-  })
-  let loggedMs = Number.NEGATIVE_INFINITY
-  return {
-    redisError(cause) {
-      redisErrors.inc()
-      if (performance.now() - loggedMs < redisErrorLogMs) return
-      loggedMs = performance.now()
-      log.warn({ cause }, 'Redis cannot be reached')
-    },
-    redisRefused: (reason) => redisFailures.with(reason).inc(),
-  }
 }
 
 function recordEvents(

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
+import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
 import { poll, withSinkAddress } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import { createPool, type RedisConnection } from '#internal/storage/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
 import {
   type Condition,
   createFolderSource,
@@ -60,18 +61,17 @@ export async function startDevTenants(
     secretsDir: join(options.dataDir, 'secrets'),
   })
   const source = withSinkAddress(folder, options.sinkPort)
-  const pool = await scope.open({
-    name: 'postgres of the tenants folder',
-    open: () =>
-      createPool({
-        url: options.databaseUrl,
-        applicationName: 'latchkey-dev',
-        connectionsMax: 2,
-        queryTimeoutMs: 5000,
-        connectTimeoutMs: 2000,
-      }),
-    close: (opened) => opened.end(),
-  })
+  const pool = await openPostgres(
+    'postgres of the tenants folder',
+    {
+      url: options.databaseUrl,
+      applicationName: 'latchkey-dev',
+      connectionsMax: 2,
+      queryTimeoutMs: 5000,
+    },
+    telemetry,
+    scope,
+  )
   const controller = createTenantController({
     ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
     callbackCidrsMax,

@@ -1,10 +1,10 @@
-import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
-import { systemClock } from '#internal/base/index.ts'
+import { openOpsPort } from '#cmd/serving/ops.ts'
+import { openStores } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import type { Config } from '#internal/config/index.ts'
-import { createOpsServer, listen } from '#internal/http/index.ts'
-import { type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import { createPool, openRedis, type RedisConnection, schemaCheck } from '#internal/storage/index.ts'
-import { createDirectory, type Directory, directoryChannel } from '#internal/tenants/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import { schemaCheck } from '#internal/storage/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
 import { startPartitionsAhead } from './partitions-ahead.ts'
 
@@ -22,11 +22,7 @@ export interface RunningForwarder {
 }
 
 /** For the directory; deliveries have a pool of their own. */
-const connectionsMax = 2
-const statementMsMax = 5_000
-const connectMsMax = 2_000
-const subscribeMs = 5_000
-const turnMsMax = 5_000
+const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
 /** Opens the forwarder's parts in order: the ops port, stores, tenants, then deliveries. It has no public port. */
 export async function startForwarder(
@@ -34,75 +30,22 @@ export async function startForwarder(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<RunningForwarder> {
-  const { log, metrics, health } = telemetry
-  // The first of the checks, so that the ops port never answers "ready" for want of any.
-  let started = false
-  health.addCheck('deliveries', () => (started ? { ok: true } : { ok: false, reason: 'not started yet' }))
-  const ops = await scope.open({
-    name: 'ops port',
-    open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
-    close: (server) => server.stop(true),
-  })
-  const pool = await scope.open({
-    name: 'postgres',
-    open: () =>
-      createPool({
-        url: config.databaseUrl,
-        applicationName: 'latchkey-forwarder',
-        connectionsMax,
-        queryTimeoutMs: statementMsMax,
-        connectTimeoutMs: connectMsMax,
-        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
-  const redis = await scope.open({
-    name: 'redis',
-    open: () =>
-      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
-    close: (opened) => opened.close(),
-  })
-  const directory = await scope.open({
-    name: 'tenants',
-    open: async () => {
-      const opened = createDirectory({ pool, clock: systemClock, log, health })
-      await opened.start()
-      return opened
-    },
-    close: (opened) => opened.stop(),
-  })
-  health.addCheck('tenants', () =>
-    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'the tenants have not been read yet' },
+  const ops = await openOpsPort(
+    { ...config, check: 'deliveries', reason: 'not started yet' },
+    telemetry,
+    scope,
   )
-  health.addCheck('schema', schemaCheck(pool))
-  await scope.open({
-    name: 'tenant news',
-    open: () => subscribeLoop(telemetry, redis, directory),
-    close: (loop) => loop.stop(),
-  })
+  const { pool, redis } = await openStores(
+    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    telemetry,
+    scope,
+  )
+  const directory = await openDirectory(pool, telemetry, scope)
+  telemetry.health.addCheck('schema', schemaCheck(pool))
+  // Without Redis deliveries go on, a poll later: so it is no part of readiness.
+  await startTenantNews(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
   await startDeliveries(config, { redis, directory }, telemetry, scope)
-  started = true
+  ops.markStarted()
   return { opsPort: ops.port }
-}
-
-/** Without Redis deliveries go on, a poll later: so it is no part of readiness. */
-function subscribeLoop(
-  { log, health }: ProcessTelemetry,
-  redis: RedisConnection,
-  directory: Directory,
-): SupervisedLoop {
-  let subscribed = false
-  return superviseLoop({
-    name: 'tenant news',
-    intervalMs: subscribeMs,
-    turnMsMax,
-    runOnce: async () => {
-      if (subscribed) return
-      await redis.subscribe(directoryChannel, () => directory.notify())
-      subscribed = true
-    },
-    onError: (error, failures) => log.debug({ failures, cause: error }, 'not subscribed to tenant news yet'),
-    health,
-  })
 }

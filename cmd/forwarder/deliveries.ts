@@ -1,4 +1,7 @@
-import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import { openLoop } from '#cmd/serving/loop.ts'
+import { startNews } from '#cmd/serving/news.ts'
+import { openPostgres } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import {
@@ -10,8 +13,8 @@ import {
   readQueueDepth,
 } from '#internal/deliveries/index.ts'
 import { createOutbound } from '#internal/http/index.ts'
-import { type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import { createPool, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
@@ -29,17 +32,18 @@ export interface DeliveriesParts {
   readonly directory: Directory
 }
 
-/** A claim, two settlements, and one for everything else. */
-const connectionsMax = 4
-const statementMsMax = 5_000
-/** A session remembers the plans of each day that it met; after an hour it makes way. */
-const lifetimeMsMax = 3_600_000
-const connectMsMax = 2_000
+const queuePool = {
+  applicationName: 'latchkey-forwarder',
+  /** A claim, two settlements, and one for everything else. */
+  connectionsMax: 4,
+  queryTimeoutMs: 5_000,
+  /** A session remembers the plans of each day that it met; after an hour it makes way. */
+  lifetimeMsMax: 3_600_000,
+}
 /** The longest call and the statements after it; the process' own time is the other bound. */
 const stopMsMax = 35_000
 /** Kept of the process' time for what is closed afterwards. */
 const reserveMs = 1_000
-const subscribeMs = 5_000
 const depthMs = 5_000
 const turnMsMax = 5_000
 
@@ -52,7 +56,12 @@ export async function startDeliveries(
 ): Promise<void> {
   const { log, health, tracing } = telemetry
   const observer = createDeliveryTelemetry(telemetry)
-  const pool = await openQueuePool(config.databaseUrl, telemetry, scope)
+  const pool = await openPostgres(
+    'postgres of deliveries',
+    { ...queuePool, url: config.databaseUrl, sessionSettings: queueSessionSettings },
+    telemetry,
+    scope,
+  )
   const outbound = await scope.open({
     name: 'callbacks',
     open: () => createOutbound({ cidrsMax: config.callbackCidrsMax ?? [], egressProxy: config.egressProxy }),
@@ -75,46 +84,25 @@ export async function startDeliveries(
     closeMsMax: stopMsMax,
   })
   observer.watch(() => forwarder.stats())
-  const loop = (name: string, intervalMs: number, runOnce: () => Promise<void>, text: string) =>
-    scope.open<SupervisedLoop>({
-      name,
-      open: () =>
-        superviseLoop({
-          ...{ name, intervalMs, turnMsMax, runOnce, health },
-          onError: (cause, failures) => log.debug({ failures, cause }, text),
-        }),
-      close: (opened) => opened.stop(),
-    })
-  const subscribe = subscribeOnce(redis, forwarder)
-  await loop('delivery news', subscribeMs, subscribe, 'not subscribed to due deliveries yet')
-  const look = async () => observer.queueSeen(await readQueueDepth(pool))
-  await loop('delivery queue', depthMs, look, 'the queue’s depth could not be read')
-}
-
-function openQueuePool(databaseUrl: string, { log }: ProcessTelemetry, scope: Scope): Promise<Pool> {
-  return scope.open({
-    name: 'postgres of deliveries',
-    open: () =>
-      createPool({
-        url: databaseUrl,
-        applicationName: 'latchkey-forwarder',
-        connectionsMax,
-        queryTimeoutMs: statementMsMax,
-        connectTimeoutMs: connectMsMax,
-        lifetimeMsMax,
-        sessionSettings: queueSessionSettings,
-        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
-}
-
-/** The connection subscribes again by itself; what is missed meanwhile is found by the poll. */
-function subscribeOnce(redis: RedisConnection, forwarder: Forwarder): () => Promise<void> {
-  let subscribed = false
-  return async () => {
-    if (subscribed) return
-    await redis.subscribe(dueChannel, (message) => forwarder.notify(decodeDue(message)))
-    subscribed = true
-  }
+  // What is missed is found by the poll.
+  await startNews(
+    {
+      name: 'delivery news',
+      channel: dueChannel,
+      onMessage: (message) => forwarder.notify(decodeDue(message)),
+      missing: 'not subscribed to due deliveries yet',
+    },
+    redis,
+    telemetry,
+    scope,
+  )
+  await openLoop(
+    {
+      ...{ name: 'delivery queue', intervalMs: depthMs, turnMsMax },
+      runOnce: async () => observer.queueSeen(await readQueueDepth(pool)),
+      onError: (cause, failures) => log.debug({ failures, cause }, 'the queue’s depth could not be read'),
+    },
+    telemetry,
+    scope,
+  )
 }

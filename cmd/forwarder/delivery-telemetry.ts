@@ -1,4 +1,4 @@
-import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import type {
   AttemptReport,
   ForwarderObserver,

@@ -1,6 +1,7 @@
-import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import { openLoop } from '#cmd/serving/loop.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import type { Scope } from '#internal/process/index.ts'
 import { ensurePartitionsAhead, type Pool } from '#internal/storage/index.ts'
 
 /** Two days are made ahead, so that many turns may fail before a midnight is met unprepared. */
@@ -11,21 +12,21 @@ const turnMsMax = 60_000
 /** Makes the partitions of the next days, at once and then every hour, for the scope's life. */
 export async function startPartitionsAhead(
   pool: Pool,
-  { log, health }: ProcessTelemetry,
+  telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  await scope.open<SupervisedLoop>({
-    name: 'partitions ahead',
-    open: () =>
-      superviseLoop({
-        ...{ name: 'partitions ahead', intervalMs, turnMsMax, health },
-        runOnce: async (signal) => {
-          const made = await ensurePartitionsAhead(pool, systemClock.now(), signal)
-          if (made > 0) log.info({ made }, 'partitions of the next days were made')
-        },
-        onError: (cause, failures) =>
-          log.warn({ failures, cause }, 'partitions of the next days could not be made, trying again'),
-      }),
-    close: (loop) => loop.stop(),
-  })
+  const { log } = telemetry
+  await openLoop(
+    {
+      ...{ name: 'partitions ahead', intervalMs, turnMsMax },
+      runOnce: async (signal) => {
+        const made = await ensurePartitionsAhead(pool, systemClock.now(), signal)
+        if (made > 0) log.info({ made }, 'partitions of the next days were made')
+      },
+      onError: (cause, failures) =>
+        log.warn({ failures, cause }, 'partitions of the next days could not be made, trying again'),
+    },
+    telemetry,
+    scope,
+  )
 }

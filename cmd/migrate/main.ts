@@ -1,15 +1,10 @@
+import { readConfigOrExit } from '#cmd/serving/read-config.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { readConfig } from '#internal/config/index.ts'
 import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'
 import { createLogger } from '#internal/telemetry/index.ts'
 import { version } from '../../package.json'
 
-const read = readConfig(process.env, { process: 'migrate' })
-if (read.kind === 'invalid') {
-  for (const problem of read.problems) process.stderr.write(`${problem}\n`)
-  process.exit(2)
-}
-const { config } = read
+const config = readConfigOrExit('migrate')
 const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
 const pool = createPool({
   url: config.databaseUrl,

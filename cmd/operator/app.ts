@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ProcessTelemetry } from '#cmd/api/telemetry.ts'
+import { openOpsPort } from '#cmd/serving/ops.ts'
+import { openStores, type Stores } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
-import { createOpsServer, listen } from '#internal/http/index.ts'
 import {
   createKubeClient,
   createKubeMetrics,
@@ -14,13 +15,7 @@ import {
   startEventRecorder,
 } from '#internal/kube/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import {
-  createPool,
-  openRedis,
-  type Pool,
-  type RedisConnection,
-  schemaCheck,
-} from '#internal/storage/index.ts'
+import { schemaCheck } from '#internal/storage/index.ts'
 import {
   createClusterSecrets,
   fenceName,
@@ -60,9 +55,7 @@ export interface RunningOperator {
 /** The name of the Lease, in the operator's own namespace. */
 const leaseName = 'latchkey-operator'
 /** As many as Tenants are worked on at once, and one for the sweep. */
-const connectionsMax = 9
-const statementMsMax = 5_000
-const connectMsMax = 2_000
+const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryTimeoutMs: 5_000 }
 /** A turn under way is waited for, and then the lease is given back. */
 const stopMsMax = 15_000
 
@@ -73,15 +66,12 @@ export async function startOperator(
   scope: Scope,
 ): Promise<RunningOperator> {
   const { log, metrics, health } = telemetry
-  // The first of the checks, so that the ops port never answers "ready" for want of any.
-  let started = false
-  health.addCheck('operator', () => (started ? { ok: true } : { ok: false, reason: 'not started yet' }))
-  const ops = await scope.open({
-    name: 'ops port',
-    open: () => listen(createOpsServer({ health, metrics }), config.opsPort, config.hostname),
-    close: (server) => server.stop(true),
-  })
-  const { pool, redis } = await openStores(config, telemetry, scope)
+  const ops = await openOpsPort({ ...config, check: 'operator', reason: 'not started yet' }, telemetry, scope)
+  const { pool, redis } = await openStores(
+    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    telemetry,
+    scope,
+  )
   health.addCheck('schema', schemaCheck(pool))
   const kubeMetrics = createKubeMetrics(metrics)
   const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
@@ -102,41 +92,8 @@ export async function startOperator(
     close: (election) => election.stop(),
     closeMsMax: stopMsMax,
   })
-  started = true
+  ops.markStarted()
   return { opsPort: ops.port }
-}
-
-interface Stores {
-  readonly pool: Pool
-  readonly redis: RedisConnection
-}
-
-async function openStores(
-  config: OperatorConfig,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<Stores> {
-  const pool = await scope.open({
-    name: 'postgres',
-    open: () =>
-      createPool({
-        url: config.databaseUrl,
-        applicationName: 'latchkey-operator',
-        connectionsMax,
-        queryTimeoutMs: statementMsMax,
-        connectTimeoutMs: connectMsMax,
-        onIdleError: (error) =>
-          telemetry.log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
-    close: (opened) => opened.end(),
-  })
-  const redis = await scope.open({
-    name: 'redis',
-    open: () =>
-      openRedis({ url: config.redisUrl, onError: telemetry.redisError, onRefused: telemetry.redisRefused }),
-    close: (opened) => opened.close(),
-  })
-  return { pool, redis }
 }
 
 /** Followers follow the cluster too, so that a new leader begins at once. */

@@ -1,7 +1,7 @@
 /** The forwarder's process with a lease of the length given, so that a test need not wait out the real one. */
 
-import { createProcessTelemetry } from '#cmd/api/telemetry.ts'
 import { startForwarder } from '#cmd/forwarder/app.ts'
+import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { readConfig } from '#internal/config/index.ts'
 import { runProcess } from '#internal/process/index.ts'
 import { testKeyRing } from './api.ts'
