@@ -79,3 +79,10 @@ export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: num
 export function joinRecord(status: number, headers: string, body: string): string {
   return `{"status":${status},"headers":${headers},"body":${body}}`
 }
+
+/** The status in the JSON text that `joinRecord` made. */
+export function statusOf(record: string): number {
+  return Number(record.slice(statusAt, statusAt + 3))
+}
+
+const statusAt = '{"status":'.length

@@ -1,6 +1,8 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
+import type { NoteExecution } from '#internal/executions/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
+import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.ts'
 import { RecentKeys } from './recent-keys.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
@@ -38,7 +40,16 @@ export interface SaveInput extends RecordAddress {
   readonly ttlMs: number | null
   /** For a save without a lock before it. */
   readonly defaultTtlMs: number
+  /** As `joinRecord` made it. */
   readonly record: string
+}
+
+/** What a store may be made with beside Redis and the meter. */
+export interface RecordStoreOptions {
+  /** Other scripts than the product's, for tests. */
+  readonly scripts?: RecordScripts
+  /** Takes note of what happens to locks; default nobody does. */
+  readonly note?: NoteExecution
 }
 
 /** How long a call may take in all: its script, the seeding of its tenant's meters, the script again. */
@@ -81,13 +92,15 @@ export class RecordStore {
   readonly #redis: RedisConnection
   readonly #meter: Meter
   readonly #scripts: RecordScripts
+  readonly #note: NoteExecution
   readonly #calls = new Shares(callsMax)
   readonly #saved = new RecentKeys(savedKeysMax)
 
-  constructor(redis: RedisConnection, meter: Meter, scripts: RecordScripts = defineRecordScripts()) {
+  constructor(redis: RedisConnection, meter: Meter, options: RecordStoreOptions = {}) {
     this.#redis = redis
     this.#meter = meter
-    this.#scripts = scripts
+    this.#scripts = options.scripts ?? defineRecordScripts()
+    this.#note = options.note ?? (() => undefined)
   }
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
@@ -133,7 +146,10 @@ export class RecordStore {
     }
     return this.#run(step, (reply) => {
       const outcome = parseAcquired(reply)
-      if (outcome.kind === 'locked') this.#meter.markUsed(input.tenantId)
+      if (outcome.kind === 'locked') {
+        this.#meter.markUsed(input.tenantId)
+        noteLocked(this.#note, input, outcome, reply)
+      }
       if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entryKey(input))
       return outcome
     })
@@ -149,8 +165,10 @@ export class RecordStore {
       input.record,
       String(Buffer.byteLength(input.scope) + Buffer.byteLength(input.key)),
     ]
-    return this.#run({ script, address: input, args }, ([kind]) => {
+    return this.#run({ script, address: input, args }, (reply) => {
+      const [kind] = reply
       this.#meter.markUsed(input.tenantId)
+      if (kind === 'saved') noteSaved(this.#note, input, reply)
       if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
       throw unknownReply(script)
     })
@@ -168,17 +186,21 @@ export class RecordStore {
   /** Removes the record, or releases the lock that `lockToken` owns; tells whether there was one. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
     const step: Step = { script: this.#scripts.remove, address, args: [lockToken] }
-    return this.#run(step, ([, existed]) => existed === 1)
+    return this.#run(step, (reply) => {
+      noteRemoved(this.#note, address, reply)
+      return reply[1] === 1
+    })
   }
 
   /** Extends a lock from now on by `lockMs`, or by its first length. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
     const args = [lockToken, lockMs === null ? '' : String(lockMs)]
-    return this.#run({ script: this.#scripts.extend, address, args }, ([kind, fence, expiresInMs]) =>
-      kind === 'lost'
-        ? { kind: 'lost' }
-        : { kind: 'extended', fence: Number(fence), expiresInMs: Number(expiresInMs) },
-    )
+    return this.#run({ script: this.#scripts.extend, address, args }, (reply) => {
+      const [kind, fence, expiresInMs] = reply
+      if (kind === 'lost') return { kind }
+      noteExtended(this.#note, address, reply)
+      return { kind: 'extended', fence: Number(fence), expiresInMs: Number(expiresInMs) }
+    })
   }
 
   /** Not an async function, and one promise only: this is the path of every request. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
+import type { NoteExecution } from '#internal/executions/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
@@ -49,7 +50,11 @@ export function randomTenantId(): TenantId {
 
 /** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */
 export async function openRecordLab(
-  options: { readonly scripts?: RecordScripts; readonly redisUrl?: string } = {},
+  options: {
+    readonly scripts?: RecordScripts
+    readonly redisUrl?: string
+    readonly note?: NoteExecution
+  } = {},
 ): Promise<RecordLab> {
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const database = await createMigratedDatabase()
@@ -77,7 +82,10 @@ export async function openRecordLab(
     raw,
     pool,
     meter,
-    store: new RecordStore(redis, meter, options.scripts ?? defineRecordScripts(movableClock)),
+    store: new RecordStore(redis, meter, {
+      scripts: options.scripts ?? defineRecordScripts(movableClock),
+      ...(options.note && { note: options.note }),
+    }),
     waiters: new Waiters(redis),
     lostEpochs,
     createTenant: async () => {

@@ -1,14 +1,17 @@
 -- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
 -- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
--- record's JSON, bytes that the caller's scope and key add.
+-- record's JSON, bytes that the caller's scope and key add. `saved` tells the fence and the time, for the history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
 if entry and is_record(entry) then
   if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
-  local _, owner, _, _, _, json_at = string.match(entry, RECORD_PATTERN)
+  local own_fence, owner, _, _, _, json_at = string.match(entry, RECORD_PATTERN)
   if token ~= owner and token ~= '' then return {'lost'} end
   -- A save without a token may have completed another's lock: the same again is known by its text alone.
-  if string.sub(entry, json_at) == record then return {'saved'} end
+  if string.sub(entry, json_at) == record then
+    local _, micros = clock()
+    return {'saved', tonumber(own_fence), math.floor(micros / 1000)}
+  end
   return {'exists'}
 end
 
@@ -40,4 +43,4 @@ redis.call('HINCRBY', KEYS[2], bucket, bytes)
 meter.by = meter.by + bytes
 write_meter(KEYS[1], meter)
 if waited == '1' then wake(KEYS[1], KEYS[3]) end
-return {'saved'}
+return {'saved', tonumber(fence), now_ms}

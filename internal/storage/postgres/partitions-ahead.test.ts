@@ -26,6 +26,7 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   await pool.query('DELETE FROM tenants')
+  await pool.query('DELETE FROM settings')
   for (const name of await partitionNames()) await pool.query(`DROP TABLE ${name}`)
 })
 
@@ -67,6 +68,7 @@ describe('partitions ahead', () => {
     const expected = [
       ...names('events', [90, 30]),
       ...names('attempts', [90, 30]),
+      ...names('executions', [90, 30]),
       ...names('event_payloads', [30, 7]),
       ...names('refused_calls', [30, 7]),
     ]
@@ -75,13 +77,29 @@ describe('partitions ahead', () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
   })
 
+  test('are those of the platform’s defaults, as they were set, for a tenant that leaves its days open', async () => {
+    await addTenant('ten_open', { retention: {} })
+    await ensurePartitionsAhead(pool, nowMs)
+    expect(await store(nowMs, 30, 90)).toBe(1)
+    await pool.query(
+      `INSERT INTO settings VALUES ('', 'retention.payloadDays', '5', 1, now(), 'test'), ('', 'retention.eventDays', '8', 2, now(), 'test')`,
+    )
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(15)
+    expect(await store(nowMs, 5, 8)).toBe(1)
+    await addTenant('ten_payloads', { retention: { payloadDays: 20 } })
+    await addTenant('ten_events', { retention: { eventDays: 3 } })
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBeGreaterThan(0)
+    expect(await store(nowMs, 20, 20)).toBe(1)
+    expect(await store(nowMs, 3, 3)).toBe(1)
+  })
+
   test('let the first events after midnight in, and two midnights later are one day further', async () => {
     await addTenant('ten_a', kept(30, 90))
     await ensurePartitionsAhead(pool, nowMs)
     for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
     const missing = await store(nowMs + 3 * dayMs, 30, 90).catch((error: unknown) => error)
     expect(isMissingPartition(missing)).toBe(true)
-    expect(await ensurePartitionsAhead(pool, nowMs + dayMs)).toBe(4)
+    expect(await ensurePartitionsAhead(pool, nowMs + dayMs)).toBe(5)
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })
 
@@ -93,16 +111,15 @@ describe('partitions ahead', () => {
        FROM generate_series(1, 90) e, generate_series(1, e) p, LATERAL (SELECT 'ten_' || p || '_' || e) AS t(id)`,
     )
     await Promise.all([ensurePartitionsAhead(pool, nowMs), ensurePartitionsAhead(pool, nowMs)])
-    expect(await partitionNames()).toHaveLength(4 * 92)
+    expect(await partitionNames()).toHaveLength(5 * 92)
   }, 60_000)
 
   test('are none without tenants, and a row of other days keeps nobody from theirs', async () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
     await addTenant('ten_odd', { retention: { payloadDays: 0, eventDays: 900_000 } })
-    await addTenant('ten_none', {})
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
     await addTenant('ten_a', kept(1, 1))
     expect(await ensurePartitionsAhead(pool, nowMs, AbortSignal.abort())).toBe(0)
-    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(12)
+    expect(await ensurePartitionsAhead(pool, nowMs)).toBe(15)
   })
 })

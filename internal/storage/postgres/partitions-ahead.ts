@@ -37,6 +37,7 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
       const receivedAtMs = nowMs + days * dayMs
       add('events', dayAfter(receivedAtMs, eventDays))
       add('attempts', dayAfter(receivedAtMs, eventDays))
+      add('executions', dayAfter(receivedAtMs, eventDays))
       add('event_payloads', dayAfter(receivedAtMs, Math.min(payloadDays, eventDays)))
       add('refused_calls', dayAfter(receivedAtMs, Math.min(payloadDays, eventDays)))
     }
@@ -44,13 +45,22 @@ function partitionsAhead(pairs: readonly RetentionPair[], nowMs: number): Wanted
   return [...wanted.values()]
 }
 
-// One look at all live tenants, without locks: a hundred thousand are read in a moment. A row whose days are none that the
-// schema allows keeps the others from nothing.
+// One look at all live tenants, without locks: a hundred thousand are read in a moment. What a tenant leaves open is as intake
+// fills it: by the runtime settings, and its own word counts before them. A row whose days are none that the schema allows keeps
+// the others from nothing.
 async function listRetentionPairs(pool: Pool): Promise<RetentionPair[]> {
   const { rows } = await pool.query<RetentionPair>(
-    `SELECT DISTINCT "payloadDays", "eventDays" FROM tenants, LATERAL (
+    `WITH defaults AS (
+       SELECT coalesce((SELECT value::integer FROM settings WHERE tenant_id = '' AND name = 'retention.payloadDays'), 30),
+         coalesce((SELECT value::integer FROM settings WHERE tenant_id = '' AND name = 'retention.eventDays'), 90)
+     )
+     SELECT DISTINCT "payloadDays", "eventDays" FROM tenants, defaults AS d(payload_days, event_days), LATERAL (
        SELECT (spec -> 'retention' ->> 'payloadDays')::integer, (spec -> 'retention' ->> 'eventDays')::integer
-     ) AS kept("payloadDays", "eventDays")
+     ) AS own(payload_days, event_days), LATERAL (
+       SELECT coalesce(own.event_days, greatest(d.event_days, own.payload_days))
+     ) AS events("eventDays"), LATERAL (
+       SELECT least(coalesce(own.payload_days, d.payload_days), "eventDays")
+     ) AS payloads("payloadDays")
      WHERE deleted_at IS NULL AND "payloadDays" BETWEEN 1 AND $1 AND "eventDays" BETWEEN 1 AND $1`,
     [daysMax],
   )

@@ -3,7 +3,13 @@ import type { Pool, PoolClient } from './pool.ts'
 import { withTx } from './tx.ts'
 
 /** The tables that are partitioned by the day on which a row may go. */
-export const partitionedTables = ['events', 'event_payloads', 'attempts', 'refused_calls'] as const
+export const partitionedTables = [
+  'events',
+  'event_payloads',
+  'attempts',
+  'refused_calls',
+  'executions',
+] as const
 /** One of the partitioned tables. */
 export type PartitionedTable = (typeof partitionedTables)[number]
 

@@ -1,0 +1,92 @@
+import type { TenantId } from '#internal/base/index.ts'
+
+/** Whose lock, on what. */
+export interface ExecutionAddress {
+  readonly tenantId: TenantId
+  readonly scope: string
+  readonly key: string
+}
+
+/**
+ * Something that happened to a lock, told by whoever heard of it. `fence`: its fencing token, as the microsecond at which it was
+ * acquired. `atMs`: when, by Redis' clock. `heldMs`: how long it is held from then on.
+ */
+export type ExecutionNote =
+  | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
+  | { readonly kind: 'extended'; readonly fence: number; readonly atMs: number; readonly heldMs: number }
+  /** `status`: that of the saved response. */
+  | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
+  | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
+
+/** Takes note of what happened to a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
+export type NoteExecution = (address: ExecutionAddress, note: ExecutionNote) => void
+
+/** How an execution stands. `expired` is a lock whose time is over and whose holder was not heard of; it may still complete. */
+export const executionStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
+/** One of the states of an execution. */
+export type ExecutionState = (typeof executionStates)[number]
+
+/** How an execution ended; `open` while it has not. */
+export type Ending = 'open' | 'completed' | 'released' | 'taken_over'
+
+/** What is known of an execution: a part of it, or all. */
+export interface ExecutionFacts {
+  readonly fence: number
+  readonly scope: string
+  readonly key: string
+  /** null where only the end was heard of. */
+  readonly heldUntilMs: number | null
+  /** When the lock was last extended or entered again. */
+  readonly extendedAtMs: number | null
+  readonly endedAtMs: number | null
+  readonly ending: Ending
+  /** The saved response's status. */
+  readonly status: number | null
+}
+
+/** A lock from its acquisition to its end, as people see it. Times in ms since the epoch, by Redis' clock. */
+export interface Execution {
+  readonly scope: string
+  readonly key: string
+  readonly fence: number
+  readonly state: ExecutionState
+  readonly acquiredAtMs: number
+  /** Until when the lock was held at last; null where only the end was heard of. */
+  readonly heldUntilMs: number | null
+  readonly extendedAtMs: number | null
+  readonly endedAtMs: number | null
+  /** null while it has not ended. */
+  readonly durationMs: number | null
+  /** The saved response's status. */
+  readonly status: number | null
+}
+
+/** The millisecond at which a lock was acquired. */
+export function acquiredAtMsOf(fence: number): number {
+  return Math.floor(fence / 1000)
+}
+
+/** How an execution stands at a time. A clock that went back makes no negative duration. */
+export function describeExecution(facts: ExecutionFacts, nowMs: number): Execution {
+  const { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, status } = facts
+  const acquiredAtMs = acquiredAtMsOf(fence)
+  const durationMs = endedAtMs === null ? null : Math.max(0, endedAtMs - acquiredAtMs)
+  const state = stateOf(facts, nowMs)
+  return {
+    scope,
+    key,
+    fence,
+    state,
+    acquiredAtMs,
+    heldUntilMs,
+    extendedAtMs,
+    endedAtMs,
+    durationMs,
+    status,
+  }
+}
+
+function stateOf({ ending, heldUntilMs }: ExecutionFacts, nowMs: number): ExecutionState {
+  if (ending !== 'open') return ending
+  return heldUntilMs !== null && heldUntilMs > nowMs ? 'running' : 'expired'
+}
