@@ -1,3 +1,4 @@
+import { unlabelled } from '#internal/telemetry/index.ts'
 import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
 import type {
   CallOutcome,
@@ -73,8 +74,7 @@ function callObserver(
       )
     },
     watch({ queue, refusedCalls }) {
-      const gauge = (name: string, help: string, read: () => number) =>
-        metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+      const { gauge } = unlabelled(metrics)
       gauge('latchkey_webhooks_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
       gauge(
         'latchkey_webhooks_refused_dropped_count',
@@ -100,8 +100,7 @@ function spoolObserver(
     labels: ['reason'],
   })
   let seen: SpoolStats = { entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 0, deadBytes: 0 }
-  const gauge = (name: string, help: string, read: () => number) =>
-    metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+  const { gauge } = unlabelled(metrics)
   gauge(
     'latchkey_webhooks_spool_entries_count',
     'Events that wait for Postgres in Redis.',

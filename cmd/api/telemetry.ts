@@ -6,7 +6,7 @@ import {
 import type { TenantId } from '#internal/base/index.ts'
 import type { Traced } from '#internal/http/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import type { Metrics, OwnedLogger, Tracing } from '#internal/telemetry/index.ts'
+import { type Metrics, type OwnedLogger, type Tracing, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 
 /** What the API tells about itself. */
@@ -33,7 +33,7 @@ function recordEvents(
   log: OwnedLogger,
   metrics: Metrics,
 ): Pick<Telemetry, 'checked' | 'epochLost' | 'flushFailed'> {
-  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
     help: 'Answered checks by outcome, those in a batch each.',
@@ -53,8 +53,7 @@ function recordEvents(
 
 /** Gauges that are read when they are scraped. */
 export function registerGauges(metrics: Metrics, directory: Directory, waiters: Waiters): void {
-  const gauge = (name: string, help: string, read: () => number) =>
-    metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+  const { gauge } = unlabelled(metrics)
   gauge('latchkey_records_waiters_count', 'Checks that wait for a busy key.', () => waiters.count)
   gauge('latchkey_tenants_directory_count', 'Tenants in memory.', () => directory.stats().tenants)
   gauge(

@@ -5,6 +5,7 @@ import type {
   ForwarderStats,
   QueueDepth,
 } from '#internal/deliveries/index.ts'
+import { unlabelled } from '#internal/telemetry/index.ts'
 
 /** What deliveries tell about themselves. */
 export interface DeliveryTelemetry extends ForwarderObserver {
@@ -31,9 +32,7 @@ function workObserver({
   ForwarderObserver,
   'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'
 > {
-  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
-  const histogram = (name: string, help: string, buckets: readonly number[]) =>
-    metrics.histogram({ name, help, labels: [], buckets }).with()
+  const { counter, histogram } = unlabelled(metrics)
   const attempts = metrics.counter({
     name: 'latchkey_deliveries_attempts_total',
     help: 'Calls of callbacks that had an end: delivered, refused by their answer, failed without one.',
@@ -120,7 +119,7 @@ function troubleObserver({
   ForwarderObserver,
   'unwritable' | 'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
 > {
-  const counter = (name: string, help: string) => metrics.counter({ name, help, labels: [] }).with()
+  const { counter } = unlabelled(metrics)
   const swept = counter(
     'latchkey_deliveries_lane_corrections_total',
     'Lanes that overslept and were woken by the sweep: stays flat unless something else is wrong.',
@@ -169,18 +168,18 @@ function troubleObserver({
 }
 
 function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'queueSeen' | 'watch'> {
-  const gauge = (name: string, help: string, read?: () => number) =>
-    metrics.gauge({ name, help, labels: [], ...(read && { collect: (each) => each.with().set(read()) }) })
-  const due = gauge(
+  // Nothing is shown before the first look.
+  const seen = (name: string, help: string) => metrics.gauge({ name, help, labels: [] })
+  const due = seen(
     'latchkey_deliveries_due_count',
     'Due deliveries of callbacks that may be called: exact to 10 000, estimated beyond. The same from every process.',
   )
-  const oldest = gauge(
+  const oldest = seen(
     'latchkey_deliveries_oldest_age_seconds',
     'How long the one that is due longest has been so.',
   )
-  const suspended = gauge('latchkey_deliveries_suspended_count', 'Callbacks that are suspended.')
-  const open = gauge('latchkey_deliveries_breakers_open_count', 'Callbacks whose breaker is open.')
+  const suspended = seen('latchkey_deliveries_suspended_count', 'Callbacks that are suspended.')
+  const open = seen('latchkey_deliveries_breakers_open_count', 'Callbacks whose breaker is open.')
   return {
     queueSeen(depth) {
       due.with().set(depth.dueCount)
@@ -189,6 +188,7 @@ function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'queueSe
       open.with().set(depth.openBreakerCount)
     },
     watch(stats) {
+      const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_deliveries_in_flight_count',
         'Deliveries claimed and not answered.',

@@ -12,6 +12,7 @@ import {
   type Metrics,
   type OwnedLogger,
   type Tracing,
+  unlabelled,
 } from '#internal/telemetry/index.ts'
 
 /** What every process that serves tells about itself. */
@@ -80,13 +81,10 @@ function storeEvents(
   log: OwnedLogger,
   metrics: Metrics,
 ): Pick<ProcessTelemetry, 'redisError' | 'redisRefused'> {
-  const redisErrors = metrics
-    .counter({
-      name: 'latchkey_storage_redis_connection_errors_total',
-      help: 'Failed connections to Redis.',
-      labels: [],
-    })
-    .with()
+  const redisErrors = unlabelled(metrics).counter(
+    'latchkey_storage_redis_connection_errors_total',
+    'Failed connections to Redis.',
+  )
   const redisFailures = metrics.counter({
     name: 'latchkey_storage_redis_failures_total',
     help: 'Calls of Redis that got no answer, by reason.',
