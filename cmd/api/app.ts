@@ -12,6 +12,7 @@ import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import { Meter } from '#internal/usage/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
+import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'
 import { registerGauges, type Telemetry, traced } from './telemetry.ts'
@@ -68,8 +69,13 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   health.addCheck('redis', redisCheck(redis))
   registerGauges(metrics, directory, waiters)
   await startLoops({ scope, telemetry, redis, directory, meter })
+  const executions = await startExecutions(
+    { pool, directory, retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }) },
+    telemetry,
+    scope,
+  )
   const records = {
-    store: new RecordStore(redis, meter),
+    store: new RecordStore(redis, meter, { note: executions.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
