@@ -1,4 +1,5 @@
 import { openOpsPort } from '#cmd/serving/ops.ts'
+import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
@@ -8,7 +9,9 @@ import { contractRoutes } from '#internal/contracts/index.ts'
 import { BodyBudget, createRequestObserver, createServer, listen, type Route } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { explainStoreError, RecordStore, recordRoutes, Waiters } from '#internal/records/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
+import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
 import { Meter } from '#internal/usage/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
@@ -36,6 +39,7 @@ export interface Api {
   readonly opsPort: number
   readonly directory: Directory
   readonly redis: RedisConnection
+  readonly settings: SettingsWatch
 }
 
 /**
@@ -62,6 +66,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     telemetry,
     scope,
   )
+  const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
   const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: telemetry.epochLost })
   const waiters = new Waiters(redis)
@@ -70,7 +75,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   registerGauges(metrics, directory, waiters)
   await startLoops({ scope, telemetry, redis, directory, meter })
   const executions = await startExecutions(
-    { pool, directory, retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }) },
+    { pool, directory, retentionDefaults: () => settings.current.retention },
     telemetry,
     scope,
   )
@@ -81,7 +86,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     bodyBytesMax: config.recordBodyBytesMax,
     onChecked: telemetry.checked,
   }
-  const intake = await startIntake(config, { pool, redis, directory }, telemetry, scope)
+  const intake = await startIntake(config, { pool, redis, directory, settings }, telemetry, scope)
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),
     ...webhookRoutes(intake),
@@ -90,7 +95,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
   const server = await scope.open({
     name: 'api port',
-    open: () => listen(publicServer(telemetry, directory, routes), config.apiPort, config.hostname),
+    open: () =>
+      listen(publicServer(telemetry, { directory, settings, routes }), config.apiPort, config.hostname),
     close: async (opened, leftMs) => {
       health.startDraining()
       // Load balancers go on sending until they have seen that the process is not ready.
@@ -100,21 +106,27 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: delayMs + drainMsMax,
   })
   ops.markStarted()
-  return { port: server.port, opsPort: ops.port, directory, redis }
+  return { port: server.port, opsPort: ops.port, directory, redis, settings }
 }
 
-function publicServer(
-  telemetry: Telemetry,
-  directory: Directory,
-  routes: readonly Route<Principal, ApiKeyScope>[],
-) {
+interface PublicParts {
+  readonly directory: Directory
+  readonly settings: SettingsWatch
+  readonly routes: readonly Route<Principal, ApiKeyScope>[]
+}
+
+function publicServer(telemetry: Telemetry, { directory, settings, routes }: PublicParts) {
   const { log, metrics, tracing } = telemetry
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
-    onAnswered: createRequestObserver(log, metrics),
+    onAnswered: createRequestObserver(
+      log,
+      metrics,
+      createSampler(() => settings.current.logShare),
+    ),
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
   })

@@ -4,6 +4,7 @@ import { systemClock } from '#internal/base/index.ts'
 import { dueChannel, encodeDue } from '#internal/deliveries/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import {
@@ -36,6 +37,7 @@ export interface IntakeParts {
   readonly pool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
+  readonly settings: SettingsWatch
 }
 
 const refusedFlushMs = 1000
@@ -50,7 +52,7 @@ const largeEvents = {
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
   config: IntakeConfig,
-  { pool, redis, directory }: IntakeParts,
+  { pool, redis, directory, settings }: IntakeParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
@@ -99,6 +101,7 @@ export async function startIntake(
     callers: new Callers({
       directory,
       keyRing: config.keyRing,
+      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
       onUnreadableSecrets: observer.unreadableSecrets,
     }),
     queue,
@@ -107,7 +110,7 @@ export async function startIntake(
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
     headerRules: new HeaderRules(secretHeaders),
-    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+    retentionDefaults: () => settings.current.retention,
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: observer.called,
   }

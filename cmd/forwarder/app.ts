@@ -1,4 +1,5 @@
 import { openOpsPort } from '#cmd/serving/ops.ts'
+import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
@@ -21,7 +22,7 @@ export interface RunningForwarder {
   readonly opsPort: number
 }
 
-/** For the directory; deliveries have a pool of their own. */
+/** For the directory and the settings; deliveries have a pool of their own. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
 /** Opens the forwarder's parts in order: the ops port, stores, tenants, then deliveries. It has no public port. */
@@ -40,12 +41,13 @@ export async function startForwarder(
     telemetry,
     scope,
   )
+  const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
   telemetry.health.addCheck('schema', schemaCheck(pool))
   // Without Redis deliveries go on, a poll later: so it is no part of readiness.
   await startTenantNews(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
-  await startDeliveries(config, { redis, directory }, telemetry, scope)
+  await startDeliveries(config, { redis, directory, settings }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }
 }

@@ -9,12 +9,15 @@ import {
   dueChannel,
   encodeDue,
   Forwarder,
+  type PausedForwarding,
   queueSessionSettings,
   readQueueDepth,
 } from '#internal/deliveries/index.ts'
 import { createOutbound } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
+import { createSampler } from '#internal/telemetry/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
@@ -30,6 +33,7 @@ export interface DeliveriesConfig
 export interface DeliveriesParts {
   readonly redis: RedisConnection
   readonly directory: Directory
+  readonly settings: SettingsWatch
 }
 
 const queuePool = {
@@ -50,12 +54,15 @@ const turnMsMax = 5_000
 /** Starts to deliver what is due, for the scope's life. */
 export async function startDeliveries(
   config: DeliveriesConfig,
-  { redis, directory }: DeliveriesParts,
+  { redis, directory, settings }: DeliveriesParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
   const { log, health, tracing } = telemetry
-  const observer = createDeliveryTelemetry(telemetry)
+  const observer = createDeliveryTelemetry(
+    telemetry,
+    createSampler(() => settings.current.logShare),
+  )
   const pool = await openPostgres(
     'postgres of deliveries',
     { ...queuePool, url: config.databaseUrl, sessionSettings: queueSessionSettings },
@@ -74,6 +81,7 @@ export async function startDeliveries(
         ...{ pool, directory, outbound, tracing, observer, health },
         ...{ keyRing: config.keyRing, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
+        paused: () => pausedBy(settings),
         onGivenBack: (tenantIds) =>
           void redis.publish(dueChannel, encodeDue(tenantIds)).catch(() => undefined),
       })
@@ -83,6 +91,7 @@ export async function startDeliveries(
     close: (opened, leftMs) => opened.stop(Math.max(0, Math.min(stopMsMax, leftMs) - reserveMs)),
     closeMsMax: stopMsMax,
   })
+  settings.onChange(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
   // What is missed is found by the poll.
   await startNews(
@@ -105,4 +114,9 @@ export async function startDeliveries(
     telemetry,
     scope,
   )
+}
+
+/** As long as nobody knows whether forwarding is paused, it is. */
+function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
+  return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }

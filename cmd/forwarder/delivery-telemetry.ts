@@ -5,7 +5,7 @@ import type {
   ForwarderStats,
   QueueDepth,
 } from '#internal/deliveries/index.ts'
-import { unlabelled } from '#internal/telemetry/index.ts'
+import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 
 /** What deliveries tell about themselves. */
 export interface DeliveryTelemetry extends ForwarderObserver {
@@ -20,18 +20,18 @@ const logMs = 1000
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
-/** Declares the metrics of deliveries. */
-export function createDeliveryTelemetry(telemetry: ProcessTelemetry): DeliveryTelemetry {
-  return { ...workObserver(telemetry), ...troubleObserver(telemetry), ...gauges(telemetry) }
+/**
+ * Declares the metrics of deliveries.
+ * @param keepsLine asked for each delivery that arrived, whose line is left out where it says no
+ */
+export function createDeliveryTelemetry(telemetry: ProcessTelemetry, keepsLine: Sampler): DeliveryTelemetry {
+  return { ...workObserver(telemetry, keepsLine), ...troubleObserver(telemetry), ...gauges(telemetry) }
 }
 
-function workObserver({
-  log,
-  metrics,
-}: ProcessTelemetry): Pick<
-  ForwarderObserver,
-  'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'
-> {
+function workObserver(
+  { log, metrics }: ProcessTelemetry,
+  keepsLine: Sampler,
+): Pick<ForwarderObserver, 'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'> {
   const { counter, histogram } = unlabelled(metrics)
   const attempts = metrics.counter({
     name: 'latchkey_deliveries_attempts_total',
@@ -74,7 +74,8 @@ function workObserver({
       durations.observe(report.ending.attempt.durationMs / 1000)
       if (report.delayMs !== undefined) delays.observe(Math.max(0, report.delayMs) / 1000)
       if (report.ending.kind === 'failed') log.warn(attemptFields(report), 'delivery failed for good')
-      else log.info(attemptFields(report), 'delivery attempt')
+      else if (report.ending.kind !== 'processed' || keepsLine())
+        log.info(attemptFields(report), 'delivery attempt')
     },
     leasesLost(count) {
       lost.inc(count)

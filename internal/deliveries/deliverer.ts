@@ -12,6 +12,7 @@ import type { LaneChange } from './lane-change.ts'
 import type { LoadedEvent } from './load.ts'
 import { type Held, Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
+import type { PausedForwarding } from './paused-forwarding.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
 import { type SendParts, sendDelivery } from './send.ts'
 import type { Ending } from './settle.ts'
@@ -26,6 +27,7 @@ export interface DelivererOptions extends SendParts {
   readonly capacity: Capacity
   readonly settlements: SettlementQueue
   readonly observer: ForwarderObserver
+  readonly paused?: () => PausedForwarding
   /** Told that a delivery has ended, and whether its tenant had all that it may have until then. */
   readonly onRoom: (laneWasFull: boolean) => void
 }
@@ -40,6 +42,8 @@ const claimsMax = 5
 /** The directory of this process may be behind by a poll. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
+/** Claimed just before the pause: a claim leaves it alone from now on. */
+const pausedMs = 1_000
 
 /** Brings claimed deliveries to their end: loads, sends, concludes. Holds what `Capacity` says and no more. */
 export class Deliverer {
@@ -145,6 +149,8 @@ export class Deliverer {
     if (found === undefined) return { kind: 'put_off', byMs: unknownTenantMs }
     if (found.suspended || settlements.suspending.has(delivery.tenantId))
       return { kind: 'put_off', byMs: suspendedTenantMs }
+    const paused = this.#options.paused?.()
+    if (paused?.all || paused?.tenants.has(delivery.tenantId)) return { kind: 'put_off', byMs: pausedMs }
     const tenant = prepared.of(found)
     if (delivery.claims > claimsMax)
       return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
@@ -228,7 +234,8 @@ export class Deliverer {
     }
     this.#loader.giveBytes(held)
     if (this.#stopped) return this.#keep(held)
-    if (loaded?.kind === 'whole') return this.#putOff(held, unknownTenantMs)
+    if (loaded?.kind === 'whole')
+      return this.#putOff(held, plan.kind === 'put_off' ? plan.byMs : unknownTenantMs)
     if (loaded?.kind === 'payload_expired') {
       const ending = concludeWithoutPayload(this.#now())
       observer.attempted({ delivery, content: undefined, ending, delayMs: undefined })

@@ -11,6 +11,7 @@ import type { ClaimedDelivery, Lease } from './delivery.ts'
 import type { DueNews } from './due-channel.ts'
 import { giveBack, renewLeases } from './lease.ts'
 import type { ForwarderObserver } from './observer.ts'
+import type { PausedForwarding } from './paused-forwarding.ts'
 import { PreparedTenants } from './prepared-tenant.ts'
 import { SettlementQueue } from './settlement-queue.ts'
 import { sweepLanes } from './sweep.ts'
@@ -30,6 +31,8 @@ export interface ForwarderOptions {
   readonly health?: Health
   /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
+  /** What is not to be sent just now; asked for each claim and each delivery. Tell `notify` when it ends. Default: nothing. */
+  readonly paused?: () => PausedForwarding
   /** Told of the tenants whose deliveries were given back, so that another process takes them at once. Must not throw. */
   readonly onGivenBack?: (tenantIds: readonly string[]) => void
 }
@@ -152,6 +155,7 @@ export class Forwarder {
       rowsMax <= 0 ||
       this.#settlements.isFailing ||
       signal.aborted ||
+      this.#options.paused?.().all ||
       !this.#options.directory.hasSnapshot()
     )
       return
@@ -190,10 +194,11 @@ export class Forwarder {
     this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
   }
 
-  /** A tenant that asked to be left alone gets no room, also before that is written. */
+  /** A tenant that asked to be left alone gets no room, also before that is written; nor does one that is paused. */
   #rooms(): Map<string, number> {
     const rooms = this.#capacity.laneRooms()
     for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
+    for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     return rooms
   }
 

@@ -1,14 +1,18 @@
-import type { Logger, Metrics } from '#internal/telemetry/index.ts'
+import type { Logger, Metrics, Sampler } from '#internal/telemetry/index.ts'
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
 /** Seconds, fine where a healthy store answers and coarse up to the longest wait of a check. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Makes what is told of each answered request: one wide log line, a counter and a duration. */
+/**
+ * Makes what is told of each answered request: one wide log line, a counter and a duration.
+ * @param keepsLine asked for each answer under 400, whose line is left out where it says no; default: all are written
+ */
 export function createRequestObserver(
   log: Logger,
   metrics: Metrics,
+  keepsLine: Sampler = () => true,
 ): (event: RequestEvent, cause: unknown) => void {
   const answered = metrics.counter({
     name: 'latchkey_http_requests_total',
@@ -39,6 +43,7 @@ export function createRequestObserver(
     }
     series.answered.inc()
     series.durations.observe(event.durationMs / 1000)
+    if (event.status < 400 && !keepsLine()) return
     const line = event.fields ? withFields(event, event.fields) : event
     if (event.status < 500) log.info(line, 'request')
     else log.error({ ...line, ...causeFields(cause) }, 'request failed')

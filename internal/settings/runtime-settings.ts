@@ -13,6 +13,8 @@ export interface RuntimeSettings {
   readonly forwardingPausedFor: ReadonlySet<TenantId>
   /** Whether calls of this provider for this tenant are put off. Costs two look-ups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
+  /** Settings that pause something, for the installation and for tenants. */
+  readonly pauses: number
   /** Share of log lines about what went well that are written, 0 to 1. */
   readonly logShare: number
   /** Limits that were set, for tenants that leave them open; an absent one is built in. */
@@ -45,6 +47,7 @@ export function toRuntimeSettings({ version, settings }: SettingsRead = unread):
       const paused = providers.get(provider)
       return paused !== undefined && (paused.all || paused.tenants.has(tenantId))
     },
+    pauses: settings.filter(({ name, value }) => name.endsWith('.paused') && value === true).length,
     logShare: Number(valueOf('log.sampling')),
     limits: limitsOf(values),
     retention: {

@@ -23,7 +23,7 @@ export interface SettingsRead {
 }
 
 /** Tenants that one setting may be set for, so that all fit in every process and in every claim. */
-export const tenantsPerSettingMax = 1_000
+export const tenantsPerSettingMax = 200
 
 interface RawSetting {
   readonly name: string

@@ -23,6 +23,8 @@ export type {
   MetricsOptions,
 } from './metrics.ts'
 export { createMetrics } from './metrics.ts'
+export type { Sampler } from './sampler.ts'
+export { createSampler } from './sampler.ts'
 export type { TracePlace } from './traceparent.ts'
 export { formatTraceparent, parseTraceparent } from './traceparent.ts'
 export type { SpanAttributes, SpanKind, SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'

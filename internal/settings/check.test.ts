@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'bun:test'
+import { providerNames } from '#internal/tenants/index.ts'
+// The rooms of tests may be entered by any door.
+import { effectiveLimits } from '#internal/usage/limits.ts'
+import { checkSetting, conflictBetween, isValueOf, parseSettingText } from './check.ts'
+import { limitNames, settingDefinitions, settingNames } from './definitions.ts'
+
+const problemOf = (name: string, value: unknown, ofTenant = false) => {
+  const checked = checkSetting({ name, value, ofTenant })
+  return checked.kind === 'refused' ? checked.problem : 'ok'
+}
+
+describe('every setting', () => {
+  test.each([...settingNames])('%s has a doc line, and a default that its own schema takes', (name) => {
+    const definition = settingDefinitions[name]
+    expect(definition.doc).toMatch(/\.$/)
+    expect(definition.expected).not.toBe('')
+    if (definition.default !== null) expect(isValueOf(name, definition.default)).toBe(true)
+  })
+
+  test('is there for every provider, and has the defaults that usage has', () => {
+    for (const name of providerNames) expect(settingNames).toContain(`providers.${name}.paused`)
+    const builtIn = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs: 0 })
+    for (const name of limitNames) {
+      for (const end of ['soft', 'hard'] as const)
+        expect([name, settingDefinitions[`limits.${name}.${end}`].default]).toEqual([
+          name,
+          builtIn[name][end],
+        ])
+    }
+    expect(settingDefinitions['limits.eventsPerMonth.over'].default).toBe(builtIn.eventsPerMonth.over)
+  })
+})
+
+describe('a value', () => {
+  test.each<[name: string, value: unknown]>([
+    ['forwarding.paused', true],
+    ['providers.card.paused', false],
+    ['log.sampling', 0],
+    ['log.sampling', 0.25],
+    ['log.sampling', 1],
+    ['limits.locksPerMinute.soft', 0],
+    ['limits.recordBytes.hard', 1_000_000_000_000_000],
+    ['limits.eventsPerMonth.over', 'refuse'],
+    ['retention.payloadDays', 1],
+    ['retention.eventDays', 90],
+  ])('%s = %p is taken', (name, value) => {
+    expect(checkSetting({ name, value, ofTenant: false })).toEqual({ kind: 'ok', name, value } as never)
+  })
+
+  test.each<[name: string, value: unknown, problem: string]>([
+    ['forwarding.paused', 'true', 'forwarding.paused has to be true or false'],
+    ['forwarding.paused', 1, 'forwarding.paused has to be true or false'],
+    ['forwarding.paused', null, 'forwarding.paused has to be true or false'],
+    ['forwarding.paused', undefined, 'forwarding.paused has to be true or false'],
+    ['log.sampling', 1.01, 'log.sampling has to be a number from 0 to 1'],
+    ['log.sampling', -0.1, 'log.sampling has to be a number from 0 to 1'],
+    ['log.sampling', Number.NaN, 'log.sampling has to be a number from 0 to 1'],
+    [
+      'limits.locksPerMinute.hard',
+      1.5,
+      'limits.locksPerMinute.hard has to be a whole number from 0 to 1000000000000000',
+    ],
+    [
+      'limits.locksPerMinute.hard',
+      -1,
+      'limits.locksPerMinute.hard has to be a whole number from 0 to 1000000000000000',
+    ],
+    ['limits.eventsPerMonth.over', 'drop', 'limits.eventsPerMonth.over has to be accept or refuse'],
+    ['retention.payloadDays', 0, 'retention.payloadDays has to be a whole number from 1 to 90'],
+    ['retention.eventDays', 91, 'retention.eventDays has to be a whole number from 1 to 90'],
+  ])('%s = %p is refused', (name, value, problem) => {
+    expect(problemOf(name, value)).toBe(problem)
+  })
+
+  test.each([
+    ['true', true],
+    ['false', false],
+    ['0.5', 0.5],
+    ['-3', -3],
+    ['accept', 'accept'],
+    ['1e3', '1e3'],
+    ['', ''],
+  ])('typed as %p is %p', (text, value) => {
+    expect(parseSettingText(text)).toBe(value)
+  })
+})
+
+describe('a name', () => {
+  test.each([
+    ['forwarding.pause', 'There is no setting of that name: did you mean forwarding.paused?'],
+    ['providers.stripe.paused', 'There is no setting of that name: did you mean providers.card.paused?'],
+    ['toString', 'There is no setting of that name: `latchkey settings list` shows all'],
+    ['__proto__', 'There is no setting of that name: `latchkey settings list` shows all'],
+    ['x'.repeat(10_000), 'There is no setting of that name: `latchkey settings list` shows all'],
+  ])('%p that is none is refused', (name, problem) => {
+    expect(problemOf(name, true)).toBe(problem)
+  })
+
+  test('of the installation alone is refused for a tenant', () => {
+    expect(problemOf('log.sampling', 1, true)).toBe(
+      'log.sampling holds for the whole installation: leave the tenant out',
+    )
+    expect(problemOf('forwarding.paused', true, true)).toBe('ok')
+  })
+})
+
+test.each([
+  [{}, undefined],
+  [
+    { 'retention.eventDays': 29 },
+    'retention.payloadDays must not be over retention.eventDays: they would be 30 and 29',
+  ],
+  [{ 'retention.eventDays': 29, 'retention.payloadDays': 29 }, undefined],
+  [
+    { 'limits.locksPerMinute.soft': 60_001 },
+    'limits.locksPerMinute.soft must not be over limits.locksPerMinute.hard: they would be 60001 and 60000',
+  ],
+  [{ 'limits.eventsPerMinute.soft': 60_001 }, undefined],
+] as const)('between %p the contradiction is %p', (values, problem) => {
+  expect(conflictBetween(values)).toBe(problem)
+})

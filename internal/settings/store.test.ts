@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { listSettings } from './list-settings.ts'
+import { readSettings, tenantsPerSettingMax } from './store.ts'
+import { clearSetting, type SettingWriting, writeSetting } from './write-setting.ts'
+
+const nowMs = Date.parse('2026-11-01T12:00:00Z')
+const clock = { now: () => nowMs }
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 8, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE settings, audit, tenants CASCADE')
+})
+
+async function addTenant(isDeleted = false): Promise<TenantId> {
+  const id = someTenantId()
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), CASE WHEN $2 THEN now() END)`,
+    [id, isDeleted],
+  )
+  return id
+}
+
+const set = (name: string, value: unknown, more: Partial<SettingWriting> = {}) =>
+  writeSetting({ pool, clock }, { name, value, tenantId: null, by: 'ada', ...more })
+const clear = (name: string, more: Partial<SettingWriting> = {}) =>
+  clearSetting({ pool, clock }, { name, tenantId: null, by: 'ada', ...more })
+const stored = async () => (await readSettings(pool)).settings
+
+async function auditRows(): Promise<unknown[]> {
+  const { rows } = await pool.query(
+    `SELECT actor, action, tenant_id AS tenant, detail->'name' AS name, detail->'old' AS old, detail->'new' AS new,
+       (detail->'version')::bigint AS version, at FROM audit ORDER BY id`,
+  )
+  return rows
+}
+
+describe('a write', () => {
+  test('is read back with who and when, and leaves an audit row with what was there before', async () => {
+    const first = await set('retention.payloadDays', 10)
+    const second = await set('retention.payloadDays', 20, { by: 'bob@example' })
+    if (first.kind !== 'written' || second.kind !== 'written') throw new Error('not written')
+    expect(second.version).toBeGreaterThan(first.version)
+    expect(second.old).toBe(10)
+    expect(await stored()).toEqual([
+      {
+        name: 'retention.payloadDays',
+        tenantId: null,
+        value: 20,
+        version: second.version,
+        updatedAtMs: nowMs,
+        updatedBy: 'bob@example',
+      },
+    ])
+    const row = { action: 'settings.set', tenant: null, name: 'retention.payloadDays', at: new Date(nowMs) }
+    expect(await auditRows()).toEqual([
+      { ...row, actor: 'ada', old: null, new: 10, version: first.version },
+      { ...row, actor: 'bob@example', old: 10, new: 20, version: second.version },
+    ])
+  })
+
+  test('for a tenant stands beside that of the installation, and is listed for it alone', async () => {
+    const tenantId = await addTenant()
+    await set('forwarding.paused', false)
+    await set('forwarding.paused', true, { tenantId })
+    const listed = async (id: TenantId | null) =>
+      (await listSettings(pool, id))
+        .filter(({ stored: each }) => each)
+        .map(({ name, value }) => [name, value])
+    expect(await listed(tenantId)).toEqual([['forwarding.paused', true]])
+    expect(await listed(null)).toEqual([['forwarding.paused', false]])
+    expect(await auditRows()).toMatchObject([{ tenant: null }, { tenant: tenantId }])
+  })
+
+  test('with the version that was seen is taken, with another one it is not, and nothing is written', async () => {
+    const first = await set('log.sampling', 0.5, { expectedVersion: 0 })
+    if (first.kind !== 'written') throw new Error('not written')
+    const before = await readSettings(pool)
+    expect(await set('log.sampling', 0.1, { expectedVersion: 0 })).toMatchObject({
+      kind: 'conflict',
+      present: { value: 0.5, version: first.version },
+    })
+    expect(await clear('log.sampling', { expectedVersion: first.version + 1 })).toMatchObject({
+      kind: 'conflict',
+    })
+    expect(await readSettings(pool)).toEqual(before)
+    expect(await set('log.sampling', 0.1, { expectedVersion: first.version })).toMatchObject({
+      kind: 'written',
+    })
+    expect(await auditRows()).toHaveLength(2)
+  })
+
+  test('of many that saw the same version is one’s', async () => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, (_none, nth) => set('log.sampling', nth / 10, { expectedVersion: 0 })),
+    )
+    expect(outcomes.map(({ kind }) => kind).toSorted()).toEqual([...Array(7).fill('conflict'), 'written'])
+    expect(await auditRows()).toHaveLength(1)
+  })
+
+  test.each<[what: string, name: string, value: unknown, more: Partial<SettingWriting>, problem: string]>([
+    [
+      'of an unknown name',
+      'log.samples',
+      1,
+      {},
+      'There is no setting of that name: did you mean log.sampling?',
+    ],
+    ['of a bad value', 'log.sampling', 2, {}, 'log.sampling has to be a number from 0 to 1'],
+    [
+      'by nobody',
+      'log.sampling',
+      1,
+      { by: '' },
+      'Who writes has to be named, in 1 to 200 printable characters',
+    ],
+    [
+      'by two lines',
+      'log.sampling',
+      1,
+      { by: 'a\nb' },
+      'Who writes has to be named, in 1 to 200 printable characters',
+    ],
+    [
+      'for a tenant that is not there',
+      'forwarding.paused',
+      true,
+      { tenantId: someTenantId() },
+      'There is no such tenant',
+    ],
+    [
+      'that contradicts another',
+      'retention.eventDays',
+      3,
+      {},
+      'retention.payloadDays must not be over retention.eventDays: they would be 30 and 3',
+    ],
+  ])('%s is refused, and nothing is written', async (_what, name, value, more, problem) => {
+    const before = await readSettings(pool)
+    expect(await set(name, value, more)).toEqual({ kind: 'refused', problem })
+    expect(await readSettings(pool)).toEqual(before)
+    expect(await auditRows()).toEqual([])
+  })
+
+  test('for a deleted tenant is refused', async () => {
+    const tenantId = await addTenant(true)
+    expect(await set('forwarding.paused', true, { tenantId })).toMatchObject({ kind: 'refused' })
+  })
+
+  test('for one tenant more than there may be is refused; for one of them it is not', async () => {
+    const tenantId = await addTenant()
+    const another = await addTenant()
+    await pool.query(
+      `INSERT INTO settings SELECT 'ten_' || n, 'forwarding.paused', 'true', 1, now(), 'x' FROM generate_series(2, $1::integer) n`,
+      [tenantsPerSettingMax],
+    )
+    expect(await set('forwarding.paused', true, { tenantId })).toMatchObject({ kind: 'written' })
+    expect(await set('forwarding.paused', true, { tenantId: another })).toMatchObject({ kind: 'refused' })
+    expect(await set('providers.card.paused', true, { tenantId: another })).toMatchObject({ kind: 'written' })
+    expect(await set('forwarding.paused', false, { tenantId })).toMatchObject({ kind: 'written' })
+  })
+})
+
+describe('clearing', () => {
+  test('brings the default back, is seen by version, and leaves an audit row; again, it changes nothing', async () => {
+    await set('retention.payloadDays', 10)
+    const before = await readSettings(pool)
+    expect(await clear('retention.payloadDays')).toEqual({
+      kind: 'written',
+      name: 'retention.payloadDays',
+      version: 0,
+      old: 10,
+    })
+    const after = await readSettings(pool)
+    expect(after.version).toBeGreaterThan(before.version)
+    expect(after.settings).toEqual([])
+    expect(await clear('retention.payloadDays')).toMatchObject({ kind: 'written', old: undefined })
+    expect(await readSettings(pool)).toEqual(after)
+    expect(await auditRows()).toMatchObject([{ new: 10 }, { action: 'settings.cleared', old: 10, new: null }])
+  })
+
+  test('of what another setting stands on is refused', async () => {
+    await set('limits.eventsPerMinute.hard', 10)
+    await set('retention.payloadDays', 3)
+    await set('retention.eventDays', 5)
+    expect(await clear('retention.payloadDays')).toMatchObject({ kind: 'refused' })
+    expect(await clear('limits.eventsPerMinute.hard')).toMatchObject({ kind: 'written' })
+  })
+})
+
+test('a row that this version does not know is left out, and keeps no other from being read', async () => {
+  await set('log.sampling', 0.5)
+  await pool.query(
+    `INSERT INTO settings VALUES ('', 'log.colour', '"red"', 1, now(), 'x'), ('', 'forwarding.paused', '"maybe"', 1, now(), 'x')`,
+  )
+  expect((await stored()).map(({ name }) => name)).toEqual(['log.sampling'])
+})
