@@ -1,5 +1,5 @@
 // Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
-// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format|generate [arguments]
+// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format|generate|latchkey [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -24,6 +24,7 @@ const commands = {
   bench: runBench,
   format: runFormat,
   generate: runGenerate,
+  latchkey: runLatchkey,
 }
 
 /** The one child that runs at the moment; it gets our signals. */
@@ -114,6 +115,10 @@ async function runFormat() {
 
 async function runGenerate(bun) {
   return run(bun, ['cmd/dev/generate.ts'])
+}
+
+async function runLatchkey(bun, args) {
+  return run(bun, ['cmd/latchkey/main.ts', ...args])
 }
 
 /** Runs every check, also after one has failed, so that one run shows all there is to mend. */

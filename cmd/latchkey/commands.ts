@@ -1,5 +1,6 @@
 import type { Command } from './command.ts'
 import { processCommand } from './processes.ts'
+import { settingsCommand } from './settings.ts'
 
 /** All commands of `latchkey` by name, in the order of the overview. */
 export const commands: Readonly<Record<string, Command>> = {
@@ -23,4 +24,5 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'brings the database’s schema up to date, then ends',
     load: () => import('#cmd/migrate/main.ts'),
   }),
+  settings: settingsCommand,
 }

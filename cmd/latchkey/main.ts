@@ -2,7 +2,7 @@ import { version } from '../../package.json'
 import { misused, say } from './command.ts'
 import { commands } from './commands.ts'
 
-// The one program of the image: `latchkey <command>`. Processes and tools alike are loaded only when they are asked for.
+// The one program of the image: `latchkey <command>`. A process is loaded only when it is asked for.
 const [name = '', ...args] = process.argv.slice(2)
 const command = Object.hasOwn(commands, name) ? commands[name] : undefined
 if (command) {

@@ -13,8 +13,16 @@ import {
   type ValueKind,
 } from './value-kind.ts'
 
-/** Every process that reads a configuration, named as its folder in `cmd`. */
-export const processNames = ['api', 'forwarder', 'operator', 'backoffice', 'migrate', 'dev'] as const
+/** Every process that reads a configuration, named as its folder in `cmd`; `latchkey` stands for its tools. */
+export const processNames = [
+  'api',
+  'forwarder',
+  'operator',
+  'backoffice',
+  'migrate',
+  'latchkey',
+  'dev',
+] as const
 
 /** One of the processes. */
 export type ProcessName = (typeof processNames)[number]
@@ -40,6 +48,7 @@ export interface Setting {
 
 const serving = ['api', 'forwarder', 'operator', 'backoffice', 'dev'] as const
 const everywhere = processNames
+const lasting = [...serving, 'migrate'] as const
 const intake = ['api', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'dev'] as const
 const deployed = ['api', 'forwarder', 'operator', 'backoffice'] as const
@@ -80,14 +89,14 @@ export const settings = {
     defaultNote: 'dev: embedded',
     doc: 'Postgres 15 or newer; `?host=/dir` for a socket.',
     usedBy: everywhere,
-    requiredBy: [...deployed, 'migrate'],
+    requiredBy: [...deployed, 'migrate', 'latchkey'],
   },
   redisUrl: {
     env: 'LATCHKEY_REDIS_URL',
     type: redisUrl,
     defaultNote: 'dev: a local server',
     doc: 'Redis 7.0 or newer: `redis://`, `redis+sentinel://host:26379,host2/<master-name>`, `redis+cluster://host:6379,host2`; `rediss…` for TLS.',
-    usedBy: serving,
+    usedBy: [...serving, 'latchkey'],
     requiredBy: deployed,
   },
   keyRing: {
@@ -153,8 +162,8 @@ export const settings = {
     env: 'LATCHKEY_EGRESS_PROXY',
     type: httpUrl,
     defaultNote: 'none',
-    doc: 'Proxy of calls to callbacks. `HTTP_PROXY` and its kin are ignored.',
-    usedBy: calling,
+    doc: 'Proxy of calls to callbacks and for certificates. `HTTP_PROXY` and its kin are ignored.',
+    usedBy: ['api', ...calling],
   },
   publicUrl: {
     env: 'LATCHKEY_PUBLIC_URL',
@@ -203,14 +212,14 @@ export const settings = {
     type: oneOf(['debug', 'info', 'warn', 'error']),
     default: 'info',
     doc: 'Least level that is logged.',
-    usedBy: everywhere,
+    usedBy: lasting,
   },
   shutdownGraceSeconds: {
     env: 'LATCHKEY_SHUTDOWN_GRACE_SECONDS',
     type: integer('seconds', 1, 600),
     default: '25',
     doc: 'Time from SIGTERM until work under way is dropped; below the pod’s `terminationGracePeriodSeconds`.',
-    usedBy: everywhere,
+    usedBy: lasting,
   },
   shutdownDelaySeconds: {
     env: 'LATCHKEY_SHUTDOWN_DELAY_SECONDS',

@@ -69,5 +69,5 @@ export type {
   TenantSource,
 } from './source.ts'
 export type { LiveTenant } from './store.ts'
-export { findWriterFence, listLiveTenants } from './store.ts'
+export { findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
 export { tenantIdOfUid } from './tenant-id.ts'

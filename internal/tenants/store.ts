@@ -209,6 +209,17 @@ export async function findTenantIdOfUid(pool: Pool, uid: string): Promise<Tenant
   return row && parseTenantId(row.id)
 }
 
+/** The id of the live tenant that has this id or slug, for people who name one; no slug looks like an id. One read, no lock. */
+export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
+  const isMeant = or(eq(tenants.id, idOrSlug), eq(tenants.slug, idOrSlug))
+  const [row] = await orm(pool)
+    .select({ id: tenants.id })
+    .from(tenants)
+    .where(and(isMeant, isNull(tenants.deletedAt)))
+    .limit(1)
+  return row && parseTenantId(row.id)
+}
+
 /** What is still to go of the tenants that had a name, by their id. One read, no lock. */
 export async function listPendingPurges(
   pool: Pool,

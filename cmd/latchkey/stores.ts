@@ -1,0 +1,64 @@
+import { readConfig } from '#internal/config/index.ts'
+import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import type { ExitCode } from './command.ts'
+
+/** What a tool works on. */
+export interface ToolStores {
+  readonly pool: Pool
+  /**
+   * Has something said in Redis, so that processes need not wait for their poll. Tries for a second and then lets it be: whoever
+   * listens polls as well. Never rejects.
+   */
+  tell(say: (redis: RedisConnection) => Promise<void>): Promise<void>
+}
+
+const pooled = {
+  applicationName: 'latchkey tool',
+  connectionsMax: 2,
+  queryTimeoutMs: 30_000,
+  connectTimeoutMs: 5_000,
+}
+const tellMsMax = 1_000
+const tellAgainMs = 25
+
+/** Runs a tool with the stores that the environment names; says what is wrong with it (2), or why the work failed (1). */
+export async function withStores(work: (stores: ToolStores) => Promise<ExitCode>): Promise<ExitCode> {
+  const read = readConfig(process.env, { process: 'latchkey' })
+  if (read.kind === 'invalid') {
+    for (const problem of read.problems) process.stderr.write(`${problem}\n`)
+    return 2
+  }
+  const { databaseUrl, redisUrl } = read.config
+  const pool = createPool({ ...pooled, url: databaseUrl })
+  try {
+    return await work({ pool, tell: (say) => tell(redisUrl, say) })
+  } catch (error) {
+    process.stderr.write(`It did not work: ${textOf(error)}\n`)
+    return 1
+  } finally {
+    await pool.end()
+  }
+}
+
+async function tell(url: string | undefined, say: (redis: RedisConnection) => Promise<void>): Promise<void> {
+  if (url === undefined) return
+  const redis = openRedis({ url, deadlineMs: tellMsMax, onError: () => undefined })
+  const deadlineMs = performance.now() + tellMsMax
+  // Until the connection stands every call is refused at once.
+  for (let told = false; !told && performance.now() < deadlineMs; ) {
+    told = await say(redis).then(
+      () => true,
+      () => false,
+    )
+    if (!told) await Bun.sleep(tellAgainMs)
+  }
+  await redis.close()
+}
+
+/** A connection that fails at every address of a name has its reasons inside and no text of its own. */
+function textOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return textOf(error.errors[0])
+  if (!(error instanceof Error)) return 'for no reason that was told'
+  const isUnmigrated = 'code' in error && error.code === '42P01'
+  return isUnmigrated ? `${error.message}: run latchkey migrate first` : error.message
+}
