@@ -1,5 +1,11 @@
 import { type Day, type EventId, expiryDayOf } from '#internal/base/index.ts'
-import { ensurePartitions, type Pool, partitionName, textArrayParam } from '#internal/storage/index.ts'
+import {
+  ensurePartitions,
+  type Pool,
+  partitionName,
+  sqlErrorOf,
+  textArrayParam,
+} from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './delivery.ts'
 
 /** What is kept of an attempt. */
@@ -82,8 +88,8 @@ SELECT id FROM ours`
  */
 export function refusalOf(error: unknown): string | undefined {
   if (error instanceof RangeError) return error.name
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' && /^2[23][0-9A-Z]{3}$/.test(code) ? code : undefined
+  const code = sqlErrorOf(error)?.code
+  return code !== undefined && /^2[23][0-9A-Z]{3}$/.test(code) ? code : undefined
 }
 
 /**
@@ -105,6 +111,8 @@ export async function settle(
   return settled
 }
 
+const undefinedTable = '42P01'
+
 async function settleDay(
   pool: Pool,
   leaseToken: string,
@@ -123,9 +131,8 @@ async function settleDay(
   }
 }
 
-/** undefined_table, https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). */
 function isMissingTable(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '42P01'
+  return sqlErrorOf(error)?.code === undefinedTable
 }
 
 async function writeEndings(

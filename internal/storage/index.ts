@@ -28,6 +28,7 @@ export {
   usageHourly,
   writerFence,
 } from './postgres/schema.ts'
+export { type SqlError, sqlErrorOf } from './postgres/sql-error.ts'
 export { withTx } from './postgres/tx.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
 export type { RedisOptions } from './redis/client.ts'

@@ -1,6 +1,6 @@
 import type { EventId } from '#internal/base/index.ts'
 import { requeueFailed } from '#internal/deliveries/index.ts'
-import { ensurePartitions, isMissingPartition, type Pool } from '#internal/storage/index.ts'
+import { ensurePartitions, isMissingPartition, type Pool, sqlErrorOf } from '#internal/storage/index.ts'
 import type { ReceivedEvent } from './event.ts'
 import type { Acceptance, BatchOutcome, OnSettled } from './event-queue.ts'
 import { findEventsByKey, insertEvents, partitionsOf, tenantsToWake } from './store.ts'
@@ -137,13 +137,8 @@ type Failure = 'retry' | 'partition' | 'refused' | 'unavailable'
 /** Classes and codes: https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). */
 function failureOf(error: unknown): Failure {
   if (isMissingPartition(error)) return 'partition'
-  const code = codeOf(error)
+  const code = sqlErrorOf(error)?.code
   if (code === '40P01' || code === '40001') return 'retry'
   // Data exceptions, violated constraints, program limits: this data will never do.
   return code !== undefined && /^(22|23|54)/.test(code) ? 'refused' : 'unavailable'
-}
-
-function codeOf(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined
-  return 'code' in error && typeof error.code === 'string' ? error.code : codeOf(error.cause)
 }

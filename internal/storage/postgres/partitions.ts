@@ -1,5 +1,6 @@
 import type { Day } from '#internal/base/index.ts'
 import type { Pool, PoolClient } from './pool.ts'
+import { sqlErrorOf } from './sql-error.ts'
 import { withTx } from './tx.ts'
 
 /** The tables that are partitioned by the day on which a row may go. */
@@ -58,9 +59,8 @@ export function partitionName({ table, day }: WantedPartition): string {
  * https://www.postgresql.org/docs/15/ddl-partitioning.html (read 2026-11).
  */
 export function isMissingPartition(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  if ('code' in error && error.code === '23514' && !('constraint' in error && error.constraint)) return true
-  return isMissingPartition(error.cause)
+  const found = sqlErrorOf(error)
+  return found?.code === '23514' && !found.constraint
 }
 
 async function listMissing(

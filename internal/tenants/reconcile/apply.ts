@@ -1,4 +1,4 @@
-import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
+import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { SecretSource } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
@@ -137,19 +137,13 @@ async function inFencedTx(
       return await write(client)
     })
   } catch (error) {
-    if (isConflict(error)) return { kind: 'conflict' }
+    if (conflictCodes.has(sqlErrorOf(error)?.code)) return { kind: 'conflict' }
     throw error
   }
 }
 
-/** unique_violation and deadlock_detected, https://www.postgresql.org/docs/15/errcodes-appendix.html. */
-const conflictCodes: ReadonlySet<unknown> = new Set(['23505', '40P01'])
-
-/** drizzle wraps the driver's error, whose code is what counts. */
-function isConflict(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  return ('code' in error && conflictCodes.has(error.code)) || isConflict(error.cause)
-}
+/** unique_violation and deadlock_detected. */
+const conflictCodes: ReadonlySet<string | undefined> = new Set(['23505', '40P01'])
 
 function auditOf(plan: TenantPlan, actor: string): AuditEntry {
   const detail = {
