@@ -6,3 +6,4 @@ export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer
 export { type QueueDepth, readQueueDepth } from './queue-depth.ts'
 export { type RequeueCandidate, requeueFailed } from './requeue.ts'
 export { prepareSigningKey, type SignedMessage, type SigningKey, signStandardWebhook } from './sign.ts'
+export { wakeLanesText } from './wake-lanes.ts'

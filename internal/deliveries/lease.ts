@@ -1,6 +1,7 @@
 import type { EventId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
+import { wakeLanesText } from './wake-lanes.ts'
 
 // Touches rows that are ours by lease and claims. One that is being settled or claimed just now is passed over, since those lock
 // in another order; its turn comes with the next renewal. Repeating it moves their end again. Lanes are left as they are: they look
@@ -29,7 +30,7 @@ export async function renewLeases(
   return new Set(rows.map(([id]) => id))
 }
 
-// Rows as above; they are due at once, as if they had not been taken. Their lanes are locked in order of ids.
+// Rows as above; they are due at once, as if they had not been taken.
 const giveBackText = `
 WITH back AS (
   UPDATE deliveries_due d SET due_at = now(), lease = NULL, claims = d.claims - 1
@@ -37,9 +38,7 @@ WITH back AS (
   WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
   RETURNING d.event_id, d.tenant_id
 ), woken_lanes AS (
-  UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
-    SELECT tenant_id FROM lanes WHERE tenant_id IN (SELECT tenant_id FROM back) AND (next_due_at > now() OR idle_checks > 0)
-    ORDER BY tenant_id FOR UPDATE)
+  ${wakeLanesText('IN (SELECT tenant_id FROM back)')}
 )
 SELECT event_id FROM back`
 

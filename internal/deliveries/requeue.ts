@@ -6,6 +6,7 @@ import {
   textArrayParam,
   type WantedPartition,
 } from '#internal/storage/index.ts'
+import { wakeLanesText } from './wake-lanes.ts'
 
 /** An event that may have failed, to be tried again from the schedule's beginning. */
 export interface RequeueCandidate {
@@ -18,7 +19,7 @@ export interface RequeueCandidate {
 
 // Rows of events are locked in order of their ids, so that two calls wait for each other in one direction only; whoever comes
 // second finds the state changed and does nothing. The row in deliveries_due went in the statement that set the state, so a new
-// one meets none. A stored payload is kept; a new one goes no later than its event. The lane is woken as intake does it.
+// one meets none. A stored payload is kept; a new one goes no later than its event.
 // $1 is one day, so that one partition of events is planned for.
 const requeueText = `
 WITH input AS MATERIALIZED (
@@ -49,10 +50,7 @@ WITH input AS MATERIALIZED (
   INSERT INTO lanes (tenant_id, next_due_at) SELECT DISTINCT tenant_id, now() FROM revived ORDER BY tenant_id
   ON CONFLICT DO NOTHING
 ), woken_lanes AS (
-  UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
-    SELECT tenant_id FROM lanes WHERE tenant_id IN (SELECT tenant_id FROM revived)
-      AND (next_due_at > now() OR idle_checks > 0)
-    ORDER BY tenant_id FOR UPDATE)
+  ${wakeLanesText('IN (SELECT tenant_id FROM revived)')}
 )
 SELECT id FROM revived`
 

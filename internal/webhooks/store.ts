@@ -1,12 +1,12 @@
 import type { EventId } from '#internal/base/index.ts'
+import { wakeLanesText } from '#internal/deliveries/index.ts'
 import { type Pool, textArrayParam, type WantedPartition } from '#internal/storage/index.ts'
 import type { ReceivedEvent } from './event.ts'
 
 // One statement, so one commit: dedupe key, event, payload, first delivery. The unique key decides between any number of callers;
 // a row that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows come
-// sorted by key, and lanes are locked in order, so that two batches wait for each other in one direction only. Repeating it is
-// safe: what is there is left alone. A lane that is due already, and was not found empty at its last look, is neither locked nor
-// written: busy tenants have no hot row.
+// sorted by key, so that two batches wait for each other in one direction only; so are lanes. Repeating it is safe: what is there
+// is left alone.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -33,9 +33,7 @@ WITH input AS MATERIALIZED (
 ), new_lanes AS (
   INSERT INTO lanes (tenant_id, next_due_at) SELECT unnest($17::text[]), now() ON CONFLICT DO NOTHING
 ), woken_lanes AS (
-  UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
-    SELECT tenant_id FROM lanes WHERE tenant_id = ANY($17::text[])
-      AND (next_due_at > now() OR idle_checks > 0) ORDER BY tenant_id FOR UPDATE)
+  ${wakeLanesText('= ANY($17::text[])')}
 )
 SELECT event_id FROM fresh`
 
