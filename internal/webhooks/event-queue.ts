@@ -1,4 +1,5 @@
 import type { ReceivedEvent } from './event.ts'
+import { takeBatch } from './take-batch.ts'
 
 /**
  * What became of an event. `stored`: committed. `duplicate`: the original is committed. `queued`: in the spool. `unavailable`:
@@ -41,8 +42,6 @@ const secondBatchRows = 16
  * commit, which is that of a hundred rows. At rest an event goes at once.
  */
 const defaultGatherMs = 5
-const rowsMax = 500
-const bytesMax = 4 * 1024 * 1024
 const defaultPatienceMs = 2_000
 const defaultRestMs = 500
 
@@ -113,20 +112,8 @@ export class EventQueue {
   #startBatch(): void {
     this.#batches += 1
     this.#startedAtMs = performance.now()
-    void this.#runBatch(this.#takeBatch())
-  }
-
-  #takeBatch(): Waiting[] {
-    let bytes = 0
-    let count = 0
-    for (const { event } of this.#waiting) {
-      bytes += event.payloadBytes + event.headers.length
-      if (count === rowsMax || (bytes > bytesMax && count > 0)) break
-      count += 1
-    }
-    const batch = this.#waiting.slice(0, count)
-    this.#waiting = this.#waiting.slice(count)
-    return batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1))
+    const batch = takeBatch(this.#waiting)
+    void this.#runBatch(batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1)))
   }
 
   /** A batch's place is free once its statement has ended, also where nobody waits for it any more. */

@@ -2,6 +2,7 @@ import { type RedisConnection, type RedisDurability, RedisUnavailable } from '#i
 import type { ReceivedEvent } from './event.ts'
 import { encodeEvent } from './spool-entry.ts'
 import { countedKeys, spoolKeys, spoolScripts } from './spool-scripts.ts'
+import { takeBatch } from './take-batch.ts'
 
 /**
  * Why an event was not spooled. `away`: Redis did not answer. `volatile`: Redis does not sync before it answers. `full`: the
@@ -47,9 +48,6 @@ const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
 /** After a replica was too slow the next events are refused at once, since each would stay behind as a duplicate. */
 const restMs = 500
-/** What goes into one call. */
-const rowsMax = 500
-const batchBytesMax = 4 * 1024 * 1024
 
 interface Waiting {
   readonly event: ReceivedEvent
@@ -95,23 +93,12 @@ export class Spool {
 
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const batch = this.#takeBatch()
+      const batch = takeBatch(this.#waiting)
       const refusal = await this.#write(batch)
       // Those behind would only wait for the same: their callers have little time.
       if (refusal) this.#refuse(refusal, [...batch, ...this.#waiting.splice(0)])
     }
     this.#writing = false
-  }
-
-  #takeBatch(): Waiting[] {
-    let bytes = 0
-    let count = 0
-    for (const { event } of this.#waiting) {
-      bytes += event.payloadBytes + event.headers.length
-      if (count === rowsMax || (bytes > batchBytesMax && count > 0)) break
-      count += 1
-    }
-    return this.#waiting.splice(0, count)
   }
 
   /** Settles each event's fate, or gives the reason why none of them has one. */
