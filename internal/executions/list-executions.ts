@@ -82,11 +82,11 @@ export async function listExecutions(
   const executions = joinNeighbours(page.map(parseFacts)).map((facts) => describeExecution(facts, nowMs))
   const last = page.at(-1)
   if (rows.length <= limit || !last) return { executions }
-  return { executions, next: createExecutionCursor(Number(last.fence)) }
+  return { executions, next: createExecutionCursor(last.fence) }
 }
 
 interface FactsRow {
-  readonly fence: string
+  readonly fence: number
   readonly scope: string
   readonly key: string
   readonly held_until: Date | null
@@ -143,9 +143,9 @@ function clamp(ms: number): number {
 }
 
 function parseFacts(row: FactsRow): ExecutionFacts {
-  const { scope, key, ending, status } = row
+  const { fence, scope, key, ending, status } = row
   return {
-    fence: Number(row.fence),
+    fence,
     scope,
     key,
     heldUntilMs: row.held_until?.getTime() ?? null,

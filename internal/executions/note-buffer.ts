@@ -99,20 +99,25 @@ export class NoteBuffer {
     this.#append(tenantId, at, bytes)
   }
 
-  /** Takes out the oldest notes, an equal share of each tenant's as far as there are too many. */
+  /** Takes out the oldest notes: of each tenant an equal share, and what some leave of theirs of those that have more. */
   take(notesMax: number): HeldNote[] {
     const taken: HeldNote[] = []
-    let tenants = this.#queues.size
-    for (const queue of [...this.#queues.values()]) {
-      const share = Math.ceil((notesMax - taken.length) / tenants)
-      for (let count = Math.min(share, queue.count); count > 0; count -= 1) taken.push(this.#shift(queue))
-      tenants -= 1
-      if (queue.count === 0) continue
-      // Next time it comes after those that got nothing.
-      this.#queues.delete(queue.tenantId)
-      this.#queues.set(queue.tenantId, queue)
+    // A round that leaves room has emptied a tenant's queue at least.
+    while (taken.length < notesMax && this.#count > 0) {
+      const share = Math.max(1, Math.floor((notesMax - taken.length) / this.#queues.size))
+      for (const queue of [...this.#queues.values()]) {
+        const count = Math.min(share, queue.count, notesMax - taken.length)
+        if (count === 0) break
+        for (let nth = 0; nth < count; nth += 1) taken.push(this.#shift(queue))
+        this.#moveBack(queue)
+      }
     }
     return taken
+  }
+
+  /** Next time it comes after those that got nothing. */
+  #moveBack(queue: Queue): void {
+    if (queue.count > 0 && this.#queues.delete(queue.tenantId)) this.#queues.set(queue.tenantId, queue)
   }
 
   #append(tenantId: TenantId, at: number, bytes: number): void {
