@@ -68,6 +68,8 @@ type Reply = readonly unknown[]
 interface Step {
   readonly script: RedisScript
   readonly address: RecordAddress
+  /** The address' entry key. */
+  readonly entry: string
   readonly args: readonly string[]
   /** The place of the argument that asks for a long record whole; undefined where its bytes are answer enough. */
   readonly wholeAt?: number | undefined
@@ -105,18 +107,18 @@ export class RecordStore {
 
   /** Checks for a record or takes the lock. Repeating it with one `lockToken` takes one lock. */
   acquire(input: AcquireInput): Promise<AcquireOutcome> {
-    return this.#saved.has(entryKey(input)) ? this.#replay(input) : this.#checkOrLock(input)
+    const entry = entryKey(input)
+    return this.#saved.has(entry) ? this.#replay(input, entry) : this.#checkOrLock(input, entry)
   }
 
   /**
    * A key whose short record was seen here is most likely still saved: reading it costs a fraction of the script. What is read is
    * the truth of that moment, as the script's answer is; anything but such a record is left to the script.
    */
-  #replay(input: AcquireInput): Promise<AcquireOutcome> {
+  #replay(input: AcquireInput, key: string): Promise<AcquireOutcome> {
     const { tenantId, fingerprint } = input
     if (!this.#calls.take(1, tenantId)) return Promise.reject(new RedisUnavailable('overloaded'))
     const startedMs = performance.now()
-    const key = entryKey(input)
     return this.#redis.read([key, meterKeys(tenantId).meta]).then(
       ([entry, meta]) => {
         this.#calls.give(1, tenantId)
@@ -127,7 +129,7 @@ export class RecordStore {
             : { kind: 'hit', record: recordOf(entry) }
         }
         this.#saved.delete(key)
-        return within(startedMs + callMsMax - performance.now(), this.#checkOrLock(input), timedOut)
+        return within(startedMs + callMsMax - performance.now(), this.#checkOrLock(input, key), timedOut)
       },
       (error: unknown) => {
         this.#calls.give(1, tenantId)
@@ -136,11 +138,12 @@ export class RecordStore {
     )
   }
 
-  #checkOrLock(input: AcquireInput): Promise<AcquireOutcome> {
+  #checkOrLock(input: AcquireInput, entry: string): Promise<AcquireOutcome> {
     const args = acquireArgs(input)
     const step: Step = {
       script: this.#scripts.acquire,
       address: input,
+      entry,
       args: input.long === 'whole' ? askWhole(args, acquireWholeAt) : args,
       wholeAt: input.long === undefined ? acquireWholeAt : undefined,
     }
@@ -150,7 +153,7 @@ export class RecordStore {
         this.#meter.markUsed(input.tenantId)
         noteLocked(this.#note, input, outcome, reply)
       }
-      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entryKey(input))
+      if (outcome.kind === 'hit' && outcome.record.length < shortRecordChars) this.#saved.add(entry)
       return outcome
     })
   }
@@ -165,7 +168,7 @@ export class RecordStore {
       input.record,
       String(Buffer.byteLength(input.scope) + Buffer.byteLength(input.key)),
     ]
-    return this.#run({ script, address: input, args }, (reply) => {
+    return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
       const [kind] = reply
       this.#meter.markUsed(input.tenantId)
       if (kind === 'saved') noteSaved(this.#note, input, reply)
@@ -176,7 +179,8 @@ export class RecordStore {
 
   /** Reads a record; a lock is none. */
   fetch(address: RecordAddress): Promise<FetchOutcome> {
-    const step: Step = { script: this.#scripts.fetch, address, args: [], wholeAt: fetchWholeAt }
+    const entry = entryKey(address)
+    const step: Step = { script: this.#scripts.fetch, address, entry, args: [], wholeAt: fetchWholeAt }
     return this.#run(step, ([kind, first]): FetchOutcome => {
       if (kind === 'hit') return { kind, record: recordOf(String(first)) }
       return kind === 'long' ? { kind, bytes: Number(first) } : { kind: 'none' }
@@ -185,7 +189,8 @@ export class RecordStore {
 
   /** Removes the record, or releases the lock that `lockToken` owns; tells whether there was one. */
   remove(address: RecordAddress, lockToken: string): Promise<boolean> {
-    const step: Step = { script: this.#scripts.remove, address, args: [lockToken] }
+    const entry = entryKey(address)
+    const step: Step = { script: this.#scripts.remove, address, entry, args: [lockToken] }
     return this.#run(step, (reply) => {
       noteRemoved(this.#note, address, reply)
       return reply[1] === 1
@@ -195,7 +200,7 @@ export class RecordStore {
   /** Extends a lock from now on by `lockMs`, or by its first length. */
   extend(address: RecordAddress, lockToken: string, lockMs: number | null): Promise<ExtendOutcome> {
     const args = [lockToken, lockMs === null ? '' : String(lockMs)]
-    return this.#run({ script: this.#scripts.extend, address, args }, (reply) => {
+    return this.#run({ script: this.#scripts.extend, address, entry: entryKey(address), args }, (reply) => {
       const [kind, fence, expiresInMs] = reply
       if (kind === 'lost') return { kind }
       noteExtended(this.#note, address, reply)
@@ -229,9 +234,9 @@ export class RecordStore {
     )
   }
 
-  #evaluate({ script, address }: Step, args: readonly string[]): Promise<Reply> {
+  #evaluate({ script, address, entry }: Step, args: readonly string[]): Promise<Reply> {
     const { meta, side } = meterKeys(address.tenantId)
-    return this.#redis.evaluate(script, [meta, side, entryKey(address)], args) as Promise<Reply>
+    return this.#redis.evaluate(script, [meta, side, entry], args) as Promise<Reply>
   }
 
   /** The exceptions to one round trip: meters that Redis has not got are seeded, a long record is asked for when it fits. */
