@@ -18,6 +18,7 @@ import {
   secretHeaders,
   storeBatch,
 } from '#internal/webhooks/index.ts'
+import { type CertificateConfig, openCertificates } from './certificates.ts'
 import { createIntakeObserver } from './intake-telemetry.ts'
 import { startSpool } from './spool.ts'
 import type { Telemetry } from './telemetry.ts'
@@ -30,6 +31,9 @@ export interface IntakeConfig {
   readonly redisSpoolDurable: boolean
   readonly redisUrl: string
   readonly databaseUrl: string
+  readonly gatewaySandbox?: boolean
+  readonly egressProxy?: string | undefined
+  readonly certificates?: CertificateConfig
 }
 
 /** What the intake stands on. */
@@ -96,16 +100,19 @@ export async function startIntake(
     open: () => new LargeBodies(),
     close: (opened) => opened.close(),
   })
+  const certificates = await openCertificates(config, telemetry, scope)
   observer.watch({ queue, refusedCalls })
   return {
     callers: new Callers({
       directory,
       keyRing: config.keyRing,
+      gatewaySandbox: config.gatewaySandbox ?? false,
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
       onUnreadableSecrets: observer.unreadableSecrets,
     }),
     queue,
     largeBodies,
+    certificates,
     refusedCalls,
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,

@@ -27,6 +27,10 @@ const catalogue = {
   internal: [500, 'Something broke on our side: try again, and report the requestId if it stays'],
   store_unavailable: [503, 'The record store does not answer: nothing is known about this key, try again'],
   queue_unavailable: [503, 'The event could not be stored: nothing was accepted, send it again'],
+  certificate_unavailable: [
+    503,
+    'The certificate that this call is signed with could not be fetched: nothing was accepted, send it again',
+  ],
   provider_paused: [503, 'Calls of this provider are paused: nothing was accepted, send it again later'],
   starting: [503, 'This process has not read its tenants yet: try again'],
   overloaded: [503, 'Too many calls are under way in this process: try again'],

@@ -4,22 +4,21 @@ import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
-import { type LargeBodies, largeBodyBytes } from './large-bodies.ts'
 import type { RefusalCause } from './provider.ts'
-import { readCall } from './read-call.ts'
+import { type ReadContext, readForCaller } from './read-for-caller.ts'
 import type { Accepting } from './sized-queues.ts'
 
 /** What became of a call: its event's fate, or why it was refused before there was one. */
 export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
-  /** It could not be read in time, so nothing is known of it. */
+  /** It could not be read in time, or its certificate could not be fetched, so nothing is known of it. */
   | { readonly kind: 'unread' }
+  | { readonly kind: 'uncertified' }
 
 /** What accepting works with. */
-export interface AcceptContext {
+export interface AcceptContext extends ReadContext {
   readonly queue: Accepting
-  readonly largeBodies: LargeBodies
   readonly clock: Clock
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number
@@ -37,17 +36,15 @@ export interface WebhookCall {
 /** Verifies, reads and stores a call: the one place that decides about it. Never throws for anything that a caller can send. */
 export async function acceptWebhook(
   context: AcceptContext,
-  { tenant, provider, settings, keys, secrets, state }: Caller,
+  caller: Caller,
   { headers, body }: WebhookCall,
 ): Promise<Accepted> {
+  const { tenant, provider, settings, state } = caller
   const receivedAtMs = context.clock.now()
   const { signatureAgeMsMax } = context
   const call = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
-  const read =
-    body.length > largeBodyBytes
-      ? await context.largeBodies.read({ providerName: provider.name, secrets: secrets(), call })
-      : readCall(provider, call, keys)
-  if (read === undefined) return { kind: 'unread' }
+  const read = await readForCaller(context, caller, call)
+  if (read.kind === 'unread' || read.kind === 'uncertified') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
   const event = createReceivedEvent({
     tenant,

@@ -10,8 +10,15 @@ import {
   type ProviderName,
   providerField,
 } from '#internal/tenants/index.ts'
+import type { TrustedSigner } from './certificate-chain.ts'
 import type { EventStateAtReceipt } from './event.ts'
-import type { Provider, ProviderSettings } from './provider.ts'
+import type {
+  AnyProvider,
+  CertificateProvider,
+  Provider,
+  ProviderSettings,
+  SigningCertificate,
+} from './provider.ts'
 import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
@@ -19,14 +26,27 @@ import type { RefusedCause } from './refused-calls.ts'
 export interface Caller {
   readonly kind: 'caller'
   readonly tenant: DirectoryTenant
-  readonly provider: Provider
+  readonly provider: AnyProvider
   readonly settings: ProviderSettings
-  /** What the provider's `prepare` made. */
-  readonly keys: unknown
-  /** Opens the secrets behind `keys` again, for who cannot be handed these. */
-  secrets(): readonly string[]
+  readonly keying: Keying
   readonly state: EventStateAtReceipt
 }
+
+/**
+ * What calls are verified with: secrets that the tenant shares with the provider, the certificate that a call names, or one
+ * that was handed in.
+ */
+export type Keying =
+  | {
+      readonly kind: 'secrets'
+      readonly provider: Provider
+      /** What the provider's `prepare` made. */
+      readonly keys: unknown
+      /** Opens the secrets behind `keys` again, for who cannot be handed these. */
+      secrets(): readonly string[]
+    }
+  | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
+  | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
 /** A known tenant's call that may not come in, whatever its body says. */
 export interface RefusedCaller {
@@ -43,6 +63,8 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 export interface CallersOptions {
   readonly directory: Directory
   readonly keyRing: KeyRing
+  /** Lets the reserved provider in, for trials. Default: no tenant's calls of it are taken, whatever its spec says. */
+  readonly gatewaySandbox?: boolean
   /** Whether calls of a provider for a tenant are put off just now; asked for each call. Default: never. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
   /** A tenant's secrets of a provider could not be opened: their key left the ring, or they were altered. */
@@ -100,22 +122,49 @@ export class Callers {
     const configured = tenant.providers.find((each) => each.name === name)
     if (!configured) return refused('provider_not_configured')
     const provider = findProvider(name)
-    if (!provider || (name === 'wallet' && tenant.walletStage === 'off'))
-      return refused('provider_not_enabled')
-    const open = () => openTenantSecrets(this.#options.keyRing, tenant, providerField(name))
-    const secrets = open()
-    if (secrets.unreadable > 0) this.#options.onUnreadableSecrets(tenant, name)
-    if (secrets.values.length === 0) return refused('secrets_missing')
+    if (!provider || !this.#isEnabled(tenant, name)) return refused('provider_not_enabled')
+    const keying = this.#keyingOf(tenant, provider)
+    if (!keying) return refused('secrets_missing')
     return {
       kind: 'caller',
       tenant,
       provider,
       settings: settingsOf(configured),
-      keys: provider.prepare(secrets.values),
-      secrets: () => open().values,
+      keying,
       state: name === 'wallet' && tenant.walletStage === 'verify' ? 'verified' : 'accepted',
     }
   }
+
+  #isEnabled(tenant: DirectoryTenant, name: ProviderName): boolean {
+    if (name === 'gateway') return this.#options.gatewaySandbox ?? false
+    return name !== 'wallet' || tenant.walletStage !== 'off'
+  }
+
+  #keyingOf(tenant: DirectoryTenant, provider: AnyProvider): Keying | undefined {
+    if (!('prepare' in provider)) return { kind: 'certificate', provider }
+    const open = () => openTenantSecrets(this.#options.keyRing, tenant, providerField(provider.name))
+    const secrets = open()
+    if (secrets.unreadable > 0) this.#options.onUnreadableSecrets(tenant, provider.name)
+    if (secrets.values.length === 0) return undefined
+    return {
+      kind: 'secrets',
+      provider,
+      keys: provider.prepare(secrets.values),
+      secrets: () => open().values,
+    }
+  }
+}
+
+/**
+ * The same caller, whose calls are verified by this certificate whatever they name: for calls that the platform makes to
+ * itself. Undefined where the provider signs with secrets, or the certificate is not to be trusted.
+ */
+export function withCertificate(caller: Caller, certificate: SigningCertificate): Caller | undefined {
+  const { keying } = caller
+  if (keying.kind === 'secrets') return undefined
+  const verdict = keying.provider.trust(certificate)
+  if (verdict.kind !== 'trusted') return undefined
+  return { ...caller, keying: { kind: 'signer', provider: keying.provider, signer: verdict.signer } }
 }
 
 function settingsOf({ storefront, wallet, gateway }: DirectoryProvider): ProviderSettings {

@@ -91,12 +91,19 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
     intake.onCall(provider, 'unavailable')
     return unavailable
   }
+  if (accepted.kind === 'uncertified') {
+    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: 'certificate_unavailable' })
+    return uncertified
+  }
   intake.onCall(provider, accepted.kind)
   return answerOf(accepted.kind, { event: accepted.event.id, type: accepted.event.type })
 }
 
 /** Vendors wait longer than that by themselves; others are told when to come back. */
 const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
+
+/** Not the caller's fault, whoever it is: the vendor sends it again, for three days. */
+const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
 
@@ -159,5 +166,9 @@ function noteRefusal(
 
 /** What was verified is the tenant's own data, and is not kept beside its retention. */
 function isUnsigned(cause: RefusedCause): boolean {
-  return cause.startsWith('signature_') || cause === 'scheme_unknown' || cause === 'timestamp_outside_window'
+  return (
+    /^(signature|certificate)_/.test(cause) ||
+    cause === 'scheme_unknown' ||
+    cause === 'timestamp_outside_window'
+  )
 }

@@ -1,14 +1,19 @@
+import type { X509Certificate } from 'node:crypto'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import type { SignerVerdict, TrustedSigner } from './certificate-chain.ts'
 
 /** The headers of a call; names in any case. A header that came several times reads as one value joined by ", ". */
 export interface CallHeaders {
   get(name: string): string | null
 }
 
+/** Which of a vendor's systems calls. */
+export type VendorEnvironment = 'live' | 'sandbox'
+
 /** What a tenant has set for a provider, beside its secrets. */
 export interface ProviderSettings {
   readonly storefront?: { readonly shopDomain: string }
-  readonly wallet?: { readonly webhookId: string; readonly environment: 'live' | 'sandbox' }
+  readonly wallet?: { readonly webhookId: string; readonly environment: VendorEnvironment }
   readonly gateway?: { readonly publicKey: string }
 }
 
@@ -36,6 +41,11 @@ export const refusalCauses = [
   'scheme_unknown',
   'headers_conflict',
   'shop_mismatch',
+  'certificate_url_refused',
+  'certificate_untrusted',
+  'certificate_weak',
+  'certificate_subject_mismatch',
+  'certificate_outside_dates',
   'body_not_json',
   'body_ambiguous',
   'event_id_missing',
@@ -68,20 +78,48 @@ export interface ProviderEvent {
 /** What reading a verified call gives. */
 export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/**
- * One provider: a folder of pure functions that know nothing of tenants, stores or servers. `Keys` is what `prepare` makes of
- * a tenant's secrets, once per change of them, so that a request does no work that could be done before.
- */
-export interface Provider<Keys = unknown> {
+/** What the adapters of all providers have in common; `Keys` is what signatures are checked with. */
+export interface Adapter<Keys> {
   readonly name: ProviderName
   /** Largest body that is accepted, in bytes. */
   readonly bodyBytesMax: number
   /** Lowercase names of the headers that carry signatures or other credentials: they are never stored or forwarded. */
   readonly secretHeaders: readonly string[]
-  /** @param secrets the live signing secrets, 1 to 5, without a trailing newline. Any match passes. */
-  prepare(secrets: readonly string[]): Keys
   /** Checks the signature over the raw bytes, in constant time. Anything unknown or undecodable is refused, never thrown. */
   verify(call: ProviderCall, keys: Keys): Verification
   /** Reads a call that was verified. Never throws. */
   normalize(call: ProviderCall): Normalization
 }
+
+/**
+ * One provider: a folder of pure functions that know nothing of tenants, stores or servers. `Keys` is what `prepare` makes of
+ * a tenant's secrets, once per change of them, so that a request does no work that could be done before.
+ */
+export interface Provider<Keys = unknown> extends Adapter<Keys> {
+  /** @param secrets the live signing secrets, 1 to 5, without a trailing newline. Any match passes. */
+  prepare(secrets: readonly string[]): Keys
+}
+
+/** What a call's certificate is judged by. */
+export interface SigningCertificate {
+  /** PEM: the signer's own certificate first, then those between it and a root. */
+  readonly chain: string
+  /** What the chain has to lead to. */
+  readonly roots: readonly X509Certificate[]
+}
+
+/** Where a call says that its certificate is; the caller decides whether that place may be asked. */
+export type CertificateLocation =
+  | { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment }
+  | { readonly kind: 'refused'; readonly cause: RefusalCause }
+
+/** A provider that signs with a certificate, which its caller fetches and hands in: the adapter itself reaches nobody. */
+export interface CertificateProvider extends Adapter<TrustedSigner> {
+  /** Where the certificate of a call is. Refuses what could not be verified whatever is there. Never throws. */
+  locate(call: ProviderCall): CertificateLocation
+  /** Judges a certificate that was found there, or any other that a call is to be checked with. Never throws. */
+  trust(certificate: SigningCertificate): SignerVerdict
+}
+
+/** A provider of either kind. */
+export type AnyProvider = Provider | CertificateProvider

@@ -11,6 +11,7 @@ export const refusedCauses = [
   'secrets_missing',
   'loop_detected',
   'provider_paused',
+  'certificate_unavailable',
 ] as const
 /** Causes beside those of the adapters. */
 export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]

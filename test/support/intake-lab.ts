@@ -45,6 +45,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     }),
     queue: new EventQueue(stores),
     largeBodies,
+    certificates: { find: async () => ({ kind: 'unavailable' }) },
     refusedCalls: new RefusedCalls(pool, systemClock),
     clock: systemClock,
     signatureAgeMsMax: 300_000,

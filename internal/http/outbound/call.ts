@@ -5,7 +5,7 @@ import { type CallContent, createReach } from './reach.ts'
 import { createResolver, type Resolve, type Resolved, systemResolve } from './resolve.ts'
 import type { CallFailureCause, CallResult } from './result.ts'
 
-/** One call to a tenant's callback. */
+/** One call to a tenant's callback, or to another address that somebody else named. */
 export interface OutboundCall extends CallContent {
   readonly url: string
   /** The tenant's own list of non-public networks; counts inside the platform's only. */
@@ -15,7 +15,7 @@ export interface OutboundCall extends CallContent {
 /** Calls callbacks. */
 export interface Outbound {
   /**
-   * Sends one POST and gives what came of it; never throws and never waits longer than `timeoutMs`. Repeating it is a new
+   * Sends one request and gives what came of it; never throws and never waits longer than `timeoutMs`. Repeating it is a new
    * request: receivers tell repeats by `webhook-id`. The same request goes out a second time, once, if a kept connection turns
    * out to have been closed before it.
    */

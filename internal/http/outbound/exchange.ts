@@ -8,6 +8,7 @@ import type { AnswerHeaders, CallFailureCause } from './result.ts'
 /** One request to one address. */
 export interface ExchangeRequest {
   readonly agent: CallbackAgent
+  readonly method: 'GET' | 'POST'
   readonly address: string
   readonly port: number
   readonly path: string
@@ -15,6 +16,8 @@ export interface ExchangeRequest {
   readonly tlsName: string | undefined
   readonly headers: http.OutgoingHttpHeaders
   readonly body: string | Uint8Array
+  /** How much of the answer is read. */
+  readonly answerBytesMax: number
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
@@ -43,12 +46,11 @@ export interface ExchangeFailed {
   readonly stale: boolean
 }
 
-const answerBytesMax = 16_384
 const answerHeadBytesMax = 16_384
 const answerHeaderCharsMax = 256
 
 /**
- * Sends one POST and reads at most 16 KiB of its answer. Settles within `timeoutMs` and never rejects; a connection is used
+ * Sends one request and reads at most `answerBytesMax` of its answer. Settles within `timeoutMs` and never rejects; a connection is used
  * again only after a whole answer.
  */
 export function exchange(request: ExchangeRequest): Promise<Exchanged> {
@@ -88,7 +90,7 @@ export function exchange(request: ExchangeRequest): Promise<Exchanged> {
     })
     sent.on('response', (response) => {
       status = response.statusCode
-      readAnswer(response, finish, (cause, error) => fail(cause, error))
+      readAnswer(response, request.answerBytesMax, finish, (cause, error) => fail(cause, error))
     })
     sent.end(request.body)
   })
@@ -98,7 +100,7 @@ function open(request: ExchangeRequest): http.ClientRequest {
   const { tlsName, address } = request
   return (tlsName === undefined ? http : https).request({
     agent: request.agent,
-    method: 'POST',
+    method: request.method,
     host: address,
     port: request.port,
     path: request.path,
@@ -112,6 +114,7 @@ function open(request: ExchangeRequest): http.ClientRequest {
 
 function readAnswer(
   response: http.IncomingMessage,
+  answerBytesMax: number,
   finish: (result: Exchanged) => void,
   fail: (cause: CallFailureCause, error?: unknown) => void,
 ): void {

@@ -10,6 +10,10 @@ export interface CallContent {
   /** Names in lower case. `host`, `content-length`, `connection` and `accept-encoding` are set here. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
+  /** Default: POST. A GET has no body. */
+  readonly method?: 'GET' | 'POST'
+  /** How much of the answer is read and given; default 16 KiB. */
+  readonly answerBytesMax?: number
   /** From the call until the answer's end, name resolution included. */
   readonly timeoutMs: number
   /** Ends the call, once its name is resolved; the result is `aborted`. */
@@ -34,6 +38,7 @@ export interface Reach {
   close(): void
 }
 
+const answerBytesMaxDefault = 16_384
 const addressesTriedMax = 4
 /** What an address gets at least before the next one is tried. */
 const addressMsMin = 1000
@@ -86,23 +91,28 @@ function requestOf(attempt: Attempt, address: string, connectTimeoutMs: number, 
   const { call, url, startedAtMs } = attempt
   return {
     agent,
+    method: call.method ?? 'POST',
     address,
     port: url.port,
     path: url.path,
     tlsName: url.scheme === 'https' ? url.host : undefined,
     headers: headersOf(call, url),
     body: call.body,
+    answerBytesMax: call.answerBytesMax ?? answerBytesMaxDefault,
     connectTimeoutMs,
     timeoutMs: call.timeoutMs - (performance.now() - startedAtMs),
     signal: call.signal,
   }
 }
 
-function headersOf({ headers, body }: CallContent, { authority }: CallbackUrl): http.OutgoingHttpHeaders {
+function headersOf(
+  { headers, body, method }: CallContent,
+  { authority }: CallbackUrl,
+): http.OutgoingHttpHeaders {
   return {
     ...headers,
     host: authority,
-    'content-length': Buffer.byteLength(body),
+    ...(method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body) }),
     // What is kept of an answer is text.
     'accept-encoding': 'identity',
     connection: 'keep-alive',

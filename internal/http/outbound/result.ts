@@ -38,7 +38,7 @@ export interface CallAnswered {
   readonly kind: 'answered'
   readonly status: number
   readonly headers: AnswerHeaders
-  /** The first 16 KiB of the body as text; bytes that are not UTF-8 read as U+FFFD. */
+  /** The body's beginning, 16 KiB unless the call asked for more, as text; bytes that are not UTF-8 read as U+FFFD. */
   readonly answer: string
   /** The body went on beyond what `answer` holds. */
   readonly answerCut: boolean
