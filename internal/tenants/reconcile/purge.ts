@@ -20,7 +20,7 @@ const payloadBytesMax = 64 * 1024 * 1024
  */
 export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
   // Deliveries first: without its row in deliveries_due an event is sent to nobody, and no attempt is written for it.
-  for (const step of [purgeUsage, purgeDeliveries, purgeRefusedCalls, purgeEvents]) {
+  for (const step of [purgeUsage, purgeDeliveries, purgeRefusedCalls, purgeExecutions, purgeEvents]) {
     if ((await step(pool, id, rowsMax)) > 0) return 'more'
   }
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
@@ -58,6 +58,21 @@ async function purgeRefusedCalls(pool: Pool, id: TenantId, rowsMax: number): Pro
       day,
       idsOf(ofDay),
     ])
+  }
+  return rows.length
+}
+
+// A read by the primary key. The day says which partition, so the fence in it is the tenant's own.
+async function purgeExecutions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rows } = await pool.query<{ fence: number; expiresOn: Day }>(
+    `SELECT fence, expires_on::text AS "expiresOn" FROM executions WHERE tenant_id = $1 ORDER BY fence LIMIT $2`,
+    [id, rowsMax],
+  )
+  for (const [day, ofDay] of Map.groupBy(rows, ({ expiresOn }) => expiresOn)) {
+    await pool.query(
+      `DELETE FROM executions WHERE expires_on = $1::date AND tenant_id = $2 AND fence = ANY($3::bigint[])`,
+      [day, id, ofDay.map(({ fence }) => fence)],
+    )
   }
   return rows.length
 }

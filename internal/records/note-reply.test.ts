@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import type { ExecutionAddress, ExecutionNote } from '#internal/executions/index.ts'
+import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { joinRecord } from './record.ts'
+import type { AcquireInput } from './store.ts'
+
+const names = { scope: 'orders', key: 'k-1' }
+const lockMs = 60_000
+const record = joinRecord(201, '{}', '"r"')
+
+let lab: RecordLab
+let tenantId: TenantId
+let noted: { readonly address: ExecutionAddress; readonly note: ExecutionNote }[] = []
+beforeAll(async () => {
+  lab = await openRecordLab({ note: (address, note) => noted.push({ address, note }) })
+}, 30_000)
+afterAll(() => lab.close())
+beforeEach(async () => {
+  tenantId = await lab.createTenant()
+  noted = []
+})
+
+const acquire = (lockToken: string, changes: Partial<AcquireInput> = {}) =>
+  lab.store.acquire({
+    ...{ tenantId, ...names, ttlMs: 7_200_000, lockMs, lockToken, fingerprint: '', attemptId: '' },
+    ...{ waits: false, limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null } },
+    ...changes,
+  })
+const save = (lockToken: string, text = record) =>
+  lab.store.save({ tenantId, ...names, lockToken, ttlMs: null, defaultTtlMs: 86_400_000, record: text })
+const remove = (lockToken: string) => lab.store.remove({ tenantId, ...names }, lockToken)
+const extend = (lockToken: string, ms: number | null = null) =>
+  lab.store.extend({ tenantId, ...names }, lockToken, ms)
+const at = (ms: number) => lab.setClock(tenantId, labStartMs + ms)
+
+/** The first lock's fence is the time of it; a later one's is later. */
+const fence = (afterMs: number) => (labStartMs + afterMs) * 1000
+
+describe('the history of locks hears', () => {
+  test.each<[string, () => Promise<unknown>, ExecutionNote[]]>([
+    ['of a lock that was taken', () => acquire('A'), [{ kind: 'acquired', fence: fence(0), heldMs: lockMs }]],
+    [
+      'that its own attempt entered it again',
+      async () => {
+        await acquire('A', { attemptId: 'a' })
+        await at(70_000)
+        await acquire('B', { attemptId: 'a', lockMs: 5_000 })
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'extended', fence: fence(0), atMs: labStartMs + 70_000, heldMs: 5_000 },
+      ],
+    ],
+    [
+      'that it was extended',
+      async () => {
+        await acquire('A')
+        await at(10)
+        await extend('A', 900_000)
+        await extend('A')
+        await extend('B')
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'extended', fence: fence(0), atMs: labStartMs + 10, heldMs: 900_000 },
+        { kind: 'extended', fence: fence(0), atMs: labStartMs + 10, heldMs: lockMs },
+      ],
+    ],
+    [
+      'with which status it was completed, and that again when the save is repeated',
+      async () => {
+        await acquire('A')
+        await at(30)
+        await save('A')
+        await at(40)
+        await save('A')
+        await save('A', joinRecord(500, '{}', '"other"'))
+        await save('B')
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'completed', fence: fence(0), atMs: labStartMs + 30, status: 201 },
+        { kind: 'completed', fence: fence(0), atMs: labStartMs + 40, status: 201 },
+      ],
+    ],
+    [
+      'of a save without a lock, which is a lock and its end at once',
+      () => save(''),
+      [{ kind: 'completed', fence: fence(0), atMs: labStartMs, status: 201 }],
+    ],
+    [
+      'that it was taken over, and nothing more of its late holder',
+      async () => {
+        await acquire('A')
+        await at(lockMs + 1)
+        await acquire('B')
+        await save('A')
+        await remove('A')
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'acquired', fence: fence(lockMs + 1), heldMs: lockMs },
+        { kind: 'taken_over', fence: fence(0), atMs: labStartMs + lockMs + 1 },
+      ],
+    ],
+    [
+      'that it was released, and not that its mark was taken over',
+      async () => {
+        await acquire('A')
+        await at(lockMs + 1)
+        await acquire('B')
+        await at(lockMs + 5)
+        await remove('B')
+        await remove('B')
+        await acquire('C')
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'acquired', fence: fence(lockMs + 1), heldMs: lockMs },
+        { kind: 'taken_over', fence: fence(0), atMs: labStartMs + lockMs + 1 },
+        { kind: 'released', fence: fence(lockMs + 1), atMs: labStartMs + lockMs + 5 },
+        { kind: 'acquired', fence: fence(lockMs + 5), heldMs: lockMs },
+      ],
+    ],
+    [
+      'nothing of a busy key, a replay, a look and the removal of a record',
+      async () => {
+        await acquire('A')
+        await acquire('B')
+        await save('A')
+        await acquire('C')
+        await lab.store.fetch({ tenantId, ...names })
+        await remove('')
+      },
+      [
+        { kind: 'acquired', fence: fence(0), heldMs: lockMs },
+        { kind: 'completed', fence: fence(0), atMs: labStartMs, status: 201 },
+      ],
+    ],
+  ])('%s', async (_name, work, expected) => {
+    await work()
+    expect(noted.map(({ note }) => note)).toEqual(expected)
+    for (const { address } of noted) expect(address).toMatchObject({ tenantId, ...names })
+  })
+})
