@@ -3,22 +3,27 @@ import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
-import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { contractRoutes } from '#internal/contracts/index.ts'
 import { BodyBudget, createRequestObserver, createServer, listen, type Route } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import { explainStoreError, RecordStore, recordRoutes, Waiters } from '#internal/records/index.ts'
+import {
+  explainStoreError,
+  RecordStore,
+  type RecordTenant,
+  recordRoutes,
+  Waiters,
+} from '#internal/records/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
-import { Meter } from '#internal/usage/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'
 import { registerGauges, type Telemetry, traced } from './telemetry.ts'
+import { startUsage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
 export type ApiConfig = Pick<
@@ -68,25 +73,26 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   )
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
-  const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: telemetry.epochLost })
   const waiters = new Waiters(redis)
   health.addCheck('schema', schemaCheck(pool))
   health.addCheck('redis', redisCheck(redis))
   registerGauges(metrics, directory, waiters)
-  await startLoops({ scope, telemetry, redis, directory, meter })
+  await startLoops({ scope, telemetry, redis, directory })
+  const usage = await startUsage({ pool, redis, directory, settings }, telemetry, scope)
   const executions = await startExecutions(
     { pool, directory, retentionDefaults: () => settings.current.retention },
     telemetry,
     scope,
   )
   const records = {
-    store: new RecordStore(redis, meter, { note: executions.note }),
+    store: new RecordStore(redis, usage.meter, { note: executions.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
+    limitsOf: (tenant: RecordTenant) => usage.limits.of(tenant).locks,
     onChecked: telemetry.checked,
   }
-  const intake = await startIntake(config, { pool, redis, directory, settings }, telemetry, scope)
+  const intake = await startIntake(config, { pool, redis, directory, settings, usage }, telemetry, scope)
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),
     ...webhookRoutes(intake),

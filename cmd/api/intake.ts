@@ -22,6 +22,7 @@ import { type CertificateConfig, openCertificates } from './certificates.ts'
 import { createIntakeObserver } from './intake-telemetry.ts'
 import { startSpool } from './spool.ts'
 import type { Telemetry } from './telemetry.ts'
+import type { Usage } from './usage.ts'
 
 /** The settings of the intake. */
 export interface IntakeConfig {
@@ -42,6 +43,7 @@ export interface IntakeParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
+  readonly usage: Pick<Usage, 'eventMeter' | 'limits'>
 }
 
 const refusedFlushMs = 1000
@@ -56,7 +58,7 @@ const largeEvents = {
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
   config: IntakeConfig,
-  { pool, redis, directory, settings }: IntakeParts,
+  { pool, redis, directory, settings, usage }: IntakeParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
@@ -67,6 +69,7 @@ export async function startIntake(
     wake: (tenantIds) => {
       if (tenantIds.length > 0) redis.publish(dueChannel, encodeDue(tenantIds)).catch(() => undefined)
     },
+    onStored: (events) => usage.eventMeter.countStored(events),
     onError: observer.storeFailed,
   }
   const spool = await startSpool(config, storing, observer, telemetry, scope)
@@ -117,6 +120,7 @@ export async function startIntake(
     clock: systemClock,
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
     headerRules: new HeaderRules(secretHeaders),
+    checkLimits: (tenant) => usage.eventMeter.check(tenant.id, usage.limits.of(tenant).all),
     retentionDefaults: () => settings.current.retention,
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: observer.called,

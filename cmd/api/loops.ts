@@ -3,7 +3,6 @@ import { startTenantNews } from '#cmd/serving/tenants.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import type { Meter } from '#internal/usage/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** What the loops work on. */
@@ -12,32 +11,14 @@ export interface LoopParts {
   readonly telemetry: Telemetry
   readonly redis: RedisConnection
   readonly directory: Directory
-  readonly meter: Meter
 }
 
-const flushMs = 1000
 const readinessMs = 5000
 const turnMsMax = 5000
 
-/** Starts what runs behind the requests: the roll-up of usage, and the news that tenants have changed. */
-export async function startLoops({ scope, telemetry, redis, directory, meter }: LoopParts): Promise<void> {
+/** Starts what runs behind the requests: readiness, and the news that tenants have changed. */
+export async function startLoops({ scope, telemetry, redis, directory }: LoopParts): Promise<void> {
   const { log, health } = telemetry
-  await openLoop(
-    {
-      name: 'usage roll-up',
-      intervalMs: flushMs,
-      turnMsMax,
-      runOnce: () => meter.flush(),
-      onError: (error, failures) => {
-        telemetry.flushFailed()
-        log.warn({ failures, cause: error }, 'usage could not be rolled up, trying again')
-      },
-      // What was counted since the last turn; when it fails the next process to lock for a tenant makes up for it.
-      lastTurn: () => meter.flush(),
-    },
-    telemetry,
-    scope,
-  )
   // What was seen once as it should be counts for good, also where nobody asks.
   await openLoop(
     {

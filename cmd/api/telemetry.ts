@@ -8,6 +8,7 @@ import type { Traced } from '#internal/http/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
 import { type Metrics, type OwnedLogger, type Tracing, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
+import type { SoftCrossing } from '#internal/usage/index.ts'
 
 /** What the API tells about itself. */
 export interface Telemetry extends ProcessTelemetry {
@@ -17,6 +18,8 @@ export interface Telemetry extends ProcessTelemetry {
   epochLost(tenantId: TenantId): void
   /** A roll-up of usage failed. */
   flushFailed(): void
+  /** A tenant has reached a soft limit: told by one process, once a period. */
+  softLimitCrossed(crossing: SoftCrossing): void
 }
 
 /** Makes log, metrics, traces and health of the API. */
@@ -32,7 +35,7 @@ export function withRecordEvents(telemetry: ProcessTelemetry): Telemetry {
 function recordEvents(
   log: OwnedLogger,
   metrics: Metrics,
-): Pick<Telemetry, 'checked' | 'epochLost' | 'flushFailed'> {
+): Pick<Telemetry, 'checked' | 'epochLost' | 'flushFailed' | 'softLimitCrossed'> {
   const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
@@ -41,6 +44,11 @@ function recordEvents(
   })
   const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
   const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
+  const softCrossings = metrics.counter({
+    name: 'latchkey_usage_soft_crossings_total',
+    help: 'Soft limits that tenants have reached, once for each tenant and period.',
+    labels: ['limit'],
+  })
   return {
     checked: (outcome) => checks.with(outcome).inc(),
     epochLost(tenantId) {
@@ -48,6 +56,11 @@ function recordEvents(
       log.error({ tenant: tenantId }, 'Redis lost the records of a tenant: finished operations may run again')
     },
     flushFailed: () => flushFailures.inc(),
+    softLimitCrossed({ tenantId, limit, periodMs, used, soft }) {
+      softCrossings.with(limit).inc()
+      const period = new Date(periodMs).toISOString()
+      log.warn({ tenant: tenantId, limit, period, used, soft }, 'a tenant has reached a soft limit')
+    },
   }
 }
 

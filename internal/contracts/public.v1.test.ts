@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { recordRoutes } from '#internal/records/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
+import { builtInLimits } from '#test/support/built-in-limits.ts'
 import {
   answerSchema,
   bodiesOf,
@@ -69,7 +70,11 @@ describe('the document', () => {
   test('has every served route, serves every route it has, and no other than public ones', async () => {
     const lab = await openRecordLab()
     const { store, waiters } = lab
-    const records = { store, waiters, ttlSecondsMax: 1, bodyBytesMax: 1, onChecked: () => undefined }
+    const records = {
+      ...{ store, waiters, ttlSecondsMax: 1, bodyBytesMax: 1 },
+      limitsOf: builtInLimits,
+      onChecked: () => undefined,
+    }
     const intakeLab = openIntakeLab(api)
     const tables = [...recordRoutes(records), ...webhookRoutes(intakeLab.intake), ...contractRoutes()]
     await intakeLab.close()

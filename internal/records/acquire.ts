@@ -1,6 +1,6 @@
 import { type ApiError, apiError, randomToken } from '#internal/base/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { limitHeaders, resolveLockLimits } from '#internal/usage/index.ts'
+import { type LockLimits, limitHeaders } from '#internal/usage/index.ts'
 import { type AcquireOutcome, type CheckOutcome, decideLifetimes } from './record.ts'
 import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
@@ -19,6 +19,8 @@ export interface Records {
   /** The platform's caps; a tenant's own may only be lower. */
   readonly ttlSecondsMax: number
   readonly bodyBytesMax: number
+  /** The hard limits of a tenant's locks that are in force now; asked for each check. */
+  limitsOf(tenant: RecordTenant): LockLimits
   /** Hears of every check that was answered, of those in a batch each; must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
 }
@@ -70,7 +72,7 @@ async function giveBack(records: Records, input: AcquireInput, lockToken: string
 
 /** Checks a request against the tenant's caps and makes what the store needs of it. */
 export function acquireInput(
-  records: Pick<Records, 'ttlSecondsMax'>,
+  records: Pick<Records, 'ttlSecondsMax' | 'limitsOf'>,
   tenant: RecordTenant,
   request: CheckRequest,
 ): AcquireInput | ApiError {
@@ -88,7 +90,7 @@ export function acquireInput(
     fingerprint: request.fingerprint ?? '',
     attemptId: request.attemptId ?? '',
     waits: false,
-    limits: resolveLockLimits(tenant.limits),
+    limits: records.limitsOf(tenant),
   }
 }
 
@@ -99,12 +101,16 @@ export function checkTtl(ttlSeconds: number | undefined, ttlSecondsMax: number):
 }
 
 /** Tells a check's errors from the outcomes that are none. */
-export function toAcquired(outcome: AcquireOutcome | ApiError, tenant: RecordTenant): Acquired | ApiError {
+export function toAcquired(
+  records: Pick<Records, 'limitsOf'>,
+  outcome: AcquireOutcome | ApiError,
+  tenant: RecordTenant,
+): Acquired | ApiError {
   switch (outcome.kind) {
     case 'mismatch':
       return apiError('fingerprint_mismatch')
     case 'limited': {
-      const quota = resolveLockLimits(tenant.limits)[outcome.limit] ?? 0
+      const quota = records.limitsOf(tenant)[outcome.limit] ?? 0
       return apiError('limit_exceeded', undefined, limitHeaders(outcome.limit, quota, outcome.retryAfterMs))
     }
     case 'long':

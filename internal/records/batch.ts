@@ -36,7 +36,7 @@ export async function checkBatch(records: Records, batch: Batch): Promise<Answer
       const parsed = batch.check(index)
       return parsed.kind === 'error' ? parsed : acquireInput(records, batch.tenant, parsed.value)
     })
-    const results = run.outcomes.map((outcome) => resultOf(outcome, batch))
+    const results = run.outcomes.map((outcome) => resultOf(records, outcome, batch))
     for (const { outcome } of results) records.onChecked(outcome)
     return answerOf(results)
   } finally {
@@ -147,8 +147,8 @@ interface Result {
   readonly retryAfterMs?: number
 }
 
-function resultOf(outcome: Outcome | undefined, { tenant, requestId }: Batch): Result {
-  const acquired = toAcquired(outcome ?? unanswered(), tenant)
+function resultOf(records: Records, outcome: Outcome | undefined, { tenant, requestId }: Batch): Result {
+  const acquired = toAcquired(records, outcome ?? unanswered(), tenant)
   const retryAfterMs = retryAfterMsOf(acquired)
   return {
     text: acquired.kind === 'error' ? errorText(acquired, requestId, retryAfterMs) : acquiredText(acquired),

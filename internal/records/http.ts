@@ -110,7 +110,7 @@ async function check(
     }
     // Reading `signal` is not free, and only a caller that waits can hang up in between.
     const signal = parsed.value.waitMs ? anyOf(call.request.signal, ending) : undefined
-    const acquired = toAcquired(await acquireRecord(records, tenant, parsed.value, signal), tenant)
+    const acquired = toAcquired(records, await acquireRecord(records, tenant, parsed.value, signal), tenant)
     records.onChecked(outcomeOf(acquired))
     return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
   } catch (error) {

@@ -1,4 +1,4 @@
-export type { Records } from './acquire.ts'
+export type { Records, RecordTenant } from './acquire.ts'
 export { explainStoreError } from './answer.ts'
 export { recordRoutes } from './http.ts'
 export type { CheckOutcome } from './record.ts'

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
+import { builtInLimits } from '#test/support/built-in-limits.ts'
 import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { type Records, type RecordTenant, toAcquired } from './acquire.ts'
 import { hitAnswer } from './answer.ts'
@@ -63,6 +64,7 @@ function startBatch(tenantId: TenantId, keyOf: (index: number) => string, size =
     waiters: lab.waiters,
     ttlSecondsMax: 86_400,
     bodyBytesMax: 262_144,
+    limitsOf: builtInLimits,
     onChecked: (outcome) => outcomes.push(outcome),
   }
   const answer = checkBatch(records, {
@@ -139,7 +141,7 @@ describe('long records', () => {
     expect(answers.take(quarterOfAnswers, tenantId)).toBe(true)
     const refused = await lab.store.acquire(inputOf(tenantId, 'long-0'))
     expect(refused).toMatchObject({ kind: 'long' })
-    expect(toAcquired(refused, tenantOf(tenantId))).toMatchObject({
+    expect(toAcquired({ limitsOf: builtInLimits }, refused, tenantOf(tenantId))).toMatchObject({
       code: 'overloaded',
       headers: { 'Retry-After': '1' },
     })

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
+import { builtInLimits } from '#test/support/built-in-limits.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { acquireRecord, type RecordTenant, toAcquired } from './acquire.ts'
@@ -47,9 +48,13 @@ async function check(tenantId: TenantId, waitMs: number, signal?: AbortSignal, a
 
 async function send(tenantId: TenantId, request: CheckRequest, signal?: AbortSignal) {
   const { store, waiters } = lab
-  const records = { store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000, onChecked: () => undefined }
+  const records = {
+    ...{ store, waiters, ttlSecondsMax: 86_400, bodyBytesMax: 1000 },
+    limitsOf: builtInLimits,
+    onChecked: () => undefined,
+  }
   const tenant = tenantOf(tenantId)
-  return toAcquired(await acquireRecord(records, tenant, request, signal), tenant)
+  return toAcquired(records, await acquireRecord(records, tenant, request, signal), tenant)
 }
 
 async function lockedTenant(): Promise<TenantId> {

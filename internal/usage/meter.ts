@@ -1,16 +1,20 @@
 import type { Pool } from 'pg'
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import type { EffectiveLimits } from './limits.ts'
+import { meterKeys } from './meter-keys.ts'
+import { defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import seed from './scripts/seed.lua' with { type: 'text' }
-import usage from './scripts/usage.lua' with { type: 'text' }
+import { type SoftCrossing, softCrossings } from './soft-limits.ts'
 import {
   findEpochs,
-  findLockUsage,
-  type HourOfLocks,
+  findUsage,
+  type HourOfUsage,
   saveEpochs,
-  saveHoursOfLocks,
+  saveHours,
+  saveSoftCrossings,
   type TenantEpoch,
   usageRowsMax,
 } from './store.ts'
@@ -22,36 +26,38 @@ export interface MeterOptions {
   readonly clock: Clock
   /** Hears of a tenant whose data in Redis was lost, once for each loss. */
   readonly onEpochLost: (tenantId: TenantId) => void
+  /** A tenant's limits, of which the soft ones are looked after here; undefined for one that is not known. Default: none are. */
+  limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
+  /** Hears of a soft limit that was reached: of all processes one, once a period. Must not throw. */
+  onSoftCrossing?(crossing: SoftCrossing): void
   /** Lua that defines `clock()`, for tests that move it. */
   readonly clockSource?: string
 }
 
-/** The keys of a tenant's meters: a packed string and the hash beside it. They share its hash tag with all of its records. */
-export function meterKeys(tenantId: TenantId): { readonly meta: string; readonly side: string } {
-  return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side` }
-}
-
 /** Tenants that one flush asks Redis about at a time. */
 const flushParallelMax = 64
+/** Crossings that are remembered as told; with more it begins anew, and Postgres says that they were told. */
+const toldMax = 10_000
 
 /**
  * A tenant's counts of locks: they live in Redis, where the acquire script reads and raises them, and are rolled up into
- * Postgres, from which they are seeded when Redis has lost them.
+ * Postgres, from which they are seeded when Redis has lost them. Rolls up the counts of events, too.
  */
 export class Meter {
   readonly #options: MeterOptions
   readonly #seed: RedisScript
   readonly #usage: RedisScript
   readonly #seeding = new Map<TenantId, Promise<void>>()
+  readonly #told = new Set<string>()
   #used = new Set<TenantId>()
 
   constructor(options: MeterOptions) {
     this.#options = options
     this.#seed = defineScript('seed', '', [options.clockSource ?? clockLua, meterLua, seed])
-    this.#usage = defineScript('usage', 'no-writes', [meterLua, usage])
+    this.#usage = defineUsageScript(options.clockSource)
   }
 
-  /** Notes that a tenant took locks, so that the next flush looks at it. */
+  /** Notes that a tenant took locks or had events, so that the next flush looks at it. */
   markUsed(tenantId: TenantId): void {
     this.#used.add(tenantId)
   }
@@ -71,12 +77,11 @@ export class Meter {
   async #seedOnce(tenantId: TenantId): Promise<void> {
     const { redis, pool, clock } = this.#options
     const nowMs = clock.now()
-    const known = await findLockUsage(pool, tenantId, nowMs)
+    const known = await findUsage(pool, tenantId, 'locks', nowMs)
     // A process that has not heard of the deletion yet must not bring back what was purged: nobody would remove it again.
     if (known.deleted) throw new Error('the tenant is deleted: it gets no meters')
-    const now = new Date(nowMs)
-    const monthEnd = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000
-    const values = [Math.floor(nowMs / 3_600_000), known.hourLocks, monthEnd, known.monthLocks]
+    const [hour, monthEnd] = [Math.floor(nowMs / 3_600_000), monthEndMs(nowMs) / 1000]
+    const values = [hour, known.hourAmount, monthEnd, known.monthAmount]
     const reply = await redis.evaluate(
       this.#seed,
       [meterKeys(tenantId).meta],
@@ -89,8 +94,8 @@ export class Meter {
   }
 
   /**
-   * Rolls the tenants that took locks since the last flush up into Postgres, by absolute values: repeating it changes
-   * nothing, and what fails is tried again by the next flush.
+   * Rolls the tenants that were marked since the last flush up into Postgres, by absolute values, and tells of the soft limits
+   * that they have reached: repeating it changes nothing, and what fails is tried again by the next flush.
    */
   async flush(): Promise<void> {
     const tenants = [...this.#used]
@@ -106,33 +111,46 @@ export class Meter {
   }
 
   async #flushTenants(tenants: readonly TenantId[]): Promise<void> {
+    const { pool, redis } = this.#options
     // Before Redis is asked, so that an epoch which is remembered meanwhile is known to be the later one.
-    const known = await findEpochs(this.#options.pool, tenants)
-    const replies = await Promise.all(
-      tenants.map((tenantId) => {
-        const { meta, side } = meterKeys(tenantId)
-        return this.#options.redis.evaluate(this.#usage, [meta, side], [])
-      }),
-    )
-    const epochs: TenantEpoch[] = []
-    const hours: HourOfLocks[] = []
-    replies.forEach((reply, index) => {
-      const tenantId = tenants[index]
-      const [kind, epoch, ...counts] = reply as string[]
-      if (tenantId === undefined || kind !== 'usage' || epoch === undefined) return
-      const before = known.get(tenantId)
-      if (epoch !== before) epochs.push({ tenantId, epoch, known: before })
-      for (let at = 0; at + 1 < counts.length; at += 2) {
-        hours.push({ tenantId, hour: Number(counts[at]), amount: Number(counts[at + 1]) })
-      }
-    })
+    const known = await findEpochs(pool, tenants)
+    const readings = await Promise.all(tenants.map((tenantId) => readMeters(redis, this.#usage, tenantId)))
+    const hours = readings.flatMap(hoursOf)
     for (let at = 0; at < hours.length; at += usageRowsMax) {
-      await saveHoursOfLocks(this.#options.pool, hours.slice(at, at + usageRowsMax))
+      await saveHours(pool, hours.slice(at, at + usageRowsMax))
     }
+    const epochs = readings.flatMap(({ tenantId, epoch }): TenantEpoch[] => {
+      const before = known.get(tenantId)
+      return epoch === undefined || epoch === before ? [] : [{ tenantId, epoch, known: before }]
+    })
     if (epochs.length > 0) await this.#saveEpochs(epochs)
+    await this.#tellOfSoftLimits(readings)
   }
 
   async #saveEpochs(epochs: readonly TenantEpoch[]): Promise<void> {
     for (const tenantId of await saveEpochs(this.#options.pool, epochs)) this.#options.onEpochLost(tenantId)
   }
+
+  async #tellOfSoftLimits(readings: readonly UsageReading[]): Promise<void> {
+    const { limitsOf, onSoftCrossing, pool } = this.#options
+    const crossings = readings.flatMap((reading) => {
+      const limits = limitsOf?.(reading.tenantId)
+      return limits ? softCrossings(reading, limits).filter((each) => !this.#told.has(nameOf(each))) : []
+    })
+    if (crossings.length === 0) return
+    const first = await saveSoftCrossings(pool, crossings)
+    if (this.#told.size + crossings.length > toldMax) this.#told.clear()
+    for (const crossing of crossings) this.#told.add(nameOf(crossing))
+    for (const crossing of first) onSoftCrossing?.(crossing)
+  }
+}
+
+function hoursOf({ tenantId, locks, events }: UsageReading): HourOfUsage[] {
+  const ofLocks = (locks?.hours ?? []).map((each) => ({ ...each, tenantId, meter: 'locks' as const }))
+  const ofEvents = (events?.hours ?? []).map((each) => ({ ...each, tenantId, meter: 'events' as const }))
+  return [...ofLocks, ...ofEvents].filter(({ amount }) => amount > 0)
+}
+
+function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
+  return `${tenantId} ${limit} ${periodMs}`
 }

@@ -1,21 +1,24 @@
 import type { Pool } from 'pg'
 import type { TenantId } from '#internal/base/index.ts'
+import type { MeterName } from './reading.ts'
+import type { SoftCrossing } from './soft-limits.ts'
 
-/** What the meters are seeded with when Redis has none. */
-export interface LockUsage {
-  /** Locks of the asked hour, as far as they were rolled up. */
-  readonly hourLocks: number
-  /** Locks of the month that holds the hour. */
-  readonly monthLocks: number
+/** What a meter is seeded with when Redis has none. */
+export interface StoredUsage {
+  /** The asked hour's, as far as it was rolled up. */
+  readonly hourAmount: number
+  /** That of the month which holds the hour. */
+  readonly monthAmount: number
   /** The tenant was deleted: nothing may be begun for it any more. */
   readonly deleted: boolean
   /** The epoch that is remembered; undefined for a tenant without one. */
   readonly epoch: string | undefined
 }
 
-/** One hour of one tenant's locks. */
-export interface HourOfLocks {
+/** One hour of one tenant's meter. */
+export interface HourOfUsage {
   readonly tenantId: TenantId
+  readonly meter: MeterName
   /** Hours since the Unix epoch. */
   readonly hour: number
   readonly amount: number
@@ -34,23 +37,28 @@ const hourMs = 3_600_000
 export const usageRowsMax = 1000
 
 /**
- * Reads what Postgres knows of a tenant: whether it was deleted, its epoch, and its locks in an hour and in the month that
+ * Reads what Postgres knows of a tenant: whether it was deleted, its epoch, and a meter's amounts in an hour and in the month that
  * holds it. One statement, no lock.
  */
-export async function findLockUsage(pool: Pool, tenantId: TenantId, nowMs: number): Promise<LockUsage> {
+export async function findUsage(
+  pool: Pool,
+  tenantId: TenantId,
+  meter: MeterName,
+  nowMs: number,
+): Promise<StoredUsage> {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
   const result = await pool.query<{ hour: string; month: string; deleted: boolean; epoch: string | null }>({
-    name: 'usage-find-locks',
+    name: 'usage-find',
     text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month,
              EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NOT NULL) AS deleted,
              (SELECT epoch FROM record_epochs WHERE tenant_id = $1) AS epoch
-           FROM usage_hourly WHERE tenant_id = $1 AND meter = 'locks' AND hour >= $3`,
-    values: [tenantId, hour, month],
+           FROM usage_hourly WHERE tenant_id = $1 AND meter = $4 AND hour >= $3`,
+    values: [tenantId, hour, month, meter],
   })
   const row = result.rows[0]
-  const [hourLocks, monthLocks] = [Number(row?.hour ?? 0), Number(row?.month ?? 0)]
-  return { hourLocks, monthLocks, deleted: row?.deleted ?? false, epoch: row?.epoch ?? undefined }
+  const [hourAmount, monthAmount] = [Number(row?.hour ?? 0), Number(row?.month ?? 0)]
+  return { hourAmount, monthAmount, deleted: row?.deleted ?? false, epoch: row?.epoch ?? undefined }
 }
 
 /**
@@ -58,20 +66,53 @@ export async function findLockUsage(pool: Pool, tenantId: TenantId, nowMs: numbe
  * changes nothing; rows that hold the value already are left out, since a conflict would lock and log them. Rows are locked in
  * the order of their key, so that two processes that write the same do not dead-lock.
  */
-export async function saveHoursOfLocks(pool: Pool, hours: readonly HourOfLocks[]): Promise<void> {
+export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
     name: 'usage-save-hours',
     text: `INSERT INTO usage_hourly AS u (tenant_id, meter, hour, amount)
-           SELECT t.tenant_id, 'locks', to_timestamp(t.hour * 3600), t.amount
-           FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (tenant_id, hour, amount)
-           LEFT JOIN usage_hourly AS known ON known.tenant_id = t.tenant_id AND known.meter = 'locks'
+           SELECT t.tenant_id, t.meter, to_timestamp(t.hour * 3600), t.amount
+           FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS t (tenant_id, meter, hour, amount)
+           LEFT JOIN usage_hourly AS known ON known.tenant_id = t.tenant_id AND known.meter = t.meter
              AND known.hour = to_timestamp(t.hour * 3600)
            WHERE known.amount IS NULL OR known.amount < t.amount
-           ORDER BY t.tenant_id, t.hour
+           ORDER BY t.tenant_id, t.meter, t.hour
            ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = excluded.amount
            WHERE u.amount < excluded.amount`,
-    values: [hours.map((row) => row.tenantId), hours.map((row) => row.hour), hours.map((row) => row.amount)],
+    values: [
+      hours.map((row) => row.tenantId),
+      hours.map((row) => row.meter),
+      hours.map((row) => row.hour),
+      hours.map((row) => row.amount),
+    ],
   })
+}
+
+/**
+ * Writes an audit row for each crossing that has none yet, and gives those: a unique index over tenant, limit and period decides,
+ * so that of all processes one is given it, once. One statement, at most `usageRowsMax`; repeating it writes and gives nothing.
+ */
+export async function saveSoftCrossings(
+  pool: Pool,
+  crossings: readonly SoftCrossing[],
+): Promise<readonly SoftCrossing[]> {
+  const details = crossings.map(({ limit, periodMs, used, soft }) =>
+    JSON.stringify({ limit, period: new Date(periodMs).toISOString(), used, soft }),
+  )
+  const { rows } = await pool.query<{ tenantId: string; limit: string; period: string }>({
+    name: 'usage-save-soft-crossings',
+    text: `INSERT INTO audit (at, actor, action, tenant_id, detail)
+           SELECT now(), 'api', 'usage.soft_limit_crossed', tenant_id, detail::jsonb
+           FROM unnest($1::text[], $2::text[]) AS t (tenant_id, detail)
+           ORDER BY tenant_id, detail
+           ON CONFLICT (tenant_id, (detail ->> 'limit'), (detail ->> 'period'))
+             WHERE action = 'usage.soft_limit_crossed' DO NOTHING
+           RETURNING tenant_id AS "tenantId", detail ->> 'limit' AS "limit", detail ->> 'period' AS period`,
+    values: [crossings.map(({ tenantId }) => tenantId), details],
+  })
+  const written = new Set(rows.map(({ tenantId, limit, period }) => `${tenantId} ${limit} ${period}`))
+  return crossings.filter(({ tenantId, limit, periodMs }) =>
+    written.has(`${tenantId} ${limit} ${new Date(periodMs).toISOString()}`),
+  )
 }
 
 /** Reads the epochs that Postgres remembers; a tenant without one is left out. One statement, no lock. */
@@ -118,4 +159,29 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
     ],
   })
   return result.rows.map((row) => row.tenant_id)
+}
+
+/** What was counted in an hour, by whom ever: our own meters, and what other systems told of. */
+export interface HourAmount {
+  /** When the hour began, ms since the epoch. */
+  readonly hourMs: number
+  readonly meter: string
+  readonly amount: number
+}
+
+const hoursReadMax = 20_000
+
+/** A tenant's hours that began in a span, by time and meter; at most 20 000. By the primary key's first column, no lock. */
+export async function listHours(
+  pool: Pool,
+  tenantId: TenantId,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): Promise<readonly HourAmount[]> {
+  const { rows } = await pool.query<{ hourMs: number; meter: string; amount: number }>({
+    name: 'usage-list-hours',
+    text: `SELECT floor(extract(epoch FROM hour) * 1000)::bigint AS "hourMs", meter, amount FROM usage_hourly
+           WHERE tenant_id = $1 AND hour >= $2 AND hour < $3 ORDER BY hour, meter LIMIT $4`,
+    values: [tenantId, new Date(fromMs), new Date(toMs), hoursReadMax],
+  })
+  return rows.map(({ hourMs, meter, amount }) => ({ hourMs: Number(hourMs), meter, amount: Number(amount) }))
 }

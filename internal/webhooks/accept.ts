@@ -1,5 +1,6 @@
 import type { Clock } from '#internal/base/index.ts'
-import { type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
+import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, keptHeaders } from './event-headers.ts'
@@ -12,9 +13,13 @@ import type { Accepting } from './sized-queues.ts'
 export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
+  | LimitedEvent
   /** It could not be read in time, or its certificate could not be fetched, so nothing is known of it. */
   | { readonly kind: 'unread' }
   | { readonly kind: 'uncertified' }
+
+/** It was verified, and is over a limit of its tenant. */
+export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 
 /** What accepting works with. */
 export interface AcceptContext extends ReadContext {
@@ -23,6 +28,8 @@ export interface AcceptContext extends ReadContext {
   /** How far a signed time may lie from ours, in both directions. */
   readonly signatureAgeMsMax: number
   readonly headerRules: HeaderRules
+  /** Whether another event of a tenant may come in by its limits; from memory. */
+  checkLimits(tenant: DirectoryTenant): EventVerdict
   /** How long data is kept where a tenant leaves it open; asked for each call. */
   retentionDefaults(): RetentionDays
 }
@@ -46,6 +53,8 @@ export async function acceptWebhook(
   const read = await readForCaller(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
+  const verdict = context.checkLimits(tenant)
+  if (verdict.kind === 'limited') return verdict
   const event = createReceivedEvent({
     tenant,
     provider: provider.name,
@@ -53,6 +62,7 @@ export async function acceptWebhook(
     headers: keptHeaders(headers, context.headerRules),
     receivedAtMs,
     state,
+    overLimit: verdict.kind === 'over',
     retention: retentionOf(tenant.retention, context.retentionDefaults()),
   })
   return { kind: await context.queue.accept(event), event }

@@ -30,6 +30,8 @@ export interface ReceivedEvent {
   readonly payloadExpiresOn: Day
   readonly dedupeExpiresOn: Day
   readonly state: EventStateAtReceipt
+  /** It came in over its tenant's limit of a month, and was accepted. */
+  readonly overLimit?: true
 }
 
 /** What an event is made of. */
@@ -40,6 +42,8 @@ export interface EventParts {
   readonly headers: string
   readonly receivedAtMs: number
   readonly state: EventStateAtReceipt
+  /** Whether the tenant's limit of a month is reached; default no. */
+  readonly overLimit?: boolean
   /** How long the tenant's data is kept. */
   readonly retention: RetentionDays
 }
@@ -71,6 +75,7 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
     payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
     state: parts.state,
+    ...(parts.overLimit && { overLimit: true }),
   }
 }
 

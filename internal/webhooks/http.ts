@@ -1,7 +1,8 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
-import { type AcceptContext, acceptWebhook } from './accept.ts'
+import { limitHeaders } from '#internal/usage/index.ts'
+import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
 import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
@@ -91,12 +92,26 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
     intake.onCall(provider, 'unavailable')
     return unavailable
   }
+  if (accepted.kind === 'limited') {
+    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: limitedCauses[accepted.limit] })
+    return limitedAnswer(accepted)
+  }
   if (accepted.kind === 'uncertified') {
     noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: 'certificate_unavailable' })
     return uncertified
   }
   intake.onCall(provider, accepted.kind)
-  return answerOf(accepted.kind, { event: accepted.event.id, type: accepted.event.type })
+  const { id, type, overLimit } = accepted.event
+  return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
+}
+
+const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
+  eventsPerMinute: 'events_per_minute',
+  eventsPerMonth: 'events_per_month',
+}
+
+function limitedAnswer({ limit, quota, retryAfterMs }: LimitedEvent): ApiError {
+  return apiError('limit_exceeded', undefined, limitHeaders(limit, quota, retryAfterMs))
 }
 
 /** Vendors wait longer than that by themselves; others are told when to come back. */

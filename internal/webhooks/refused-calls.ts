@@ -12,6 +12,8 @@ export const refusedCauses = [
   'loop_detected',
   'provider_paused',
   'certificate_unavailable',
+  'events_per_minute',
+  'events_per_month',
 ] as const
 /** Causes beside those of the adapters. */
 export type RefusedCause = RefusalCause | (typeof refusedCauses)[number]

@@ -67,7 +67,7 @@ const isDay = (value: unknown) =>
   isLike(/^\d{4}-\d\d-\d\d$/)(value) && !Number.isNaN(Date.parse(String(value)))
 
 /** One check for each fact, so that a new one is not forgotten here. */
-const checks: { readonly [Fact in keyof SpooledFacts]: (value: unknown) => boolean } = {
+const checks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
   tenantId: isLike(/^ten_[0-9a-hjkmnp-tv-z]{26}$/),
   provider: (value) => providerNames.some((name) => name === value),
@@ -82,4 +82,5 @@ const checks: { readonly [Fact in keyof SpooledFacts]: (value: unknown) => boole
   payloadExpiresOn: isDay,
   dedupeExpiresOn: isDay,
   state: (value) => value === 'accepted' || value === 'verified',
+  overLimit: (value) => value === undefined || value === true,
 }

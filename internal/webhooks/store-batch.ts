@@ -10,6 +10,8 @@ export interface StoreBatchOptions {
   readonly pool: Pool
   /** Told of tenants with new work, after the commit; must not throw. */
   wake(tenantIds: readonly string[]): void
+  /** Told of events that are new, once each, after their commit; not of duplicates. Must not throw. */
+  onStored?(events: readonly ReceivedEvent[]): void
   /** Told of what went wrong: once for each failed statement. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
   /** Whether an event that had failed gets a new round when it comes again; the drain of the spool says no. Default yes. */
@@ -34,6 +36,7 @@ export async function storeBatch(
     try {
       const stored = await insertEvents(options.pool, events)
       options.wake(tenantsToWake(events))
+      options.onStored?.(stored.size === events.length ? events : events.filter(({ id }) => stored.has(id)))
       return { kind: 'settled', acceptances: await judge(options, events, stored, onSettled) }
     } catch (error) {
       const failure = failureOf(error)

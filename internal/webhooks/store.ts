@@ -20,9 +20,9 @@ WITH input AS MATERIALIZED (
   ON CONFLICT DO NOTHING RETURNING event_id
 ), stored AS (
   INSERT INTO events (id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, round)
+    payload_bytes, payload_expires_on, state, round, over_limit)
   SELECT id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, 1 FROM input JOIN fresh ON event_id = id
+    payload_bytes, payload_expires_on, state, 1, id = ANY($18::text[]) FROM input JOIN fresh ON event_id = id
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
@@ -68,6 +68,7 @@ export async function insertEvents(
       column(({ dedupeExpiresOn }) => dedupeExpiresOn),
       column(({ state }) => state),
       textArrayParam(tenantsToWake(events)),
+      textArrayParam(events.filter(({ overLimit }) => overLimit).map(({ id }) => id)),
     ],
   })
   return new Set(rows.map(([id]) => id))

@@ -50,6 +50,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
     clock: systemClock,
     signatureAgeMsMax: 300_000,
     headerRules: new HeaderRules(secretHeaders),
+    checkLimits: () => ({ kind: 'free' }),
     retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
     sourceAddressOf: () => null,
     onCall: () => undefined,

@@ -1,6 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { acquireRecord, type Records } from '#internal/records/acquire.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { builtInLimits } from './built-in-limits.ts'
 import { directoryTenant } from './directory-tenant.ts'
 import type { History, HistoryCall, RecordedCall } from './record-history.ts'
 import { labStartMs, type RecordLab } from './record-lab.ts'
@@ -80,6 +81,7 @@ class Scene implements History {
       waiters: lab.waiters,
       ttlSecondsMax: 86_400,
       bodyBytesMax: 10_000,
+      limitsOf: builtInLimits,
       onChecked: () => undefined,
     }
   }

@@ -2,7 +2,7 @@
 --   f: last fence, mi/mc: minute and its locks, hi/hc: hour and its locks, me/oc: end of the month (s) and its locks,
 --   by: bytes of records, sm: minute up to which expired bytes were given back, e: epoch.
 -- Beside it a hash: m<minute>, h<hour>: bytes of records that expire then; H<hour>: locks of an hour gone by, until the
--- roll-up in Postgres has them.
+-- roll-up in Postgres has them; M, O: the last minute and month gone by, each with its locks, for what warns of soft limits.
 local HOURS_KEPT = 48
 -- Bytes are given back by the minute for records of up to two hours, by the hour for longer ones.
 local MINUTELY_TTL_MS = 7200000
@@ -86,8 +86,12 @@ local function read_meter(meta_key, side_key, sec)
   local minute = math.floor(sec / 60)
   if minute <= meter.mi then return meter end
   local hour = math.floor(sec / 3600)
+  if meter.mc > 0 then redis.call('HSET', side_key, 'M', meter.mi .. ' ' .. meter.mc) end
   meter.mi, meter.mc = minute, 0
-  if sec >= meter.me then meter.me, meter.oc = month_end(sec), 0 end
+  if sec >= meter.me then
+    redis.call('HSET', side_key, 'O', meter.me .. ' ' .. meter.oc)
+    meter.me, meter.oc = month_end(sec), 0
+  end
   if hour > meter.hi then close_hour(meter, side_key, hour) end
   if minute > meter.sm then sweep(meter, side_key, minute, hour) end
   write_meter(meta_key, meter)

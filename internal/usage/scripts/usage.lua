@@ -1,14 +1,26 @@
--- Reads the meters for the roll-up: epoch, then hour and its locks in turn, the running hour first. Changes nothing.
--- KEYS: meta, side.
-local packed = redis.call('GET', KEYS[1])
-if not packed then return {'seed'} end
-local meter = unpack_meter(packed)
-local reply = {'usage', meter.e, tostring(meter.hi), tostring(meter.hc)}
-local side = redis.call('HGETALL', KEYS[2])
-for at = 1, #side, 2 do
-  if string.byte(side[at]) == 72 then
-    reply[#reply + 1] = string.sub(side[at], 2)
-    reply[#reply + 1] = side[at + 1]
+-- Reads all meters of a tenant, for the roll-up and for people. Changes nothing. KEYS: meta, side, events. Gives the second, the
+-- epoch ('' for none), bytes of records, then locks and events: nothing where there are no meters, else minute, its count, month's
+-- end, its count, the minute and the month gone by ("<window> <count>", '' for none), then hours and counts, the running one first.
+local function part(m, fields)
+  local hash, closed = {}, {M = '', O = ''}
+  for at = 1, #fields, 2 do
+    local name = fields[at]
+    if closed[name] then closed[name] = fields[at + 1] end
+    if string.byte(name) == 72 then
+      hash[#hash + 1] = tonumber(string.sub(name, 2))
+      hash[#hash + 1] = tonumber(fields[at + 1])
+    end
   end
+  return {m.mi, m.mc, m.me, m.oc, closed.M, closed.O, m.hi, m.hc, unpack(hash)}
 end
+
+local packed = redis.call('GET', KEYS[1])
+local reply = {(clock()), '', 0, {}, {}}
+if packed then
+  local meter = unpack_meter(packed)
+  reply[2], reply[3] = meter.e, meter.by
+  reply[4] = part(meter, redis.call('HGETALL', KEYS[2]))
+end
+local events = load_events(KEYS[3])
+if events then reply[5] = part(events, redis.call('HGETALL', KEYS[3])) end
 return reply

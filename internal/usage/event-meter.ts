@@ -1,0 +1,244 @@
+import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
+import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { EventTally, type TallyCall } from './event-tally.ts'
+import { decideEvent, type EventCounts, type EventVerdict } from './event-verdict.ts'
+import type { EffectiveLimits } from './limits.ts'
+import { meterKeys } from './meter-keys.ts'
+import { monthEndMs } from './reading.ts'
+import clockLua from './scripts/clock.lua' with { type: 'text' }
+import countEvents from './scripts/count-events.lua' with { type: 'text' }
+import eventsLua from './scripts/events.lua' with { type: 'text' }
+import meterLua from './scripts/meter.lua' with { type: 'text' }
+import readEvents from './scripts/read-events.lua' with { type: 'text' }
+import seedEvents from './scripts/seed-events.lua' with { type: 'text' }
+import { findUsage } from './store.ts'
+
+/** What a meter of events needs. */
+export interface EventMeterOptions {
+  readonly redis: RedisConnection
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Told of a tenant whose events were counted, so that its hours are rolled up. */
+  markUsed(tenantId: TenantId): void
+  /** Lua that defines `clock()`, for tests that move it. */
+  readonly clockSource?: string
+}
+
+/** An event that was committed. */
+export interface CountedEvent {
+  readonly tenantId: TenantId
+  /** Milliseconds since the epoch. */
+  readonly receivedAtMs: number
+}
+
+/** What is remembered of a tenant with limits; times are this process'. */
+interface Known {
+  activeMs: number
+  heardMs: number
+  counts: EventCounts
+}
+
+/** After so long without an answer Redis counts as away, and then no event is refused. */
+const heardMsMax = 1_000
+/** Counts younger than this are not asked for again. */
+const youngMs = 350
+/** A tenant with limits is asked for until it has had no event for so long. */
+const activeMsMax = 60_000
+const parallelMax = 64
+/** Tenants whose counts are remembered, and tenants whose events wait to be counted: as many as a directory holds. */
+const tenantsMax = 100_000
+const unlimited: EventVerdict = { kind: 'free' }
+const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
+
+/**
+ * A tenant's counts of events. They live in Redis; what this process last heard of them, and what it has committed since, decides
+ * about the next event without a round trip. What could not be counted waits in memory and is counted later, in the hour it came in.
+ */
+export class EventMeter {
+  readonly #options: EventMeterOptions
+  readonly #count: RedisScript
+  readonly #read: RedisScript
+  readonly #seed: RedisScript
+  readonly #process = randomToken()
+  readonly #known = new Map<TenantId, Known>()
+  readonly #tallies = new Map<TenantId, EventTally>()
+  readonly #sending = new Map<TenantId, Promise<void>>()
+  #calls = 0
+  #heardMs = Number.NEGATIVE_INFINITY
+  /** How far Redis' clock is ahead of ours. */
+  #offsetMs = 0
+  #uncounted = 0
+
+  constructor(options: EventMeterOptions) {
+    this.#options = options
+    const parts = [options.clockSource ?? clockLua, meterLua, eventsLua]
+    this.#count = defineScript('count-events', '', [...parts, countEvents])
+    this.#read = defineScript('read-events', 'no-writes', [...parts, readEvents])
+    this.#seed = defineScript('seed-events', '', [...parts, seedEvents])
+  }
+
+  /** Events that were given up uncounted since the process began: more tenants' waited than there is room for. */
+  get uncounted(): number {
+    return this.#uncounted
+  }
+
+  /** Decides about a tenant's next event, from memory. While Redis is away it refuses none. */
+  check(tenantId: TenantId, limits: EffectiveLimits): EventVerdict {
+    if (limits.eventsPerMinute.hard === null && limits.eventsPerMonth.hard === null) return unlimited
+    const nowMs = this.#options.clock.now()
+    return decideEvent(limits, {
+      counts: this.#knownOf(tenantId, nowMs).counts,
+      waiting: this.#tallies.get(tenantId)?.events ?? 0,
+      nowMs: nowMs + this.#offsetMs,
+      isRedisThere: nowMs - this.#heardMs <= heardMsMax,
+    })
+  }
+
+  /**
+   * Counts events that were committed: one call for each tenant, behind the caller, which hears of no failure. What fails is counted
+   * by a later call. Not for duplicates.
+   */
+  countStored(events: readonly CountedEvent[]): void {
+    const nowMs = this.#options.clock.now()
+    const tenants = new Set<TenantId>()
+    for (const { tenantId, receivedAtMs } of events) {
+      const tally = this.#tallyOf(tenantId)
+      if (!tally) {
+        this.#uncounted += 1
+        continue
+      }
+      tally.add(receivedAtMs, nowMs)
+      tenants.add(tenantId)
+    }
+    for (const tenantId of tenants) this.#send(tenantId).catch(() => undefined)
+  }
+
+  /**
+   * Counts what waits, and asks for the counts of tenants with limits that have had events of late. To be called at least twice a
+   * second. @throws when Redis does not answer, or Postgres where Redis has lost its counts: the next turn makes up for it
+   */
+  async refresh(): Promise<void> {
+    const nowMs = this.#options.clock.now()
+    await inTurns([...this.#tallies.keys()], (tenantId) => this.#send(tenantId))
+    const asked: [TenantId, Known][] = []
+    for (const entry of this.#known) {
+      const [, { activeMs, heardMs }] = entry
+      if (nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs) asked.push(entry)
+    }
+    await inTurns(asked, ([tenantId, known]) => this.#readCounts(tenantId, known))
+    // Whether Redis is there has to be known also for those that nothing was asked about.
+    const [any] = this.#known
+    if (any && nowMs - this.#heardMs > youngMs) await this.#readCounts(...any)
+  }
+
+  #knownOf(tenantId: TenantId, nowMs: number): Known {
+    const known = this.#known.get(tenantId)
+    if (known) {
+      known.activeMs = nowMs
+      return known
+    }
+    if (this.#known.size >= tenantsMax) {
+      const [oldest] = this.#known.keys()
+      if (oldest !== undefined) this.#known.delete(oldest)
+    }
+    const made: Known = { activeMs: nowMs, heardMs: Number.NEGATIVE_INFINITY, counts: nothingHeard }
+    this.#known.set(tenantId, made)
+    return made
+  }
+
+  #tallyOf(tenantId: TenantId): EventTally | undefined {
+    let tally = this.#tallies.get(tenantId)
+    if (tally || this.#tallies.size >= tenantsMax) return tally
+    this.#tallies.set(tenantId, (tally = new EventTally()))
+    return tally
+  }
+
+  /** One call at a time for each tenant, until nothing of it waits. */
+  #send(tenantId: TenantId): Promise<void> {
+    const running = this.#sending.get(tenantId)
+    const tally = this.#tallies.get(tenantId)
+    if (running || !tally) return running ?? Promise.resolve()
+    const sending = this.#sendAll(tenantId, tally)
+    this.#sending.set(tenantId, sending)
+    return sending
+  }
+
+  async #sendAll(tenantId: TenantId, tally: EventTally): Promise<void> {
+    try {
+      for (;;) {
+        const call = tally.next(this.#options.clock.now(), () => (this.#calls += 1))
+        const reply = call && (await this.#countCall(tenantId, call))
+        if (!reply) break
+        tally.confirm()
+        this.#hear(this.#known.get(tenantId), reply)
+        this.#options.markUsed(tenantId)
+      }
+      this.#tallies.delete(tenantId)
+    } finally {
+      this.#sending.delete(tenantId)
+    }
+  }
+
+  /** Undefined for a deleted tenant: it gets no meters, and what it had is counted for nobody. */
+  async #countCall(tenantId: TenantId, { call, fresh, late }: TallyCall): Promise<Counts | undefined> {
+    const args = [this.#process, String(call), String(fresh), ...[...late].flat().map(String)]
+    const evaluate = async () =>
+      (await this.#options.redis.evaluate(this.#count, [meterKeys(tenantId).events], args)) as Reply
+    let reply = await evaluate()
+    if (reply[0] === 'seed') {
+      if (!(await this.#seedOnce(tenantId))) return undefined
+      reply = await evaluate()
+    }
+    if (reply[0] === 'seed') throw new Error('meters of events were lost while they were counted')
+    return reply
+  }
+
+  /** Gives a tenant its meters of events; false for a deleted one. Of several processes that try one wins. */
+  async #seedOnce(tenantId: TenantId): Promise<boolean> {
+    const { redis, pool, clock } = this.#options
+    const nowMs = clock.now()
+    const { deleted, hourAmount, monthAmount } = await findUsage(pool, tenantId, 'events', nowMs)
+    if (deleted) return false
+    const values = [Math.floor(nowMs / 3_600_000), hourAmount, monthEndMs(nowMs) / 1000, monthAmount]
+    await redis.evaluate(this.#seed, [meterKeys(tenantId).events], values.map(String))
+    return true
+  }
+
+  async #readCounts(tenantId: TenantId, known: Known): Promise<void> {
+    const reply = (await this.#options.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
+    if (reply[0] === 'known') this.#hear(known, reply)
+    else if (await this.#seedOnce(tenantId)) this.#heardAt(reply[1])
+  }
+
+  #hear(known: Known | undefined, [, sec, minute, minuteCount, monthEndSec, monthCount]: Counts): void {
+    const heardMs = this.#heardAt(sec)
+    if (known) Object.assign(known, { heardMs, counts: { minute, minuteCount, monthEndSec, monthCount } })
+  }
+
+  #heardAt(sec: number): number {
+    const nowMs = this.#options.clock.now()
+    this.#heardMs = nowMs
+    // Redis tells whole seconds: less than one apart the clocks agree.
+    const aheadMs = sec * 1000 - nowMs
+    this.#offsetMs = aheadMs > 0 || aheadMs < -1_000 ? aheadMs : 0
+    return nowMs
+  }
+}
+
+type Counts = readonly [
+  kind: 'known',
+  sec: number,
+  minute: number,
+  minuteCount: number,
+  monthEndSec: number,
+  monthCount: number,
+]
+type Reply = Counts | readonly ['seed', number]
+
+/** Does work for each, a bounded number at a time; all are tried. @throws the first error */
+async function inTurns<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
+  for (let at = 0; at < all.length; at += parallelMax) {
+    const done = await Promise.allSettled(all.slice(at, at + parallelMax).map(work))
+    for (const each of done) if (each.status === 'rejected') throw each.reason
+  }
+}

@@ -1,0 +1,124 @@
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import { type Pool, type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
+import { type LimitName, limitNames } from './limits.ts'
+import type { LimitedTenant, LimitsInForce } from './limits-in-force.ts'
+import { findOverrides } from './override-store.ts'
+import { countAt, defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
+import { findUsage, type HourAmount, listHours } from './store.ts'
+
+/** What usage is read with. */
+export interface ReadUsageParts {
+  readonly pool: Pool
+  readonly redis: RedisConnection
+  readonly clock: Clock
+  readonly limits: LimitsInForce
+}
+
+/** One limit and how much of it is used. Times in milliseconds since the epoch. */
+export interface LimitUsage {
+  readonly limit: LimitName
+  /** In the running window; null while Redis, which alone knows it, does not answer. */
+  readonly used: number | null
+  readonly soft: number | null
+  /** In force now, an override included. */
+  readonly hard: number | null
+  readonly override:
+    | {
+        readonly hard: number | null
+        readonly untilMs: number
+        readonly by: string
+        readonly reason: string
+        readonly setAtMs: number
+      }
+    | undefined
+  /** When the window ends; undefined for bytes of records, which have none. */
+  readonly resetsAtMs: number | undefined
+}
+
+/** A tenant's usage against its limits. */
+export interface UsageReport {
+  readonly limits: readonly LimitUsage[]
+  readonly over: 'accept' | 'refuse'
+  /** By hour and meter, in this order; hours in which nothing was counted are left out. At most one flush behind. */
+  readonly hours: readonly HourAmount[]
+}
+
+/** Which hours are asked for, ms since the epoch; at most 62 days, of which the last ones are given. */
+export interface UsageSpan {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+const spanMsMax = 62 * 24 * 3_600_000
+const minuteMs = 60_000
+const script = defineUsageScript()
+
+/**
+ * Reads a tenant's usage: of now from Redis, by the hour from Postgres. While Redis is away months are Postgres', at most one flush
+ * behind, and what only Redis knows is null. Changes nothing. @throws what Postgres throws
+ */
+export async function readUsage(
+  parts: ReadUsageParts,
+  tenant: LimitedTenant,
+  { fromMs, toMs }: UsageSpan,
+): Promise<UsageReport> {
+  const nowMs = parts.clock.now()
+  const [used, overrides, hours] = await Promise.all([
+    readUsed(parts, tenant.id, nowMs),
+    findOverrides(parts.pool, tenant.id),
+    listHours(parts.pool, tenant.id, { fromMs: Math.max(fromMs, toMs - spanMsMax), toMs }),
+  ])
+  const { all } = parts.limits.of(tenant)
+  const limits = limitNames.map((limit): LimitUsage => {
+    const override = overrides.find((each) => each.limit === limit && each.untilMs > nowMs)
+    return {
+      limit,
+      used: used[limit],
+      soft: all[limit].soft,
+      hard: all[limit].hard,
+      override: override && {
+        hard: override.hard,
+        untilMs: override.untilMs,
+        by: override.by,
+        reason: override.reason,
+        setAtMs: override.setAtMs,
+      },
+      resetsAtMs: resetsAt(limit, nowMs),
+    }
+  })
+  return { limits, over: all.eventsPerMonth.over, hours }
+}
+
+function resetsAt(limit: LimitName, nowMs: number): number | undefined {
+  if (limit === 'recordBytes') return undefined
+  return limit.endsWith('PerMonth') ? monthEndMs(nowMs) : nowMs - (nowMs % minuteMs) + minuteMs
+}
+
+type Used = Record<LimitName, number | null>
+
+async function readUsed(parts: ReadUsageParts, tenantId: TenantId, nowMs: number): Promise<Used> {
+  const reading = await readMeters(parts.redis, script, tenantId).catch((error: unknown) => {
+    if (error instanceof RedisUnavailable) return undefined
+    throw error
+  })
+  // A meter that Redis has not got is seeded by the next count: until then Postgres knows the month.
+  const month = async (meter: 'locks' | 'events') => {
+    const read = reading?.[meter]
+    return read
+      ? countAt(read.months, reading.nowMs)
+      : (await findUsage(parts.pool, tenantId, meter, nowMs)).monthAmount
+  }
+  const minute = (meter: 'locks' | 'events') => reading && minuteOf(reading, meter)
+  const [locksPerMonth, eventsPerMonth] = await Promise.all([month('locks'), month('events')])
+  return {
+    locksPerMinute: minute('locks') ?? null,
+    locksPerMonth,
+    eventsPerMinute: minute('events') ?? null,
+    eventsPerMonth,
+    recordBytes: reading?.recordBytes ?? null,
+  }
+}
+
+function minuteOf(reading: UsageReading, meter: 'locks' | 'events'): number {
+  return countAt(reading[meter]?.minutes ?? [], reading.nowMs)
+}

@@ -1,0 +1,109 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { meterKeys } from './meter-keys.ts'
+import clockLua from './scripts/clock.lua' with { type: 'text' }
+import eventsLua from './scripts/events.lua' with { type: 'text' }
+import meterLua from './scripts/meter.lua' with { type: 'text' }
+import usage from './scripts/usage.lua' with { type: 'text' }
+
+/** What is counted, as `usage_hourly` names it. */
+export type MeterName = 'locks' | 'events'
+
+/** A minute or a month and what was counted in it. */
+export interface WindowCount {
+  readonly startMs: number
+  readonly endMs: number
+  readonly count: number
+}
+
+/** The counts of one meter. The last minute and month are those in which something was counted last, and may be over. */
+export interface MeterReading {
+  readonly minutes: readonly WindowCount[]
+  readonly months: readonly WindowCount[]
+  /** Hours since the Unix epoch with their counts, the last one first. */
+  readonly hours: readonly { readonly hour: number; readonly amount: number }[]
+}
+
+/** All that Redis has counted of a tenant, by its own clock. */
+export interface UsageReading {
+  readonly tenantId: TenantId
+  readonly nowMs: number
+  /** One life of the tenant's data in Redis; undefined without meters of locks. */
+  readonly epoch: string | undefined
+  readonly recordBytes: number
+  readonly locks: MeterReading | undefined
+  readonly events: MeterReading | undefined
+}
+
+/** The script that reads a tenant's meters. @param clockSource Lua that defines `clock()` */
+export function defineUsageScript(clockSource: string = clockLua): RedisScript {
+  return defineScript('usage', 'no-writes', [clockSource, meterLua, eventsLua, usage])
+}
+
+/** Reads a tenant's meters: one round trip, and it changes nothing. @throws RedisUnavailable */
+export async function readMeters(
+  redis: RedisConnection,
+  script: RedisScript,
+  tenantId: TenantId,
+): Promise<UsageReading> {
+  const { meta, side, events } = meterKeys(tenantId)
+  const reply = await redis.evaluate(script, [meta, side, events], [])
+  const [sec, epoch, recordBytes, locks, ofEvents] = reply as [number, string, number, RawPart, RawPart]
+  return {
+    tenantId,
+    nowMs: sec * 1000,
+    epoch: epoch === '' ? undefined : epoch,
+    recordBytes,
+    locks: toReading(locks),
+    events: toReading(ofEvents),
+  }
+}
+
+/** The count of the window that holds a moment; 0 when nothing was counted in it. */
+export function countAt(windows: readonly WindowCount[], nowMs: number): number {
+  return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
+}
+
+/** When the UTC month that holds a moment ends, ms. */
+export function monthEndMs(nowMs: number): number {
+  const now = new Date(nowMs)
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)
+}
+
+const minuteMs = 60_000
+
+type RawPart = readonly (number | string)[]
+
+function toReading(part: RawPart): MeterReading | undefined {
+  if (part.length === 0) return undefined
+  const [minute, minuteCount, monthEnd, monthCount] = part.map(Number) as [number, number, number, number]
+  const [closedMinute, closedMonth] = part.slice(4, 6).map(String)
+  const counts = part.slice(6).map(Number)
+  const hours: { hour: number; amount: number }[] = []
+  for (let at = 0; at + 1 < counts.length; at += 2) {
+    hours.push({ hour: counts[at] ?? 0, amount: counts[at + 1] ?? 0 })
+  }
+  return {
+    minutes: [minuteOf(minute, minuteCount), ...closed(closedMinute, minuteOf)],
+    months: [monthOf(monthEnd, monthCount), ...closed(closedMonth, monthOf)],
+    hours,
+  }
+}
+
+function minuteOf(minute: number, count: number): WindowCount {
+  return { startMs: minute * minuteMs, endMs: (minute + 1) * minuteMs, count }
+}
+
+function monthOf(endSec: number, count: number): WindowCount {
+  const endMs = endSec * 1000
+  const last = new Date(endMs - 1)
+  return { startMs: Date.UTC(last.getUTCFullYear(), last.getUTCMonth(), 1), endMs, count }
+}
+
+function closed(
+  text: string | undefined,
+  toWindow: (window: number, count: number) => WindowCount,
+): WindowCount[] {
+  const [window, count] = text ? text.split(' ').map(Number) : []
+  return window === undefined || count === undefined ? [] : [toWindow(window, count)]
+}
