@@ -108,7 +108,7 @@ export async function startDeliveries(
   await openLoop(
     {
       ...{ name: 'delivery queue', intervalMs: depthMs, turnMsMax },
-      runOnce: async () => observer.queueSeen(await readQueueDepth(pool)),
+      runOnce: async () => observer.queueSeen(await readQueueDepth(pool, pausedBy(settings))),
       onError: (cause, failures) => log.debug({ failures, cause }, 'the queue’s depth could not be read'),
     },
     telemetry,

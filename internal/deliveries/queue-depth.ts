@@ -1,6 +1,7 @@
-import type { Pool } from '#internal/storage/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { PausedForwarding } from './paused-forwarding.ts'
 
-/** What waits to be delivered and could be. Suspended callbacks and open breakers are left out: more processes would not help. */
+/** What waits to be delivered and could be. Suspended callbacks, open breakers and what is paused are left out: more processes would not help. */
 export interface QueueDepth {
   /** Due deliveries: counted up to 10 000, estimated beyond. */
   readonly dueCount: number
@@ -18,7 +19,8 @@ const lanesMax = 1_000
 const depthText = `
 WITH open_lanes AS MATERIALIZED (
   SELECT tenant_id FROM lanes
-  WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() ORDER BY next_due_at LIMIT ${lanesMax}
+  WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
+    AND NOT $1::boolean AND tenant_id <> ALL($2::text[]) ORDER BY next_due_at LIMIT ${lanesMax}
 ), kinds AS (
   SELECT tenant_id, is_retry FROM open_lanes CROSS JOIN (VALUES (true), (false)) k(is_retry)
 ), counted AS (
@@ -41,11 +43,15 @@ SELECT
 FROM counted, oldest`
 
 /** Reads how much waits, at a bounded cost. @throws what Postgres throws */
-export async function readQueueDepth(pool: Pool): Promise<QueueDepth> {
+export async function readQueueDepth(
+  pool: Pool,
+  paused: PausedForwarding = { all: false, tenants: new Set() },
+): Promise<QueueDepth> {
   const { rows } = await pool.query<[number, number, number, number]>({
     name: 'queue_depth',
     text: depthText,
     rowMode: 'array',
+    values: [paused.all, textArrayParam([...paused.tenants])],
   })
   const [dueCount = 0, oldestAgeMs = 0, suspendedCount = 0, openBreakerCount = 0] = rows[0] ?? []
   return { dueCount, oldestAgeMs, suspendedCount, openBreakerCount }
