@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'bun:test'
+import { createHealth } from '#internal/telemetry/index.ts'
 import {
   type FakeWatch,
   openFakeWatch,
@@ -272,4 +273,23 @@ test('stop ends a list, a watch or a pause, hears of nothing more and leaves no 
   await until(() => pausing.timing.sleeping().length > 0)
   await pausing.reflector.stop()
   expect(pausing.timing.sleeping()).toEqual([])
+})
+
+test('one that was told to stop makes room for another of its name at once, and is no longer watched', async () => {
+  const clock = createMovedClock()
+  const health = createHealth({ clock })
+  const first = follow({ health })
+  first.lists.push(() => listOf(10, []))
+  first.open()
+  expect(await first.reflector.whenSynced()).toBe(true)
+  const stopping = first.reflector.stop()
+  const second = follow({ health })
+  second.lists.push(() => listOf(10, []))
+  second.open()
+  expect(await second.reflector.whenSynced()).toBe(true)
+  await stopping
+  expect(health.liveness().checks).toEqual([{ name: 'reflector test', ok: true, reason: null }])
+  // Nor does the end of the first one hide a hang of the second.
+  await clock.advance(2 * 3_600_000)
+  expect(health.liveness().ok).toBe(false)
 })

@@ -54,7 +54,10 @@ export interface Reflector<T extends KubeObject> {
   whenSynced(): Promise<boolean>
   /** Why the cache is behind, such as a missing permission; undefined while all is well. */
   failure(): KubeFailure | undefined
-  /** Ends the watch and hears of no more changes. Repeating it is harmless; never rejects. */
+  /**
+   * Ends the watch and hears of no more changes; another of its name may be started without waiting for this one's end.
+   * Repeating it is harmless; never rejects.
+   */
   stop(): Promise<void>
 }
 
@@ -111,8 +114,9 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
-    await this.#ended
+    // At once, so that another of its name may follow before this one has ended.
     this.#heartbeat?.stop()
+    await this.#ended
   }
 
   async #follow(): Promise<void> {

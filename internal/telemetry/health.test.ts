@@ -107,6 +107,17 @@ describe('liveness', () => {
     expect(health.liveness()).toEqual({ ok: true, checks: [] })
   })
 
+  test('one that ends a second time does not end what followed it under its name', () => {
+    const clock = movable()
+    const health = createHealth({ clock })
+    const first = health.addHeartbeat('loop', 10)
+    first.stop()
+    health.addHeartbeat('loop', 10)
+    first.stop()
+    clock.move(11)
+    expect(health.liveness().ok).toBe(false)
+  })
+
   test('draining does not make a process dead', () => {
     const health = createHealth()
     health.startDraining()

@@ -79,7 +79,8 @@ export function createHealth(options: HealthOptions = {}): Health {
           beat.lastMs = clock.now()
         },
         stop: () => {
-          beats.delete(name)
+          // Another of its name may have followed it.
+          if (beats.get(name) === beat) beats.delete(name)
         },
       }
     },

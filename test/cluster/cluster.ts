@@ -81,6 +81,8 @@ export interface OwnControlPlane {
   readonly apiPort: number
   /** Kills a process and starts it again; resolves when the API server is ready. */
   cycle(process: 'etcd' | 'apiserver'): Promise<void>
+  /** Stops a process where it stands, its connections open, until the returned function is called. */
+  suspend(process: 'etcd' | 'apiserver'): () => void
   /** Has etcd forget all that was before now. */
   compact(): Promise<void>
 }
@@ -96,6 +98,11 @@ export function ownControlPlane(): OwnControlPlane {
     async cycle(name) {
       const child = Bun.spawn([join(import.meta.dir, 'cycle'), state, name], { stdout: 'ignore' })
       if ((await child.exited) !== 0) throw new Error(`${name} did not come back`)
+    },
+    suspend(name) {
+      const pid = Number(readFileSync(join(state, 'pid', name), 'utf8').split(' ')[0])
+      process.kill(pid, 'SIGSTOP')
+      return () => process.kill(pid, 'SIGCONT')
     },
     async compact() {
       const { header } = (await post(`${etcd}/v3/maintenance/status`, {})) as {

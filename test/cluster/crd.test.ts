@@ -6,6 +6,7 @@ import { poll } from '#internal/dev/index.ts'
 import { tenantNotes } from '#internal/tenants/crd/rules.ts'
 import { neutralProviderName, parseTenant, type TenantSpec } from '#internal/tenants/index.ts'
 import { acceptedSpecs, refusedSpecs, type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
+import { installDefinition } from './installation.ts'
 import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'
 
 const namespace = `crd-${randomBytes(4).toString('hex')}`
@@ -20,12 +21,7 @@ let admin: (ask: Ask) => Promise<Answer>
 
 beforeAll(async () => {
   admin = await openTenantApi()
-  const applied = await kubectl({ args: ['apply', '-f', 'crds'] })
-  expect(applied.error).toBe('')
-  const definition = 'customresourcedefinition/tenants.latchkey.dev'
-  expect(
-    (await kubectl({ args: ['wait', '--for=condition=Established', '--timeout=30s', definition] })).exitCode,
-  ).toBe(0)
+  await installDefinition()
   await admin({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: namespace } } })
 }, startsMs)
 

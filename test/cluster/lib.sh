@@ -43,7 +43,12 @@ end() { # name: at once, since nothing is worth saving
   running "$1" || return 0
   read -r pid _ <"$state/pid/$1"
   kill -KILL -- "-$pid" 2>/dev/null || true
-  wait_for 20 "$1 to end" eval "! running $1"
+  wait_for 20 "$1 to end" has_ended "$1" "$pid"
+}
+
+# A first thread that is dead says nothing of the others, which hold its ports until they are.
+has_ended() { # name pid
+  ! running "$1" && [ "$(find "/proc/$2/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -le 1 ]
 }
 
 kubectl() { "$bin/kubectl" --kubeconfig="$state/admin.kubeconfig" "$@"; }

@@ -1,19 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { expectOk, kubeEvents, secrets } from '#internal/kube/index.ts'
-import { conditionOf, type OperatorLab, type OperatorProcess, openOperatorLab } from './operator-lab.ts'
+import { useOperatorLab } from './operator-lab.ts'
+import { conditionOf } from './tenant-calls.ts'
 
-let lab: OperatorLab
-let operator: OperatorProcess
-let shops: string
-beforeAll(async () => {
-  lab = await openOperatorLab()
-  operator = await lab.operator({ LATCHKEY_CALLBACK_CIDRS_MAX: '10.0.0.0/8' })
-  shops = await lab.namespace()
-}, 60_000)
-afterAll(async () => {
-  await lab.close()
-}, 60_000)
+const stage = useOperatorLab({ start: { env: { LATCHKEY_CALLBACK_CIDRS_MAX: '10.0.0.0/8' } } })
 
 const eventMsMax = 15_000
 const key = (seed: string) => `lk_${seed.repeat(40).slice(0, 40)}`
@@ -37,7 +28,10 @@ interface Case {
 async function told(tenant: string, reason: string): Promise<{ type: string; note: string } | undefined> {
   return await poll(
     async () => {
-      const list = expectOk('events', await lab.admin.client.list(kubeEvents, { namespace: shops }))
+      const list = expectOk(
+        'events',
+        await stage.lab.admin.client.list(kubeEvents, { namespace: stage.shops }),
+      )
       const found = list.items.find(
         (event) => event.reason === reason && JSON.stringify(event.regarding).includes(`"${tenant}"`),
       )
@@ -78,7 +72,7 @@ describe('a condition that does not hold says why, what to do, and is told by an
       'SecretsSynced',
       'NameTaken',
       'rename it',
-      { before: () => lab.addSecret({ namespace: shops, name: 'taken-callback' }, { a: 's' }) },
+      { before: () => stage.lab.addSecret({ namespace: stage.shops, name: 'taken-callback' }, { a: 's' }) },
     ],
     [
       'keyless',
@@ -144,18 +138,26 @@ describe('a condition that does not hold says why, what to do, and is told by an
       `belongs to`,
       {
         spec: { slug: 'first' },
-        before: () => lab.create(shops, 'first').then(() => lab.ready(shops, 'first')),
+        before: () =>
+          stage.lab.create(stage.shops, 'first').then(() => stage.lab.ready(stage.shops, 'first')),
       },
     ],
   ])('%s: %s, %s', async (tenant, type, reason, advice, { spec = {}, values, ...given }) => {
     await given.before?.()
     if (values) {
-      const place = { namespace: shops, name: own(tenant), ...(given.labelled && { tenant: given.labelled }) }
-      await lab.addSecret(place, values)
+      const place = {
+        namespace: stage.shops,
+        name: own(tenant),
+        ...(given.labelled && { tenant: given.labelled }),
+      }
+      await stage.lab.addSecret(place, values)
     }
-    await lab.create(shops, tenant, { spec, ...(given.annotations && { annotations: given.annotations }) })
-    expect(await lab.reason(shops, tenant, type, reason)).toContain(advice)
-    const object = await lab.tenant(shops, tenant)
+    await stage.lab.create(stage.shops, tenant, {
+      spec,
+      ...(given.annotations && { annotations: given.annotations }),
+    })
+    expect(await stage.lab.reason(stage.shops, tenant, type, reason)).toContain(advice)
+    const object = await stage.lab.tenant(stage.shops, tenant)
     expect(conditionOf(object, type)?.status).toBe('False')
     expect(conditionOf(object, 'Ready')).toMatchObject({ status: 'False', reason })
     const event = await told(tenant, reason)
@@ -165,74 +167,64 @@ describe('a condition that does not hold says why, what to do, and is told by an
 
   /** A tenant that has brought the key before. */
   async function keyOwner(): Promise<void> {
-    await lab.addSecret({ namespace: shops, name: 'keyowner-own', tenant: 'keyowner' }, { apiKey: key('k') })
-    await lab.create(shops, 'keyowner', { spec: keySpec('keyowner-own') })
-    await lab.ready(shops, 'keyowner')
+    await stage.lab.addSecret(
+      { namespace: stage.shops, name: 'keyowner-own', tenant: 'keyowner' },
+      { apiKey: key('k') },
+    )
+    await stage.lab.create(stage.shops, 'keyowner', { spec: keySpec('keyowner-own') })
+    await stage.lab.ready(stage.shops, 'keyowner')
   }
 })
 
 test('each stage of the wallet is a condition that leaves the tenant ready, and its move an event', async () => {
-  await lab.create(shops, 'wallets')
-  const spec = (fields: object) =>
-    lab.admin.client.mergePatch(
-      {
-        apiVersion: 'latchkey.dev/v1alpha1',
-        kind: 'Tenant',
-        plural: 'tenants',
-        namespaced: true,
-        secret: false,
-      },
-      { namespace: shops, name: 'wallets' },
-      { spec: fields } as object,
-    )
-  expect(await lab.reason(shops, 'wallets', 'WalletEnabled', 'NotConfigured')).not.toBe('')
+  await stage.lab.create(stage.shops, 'wallets')
+  const spec = (fields: object) => stage.lab.patch(stage.shops, 'wallets', { spec: fields })
+  expect(await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'NotConfigured')).not.toBe('')
   await spec({ providers: [{ ...wallet, enabled: false }] })
-  await lab.reason(shops, 'wallets', 'WalletEnabled', 'Disabled')
+  await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'Disabled')
   await spec({ providers: [wallet] })
-  expect(await lab.reason(shops, 'wallets', 'WalletEnabled', 'StageOff')).toContain('set')
+  expect(await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'StageOff')).toContain('set')
   await spec({ walletRollout: { stage: 'verify' } })
-  expect(await lab.reason(shops, 'wallets', 'WalletEnabled', 'Verifying')).toContain('review')
+  expect(await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'Verifying')).toContain('review')
   await spec({ walletRollout: { stage: 'enabled', review } })
-  await lab.reason(shops, 'wallets', 'WalletEnabled', 'Reviewed')
-  await lab.ready(shops, 'wallets')
+  await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'Reviewed')
+  await stage.lab.ready(stage.shops, 'wallets')
   expect((await told('wallets', 'Reviewed'))?.type).toBe('Normal')
 })
 
 test('what is mended is in force and told at once', async () => {
-  await lab.create(shops, 'mended', { spec: cardSpec('mended-own') })
-  await lab.reason(shops, 'mended', 'SecretsSynced', 'SecretMissing')
-  await lab.addSecret({ namespace: shops, name: 'mended-own' }, { a: 'later' })
+  await stage.lab.create(stage.shops, 'mended', { spec: cardSpec('mended-own') })
+  await stage.lab.reason(stage.shops, 'mended', 'SecretsSynced', 'SecretMissing')
+  await stage.lab.addSecret({ namespace: stage.shops, name: 'mended-own' }, { a: 'later' })
   const labels = { 'latchkey.dev/tenant': 'mended' }
-  const place = { namespace: shops, name: 'mended-own' }
-  expectOk('labelling', await lab.admin.client.mergePatch(secrets, place, { metadata: { labels } }))
-  const { status } = await lab.ready(shops, 'mended')
-  const version = (await lab.secret(shops, 'mended-own'))?.metadata.resourceVersion
+  const place = { namespace: stage.shops, name: 'mended-own' }
+  expectOk('labelling', await stage.lab.admin.client.mergePatch(secrets, place, { metadata: { labels } }))
+  const { status } = await stage.lab.ready(stage.shops, 'mended')
+  const version = (await stage.lab.secret(stage.shops, 'mended-own'))?.metadata.resourceVersion
   expect(status?.secrets).toContainEqual({ name: 'mended-own', version: version ?? '' })
   expect((await told('mended', 'InForce'))?.type).toBe('Normal')
 })
 
 test('no value of a Secret is in a status, an event, the log or the metrics', async () => {
   const values = [key('k'), key('a'), 'later', 'short']
-  const list = expectOk('secrets', await lab.admin.client.list(secrets, { namespace: shops }))
+  const list = expectOk('secrets', await stage.lab.admin.client.list(secrets, { namespace: stage.shops }))
   for (const { data = {} } of list.items)
     values.push(...Object.values(data).map((value) => Buffer.from(value, 'base64').toString('utf8')))
-  const { items } = expectOk('events', await lab.admin.client.list(kubeEvents, { namespace: shops }))
-  const tenants = await Promise.all(
-    ['keythief', 'badkey', 'mended', 'first'].map((name) => lab.tenant(shops, name)),
+  const { items } = expectOk(
+    'events',
+    await stage.lab.admin.client.list(kubeEvents, { namespace: stage.shops }),
   )
-  const metrics = await (await fetch(`${operator.opsUrl}/metrics`)).text()
+  const tenants = await Promise.all(
+    ['keythief', 'badkey', 'mended', 'first'].map((name) => stage.lab.tenant(stage.shops, name)),
+  )
+  const metrics = await (await fetch(`${stage.operator.opsUrl}/metrics`)).text()
   const texts = [
     JSON.stringify(items),
     JSON.stringify(tenants.map(({ status }) => status)),
-    operator.output(),
+    stage.operator.output(),
     metrics,
   ]
   expect(values.filter((value) => value.length > 8).length).toBeGreaterThan(10)
   for (const value of values.filter((each) => each.length > 8))
     expect(texts.filter((text) => text.includes(value))).toEqual([])
-})
-
-test('all of it went without one forbidden call', async () => {
-  expect(await operator.metric('rest_client_requests_total', 'code="200"')).toBeGreaterThan(20)
-  expect(await operator.metric('rest_client_requests_total', 'code="403"')).toBe(0)
 })

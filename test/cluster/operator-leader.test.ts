@@ -4,7 +4,8 @@ import { expectOk } from '#internal/kube/index.ts'
 import { leases } from '#internal/kube/lease.ts'
 import { migrateUrl } from '#test/support/migrated-database.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
-import { type OperatorLab, type OperatorProcess, openOperatorLab } from './operator-lab.ts'
+import { type OperatorLab, openOperatorLab } from './operator-lab.ts'
+import type { OperatorProcess } from './operator-process.ts'
 
 let postgres: TestPostgres
 let lab: OperatorLab
@@ -21,8 +22,7 @@ afterAll(async () => {
 }, 60_000)
 
 const takeoverMsMax = 20_000
-const isLeading = async (operator: OperatorProcess) =>
-  (await operator.metric('leader_election_master_status')) === 1
+const isLeading = (operator: OperatorProcess) => operator.isLeading()
 const isReady = async (operator: OperatorProcess) => (await fetch(`${operator.opsUrl}/readyz`)).status === 200
 
 async function becomes(check: () => Promise<boolean>, deadlineMs = 30_000): Promise<boolean> {
@@ -49,8 +49,7 @@ test('of two operators one leads; when it is killed the other leads within 20 s,
   expect(performance.now() - killedMs).toBeLessThan(takeoverMsMax)
   expect(await isLeading(second)).toBe(true)
   expect(await fence()).toBeGreaterThan(before)
-  second.signal('SIGTERM')
-  expect(await second.exited).toBe(0)
+  expect((await second.stop()).exitCode).toBe(0)
 }, 90_000)
 
 test('an operator that ends gives its lease back, and the next begins at once', async () => {
@@ -60,8 +59,7 @@ test('an operator that ends gives its lease back, and the next begins at once', 
   expect(lease.spec?.holderIdentity ?? '').toBe('')
   const next = await lab.operator()
   expect(await becomes(() => isLeading(next), 5_000)).toBe(true)
-  next.signal('SIGTERM')
-  await next.exited
+  await next.stop()
 })
 
 test('a leader that was stopped for long writes nothing more once another has led', async () => {
@@ -81,8 +79,7 @@ test('a leader that was stopped for long writes nothing more once another has le
   expect((await lab.tenant(shops, 'taken-over')).metadata.resourceVersion).toBe(
     metadata.resourceVersion ?? '',
   )
-  for (const each of [sleeper, next]) each.signal('SIGTERM')
-  await Promise.all([sleeper.exited, next.exited])
+  await Promise.all([sleeper.stop(), next.stop()])
 }, 90_000)
 
 test('a lease that was deleted does not lower the fence', async () => {
@@ -95,8 +92,7 @@ test('a lease that was deleted does not lower the fence', async () => {
   await lab.ready(shops, 'anew')
   const after = Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
   expect(after).toBeGreaterThan(before)
-  operator.signal('SIGTERM')
-  await operator.exited
+  await operator.stop()
 })
 
 test('with Postgres away nothing is lost: what changed meanwhile is in force soon after it is back', async () => {
@@ -107,7 +103,7 @@ test('with Postgres away nothing is lost: what changed meanwhile is in force soo
   await lab.create(shops, 'patient')
   await operator.logged('a tenant could not be reconciled, trying again')
   expect(await lab.reason(shops, 'patient', 'Ready', 'Retrying')).toContain('tried again')
-  expect((await fetch(`${operator.opsUrl}/livez`)).status).toBe(200)
+  expect(await operator.liveness()).toBe(200)
   expect(await isLeading(operator)).toBe(true)
   await postgres.restart()
   await lab.ready(shops, 'patient')

@@ -1,94 +1,109 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { type OperatorLab, type OperatorProcess, openOperatorLab } from './operator-lab.ts'
+import { namespaces } from '#internal/kube/index.ts'
+import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
 
-let lab: OperatorLab
-let operator: OperatorProcess
-beforeAll(async () => {
-  lab = await openOperatorLab()
-  operator = await lab.operator()
-}, 60_000)
-afterAll(async () => {
-  await kubectl({ args: ['delete', 'clusterrolebinding', role, '--ignore-not-found'] })
-  await lab.close()
-}, 60_000)
+const stage = useOperatorLab({
+  strict: false,
+  async beforeClose() {
+    await kubectl({ args: ['delete', 'clusterrolebinding', role, '--ignore-not-found'] })
+  },
+})
 
 const role = 'latchkey-operator-secrets'
 const subject = '--serviceaccount=latchkey:latchkey-operator'
-const forbidden = () => operator.metric('rest_client_requests_total', 'code="403"')
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
 
 test('without its right to a namespace a Tenant says what to type, and typing it mends that', async () => {
-  const shops = await lab.namespace({ granted: false })
-  await lab.addSecret({ namespace: shops, name: 'acme-card', tenant: 'acme-rbac' }, { a: 'card' })
-  await lab.create(shops, 'acme-rbac', { spec: cardSpec })
-  const message = await lab.reason(shops, 'acme-rbac', 'SecretsSynced', 'Forbidden')
+  const shops = await stage.lab.namespace({ granted: false })
+  await stage.lab.addSecret({ namespace: shops, name: 'acme-card', tenant: 'acme-rbac' }, { a: 'card' })
+  await stage.lab.create(shops, 'acme-rbac', { spec: cardSpec })
+  const message = await stage.lab.reason(shops, 'acme-rbac', 'SecretsSynced', 'Forbidden')
   const command = /kubectl (create rolebinding [^;]*serviceaccount=[^\s;]+)/.exec(message)?.[1]
   expect(command).toBe(`create rolebinding ${role} -n ${shops} --clusterrole=${role} ${subject}`)
-  expect(await forbidden()).toBeGreaterThan(0)
+  expect(await stage.operator.forbidden()).toBeGreaterThan(0)
   const { exitCode, error } = await kubectl({ args: command?.split(' ') ?? [] })
   expect([exitCode, error]).toEqual([0, ''])
-  const { status } = await lab.ready(shops, 'acme-rbac')
+  const { status } = await stage.lab.ready(shops, 'acme-rbac')
   expect(status?.secrets?.every(({ version }) => version !== undefined)).toBe(true)
 })
 
 test('a right that is taken away stops no tenant: its stored secrets stay, and a new one says what it lacks', async () => {
-  const shops = await lab.namespace()
-  await lab.create(shops, 'narrowed')
-  await lab.ready(shops, 'narrowed')
+  const shops = await stage.lab.namespace()
+  await stage.lab.create(shops, 'narrowed')
+  await stage.lab.ready(shops, 'narrowed')
   await kubectl({ args: ['delete', 'rolebinding', role, '-n', shops] })
-  await lab.create(shops, 'too-late')
-  expect(await lab.reason(shops, 'too-late', 'SecretsSynced', 'Forbidden')).toContain(
+  await stage.lab.create(shops, 'too-late')
+  expect(await stage.lab.reason(shops, 'too-late', 'SecretsSynced', 'Forbidden')).toContain(
     'kubectl create rolebinding',
   )
   // It is in force but for what cannot be generated.
-  const row = await lab.row(`SELECT slug FROM tenants WHERE name = 'too-late'`)
+  const row = await stage.lab.row(`SELECT slug FROM tenants WHERE name = 'too-late'`)
   expect(row).toEqual({ slug: 'too-late' })
-  const stored = await lab.row(
+  const stored = await stage.lab.row(
     `SELECT count(*)::int AS count FROM tenant_secrets JOIN tenants ON tenants.id = tenant_id WHERE name = 'narrowed'`,
   )
   expect(stored).toEqual({ count: 1 })
-  await lab.grant(shops)
-  await lab.ready(shops, 'too-late')
+  await stage.lab.grant(shops)
+  await stage.lab.ready(shops, 'too-late')
 })
 
 test('the operator is ready although a namespace is forbidden, and serves the others', async () => {
-  const closed = await lab.namespace({ granted: false })
-  const open = await lab.namespace()
-  await lab.create(closed, 'closed-shop')
-  await lab.create(open, 'open-shop')
-  await lab.ready(open, 'open-shop')
-  await lab.reason(closed, 'closed-shop', 'SecretsSynced', 'Forbidden')
-  expect((await fetch(`${operator.opsUrl}/readyz`)).status).toBe(200)
+  const closed = await stage.lab.namespace({ granted: false })
+  const open = await stage.lab.namespace()
+  await stage.lab.create(closed, 'closed-shop')
+  await stage.lab.create(open, 'open-shop')
+  await stage.lab.ready(open, 'open-shop')
+  await stage.lab.reason(closed, 'closed-shop', 'SecretsSynced', 'Forbidden')
+  expect((await fetch(`${stage.operator.opsUrl}/readyz`)).status).toBe(200)
 })
 
+test('a namespace that is deleted is gone with its Tenants and Secrets', async () => {
+  const name = await stage.lab.namespace()
+  for (const tenant of ['a', 'b', 'c']) await stage.lab.create(name, `${name}-${tenant}`)
+  for (const tenant of ['a', 'b', 'c']) await stage.lab.ready(name, `${name}-${tenant}`)
+  const posted = () => stage.operator.metric('rest_client_requests_total', 'code="403"', 'method="POST"')
+  const read = () => stage.operator.metric('rest_client_requests_total', 'code="403"', 'method="GET"')
+  const before = (await stage.operator.forbidden()) - (await posted()) - (await read())
+  await stage.lab.admin.client.remove(namespaces, { name })
+  const gone = await poll(
+    async () => (await stage.lab.admin.client.get(namespaces, { name })).kind === 'notFound' || undefined,
+    { deadlineMs: 60_000 },
+  )
+  expect(gone).toBe(true)
+  const rows = await stage.lab.row(
+    'SELECT count(*)::int AS count FROM tenants WHERE namespace = $1 AND deleted_at IS NULL',
+    [name],
+  )
+  expect(rows).toEqual({ count: 0 })
+  // The server itself takes nothing new into a namespace that ends, and the right to read may go first. No more was refused.
+  expect((await stage.operator.forbidden()) - (await posted()) - (await read())).toBe(before)
+}, 120_000)
+
 test('one watch for all Secrets, when somebody opts in and grants it', async () => {
-  operator.signal('SIGTERM')
-  await operator.exited
+  await stage.operator.stop()
   const granted = await kubectl({
     args: ['create', 'clusterrolebinding', role, `--clusterrole=${role}`, subject],
   })
   expect(granted.error).toBe('')
-  const wide = await lab.operator({ LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE: 'true' })
-  const shops = await lab.namespace({ granted: false })
-  await lab.create(shops, 'wide')
-  await lab.ready(shops, 'wide')
-  expect(await wide.metric('rest_client_requests_total', 'code="403"')).toBe(0)
-  wide.signal('SIGTERM')
-  await wide.exited
+  const wide = await stage.lab.operator({ env: { LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE: 'true' } })
+  const shops = await stage.lab.namespace({ granted: false })
+  await stage.lab.create(shops, 'wide')
+  await stage.lab.ready(shops, 'wide')
+  expect((await wide.stop()).forbidden).toBe(0)
   await kubectl({ args: ['delete', 'clusterrolebinding', role] })
 })
 
 test('an operator of listed namespaces leaves the others alone', async () => {
-  const mine = await lab.namespace()
-  const theirs = await lab.namespace()
-  const narrow = await lab.operator({ LATCHKEY_OPERATOR_NAMESPACES: mine })
-  await lab.create(theirs, 'theirs')
-  await lab.create(mine, 'mine')
-  await lab.ready(mine, 'mine')
-  expect((await lab.tenant(theirs, 'theirs')).status).toBeUndefined()
-  expect(await narrow.metric('rest_client_requests_total', 'code="403"')).toBe(0)
+  const mine = await stage.lab.namespace()
+  const theirs = await stage.lab.namespace()
+  const narrow = await stage.lab.operator({ env: { LATCHKEY_OPERATOR_NAMESPACES: mine } })
+  await stage.lab.create(theirs, 'theirs')
+  await stage.lab.create(mine, 'mine')
+  await stage.lab.ready(mine, 'mine')
+  expect((await stage.lab.tenant(theirs, 'theirs')).status).toBeUndefined()
+  expect((await narrow.stop()).forbidden).toBe(0)
 })
 
 test('the roles hold no wildcard, and no verb on Secrets but these', async () => {

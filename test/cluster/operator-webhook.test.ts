@@ -1,34 +1,49 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+// From `kubectl apply` to a delivery: the processes of an installation side by side.
+import { beforeAll, expect, test } from 'bun:test'
 import { Stripe } from 'stripe'
 import { poll } from '#internal/dev/index.ts'
-import { startApiProcess, startProcess, type TestProcess } from '#test/support/api-process.ts'
+import {
+  type ApiProcess,
+  startApiProcess,
+  startProcess,
+  type TestProcess,
+} from '#test/support/api-process.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
-import { entryOf, type OperatorLab, openOperatorLab } from './operator-lab.ts'
+import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
+import { entryOf } from './tenant-calls.ts'
 
 const networks = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8,10.0.0.0/8' }
-let lab: OperatorLab
-beforeAll(async () => {
-  lab = await openOperatorLab()
-  await lab.operator(networks)
-}, 60_000)
-afterAll(async () => {
-  await kubectl({ args: ['delete', 'tenant', 'acme', '-n', 'shops', '--ignore-not-found'] })
-  await kubectl({ args: ['delete', 'namespace', 'shops', '--ignore-not-found', '--wait=false'] })
-  await lab.close()
-}, 60_000)
-
+const here = { allowedCIDRs: ['127.0.0.0/8'] }
 const waitMs = 30_000
+/** The namespace of the samples. */
+const shops = 'shops'
 
-test('the sample is Ready, as kubectl shows it', async () => {
-  await kubectl({ args: ['create', 'namespace', 'shops'] })
-  await lab.grant('shops')
+const stage = useOperatorLab({ start: { env: networks }, beforeClose })
+let api: ApiProcess
+let forwarder: TestProcess
+beforeAll(async () => {
+  api = await startApiProcess(stage.lab.stores)
+  forwarder = startProcess('forwarder', { ...stage.lab.stores, ...networks })
+  await forwarder.logged('listening')
+  await kubectl({ args: ['create', 'namespace', shops] })
+  await stage.lab.grant(shops)
+}, 60_000)
+
+async function beforeClose(): Promise<void> {
+  await kubectl({ args: ['delete', 'tenants', '--all', '-n', shops] })
+  await kubectl({ args: ['delete', 'namespace', shops, '--wait=false'] })
+  for (const each of [api, forwarder]) each.signal('SIGTERM')
+  await Promise.all([api.exited, forwarder.exited])
+}
+
+test('the sample is Ready with a reason, as kubectl shows it', async () => {
   for (const file of ['tenant-secrets.yaml', 'tenant.yaml']) {
     const { error } = await kubectl({ args: ['apply', '-f', `config/samples/${file}`] })
     expect(error).toBe('')
   }
-  await lab.ready('shops', 'acme')
-  const { out } = await kubectl({ args: ['get', 'tenants', '-n', 'shops'] })
+  await stage.lab.ready(shops, 'acme')
+  const { out } = await kubectl({ args: ['get', 'tenants', '-n', shops] })
   expect(out.split('\n').map((line) => line.split(/\s+/).slice(0, 5))).toEqual([
     ['NAME', 'READY', 'REASON', 'SLUG', 'WALLET'],
     ['acme', 'True', 'InForce', 'acme', 'verify'],
@@ -36,48 +51,60 @@ test('the sample is Ready, as kubectl shows it', async () => {
   ])
 })
 
-test('a provider’s signed call reaches the callback of a Tenant, signed by its generated secret', async () => {
-  const shops = await lab.namespace()
-  await lab.addSecret({ namespace: shops, name: 'hooked-card', tenant: 'hooked' }, { a: 'card-secret' })
-  const silent = startReceiver()
-  await lab.create(shops, 'hooked', {
-    spec: {
-      callback: { url: silent.url, allowedCIDRs: ['127.0.0.0/8'] },
-      providers: [{ name: 'stripe', secretRef: { name: 'hooked-card' } }],
-    },
-  })
-  await lab.ready(shops, 'hooked')
-  await silent.stop()
-  const secret = entryOf(await lab.secret(shops, 'hooked-callback'), 'signingSecret')
-  const receiver = startReceiver(secret, Number(new URL(silent.url).port))
-  const { KUBECONFIG: _, LATCHKEY_PUBLIC_URL: __, ...stores } = lab.env as Record<string, string>
-  const api = await startApiProcess(stores)
-  const forwarder = startProcess('forwarder', { ...stores, ...networks })
-  await forwarder.logged('listening')
-  expect(await callAsStripe(`${api.url}/v1/t/hooked/webhooks/stripe`)).toBe(200)
+test('a signed call to the URL that the sample’s status hands out goes through to its callback', async () => {
+  const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
+  // All of the sample but its callback, which is where the reader's is.
+  await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
+  const { status } = await stage.lab.ready(shops, 'acme')
+  const url = status?.urls?.find(({ provider }) => provider === 'card')?.url ?? ''
+  expect(url).toStartWith('https://hooks.latchkey.example/')
+  const path = new URL(url).pathname
+  expect(await callAsStripe(path, 'acme-card-sample-secret')).toEqual([200, '{"ok":true}'])
   expect(await arrived(receiver)).toMatchObject({ verified: true })
-  await ended(api, forwarder)
+  expect(await callAsStripe(path, 'guessed')).toEqual([400, '{"error":"invalid signature"}'])
   await receiver.stop()
 })
 
-async function callAsStripe(url: string): Promise<number> {
+test('a delivery is signed by the secret that was generated where none was brought', async () => {
+  await stage.lab.addSecret({ namespace: stage.shops, name: 'hooked-card', tenant: 'hooked' }, { a: 'card' })
+  const silent = startReceiver()
+  await stage.lab.create(stage.shops, 'hooked', {
+    spec: {
+      callback: { url: silent.url, ...here },
+      providers: [{ name: 'stripe', secretRef: { name: 'hooked-card' } }],
+    },
+  })
+  await stage.lab.ready(stage.shops, 'hooked')
+  await silent.stop()
+  const secret = entryOf(await stage.lab.secret(stage.shops, 'hooked-callback'), 'signingSecret')
+  const receiver = startReceiver(secret, Number(new URL(silent.url).port))
+  expect(await callAsStripe('/v1/t/hooked/webhooks/stripe', 'card')).toEqual([200, '{"ok":true}'])
+  expect(await arrived(receiver)).toMatchObject({ verified: true })
+  await receiver.stop()
+})
+
+/** The API hears of a tenant a moment after it is Ready, and until then knows none of its name. */
+async function callAsStripe(path: string, secret: string): Promise<[status: number, body: string]> {
   const payload = JSON.stringify({
-    id: `evt_${Date.now()}`,
+    id: `evt_${crypto.randomUUID()}`,
     object: 'event',
     type: 'charge.dispute.updated',
     created: 1_795_000_000,
     data: { object: { id: 'dp_1', object: 'dispute', status: 'under_review' } },
   })
-  const signature = await Stripe.webhooks.generateTestHeaderStringAsync({ payload, secret: 'card-secret' })
+  const signature = await Stripe.webhooks.generateTestHeaderStringAsync({ payload, secret })
   const headers = { 'stripe-signature': signature }
-  return (await fetch(url, { method: 'POST', headers, body: payload })).status
+  const answer = await poll(
+    async () => {
+      const response = await fetch(api.url + path, { method: 'POST', headers, body: payload })
+      const text = await response.text()
+      return response.status === 403 ? undefined : ([response.status, text] as [number, string])
+    },
+    { deadlineMs: waitMs },
+  )
+  return answer ?? [403, '']
 }
 
 async function arrived({ calls }: CallbackReceiver) {
   return await poll(() => calls[0], { deadlineMs: waitMs })
-}
-
-async function ended(...processes: readonly TestProcess[]): Promise<void> {
-  for (const each of processes) each.signal('SIGTERM')
-  await Promise.all(processes.map((each) => each.exited))
 }

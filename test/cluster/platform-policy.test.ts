@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
-import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'
+import { installDefinition } from './installation.ts'
+import { type Answer, type Ask, openTenantApi } from './tenant-api.ts'
 
 const namespace = `policy-${randomBytes(4).toString('hex')}`
 const elsewhere = `${namespace}-b`
@@ -20,12 +21,7 @@ beforeAll(async () => {
   admin = await openTenantApi()
   author = await openTenantApi(`${namespace}-author`)
   platform = await openTenantApi(`${namespace}-platform`)
-  expect((await kubectl({ args: ['apply', '-f', 'crds'] })).error).toBe('')
-  const definition = 'customresourcedefinition/tenants.latchkey.dev'
-  const waited = await kubectl({
-    args: ['wait', '--for=condition=Established', '--timeout=30s', definition],
-  })
-  expect(waited.exitCode).toBe(0)
+  await installDefinition()
   for (const name of [namespace, elsewhere]) {
     await admin({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name } } })
     await allow(name, 'author', ['tenants'])

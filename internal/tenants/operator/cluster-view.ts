@@ -2,6 +2,7 @@ import {
   type ObjectChange,
   type ObjectPlace,
   objectKey,
+  parseObjectKey,
   type Reflector,
   type ReflectorTrouble,
   type Secret,
@@ -13,7 +14,7 @@ import type { CheckResult, Health } from '#internal/telemetry/index.ts'
 import type { TenantLog } from '../log.ts'
 import { tenantLabel } from '../secret-names.ts'
 import { keptOfSecret } from './secret-object.ts'
-import { keptOfTenant, type TenantObject, tenantObjects } from './tenant-object.ts'
+import { keptOfTenant, slugOf, type TenantObject, tenantObjects } from './tenant-object.ts'
 import type { KnownSecret } from './tenant-secrets.ts'
 
 /** What a view follows, and who hears of it. */
@@ -32,6 +33,8 @@ export interface ClusterViewOptions {
 export interface ClusterView {
   tenant(place: ObjectPlace): TenantObject | undefined
   tenants(): IterableIterator<TenantObject>
+  /** Those that want a slug, whether or not one of them has it. */
+  claimants(slug: string): IterableIterator<TenantObject>
   secret(place: ObjectPlace): KnownSecret
   /** Whether a Tenant of this namespace that is not here does not exist. */
   isComplete(namespace: string): boolean
@@ -63,6 +66,8 @@ class FollowedCluster implements ClusterView {
   readonly #secrets = new Map<string, Reflector<Secret>>()
   /** How many Tenants a namespace has. */
   readonly #counts = new Map<string, number>()
+  /** The keys of those that want a slug. */
+  readonly #claims = new Map<unknown, Set<string>>()
   readonly #listeners = new Set<(key: string) => void>()
   readonly #ending = new Set<Promise<void>>()
 
@@ -78,6 +83,13 @@ class FollowedCluster implements ClusterView {
 
   *tenants(): IterableIterator<TenantObject> {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
+  }
+
+  *claimants(slug: string): IterableIterator<TenantObject> {
+    for (const key of this.#claims.get(slug) ?? []) {
+      const object = this.tenant(parseObjectKey(key))
+      if (object !== undefined) yield object
+    }
   }
 
   secret(place: ObjectPlace): KnownSecret {
@@ -167,18 +179,33 @@ class FollowedCluster implements ClusterView {
   }
 
   #onTenant(change: ObjectChange<TenantObject>): void {
+    // First, so that nothing of what follows can keep it from being worked on.
+    this.#tell(change.key)
+    this.#noteClaims(change)
+    if (change.kind === 'updated') return
     const object = change.kind === 'deleted' ? change.before : change.object
     const { namespace = '' } = object.metadata
-    if (change.kind !== 'updated') {
-      const count = (this.#counts.get(namespace) ?? 0) + (change.kind === 'added' ? 1 : -1)
-      if (count > 0) this.#counts.set(namespace, count)
-      else this.#counts.delete(namespace)
-      if (!this.#options.secretsClusterWide) {
-        if (count > 0) this.#followSecrets(namespace)
-        else this.#unfollowSecrets(namespace)
-      }
+    const count = (this.#counts.get(namespace) ?? 0) + (change.kind === 'added' ? 1 : -1)
+    if (count > 0) this.#counts.set(namespace, count)
+    else this.#counts.delete(namespace)
+    if (this.#options.secretsClusterWide) return
+    if (count > 0) this.#followSecrets(namespace)
+    else this.#unfollowSecrets(namespace)
+  }
+
+  /** Whoever waits for the slug of one that is gone hears of it at once. */
+  #noteClaims(change: ObjectChange<TenantObject>): void {
+    const before = change.kind === 'added' ? undefined : slugOf(change.before)
+    const now = change.kind === 'deleted' ? undefined : slugOf(change.object)
+    if (before !== undefined && before !== now) {
+      const others = this.#claims.get(before)
+      others?.delete(change.key)
+      if (others?.size === 0) this.#claims.delete(before)
+      for (const key of others ?? []) this.#tell(key)
     }
-    this.#tell(change.key)
+    if (now === undefined) return
+    const claims = this.#claims.get(now) ?? new Set()
+    this.#claims.set(now, claims.add(change.key))
   }
 
   #onSecret(change: ObjectChange<Secret>): void {

@@ -10,6 +10,8 @@ const done: WorkOutcome = { kind: 'done' }
 const purgeAfterMsDefault = 60_000
 /** Rows are left after a bounded amount of removing: go on soon. */
 const purgeAgainMs = 100
+/** What the cache will hear brings the Tenant back by itself; this is for what was missed. */
+const behindAgainMs = 1_000
 /** What the rest of a wait is rounded up by, so that it is over when it is looked at. */
 const slackMs = 20
 
@@ -88,8 +90,7 @@ async function releaseTenant(context: LeaderContext, object: TenantObject): Prom
     )
     return done
   }
-  // The cache is behind; what it will hear brings the Tenant back, and so does this.
-  if (result.kind === 'conflict') return { kind: 'again', afterMs: purgeAgainMs }
+  if (result.kind === 'conflict') return { kind: 'again', afterMs: behindAgainMs }
   expectOk('releasing a Tenant', result)
   return done
 }

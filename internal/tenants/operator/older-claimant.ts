@@ -1,6 +1,6 @@
 import type { ResourceName } from '../reconcile/facts.ts'
 import type { TenantManifest } from '../source.ts'
-import { parseTenantObject, type TenantObject } from './tenant-object.ts'
+import { parseTenantObject, slugOf, type TenantObject } from './tenant-object.ts'
 
 /**
  * A Tenant of the cluster that wants the same slug and is older, whether or not it was reconciled: of two that come at once the
@@ -19,11 +19,6 @@ export function olderInCluster(
       oldest = parsed.manifest
   }
   return oldest && { namespace: oldest.namespace, name: oldest.name }
-}
-
-/** Before it is parsed, since few of many are. */
-function slugOf({ spec }: TenantObject): unknown {
-  return typeof spec === 'object' && spec !== null && 'slug' in spec ? spec.slug : undefined
 }
 
 type Claim = Pick<TenantManifest, 'uid' | 'createdAtMs'>

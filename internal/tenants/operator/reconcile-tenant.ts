@@ -30,7 +30,10 @@ import type { TenantSecrets } from './tenant-secrets.ts'
 
 /** Who owns the status; the fields of the Tenant itself that we write belong to another. */
 const statusManager = 'latchkey-operator-status'
-const conflictAgainMs = 50
+/** What stood in the way of a write has changed what is known: it is gathered anew at once, so many times. */
+const conflictsMax = 3
+/** A change that the cache has not heard of brings the Tenant back by itself; this is for one that was missed. */
+const behindAgainMs = 1_000
 /** Nothing tells of a permission that was granted, nor of a slug that came free in another way than by a deletion. */
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
@@ -60,7 +63,7 @@ async function reconcilePresent(context: LeaderContext, seen: TenantObject): Pro
   const parsed = parseTenantObject(seen)
   if (parsed.kind === 'invalid') return await refuse(context, seen, { reason: 'SpecInvalid', ...parsed })
   const held = await hold(context, seen)
-  if (held.kind === 'gone') return { kind: 'again', afterMs: conflictAgainMs }
+  if (held.kind === 'gone') return again(behindAgainMs)
   const { object } = held
   await removeNamesake(context, object)
   const adopted = await adoptIfAsked(context, object, parsed.manifest)
@@ -128,8 +131,7 @@ async function bringInForce(
   const { uid, namespace, name } = manifest
   const reader = { uid, namespace, name, generated: generatedNamesOf(manifest) }
   const secrets = context.secrets.of(reader, context.leadership.isHeld)
-  const { facts, plan, applied } = await planAndApply(context, manifest, secrets)
-  if (applied.kind === 'conflict') return { kind: 'again', afterMs: conflictAgainMs }
+  const { facts, plan, applied } = await applyWithConflicts(context, manifest, secrets)
   expectMine(applied)
   if (applied.kind === 'applied') await tellChanged(context)
   const relabelled = await secrets.relabel()
@@ -142,6 +144,18 @@ async function bringInForce(
     logReconciled(context, plan, { applied: applied.kind, durationMs: performance.now() - startedMs })
   }
   return nextTurn(plan)
+}
+
+/** Gives the last conflict when there was no end of them: then somebody is there who has to be told of. */
+async function applyWithConflicts(
+  context: LeaderContext,
+  manifest: TenantManifest,
+  secrets: TenantSecrets,
+): Promise<Reconciled> {
+  let done = await planAndApply(context, manifest, secrets)
+  for (let conflicts = 1; done.applied.kind === 'conflict' && conflicts < conflictsMax; conflicts += 1)
+    done = await planAndApply(context, manifest, secrets)
+  return done
 }
 
 interface Reconciled {
@@ -158,7 +172,8 @@ async function planAndApply(
   const { pool, keyRing, random, callbackCidrsMax, clock, view } = context
   let facts = await gatherTenant({ pool, keyRing, random, callbackCidrsMax, secrets }, manifest)
   if (facts.stored?.slug !== manifest.spec.slug) {
-    const olderClaimant = facts.slug.olderClaimant ?? olderInCluster(view.tenants(), manifest)
+    const olderClaimant =
+      facts.slug.olderClaimant ?? olderInCluster(view.claimants(manifest.spec.slug), manifest)
     facts = { ...facts, slug: { ...facts.slug, olderClaimant } }
   }
   for (let turn = 0; ; turn += 1) {

@@ -55,6 +55,11 @@ export function parseTenantObject(object: TenantObject): ParsedTenantObject {
   }
 }
 
+/** The slug that a Tenant wants, before it is parsed. Pure. */
+export function slugOf({ spec }: TenantObject): unknown {
+  return typeof spec === 'object' && spec !== null && 'slug' in spec ? spec.slug : undefined
+}
+
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /** What of a Tenant is worth its memory. */

