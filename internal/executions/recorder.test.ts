@@ -183,7 +183,7 @@ describe('a recorder', () => {
 
   test('writes at most so many batches a flush, of each tenant some, and all of them at the end', async () => {
     const [busy, quiet] = [await createTenant(), await createTenant()]
-    const recorder = openRecorder({ batchesMax: 1 })
+    const recorder = openRecorder()
     for (let nth = 0; nth < 3_500; nth += 1) recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))
     recorder.note(addressOf(quiet, 'k'), acquired(fenceOf(1)))
     await recorder.flush()

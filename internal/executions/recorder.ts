@@ -15,7 +15,7 @@ export interface ExecutionRecorderOptions {
   readonly onDropped: (reason: DropReason, notes: number, cause?: unknown) => void
   /** Default 16 384 notes and 8 MiB. */
   readonly bounds?: NoteBufferBounds
-  /** Batches that one flush writes at most; default 2. */
+  /** Batches that one flush writes at most; default 1, so that a history costs Postgres a small part of what it has. */
   readonly batchesMax?: number
 }
 
@@ -24,10 +24,10 @@ export const dropReasons = ['full', 'refused'] as const
 /** One of the reasons for which notes are dropped. */
 export type DropReason = (typeof dropReasons)[number]
 
-/** Notes that become one statement. */
+/** Notes that become one statement: with a flush each half second, 2 000 a second and process. */
 const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
-const usualBatchesMax = 2
+const usualBatchesMax = 1
 
 /** A batch on its way to Postgres. */
 interface Batch {

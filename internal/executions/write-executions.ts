@@ -1,6 +1,12 @@
 import { type Day, dayAfter, type TenantId } from '#internal/base/index.ts'
-import { ensurePartitions, isMissingPartition, type Pool, textArrayParam } from '#internal/storage/index.ts'
-import { acquiredAtMsOf, type ExecutionFacts } from './execution.ts'
+import {
+  ensurePartitions,
+  isMissingPartition,
+  numberArrayParam,
+  type Pool,
+  textArrayParam,
+} from '#internal/storage/index.ts'
+import { acquiredAtMsOf, type Ending, type ExecutionFacts } from './execution.ts'
 
 /** An execution's facts on their way into a row. */
 export interface ExecutionRow extends ExecutionFacts {
@@ -13,17 +19,21 @@ export function executionExpiry(fence: number, eventDays: number): Day {
   return dayAfter(acquiredAtMsOf(fence), eventDays)
 }
 
+const endings: readonly Ending[] = ['open', 'completed', 'released', 'taken_over']
+
 // One statement a batch. Rows that are there are joined with what comes: the latest holding, the earliest end, as joinFacts has it,
 // so that order and repetition do not matter. Written in the order of the key, so that two processes wait for each other in one
-// direction only. A deleted tenant gets no rows, since nobody would remove them again.
+// direction only. A deleted tenant gets no rows, since nobody would remove them again. A number of 0 stands for null.
 const upsertText = `
 INSERT INTO executions AS known
   (tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)
-SELECT i.tenant_id, i.fence::bigint, i.expires_on::date, i.scope, i.key, i.held_until::timestamptz, i.extended_at::timestamptz,
-  i.ended_at::timestamptz, i.ending, i.status::smallint
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
-  AS i(tenant_id, fence, expires_on, scope, key, held_until, extended_at, ended_at, ending, status)
-JOIN tenants t ON t.id = i.tenant_id AND t.deleted_at IS NULL
+SELECT o.tenant_id, i.fence, o.expires_on::date, i.scope, i.key, to_timestamp(nullif(i.held_until, 0) / 1000),
+  to_timestamp(nullif(i.extended_at, 0) / 1000), to_timestamp(nullif(i.ended_at, 0) / 1000),
+  (ARRAY['${endings.join("', '")}'])[i.ending::integer], nullif(i.status, 0)
+FROM unnest($1::float8[], $2::float8[], $3::text[], $4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])
+  AS i(owner, fence, scope, key, held_until, extended_at, ended_at, ending, status)
+JOIN unnest($10::text[], $11::text[]) WITH ORDINALITY AS o(tenant_id, expires_on, owner) ON o.owner = i.owner
+JOIN tenants t ON t.id = o.tenant_id AND t.deleted_at IS NULL
 ORDER BY 1, 2
 ON CONFLICT (tenant_id, fence, expires_on) DO UPDATE SET
   (held_until, extended_at) = (
@@ -57,25 +67,38 @@ export async function writeExecutions(pool: Pool, rows: readonly ExecutionRow[])
 }
 
 async function upsertExecutions(pool: Pool, rows: readonly ExecutionRow[]): Promise<void> {
-  const column = (pick: (row: ExecutionRow) => string | null) => textArrayParam(rows.map(pick))
+  const numbers = (pick: (row: ExecutionRow) => number) => numberArrayParam(rows.map(pick))
+  const { owners, ofRows } = listOwners(rows)
   await pool.query({
     name: 'upsert_executions',
     text: upsertText,
     values: [
-      column(({ tenantId }) => tenantId),
-      column(({ fence }) => String(fence)),
-      column(({ expiresOn }) => expiresOn),
-      column(({ scope }) => scope),
-      column(({ key }) => key),
-      column(({ heldUntilMs }) => timeText(heldUntilMs)),
-      column(({ extendedAtMs }) => timeText(extendedAtMs)),
-      column(({ endedAtMs }) => timeText(endedAtMs)),
-      column(({ ending }) => ending),
-      column(({ status }) => (status === null ? null : String(status))),
+      numberArrayParam(ofRows),
+      numbers(({ fence }) => fence),
+      textArrayParam(rows.map(({ scope }) => scope)),
+      textArrayParam(rows.map(({ key }) => key)),
+      numbers(({ heldUntilMs }) => heldUntilMs ?? 0),
+      numbers(({ extendedAtMs }) => extendedAtMs ?? 0),
+      numbers(({ endedAtMs }) => endedAtMs ?? 0),
+      numbers(({ ending }) => endings.indexOf(ending) + 1),
+      numbers(({ status }) => status ?? 0),
+      textArrayParam(owners.map(({ tenantId }) => tenantId)),
+      textArrayParam(owners.map(({ expiresOn }) => expiresOn)),
     ],
   })
 }
 
-function timeText(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString()
+type Owner = Pick<ExecutionRow, 'tenantId' | 'expiresOn'>
+
+/** Tenants and days are few: each pair is sent once, and a row says the how manieth is its own. */
+function listOwners(rows: readonly ExecutionRow[]): { owners: Owner[]; ofRows: number[] } {
+  const owners: Owner[] = []
+  const known = new Map<string, number>()
+  const ofRows = rows.map(({ tenantId, expiresOn }) => {
+    const name = `${tenantId} ${expiresOn}`
+    const owner = known.get(name) ?? owners.push({ tenantId, expiresOn })
+    known.set(name, owner)
+    return owner
+  })
+  return { owners, ofRows }
 }

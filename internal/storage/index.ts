@@ -1,4 +1,4 @@
-export { textArrayParam } from './postgres/array-param.ts'
+export { numberArrayParam, textArrayParam } from './postgres/array-param.ts'
 export {
   type MigrateLog,
   type MigrateOptions,

@@ -1,4 +1,5 @@
 const textOid = 25
+const float8Oid = 701
 const headerBytes = 20
 
 /**
@@ -26,6 +27,27 @@ export function textArrayParam(values: readonly (string | null)[]): Buffer {
     const written = buffer.write(value, at + 4)
     buffer.writeInt32BE(written, at)
     at += 4 + written
+  }
+  return buffer
+}
+
+/**
+ * A `float8[]` parameter in Postgres' binary form, exact for whole numbers to 2^53: the cheapest way for numbers and times in
+ * milliseconds, since neither side makes text of them. Give it a cast: `$1::float8[]`.
+ */
+export function numberArrayParam(values: readonly number[]): Buffer {
+  const buffer = Buffer.allocUnsafe(headerBytes + 12 * values.length)
+  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.length)
+  view.setInt32(0, 1)
+  view.setInt32(4, 0)
+  view.setInt32(8, float8Oid)
+  view.setInt32(12, values.length)
+  view.setInt32(16, 1)
+  let at = headerBytes
+  for (const value of values) {
+    view.setInt32(at, 8)
+    view.setFloat64(at + 4, value)
+    at += 12
   }
   return buffer
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { textArrayParam } from './array-param.ts'
+import { numberArrayParam, textArrayParam } from './array-param.ts'
 import { ensurePartitions, isMissingPartition, partitionName } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
 
@@ -69,4 +69,13 @@ test('a text array arrives as it was, whatever is in it', async () => {
   expect(rows.map(({ v }) => v)).toEqual(values)
   const none = await pool.query('SELECT unnest($1::text[])', [textArrayParam([])])
   expect(none.rows).toEqual([])
+})
+
+test('a number array arrives as it was', async () => {
+  const values = [0, -1, 1.5, Number.MAX_SAFE_INTEGER, 1_795_255_200_123, Number.NaN]
+  const { rows } = await pool.query<{ v: number }>('SELECT unnest($1::float8[]) AS v', [
+    numberArrayParam(values),
+  ])
+  expect(rows.map(({ v }) => v)).toEqual(values)
+  expect((await pool.query('SELECT unnest($1::float8[])', [numberArrayParam([])])).rows).toEqual([])
 })
