@@ -1,6 +1,6 @@
 import { expect } from 'bun:test'
 import type { TestAnswer, TestApi } from '#test/support/api.ts'
-import { until } from '#test/support/redis-topology.ts'
+import { until } from '#test/support/until.ts'
 
 /** Who calls: the API key of a tenant. */
 export interface Caller {

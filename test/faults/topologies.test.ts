@@ -7,8 +7,8 @@ import {
   type SentinelTopology,
   startCluster,
   startSentinel,
-  until,
 } from '#test/support/redis-topology.ts'
+import { until } from '#test/support/until.ts'
 import {
   acquire,
   type Caller,

@@ -6,8 +6,9 @@ import {
   type RedisFailure,
   RedisUnavailable,
 } from '#internal/storage/index.ts'
-import { command, until } from './redis-topology.ts'
+import { command } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
+import { until } from './until.ts'
 
 /** Reads nothing and gives back its key and its argument. */
 export const echo = defineScript('echo', 'no-writes', ['return {KEYS[1], ARGV[1]}'])

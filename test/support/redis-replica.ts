@@ -1,5 +1,6 @@
-import { command, until } from './redis-topology.ts'
+import { command } from './redis-topology.ts'
 import { createTestRedis, type TestRedis } from './stores.ts'
+import { until } from './until.ts'
 
 /** Starts a replica of a test's own server, and returns once it follows (about 1 s). Start the master with `replicatedArgs`. */
 export async function startReplicaOf(master: TestRedis): Promise<TestRedis> {

@@ -1,7 +1,7 @@
 import { createClient } from 'redis'
 import { randomToken } from '#internal/base/index.ts'
-import { poll } from '#internal/dev/index.ts'
 import { createTestRedis, type TestRedis, type TestRedisOptions } from './stores.ts'
+import { until } from './until.ts'
 
 /** Sentinels with a master and a replica, as a test's own. */
 export interface SentinelTopology {
@@ -32,7 +32,6 @@ export interface ClusterTopology {
   stop(): Promise<void>
 }
 
-const readyWithinMs = 20_000
 const user = 'latchkey'
 
 /** A user of one name and password on every server, since each server of a test draws its own default password. */
@@ -61,17 +60,6 @@ export async function command(
   } finally {
     client.destroy()
   }
-}
-
-/** Waits until `check` gives something. @throws naming `what` when it took too long */
-export async function until<T>(
-  what: string,
-  check: () => Promise<T | undefined> | T | undefined,
-  deadlineMs = readyWithinMs,
-) {
-  const found = await poll(check, { deadlineMs, everyMs: 20 })
-  if (found === undefined) throw new Error(`waited ${deadlineMs} ms in vain for: ${what}`)
-  return found
 }
 
 /** Starts a Redis that stands alone. */

@@ -1,8 +1,9 @@
 import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
 import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/webhooks/spool.ts'
 import { spoolKeys } from '#internal/webhooks/spool-scripts.ts'
-import { command, startStandalone, until } from './redis-topology.ts'
+import { command, startStandalone } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
+import { until } from './until.ts'
 
 /** A spool on a Redis of a test file's own. */
 export interface SpoolLab {

@@ -10,8 +10,9 @@ import {
   testHealthyRedis,
   untilWorks,
 } from '#test/support/redis-connection.ts'
-import { command, startStandalone, until } from '#test/support/redis-topology.ts'
+import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 import { openRedis } from './client.ts'
 import type { RedisFailure } from './connection.ts'
 import { defineScript } from './script.ts'

@@ -8,8 +8,9 @@ import {
   testHealthyRedis,
   untilWorks,
 } from '#test/support/redis-connection.ts'
-import { type ClusterTopology, command, startCluster, until } from '#test/support/redis-topology.ts'
+import { type ClusterTopology, command, startCluster } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 import { slotOf } from './slot-map.ts'
 
 const connections = openConnections()

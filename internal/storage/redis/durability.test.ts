@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { get, openConnections, put, refusal, untilWorks } from '#test/support/redis-connection.ts'
 import { replicatedArgs, startReplicaOf } from '#test/support/redis-replica.ts'
-import { command, startStandalone, until } from '#test/support/redis-topology.ts'
+import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
 import { defineScript } from './script.ts'
 
 const connections = openConnections()

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { openConnections, put, testHealthyRedis, untilWorks } from '#test/support/redis-connection.ts'
-import { command, type SentinelTopology, startSentinel, until } from '#test/support/redis-topology.ts'
+import { command, type SentinelTopology, startSentinel } from '#test/support/redis-topology.ts'
+import { until } from '#test/support/until.ts'
 import { RedisUnavailable } from './connection.ts'
 import { decideMaster } from './sentinel.ts'
 
