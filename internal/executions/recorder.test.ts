@@ -213,6 +213,8 @@ describe('a recorder', () => {
       expect(dropped).toEqual([['full', 1_501]])
       await server.restart()
       await recorder.flush()
+      expect(recorder.size).toBe(500)
+      await recorder.flush()
       expect(recorder.size).toBe(0)
       expect((await listAll(quiet, away)).map(({ key }) => key)).toEqual(['k'])
       const { rows } = await away.query(
