@@ -1,6 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { KubeConfig } from '@kubernetes/client-node'
+// Its parts rather than its `KubeConfig`: that loads a class for each kind of Kubernetes, and with them 40 MB.
+import {
+  type Cluster,
+  newClusters,
+  newContexts,
+  newUsers,
+  type User,
+} from '@kubernetes/client-node/dist/config_types.js'
+import { ExecAuth } from '@kubernetes/client-node/dist/exec_auth.js'
 import { parse } from 'yaml'
 import type { Credentials, Endpoint } from './endpoint.ts'
 import { isObject } from './failure.ts'
@@ -14,27 +22,18 @@ export interface KubeconfigOptions {
 /**
  * The API server of a kubeconfig's context. Certificates, tokens, token files and exec plug-ins are asked for each request.
  * @throws when the file or the context is missing, or when it asks for what would be unsafe or is unknown here: unverified
- *   TLS, plain http beyond this machine, a proxy
+ *   TLS, plain http beyond this machine, a proxy, one of the auth providers that kubectl has given up
  */
-export async function fromKubeconfig(options: KubeconfigOptions): Promise<Endpoint> {
-  // Loaded at need: it takes 40 MB, which an operator in a cluster has no use for.
-  const { KubeConfig } = await import('@kubernetes/client-node')
-  const config = new KubeConfig()
-  config.loadFromFile(options.path)
-  if (options.context !== undefined) config.setCurrentContext(options.context)
-  const cluster = config.getCurrentCluster()
-  if (!cluster)
-    throw new Error(`${options.path}: no cluster goes with the context ${config.getCurrentContext()}`)
+export async function fromKubeconfig({ path, context }: KubeconfigOptions): Promise<Endpoint> {
+  const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
+  if (!cluster) throw new Error(`${path}: no cluster goes with the context ${name}`)
   if (cluster.skipTLSVerify)
-    throw new Error(`${options.path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
-  if (cluster.proxyUrl) throw new Error(`${options.path}: proxy-url is not supported`)
+    throw new Error(`${path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
+  if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)
+  if (user?.authProvider) throw new Error(`${path}: auth-provider is not supported; use exec`)
   checkServer(cluster.server)
-  const tokenFile = await findTokenFile(options.path, config)
-  return {
-    server: cluster.server.replace(/\/+$/, ''),
-    namespace: config.getContextObject(config.getCurrentContext())?.namespace,
-    credentials: () => credentialsOf(config, tokenFile),
-  }
+  const source: Source = { folder: dirname(path), cluster, user, tokenFile, plugins: new ExecAuth() }
+  return { server: cluster.server.replace(/\/+$/, ''), namespace, credentials: () => credentialsOf(source) }
 }
 
 /** Refuses a server that would be spoken to in the clear, other than one on this machine. @throws */
@@ -46,47 +45,95 @@ export function checkServer(server: string): void {
     throw new Error('the API server is to be reached by https; http is for an address of this machine')
 }
 
-/** What `applyToHTTPSOptions` fills in; its own type is that of node:https, without TLS. */
-interface FilledOptions {
-  readonly ca?: unknown
-  readonly cert?: unknown
-  readonly key?: unknown
-  readonly servername?: unknown
-  readonly headers?: Readonly<Record<string, unknown>>
-  /** `user:password` */
-  readonly auth?: string | null
+async function readYaml(path: string): Promise<Readonly<Record<string, unknown>>> {
+  const file: unknown = parse(await readFile(path, 'utf8'))
+  return isObject(file) ? file : {}
 }
 
-async function credentialsOf(config: KubeConfig, tokenFile: string | undefined): Promise<Credentials> {
-  const filled: FilledOptions = {}
-  await config.applyToHTTPSOptions(filled)
-  const headers: Record<string, string> = {}
-  for (const [name, value] of Object.entries(filled.headers ?? {}))
-    if (typeof value === 'string') headers[name.toLowerCase()] = value.trim()
-  if (filled.auth) headers['authorization'] = `Basic ${Buffer.from(filled.auth).toString('base64')}`
-  if (tokenFile !== undefined)
-    headers['authorization'] = `Bearer ${(await readFile(tokenFile, 'utf8')).trim()}`
+function readContext(file: Readonly<Record<string, unknown>>, wanted: string | undefined) {
+  const name = wanted ?? String(file['current-context'] ?? '')
+  const context = newContexts(file['contexts']).find((each) => each.name === name)
+  const user = newUsers(file['users']).find((each) => each.name === context?.user)
   return {
-    ca: pemOf(filled.ca),
-    cert: pemOf(filled.cert),
-    key: pemOf(filled.key),
-    serverName: typeof filled.servername === 'string' ? filled.servername : undefined,
-    headers,
+    name,
+    namespace: context?.namespace,
+    cluster: newClusters(file['clusters']).find((each) => each.name === context?.cluster),
+    user,
+    tokenFile: findTokenFile(file, user),
   }
 }
 
-function pemOf(value: unknown): string | undefined {
-  if (typeof value === 'string') return value
-  return value instanceof Uint8Array ? Buffer.from(value).toString('utf8') : undefined
+/** The library does not know a user's `tokenFile`, which kubectl and client-go do. */
+function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | undefined): string | undefined {
+  const users: readonly unknown[] = Array.isArray(file['users']) ? file['users'] : []
+  const entry = users.find((each) => isObject(each) && each['name'] === user?.name)
+  const fields = isObject(entry) && isObject(entry['user']) ? entry['user'] : {}
+  return typeof fields['tokenFile'] === 'string' && fields['tokenFile'] !== ''
+    ? fields['tokenFile']
+    : undefined
 }
 
-/** The library does not know a user's `tokenFile`, which kubectl and client-go do. */
-async function findTokenFile(path: string, config: KubeConfig): Promise<string | undefined> {
-  const file: unknown = parse(await readFile(path, 'utf8'))
-  const users: readonly unknown[] = isObject(file) && Array.isArray(file['users']) ? file['users'] : []
-  const name = config.getCurrentUser()?.name
-  const entry = users.find((user) => isObject(user) && user['name'] === name)
-  const user = isObject(entry) && isObject(entry['user']) ? entry['user'] : {}
-  const tokenFile = user['tokenFile']
-  return typeof tokenFile === 'string' && tokenFile !== '' ? resolve(dirname(path), tokenFile) : undefined
+interface Source {
+  /** Relative paths begin here. */
+  readonly folder: string
+  readonly cluster: Cluster
+  readonly user: User | undefined
+  readonly tokenFile: string | undefined
+  readonly plugins: ExecAuth
+}
+
+async function credentialsOf({ folder, cluster, user, tokenFile, plugins }: Source): Promise<Credentials> {
+  const told = user ? await askPlugin(plugins, user) : {}
+  const token =
+    tokenFile === undefined ? user?.token : (await readFile(resolve(folder, tokenFile), 'utf8')).trim()
+  const basic = user?.username
+    ? `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}`
+    : undefined
+  const authorization = token ? `Bearer ${token.trim()}` : (basic ?? told.authorization)
+  const [ca, cert, key] = await Promise.all([
+    pemOf(folder, cluster.caFile, cluster.caData),
+    pemOf(folder, user?.certFile, user?.certData),
+    pemOf(folder, user?.keyFile, user?.keyData),
+  ])
+  return {
+    ca,
+    cert: told.cert ?? cert,
+    key: told.key ?? key,
+    serverName: cluster.tlsServerName,
+    headers: {
+      ...(authorization !== undefined && { authorization }),
+      ...(user?.impersonateUser && { 'impersonate-user': user.impersonateUser }),
+    },
+  }
+}
+
+/** What a plug-in tells of who we are. It keeps its answer until that ends. */
+interface Told {
+  readonly cert?: string
+  readonly key?: string
+  readonly authorization?: string
+}
+
+async function askPlugin(plugins: ExecAuth, user: User): Promise<Told> {
+  if (!plugins.isAuthProvider(user)) return {}
+  const filled: { cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {}
+  // Its own type is that of node:https, of which it fills in these.
+  await plugins.applyAuthentication(user, filled as Parameters<ExecAuth['applyAuthentication']>[1])
+  const { cert, key, headers = {} } = filled
+  const { Authorization: authorization } = headers
+  return {
+    ...(typeof cert === 'string' && { cert }),
+    ...(typeof key === 'string' && { key }),
+    ...(typeof authorization === 'string' && { authorization }),
+  }
+}
+
+/** Data counts before a file, as for kubectl. A file is read anew each time. */
+async function pemOf(
+  folder: string,
+  file: string | null | undefined,
+  data: string | null | undefined,
+): Promise<string | undefined> {
+  if (data) return Buffer.from(data, 'base64').toString('utf8')
+  return file ? await readFile(resolve(folder, file), 'utf8') : undefined
 }

@@ -223,6 +223,33 @@ test('a plug-in of a kubeconfig is asked for the token', async () => {
   expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer t' })
 })
 
+test('files of a kubeconfig are found beside it and read anew; data counts before them', async () => {
+  const path = kubeconfig(
+    { 'certificate-authority': 'ca.pem' },
+    {
+      ...{ 'client-certificate': 'cert.pem', 'client-key': join(tempFolder(), 'none') },
+      ...{ 'client-key-data': Buffer.from('KEY').toString('base64'), as: 'somebody' },
+      ...{ username: 'user', password: 'word' },
+    },
+  )
+  for (const name of ['ca.pem', 'cert.pem']) writeFileSync(join(path, '..', name), name)
+  const endpoint = await fromKubeconfig({ path })
+  expect(await endpoint.credentials()).toEqual({
+    ...{ ca: 'ca.pem', cert: 'cert.pem', key: 'KEY', serverName: undefined },
+    headers: {
+      authorization: `Basic ${Buffer.from('user:word').toString('base64')}`,
+      'impersonate-user': 'somebody',
+    },
+  })
+  writeFileSync(join(path, '../cert.pem'), 'next')
+  expect((await endpoint.credentials()).cert).toBe('next')
+})
+
+test('an auth provider that kubectl has given up is refused', async () => {
+  const path = kubeconfig({}, { 'auth-provider': { name: 'gcp' } })
+  await expect(fromKubeconfig({ path })).rejects.toThrow('use exec')
+})
+
 test.each<[string, object, string]>([
   ['unverified TLS', { 'insecure-skip-tls-verify': true }, 'insecure-skip-tls-verify'],
   ['a proxy', { 'proxy-url': 'http://proxy' }, 'proxy-url'],
