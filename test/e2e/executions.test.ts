@@ -48,10 +48,13 @@ test('what happens to locks over HTTP is in the history within a moment', async 
   const { json } = await api.call('POST', '/v1/record/batch', { checks })
   expect(json['results']).toMatchObject([{ locked: true }])
   const soon = ['running', 'released', 'completed']
-  await until(async () => (await statesOf(scope)).slice(0, 3).join() === soon.join())
-  await until(async () => (await statesOf(scope)).at(3) === 'expired')
+  await until('what ended', async () => (await statesOf(scope)).slice(0, 3).join() === soon.join())
+  await until('the lock that is over', async () => (await statesOf(scope)).at(3) === 'expired')
   await lock(lost ?? {}, { waitMs: 5_000 })
-  await until(async () => (await statesOf(scope)).join() === ['running', ...soon, 'taken_over'].join())
+  await until(
+    'who took it over',
+    async () => (await statesOf(scope)).join() === ['running', ...soon, 'taken_over'].join(),
+  )
   const { rows } = await pool.query<{ row: string }>('SELECT e::text AS row FROM executions e')
   expect(rows.filter(({ row }) => row.includes('secret'))).toEqual([])
 })

@@ -13,7 +13,7 @@ import { purgeTenantBatch } from './purge.ts'
 const dayMs = 86_400_000
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tables = [
-  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls', 'settings'],
+  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls', 'settings', 'executions'],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
 
@@ -63,7 +63,15 @@ async function fill(id: TenantId): Promise<void> {
   const refusedDays = ['2026-12-01', '2026-12-02']
   await ensurePartitions(
     pool,
-    refusedDays.map((day) => ({ table: 'refused_calls', day })),
+    refusedDays.flatMap((day) => [
+      { table: 'refused_calls', day },
+      { table: 'executions', day },
+    ]),
+  )
+  await pool.query(
+    `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, ending)
+     SELECT $1, nth, day::date, 's', 'k', 'open' FROM unnest($2::text[]) day, generate_series(1, 5) nth`,
+    [id, refusedDays],
   )
   await pool.query(
     `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
@@ -106,7 +114,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 10, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)
