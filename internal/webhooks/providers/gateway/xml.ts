@@ -16,7 +16,8 @@ const depthMax = 64
 const elementsMax = 20_000
 
 const declaration = /^\ufeff?<\?xml[^<>]*\?>/
-const tokenForm = /<(\/?)([A-Za-z_][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|([^<]+)/y
+const tokenForm =
+  /<(\/?)([A-Za-z_][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*')){0,16})\s*(\/?)>|([^<]+)/y
 const attributeForm = /([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g
 const reference = /&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));/g
 const named: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
@@ -25,7 +26,7 @@ const blank = /^[ \t\r\n]*$/
 /**
  * Reads the plain part of XML (https://www.w3.org/TR/xml/) that a notification needs: elements, attributes, text and the five
  * references that need no declaration. A document type, and with it every entity; comments, CDATA, processing instructions;
- * text beside elements; over 64 levels or 20 000 elements: undefined, as for anything that is not well-formed. Never throws.
+ * text beside elements; over 64 levels, 20 000 elements or 16 attributes of one: undefined, as for anything that is not well-formed. Never throws.
  */
 export function readXml(text: string): XmlElement | undefined {
   const token = new RegExp(tokenForm)

@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'bun:test'
+import { generateKeyPairSync, X509Certificate } from 'node:crypto'
+import { createTestAuthority } from '#test/support/wallet-calls.ts'
+import { judgeChain } from './certificate-chain.ts'
+import { writeCertificate } from './write-certificate.ts'
+
+const nowMs = Date.UTC(2026, 10, 10)
+const dayMs = 86_400_000
+const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
+const authority = createTestAuthority('Test Root', nowMs)
+const stranger = createTestAuthority('Test Root', nowMs)
+const middle = authority.issue({ subject: 'Test Middle', authority: true })
+const below = { issuer: 'Test Middle', issuerKey: middle.privateKey }
+const signer = authority.issue()
+const deep = authority.issue(below)
+
+const judge = (...pems: string[]) => judgeChain(pems.join(''), { roots: [authority.root], subject })
+const refused = (cause: string) => ({ kind: 'refused' as const, cause: cause as 'certificate_untrusted' })
+
+test('a signer below a root is trusted, for the days that both have', () => {
+  const short = authority.issue({ validFromMs: nowMs - 2 * dayMs, validToMs: nowMs + dayMs })
+  const verdict = judge(short.pem)
+  if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
+  expect(verdict.signer.key.equals(new X509Certificate(short.pem).publicKey)).toBe(true)
+  expect(verdict.signer).toMatchObject({ validFromMs: nowMs - dayMs, validToMs: nowMs + dayMs })
+})
+
+describe('a chain', () => {
+  test.each([
+    ['through an authority in the middle', [deep.pem, middle.pem]],
+    ['that brings its root', [deep.pem, middle.pem, authority.pem]],
+    ['in another order behind the signer', [deep.pem, authority.pem, middle.pem]],
+    ['with a certificate too many', [signer.pem, stranger.pem]],
+    ['with words around its certificates', ['# the signer\n', signer.pem, '\n# the end']],
+  ])('%s is trusted', (_what, pems) => {
+    expect(judge(...pems).kind).toBe('trusted')
+  })
+
+  test('may lead to a root that is itself signed by somebody', () => {
+    const roots = [new X509Certificate(middle.pem)]
+    expect(judgeChain(deep.pem, { roots, subject }).kind).toBe('trusted')
+  })
+
+  const posing = stranger.issue({ subject: 'Test Middle', authority: true })
+  const noAuthority = authority.issue({ subject: 'Test Middle' })
+  const belowNoAuthority = authority.issue({ ...below, issuerKey: noAuthority.privateKey })
+  const constraints = Buffer.from('300e0603551d1e0101ff04043002a000', 'hex')
+  const constrained = authority.issue({ subject: 'Test Middle', authority: true, extensions: [constraints] })
+  const belowConstrained = authority.issue({ ...below, issuerKey: constrained.privateKey })
+  const links = ['A', 'B', 'C', 'D'].reduce(
+    (made, name) => {
+      const above = made[0] ?? { subject: 'Test Root', ...authority }
+      const one = authority.issue({
+        subject: name,
+        authority: true,
+        issuer: above.subject,
+        issuerKey: above.privateKey,
+      })
+      return [{ subject: name, ...one }, ...made]
+    },
+    [] as { subject: string; pem: string; privateKey: typeof signer.privateKey }[],
+  )
+  const long = authority.issue({ issuer: 'D', issuerKey: links[0]?.privateKey ?? signer.privateKey })
+
+  test.each([
+    ['from another root of the same name', [stranger.issue().pem]],
+    ['that brings a root of its own', [stranger.issue().pem, stranger.pem]],
+    ['whose middle is missing', [deep.pem]],
+    ['whose middle is somebody else’s of the same name', [deep.pem, posing.pem]],
+    ['whose middle may not sign certificates', [belowNoAuthority.pem, noAuthority.pem]],
+    ['whose middle may sign some names only', [belowConstrained.pem, constrained.pem]],
+    ['of six', [long.pem, ...links.map(({ pem }) => pem)]],
+  ])('%s is not trusted', (_what, pems) => {
+    expect(judge(...pems)).toEqual(refused('certificate_untrusted'))
+  })
+
+  test('that begins with the authority speaks for the authority, which signs no calls', () => {
+    expect(judge(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
+  })
+
+  test('with a changed byte is not trusted', () => {
+    const der = Buffer.from(new X509Certificate(signer.pem).raw)
+    der.writeUInt8(der.readUInt8(der.length - 1) ^ 1, der.length - 1)
+    const pem = `-----BEGIN CERTIFICATE-----\n${der.toString('base64')}\n-----END CERTIFICATE-----\n`
+    expect(judge(pem)).toEqual(refused('certificate_untrusted'))
+  })
+})
+
+describe('what is weak', () => {
+  const oldMiddle = authority.issue({ subject: 'Old Middle', authority: true, hash: 'sha1' })
+  const smallMiddle = authority.issue({ subject: 'Small Middle', authority: true, bits: 1024 })
+  const curve = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  test.each([
+    ['a signer’s certificate signed with SHA-1', [authority.issue({ hash: 'sha1' }).pem]],
+    [
+      'an authority’s signed with SHA-1',
+      [authority.issue({ issuer: 'Old Middle', issuerKey: oldMiddle.privateKey }).pem, oldMiddle.pem],
+    ],
+    ['a key of 1024 bits', [authority.issue({ bits: 1024 }).pem]],
+    [
+      'an authority’s key of 1024 bits',
+      [authority.issue({ issuer: 'Small Middle', issuerKey: smallMiddle.privateKey }).pem, smallMiddle.pem],
+    ],
+    ['a key that is not RSA', [authority.issue({ publicKey: curve.publicKey }).pem]],
+  ])('%s is refused', (_what, pems) => {
+    expect(judge(...pems)).toEqual(refused('certificate_weak'))
+  })
+})
+
+describe('the name', () => {
+  const named = (name: string) => judge(authority.issue({ subject: name }).pem)
+
+  test.each(['messageverificationcerts.paypal.com', 'MessageVerificationCerts.sandbox.PayPal.com'])(
+    '%s may sign',
+    (name) => expect(named(name).kind).toBe('trusted'),
+  )
+
+  test.each([
+    'www.paypal.com',
+    'paypal.com',
+    'messageverificationcerts.paypal.com.evil.example',
+    'messageverificationcerts.evilpaypal.com',
+    'xmessageverificationcerts.paypal.com',
+    'messageverificationcerts..paypal.com',
+    'messageverificationcerts.paypal.com\nCN=x',
+    'x\nCN=messageverificationcerts.paypal.com',
+    '',
+  ])('%j may not', (name) => {
+    expect(named(name)).toEqual(refused('certificate_subject_mismatch'))
+  })
+})
+
+test.each([
+  ['nothing', ''],
+  ['a page', '<html>Sign in to the hotel’s network</html>'],
+  ['a key', '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'],
+  ['a certificate of nonsense', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
+  ['half a certificate', signer.pem.slice(0, 600)],
+  ['eleven certificates', signer.pem.repeat(11)],
+])('%s is no chain', (_what, pem) => {
+  expect(judge(pem)).toEqual({ kind: 'unreadable' })
+})
+
+test('a certificate says what it was made of, to whoever reads it', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const parts = { subject: 'A "name", ü', publicKey, issuer: 'Somebody', issuerKey: privateKey }
+  const life = { validFromMs: Date.UTC(2001, 1, 3, 4, 5, 6), validToMs: Date.UTC(2049, 11, 31) }
+  const read = new X509Certificate(writeCertificate({ ...parts, ...life, authority: true }))
+  expect(read.issuer).toBe('CN=Somebody')
+  expect(read.ca).toBe(true)
+  expect(read.validFrom).toBe('Feb  3 04:05:06 2001 GMT')
+  expect(read.validTo).toBe('Dec 31 00:00:00 2049 GMT')
+  expect(read.verify(publicKey)).toBe(true)
+  expect(read.serialNumber).toMatch(/^[4-7][0-9A-F]{31}$/)
+})

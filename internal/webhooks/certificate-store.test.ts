@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createTestAuthority } from '#test/support/wallet-calls.ts'
+import { judgeChain } from './certificate-chain.ts'
+import type { FetchedCertificate } from './certificate-fetch.ts'
+import { type CertificateFetchOutcome, CertificateStore } from './certificate-store.ts'
+
+const startMs = Date.UTC(2026, 10, 10)
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+const path = '/certs/'
+const live = 'https://api.wallet.example'
+const sources = {
+  live: { origins: [live, 'https://api-m.wallet.example'], path },
+  sandbox: { origins: ['https://api.sandbox.wallet.example'], path },
+}
+const urlOf = (name: string) => `${live}${path}${name}`
+const tenantId = someTenantId()
+const authority = createTestAuthority('Test Root', startMs)
+const subject = /^messageverificationcerts/
+const good = { kind: 'text', text: authority.issue().pem } as const
+const failed = { kind: 'failed', detail: 'status 500' } as const
+const unavailable = { kind: 'unavailable' } as const
+const refused = (cause: string) => ({ kind: 'refused', cause }) as const
+
+/** A store whose vendor answers as a test says, at a time that the test moves. */
+function openStore(answer: (url: string) => FetchedCertificate | Promise<FetchedCertificate>) {
+  const lab = {
+    nowMs: startMs,
+    fetched: [] as string[],
+    outcomes: [] as CertificateFetchOutcome[],
+    find: (url: string, by: TenantId = tenantId) => store.find({ tenantId: by, environment: 'live', url }),
+    store: undefined as unknown as CertificateStore,
+  }
+  const store = new CertificateStore({
+    sources,
+    fetchText: async (url) => {
+      lab.fetched.push(url)
+      return answer(url)
+    },
+    trust: (chain) => judgeChain(chain, { roots: [authority.root], subject }),
+    clock: { now: () => lab.nowMs },
+    onFetched: (outcome) => lab.outcomes.push(outcome),
+  })
+  lab.store = store
+  return lab
+}
+
+/** Lets fetches under way that wait for nothing end. */
+const settle = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('an address', () => {
+  test.each([
+    urlOf('CERT-360caa42-fca2a594-df8cd2d5'),
+    'https://api-m.wallet.example/certs/a_B-9',
+    urlOf('x'.repeat(128)),
+  ])('%s is asked', async (url) => {
+    expect((await openStore(() => good).find(url)).kind).toBe('trusted')
+  })
+
+  test.each([
+    ['of another host', 'https://evil.example/certs/a'],
+    ['of a host that ends alike', 'https://evilapi.wallet.example/certs/a'],
+    ['of a host that begins alike', 'https://api.wallet.example.evil.example/certs/a'],
+    ['of the sandbox', 'https://api.sandbox.wallet.example/certs/a'],
+    ['over http', 'http://api.wallet.example/certs/a'],
+    ['of a file', 'file:///certs/a'],
+    ['without a scheme', '//api.wallet.example/certs/a'],
+    ['at another port', 'https://api.wallet.example:8443/certs/a'],
+    ['with its port written out', 'https://api.wallet.example:443/certs/a'],
+    ['with a user', 'https://a@api.wallet.example/certs/a'],
+    ['with a host as user', 'https://api.wallet.example@evil.example/certs/a'],
+    ['with a host as password', 'https://api.wallet.example:a@evil.example/certs/a'],
+    ['with a backslash', 'https://api.wallet.example\\@evil.example/certs/a'],
+    ['with a final dot', 'https://api.wallet.example./certs/a'],
+    ['in capitals', 'HTTPS://API.WALLET.EXAMPLE/certs/a'],
+    ['of another path', 'https://api.wallet.example/other/a'],
+    ['that climbs', 'https://api.wallet.example/certs/../oauth/a'],
+    ['that climbs in escapes', 'https://api.wallet.example/certs/%2e%2e%2fa'],
+    ['deeper down', 'https://api.wallet.example/certs/a/b'],
+    ['of no certificate', 'https://api.wallet.example/certs/'],
+    ['with a query', 'https://api.wallet.example/certs/a?b'],
+    ['with a fragment', 'https://api.wallet.example/certs/a#b'],
+    ['with a space before', ' https://api.wallet.example/certs/a'],
+    ['with a line feed', 'https://api.wallet.example/certs/a\n'],
+    ['twice', `${urlOf('a')}, ${urlOf('a')}`],
+    ['too long', urlOf('x'.repeat(129))],
+    ['of nothing', ''],
+  ])('%s is refused, and nobody is asked', async (_what, url) => {
+    const lab = openStore(() => good)
+    expect(await lab.find(url)).toEqual(refused('certificate_url_refused'))
+    expect(lab.fetched).toEqual([])
+  })
+})
+
+describe('a certificate', () => {
+  test('is fetched once, for all that wait and all that follow', async () => {
+    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const lab = openStore(() => promise)
+    const waiting = Array.from({ length: 40 }, () => lab.find(urlOf('a'), someTenantId()))
+    resolve(good)
+    const found = await Promise.all(waiting)
+    expect(found.every(({ kind }) => kind === 'trusted')).toBe(true)
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.fetched).toEqual([urlOf('a')])
+    expect(lab.outcomes).toEqual(['trusted'])
+  })
+
+  test('is fetched anew behind a call that uses it after 18 h', async () => {
+    const lab = openStore(() => good)
+    await lab.find(urlOf('a'))
+    lab.nowMs += 18 * hourMs - 1
+    await lab.find(urlOf('a'))
+    expect(lab.fetched).toHaveLength(1)
+    lab.nowMs += 1
+    await Promise.all(Array.from({ length: 10 }, () => lab.find(urlOf('a'))))
+    await settle()
+    expect(lab.fetched).toHaveLength(2)
+    lab.nowMs += 17 * hourMs
+    await lab.find(urlOf('a'))
+    expect(lab.fetched).toHaveLength(2)
+  })
+
+  test('of yesterday gives way to what is there today', async () => {
+    const renewed = authority.issue({ validToMs: startMs + 100 * dayMs })
+    const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'text', text: renewed.pem } : good))
+    await lab.find(urlOf('a'))
+    lab.nowMs += dayMs
+    const found = await lab.find(urlOf('a'))
+    expect(found).toMatchObject({ kind: 'trusted', signer: { validToMs: startMs + 100 * dayMs } })
+  })
+
+  test('that cannot be fetched anew goes on for a week, asked for once a minute', async () => {
+    const lab = openStore(() => (lab.fetched.length > 1 ? failed : good))
+    await lab.find(urlOf('a'))
+    lab.nowMs += 2 * dayMs
+    for (let call = 0; call < 10; call += 1) expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.fetched).toHaveLength(2)
+    lab.nowMs += minuteMs
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.fetched).toHaveLength(3)
+    lab.nowMs = startMs + 7 * dayMs
+    expect(await lab.find(urlOf('a'))).toEqual(unavailable)
+    expect(lab.outcomes).toEqual(['trusted', 'failed', 'failed', 'failed'])
+  })
+
+  test('that has come into doubt is used while the one before is good', async () => {
+    const stranger = createTestAuthority('Test Root', startMs).issue()
+    const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'text', text: stranger.pem } : good))
+    await lab.find(urlOf('a'))
+    lab.nowMs += dayMs
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.outcomes).toEqual(['trusted', 'refused'])
+  })
+
+  test('ends on its last day, and what is there then is taken', async () => {
+    const short = authority.issue({ validToMs: startMs + hourMs })
+    const lab = openStore(() => (lab.fetched.length > 1 ? good : { kind: 'text', text: short.pem }))
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    lab.nowMs += hourMs + 1000
+    expect(await lab.find(urlOf('a'))).toMatchObject({ signer: { validToMs: startMs + 365 * dayMs } })
+    expect(lab.fetched).toHaveLength(2)
+  })
+
+  test.each([
+    ['has ended', { validToMs: startMs - 1000 }, 'certificate_outside_dates'],
+    ['has not begun', { validFromMs: startMs + hourMs }, 'certificate_outside_dates'],
+    ['is somebody else’s', { subject: 'www.paypal.com' }, 'certificate_subject_mismatch'],
+    ['is signed with SHA-1', { hash: 'sha1' as const }, 'certificate_weak'],
+    ['leads to no root', { issuer: 'Nobody' }, 'certificate_untrusted'],
+  ])('that %s is refused, and not asked for again within a minute', async (_what, parts, cause) => {
+    const lab = openStore(() => ({ kind: 'text', text: authority.issue(parts).pem }))
+    for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(refused(cause))
+    expect(lab.fetched).toHaveLength(1)
+    lab.nowMs += minuteMs
+    await lab.find(urlOf('a'))
+    expect(lab.fetched).toHaveLength(2)
+    expect(lab.outcomes).toEqual(['refused', 'refused'])
+  })
+
+  test.each<[string, FetchedCertificate]>([
+    ['is not to be had', failed],
+    ['is a page of somebody on the way', { kind: 'text', text: '<html>Sign in</html>' }],
+  ])('that %s is unavailable, not refused, and asked for again after 10 s', async (_what, answer) => {
+    const lab = openStore(() => (lab.fetched.length > 1 ? good : answer))
+    for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(unavailable)
+    expect(lab.fetched).toHaveLength(1)
+    lab.nowMs += 10_000
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.outcomes).toEqual(['failed', 'trusted'])
+  })
+
+  test('in use tells how long it lasts; one that nobody uses any more does not', async () => {
+    const soon = authority.issue({ validToMs: startMs + 10 * dayMs })
+    const lab = openStore((url) => (url.endsWith('/soon') ? { kind: 'text', text: soon.pem } : good))
+    expect(lab.store.secondsToExpiry).toBeUndefined()
+    await lab.find(urlOf('late'))
+    expect(lab.store.secondsToExpiry).toBe((365 * dayMs) / 1000)
+    await lab.find(urlOf('soon'))
+    lab.nowMs += dayMs
+    expect(lab.store.secondsToExpiry).toBe((9 * dayMs) / 1000)
+    await lab.find(urlOf('late'))
+    lab.nowMs += 1
+    expect(lab.store.secondsToExpiry).toBeGreaterThan((300 * dayMs) / 1000)
+  })
+
+  test('is one of 256 at most that are kept', async () => {
+    const lab = openStore(() => good)
+    for (let number = 0; number < 257; number += 1) await lab.find(urlOf(`c${number}`))
+    await lab.find(urlOf('c256'))
+    expect(lab.fetched).toHaveLength(257)
+    await lab.find(urlOf('c0'))
+    expect(lab.fetched).toHaveLength(258)
+  })
+})
+
+describe('who makes up addresses', () => {
+  test('has two fetches under way, while others have theirs', async () => {
+    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
+    const stuck = [lab.find(urlOf('made-up-1')), lab.find(urlOf('made-up-2'))]
+    expect(await lab.find(urlOf('made-up-3'))).toEqual(unavailable)
+    expect((await lab.find(urlOf('real'), someTenantId())).kind).toBe('trusted')
+    expect((await lab.find(urlOf('real'))).kind).toBe('trusted')
+    resolve(failed)
+    expect(await Promise.all(stuck)).toEqual([unavailable, unavailable])
+    expect(lab.outcomes).toEqual(['held_back', 'trusted', 'failed', 'failed'])
+  })
+
+  test('gets none once 30 of a minute have failed, while others get theirs and what is known is known', async () => {
+    const lab = openStore((url) => (url.includes('/made-up') ? failed : good))
+    await lab.find(urlOf('real'))
+    for (let number = 0; number < 100; number += 1)
+      expect(await lab.find(urlOf(`made-up-${number}`))).toEqual(unavailable)
+    expect(lab.fetched).toHaveLength(31)
+    expect((await lab.find(urlOf('real'))).kind).toBe('trusted')
+    expect((await lab.find(urlOf('other'), someTenantId())).kind).toBe('trusted')
+    lab.nowMs += minuteMs
+    expect((await lab.find(urlOf('another'))).kind).toBe('trusted')
+  })
+
+  test('has 16 under way at most, all together', async () => {
+    const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
+    const lab = openStore(() => promise)
+    const asked = Array.from({ length: 40 }, (_, number) => lab.find(urlOf(`c${number}`), someTenantId()))
+    expect(lab.fetched).toHaveLength(16)
+    resolve(good)
+    const found = await Promise.all(asked)
+    expect(found.filter(({ kind }) => kind === 'trusted')).toHaveLength(16)
+    expect((await lab.find(urlOf('c39'))).kind).toBe('trusted')
+  })
+})

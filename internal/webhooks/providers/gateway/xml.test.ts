@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { readXml } from './xml.ts'
+
+describe('is read', () => {
+  test('with its attributes, in the order of its elements', () => {
+    const root = readXml(
+      '<?xml version="1.0"?>\n<a b="1" c=\'2 "\' >\n <d/>\n <e type="x">f</e >\n <d></d>\n</a>\n',
+    )
+    expect(root?.name).toBe('a')
+    expect([...(root?.attributes ?? [])]).toEqual([
+      ['b', '1'],
+      ['c', '2 "'],
+    ])
+    expect(root?.children.map(({ name, text }) => [name, text])).toEqual([
+      ['d', ''],
+      ['e', 'f'],
+      ['d', ''],
+    ])
+    expect(root?.text).toBe('')
+  })
+
+  test.each([
+    ['&amp;&lt;&gt;&quot;&apos;', '&<>"\''],
+    ['&#65;&#x42;&#x1F381;', 'AB🎁'],
+    ['&amp;lt;', '&lt;'],
+    [' a\n b ', ' a\n b '],
+    ['"]]>"', '"]]>"'],
+  ])('text %j as %j', (raw, text) => {
+    expect(readXml(`<a>${raw}</a>`)?.text).toBe(text)
+  })
+
+  test('64 levels deep and no deeper', () => {
+    const nested = (levels: number) => readXml('<a>'.repeat(levels) + '</a>'.repeat(levels))
+    expect(nested(64)?.name).toBe('a')
+    expect(nested(65)).toBeUndefined()
+    expect(readXml(`<r>${'<a/>'.repeat(19_999)}</r>`)?.children).toHaveLength(19_999)
+    expect(readXml(`<r>${'<a/>'.repeat(20_000)}</r>`)).toBeUndefined()
+  })
+})
+
+test.each([
+  ['nothing', ''],
+  ['text', 'a'],
+  ['an end alone', '</a>'],
+  ['an element without end', '<a>'],
+  ['ends crossed', '<a><b></a></b>'],
+  ['two roots', '<a/><b/>'],
+  ['text beside the root', '<a/>b'],
+  ['text beside elements', '<a>b<c/></a>'],
+  ['an end with attributes', '<a></a b="1">'],
+  ['an empty end', '<a></a/>'],
+  ['a comment', '<a><!-- b --></a>'],
+  ['CDATA', '<a><![CDATA[b]]></a>'],
+  ['a processing instruction', '<a><?b?></a>'],
+  ['two declarations', '<?xml version="1.0"?><?xml version="1.0"?><a/>'],
+  ['a document type', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>'],
+  ['an entity of its own', '<a>&b;</a>'],
+  ['an ampersand', '<a>b & c</a>'],
+  ['a reference to nothing', '<a>&#0;</a>'],
+  ['half a surrogate pair', '<a>&#xD800;</a>'],
+  ['a reference beyond Unicode', '<a>&#x110000;</a>'],
+  ['an attribute without quotes', '<a b=c/>'],
+  ['a name with a space', '< a/>'],
+  ['17 attributes', `<a${' b="1"'.repeat(17)}/>`],
+  ['JSON', '{"a":"b"}'],
+])('%s is not', (_what, text) => {
+  expect(readXml(text)).toBeUndefined()
+})
+
+test('whatever comes, it ends soon and throws nothing', () => {
+  const pieces = fc.constantFrom(
+    '<a',
+    '>',
+    '</a>',
+    ' b="',
+    '"',
+    '&#',
+    '&amp;',
+    ';',
+    '/',
+    '<',
+    ' ',
+    '=',
+    'x',
+    '<?xml ',
+    '?>',
+  )
+  fc.assert(
+    fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 5 }))), (parts) => {
+      const root = readXml(parts.join(''))
+      if (root) expect(root.name).not.toBe('')
+    }),
+    { numRuns: 1000, seed: 7 },
+  )
+  for (const text of [
+    ' '.repeat(500_000),
+    '<a '.repeat(100_000),
+    `<a ${'b="1" '.repeat(100_000)}`,
+    '&'.repeat(500_000),
+  ]) {
+    const startedMs = performance.now()
+    for (const xml of [text, `<a>${text}</a>`, `<a ${text}`, `<a ${text}>`]) readXml(xml)
+    expect(performance.now() - startedMs).toBeLessThan(2000)
+  }
+})

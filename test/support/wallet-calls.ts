@@ -1,0 +1,77 @@
+import { generateKeyPairSync, type KeyObject, sign, X509Certificate } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { type CertificateParts, writeCertificate } from '#internal/webhooks/write-certificate.ts'
+
+/** A key and a certificate for it. */
+export interface Issued {
+  /** The certificate alone. */
+  readonly pem: string
+  readonly privateKey: KeyObject
+}
+
+/** An authority that nobody else trusts. */
+export interface TestAuthority extends Issued {
+  readonly root: X509Certificate
+  /** Issues a certificate; the signer's of the sandbox, valid from a day ago for a year, unless told otherwise. */
+  issue(parts?: Partial<CertificateParts> & { readonly bits?: number }): Issued
+}
+
+/** The name that the vendor signs under. */
+export const signerName = 'messageverificationcerts.sandbox.paypal.com'
+/** The tenant's setting in these tests. */
+export const webhookId = '1JE4291016473214C'
+const dayMs = 86_400_000
+
+/** Makes an authority. All that it issues have one key, unless another length is asked for: making one takes a tenth of a second. */
+export function createTestAuthority(subject = 'Test Root', nowMs = Date.now()): TestAuthority {
+  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const shared = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const life = { validFromMs: nowMs - dayMs, validToMs: nowMs + 365 * dayMs }
+  const signed = { issuer: subject, issuerKey: keys.privateKey, ...life }
+  const pem = writeCertificate({ ...signed, subject, publicKey: keys.publicKey, authority: true })
+  return {
+    pem,
+    privateKey: keys.privateKey,
+    root: new X509Certificate(pem),
+    issue({ bits, ...parts } = {}) {
+      const own = bits === undefined ? shared : generateKeyPairSync('rsa', { modulusLength: bits })
+      const plain = { subject: signerName, publicKey: own.publicKey, authority: false }
+      return { pem: writeCertificate({ ...signed, ...plain, ...parts }), privateKey: own.privateKey }
+    },
+  }
+}
+
+/** What a call is signed by and for; what is left out is as it should be. */
+export interface WalletCall {
+  readonly privateKey: KeyObject
+  readonly certificateUrl: string
+  readonly webhookId?: string
+  readonly atMs?: number
+}
+
+/** Signs a body as the wallet provider's vendor does, under its own names of the headers. */
+export function signWallet(body: string | Uint8Array, call: WalletCall): Record<string, string> {
+  const id = crypto.randomUUID()
+  const time = new Date(call.atMs ?? Date.now()).toISOString()
+  const text = [id, time, call.webhookId ?? webhookId, crc32(body)].join('|')
+  return {
+    'Content-Type': 'application/json',
+    'PAYPAL-TRANSMISSION-ID': id,
+    'PAYPAL-TRANSMISSION-TIME': time,
+    'PAYPAL-TRANSMISSION-SIG': sign('RSA-SHA256', Buffer.from(text), call.privateKey).toString('base64'),
+    'PAYPAL-AUTH-ALGO': 'SHA256withRSA',
+    'PAYPAL-CERT-URL': call.certificateUrl,
+  }
+}
+
+/** An event's body with this id, or a random one. */
+export function walletBody(id: string = crypto.randomUUID(), type = 'PAYMENT.CAPTURE.COMPLETED'): string {
+  return JSON.stringify({
+    id,
+    event_version: '1.0',
+    create_time: '2026-11-10T08:12:31.000Z',
+    resource_type: 'capture',
+    event_type: type,
+    resource: { id: '2GG279541U471931P', status: 'COMPLETED' },
+  })
+}
