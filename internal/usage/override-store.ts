@@ -79,7 +79,7 @@ export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Pr
 /** How many overrides there are. Exact while the version's row is locked. */
 export async function countOverrides(client: PoolClient): Promise<number> {
   const { rows } = await client.query<{ count: number }>('SELECT count(*) FROM limit_overrides')
-  return Number(rows[0]?.count ?? 0)
+  return rows[0]?.count ?? 0
 }
 
 /** Writes an override in place of the one before, and says so in the audit log. One statement, under the version's lock. */

@@ -177,11 +177,11 @@ export async function listHours(
   tenantId: TenantId,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<readonly HourAmount[]> {
-  const { rows } = await pool.query<{ hourMs: number; meter: string; amount: number }>({
+  const { rows } = await pool.query<HourAmount>({
     name: 'usage-list-hours',
     text: `SELECT floor(extract(epoch FROM hour) * 1000)::bigint AS "hourMs", meter, amount FROM usage_hourly
            WHERE tenant_id = $1 AND hour >= $2 AND hour < $3 ORDER BY hour, meter LIMIT $4`,
     values: [tenantId, new Date(fromMs), new Date(toMs), hoursReadMax],
   })
-  return rows.map(({ hourMs, meter, amount }) => ({ hourMs: Number(hourMs), meter, amount: Number(amount) }))
+  return rows
 }

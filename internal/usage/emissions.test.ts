@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { forgetEmissions, recordUsage, type UsageEmission } from './emissions.ts'
+import { listHours } from './store.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const dayMs = 86_400_000
+const nowMs = Date.UTC(2026, 10, 21, 10, 30)
+
+async function liveTenant(): Promise<TenantId> {
+  const id = randomTenantId()
+  await lab.pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
+     VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now())`,
+    [id],
+  )
+  return id
+}
+
+const emissionOf = (tenantId: TenantId, more: Partial<UsageEmission> = {}): UsageEmission => ({
+  id: 'em-1',
+  tenantId,
+  kind: 'exports.rows',
+  count: 10,
+  at: nowMs,
+  ...more,
+})
+const amounts = async (tenantId: TenantId) =>
+  (await listHours(lab.pool, tenantId, { fromMs: 0, toMs: nowMs + dayMs })).map(
+    ({ hourMs, meter, amount }) => [new Date(hourMs).toISOString().slice(5, 13), meter, amount],
+  )
+
+test('an emission counts once for its id, however often and by how many it is told', async () => {
+  const id = await liveTenant()
+  const told = await Promise.all(
+    Array.from({ length: 8 }, () => recordUsage(lab.pool, emissionOf(id), nowMs)),
+  )
+  expect(told.map(({ kind }) => kind).toSorted()).toEqual([...Array(7).fill('known'), 'recorded'])
+  expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 10]])
+})
+
+test('others add to the same hour, or begin another', async () => {
+  const id = await liveTenant()
+  for (const more of [
+    { id: 'a' },
+    { id: 'b', count: 5 },
+    { id: 'c', at: nowMs - dayMs },
+    { id: 'd', kind: 'x' },
+  ]) {
+    expect(await recordUsage(lab.pool, emissionOf(id, more), nowMs)).toEqual({ kind: 'recorded' })
+  }
+  expect(await amounts(id)).toEqual([
+    ['11-20T10', 'exports.rows', 10],
+    ['11-21T10', 'exports.rows', 15],
+    ['11-21T10', 'x', 10],
+  ])
+})
+
+test('another emission under a known id changes nothing and says so; another tenant’s id is its own', async () => {
+  const [id, other] = [await liveTenant(), await liveTenant()]
+  await recordUsage(lab.pool, emissionOf(id), nowMs)
+  expect(await recordUsage(lab.pool, emissionOf(id, { count: 11 }), nowMs)).toEqual({ kind: 'conflict' })
+  expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 10]])
+  expect(await recordUsage(lab.pool, emissionOf(other), nowMs)).toEqual({ kind: 'recorded' })
+})
+
+describe('an emission is refused', () => {
+  test.each<[string, Partial<UsageEmission>, string]>([
+    ['without an id', { id: '' }, 'id'],
+    ['of a kind that is not dotted lowercase', { kind: 'Exports Rows' }, 'kind'],
+    ['of a kind too long', { kind: 'a'.repeat(65) }, 'kind'],
+    ['of what is counted here', { kind: 'locks' }, 'itself'],
+    ['of less than nothing', { count: -1 }, 'count'],
+    ['of a fraction', { count: 0.5 }, 'count'],
+    ['too old for its id to be known', { at: nowMs - 36 * dayMs }, '35 days'],
+    ['of tomorrow', { at: nowMs + dayMs }, '35 days'],
+    ['for a tenant that there is not', { tenantId: randomTenantId() }, 'no such tenant'],
+  ])('%s', async (_case, more, words) => {
+    const id = await liveTenant()
+    expect(await recordUsage(lab.pool, emissionOf(id, more), nowMs)).toMatchObject({
+      kind: 'refused',
+      problem: expect.stringContaining(words),
+    })
+    expect(await amounts(id)).toEqual([])
+  })
+})
+
+test('ids are forgotten after their time, a bounded number at a time, and amounts stay', async () => {
+  await lab.pool.query('DELETE FROM usage_emissions')
+  const id = await liveTenant()
+  for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)
+  const laterMs = nowMs + 40 * dayMs
+  expect(await forgetEmissions(lab.pool, laterMs, 2)).toBe(0)
+  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toBe(2)
+  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toBe(1)
+  expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 30]])
+})

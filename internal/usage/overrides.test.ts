@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import type { Limits } from '#internal/tenants/index.ts'
+import { labStartMs, openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { LimitsInForce } from './limits-in-force.ts'
+import { clearLimitOverride, type OverrideSetting, setLimitOverride } from './overrides.ts'
+import { readUsage } from './read-usage.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const hourMs = 3_600_000
+const clock = { nowMs: labStartMs, now: () => clock.nowMs }
+const parts = () => ({ pool: lab.pool, clock })
+const openProcess = (defaults?: () => Limits) =>
+  new LimitsInForce({ ...parts(), ...(defaults && { defaults }) })
+
+async function liveTenant(): Promise<TenantId> {
+  const id = randomTenantId()
+  await lab.pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
+     VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now())`,
+    [id],
+  )
+  return id
+}
+
+const settingOf = (tenantId: TenantId, more: Partial<OverrideSetting> = {}): OverrideSetting => ({
+  tenantId,
+  limit: 'locksPerMinute',
+  hard: 5,
+  untilMs: clock.nowMs + hourMs,
+  by: 'ops@platform.example',
+  reason: 'a migration',
+  ...more,
+})
+
+async function auditOf(tenantId: TenantId): Promise<unknown[]> {
+  const { rows } = await lab.pool.query<{ action: string; actor: string; detail: object }>(
+    `SELECT action, actor, detail FROM audit WHERE tenant_id = $1 ORDER BY id`,
+    [tenantId],
+  )
+  return rows
+}
+
+test('an override is in force in every process with its next look, and lapses by itself', async () => {
+  const id = await liveTenant()
+  const tenant = { id, limits: { locksPerMinute: { soft: 3, hard: 10 } } }
+  const processes = [openProcess(), openProcess()]
+  const hardNow = () => processes.map((each) => each.of(tenant).locks.locksPerMinute)
+  const look = () => Promise.all(processes.map((each) => each.look()))
+  await look()
+  expect(hardNow()).toEqual([10, 10])
+  expect(await setLimitOverride(parts(), settingOf(id, { hard: 99 }))).toEqual({ kind: 'written' })
+  await look()
+  expect(hardNow()).toEqual([99, 99])
+  expect(processes[0]?.of(tenant).all.locksPerMinute).toEqual({ soft: 3, hard: 99 })
+  expect(processes[0]?.of({ ...tenant, id: randomTenantId() }).locks.locksPerMinute).toBe(10)
+  // Asked twice, it is the same object: nothing is worked out anew for each call.
+  expect(processes[0]?.of(tenant)).toBe(processes[0]?.of(tenant))
+
+  await setLimitOverride(
+    parts(),
+    settingOf(id, { limit: 'eventsPerMonth', hard: null, untilMs: clock.nowMs + 2 * hourMs }),
+  )
+  await look()
+  clock.nowMs += hourMs
+  expect(hardNow()).toEqual([10, 10])
+  const report = await readUsage({ ...parts(), redis: lab.redis, limits: openProcess() }, tenant, {
+    fromMs: 0,
+    toMs: clock.nowMs,
+  })
+  expect(report.limits.map(({ limit, override }) => [limit, override?.hard])).toEqual([
+    ['locksPerMinute', undefined],
+    ['locksPerMonth', undefined],
+    ['eventsPerMinute', undefined],
+    ['eventsPerMonth', null],
+    ['recordBytes', undefined],
+  ])
+})
+
+test('an override ends when it is cleared, and both leave their mark in the audit log', async () => {
+  const id = await liveTenant()
+  const limits = openProcess()
+  await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
+  await setLimitOverride(parts(), settingOf(id, { hard: 8, reason: 'more of it' }))
+  await limits.look()
+  expect(limits.of({ id, limits: {} }).locks.locksPerMinute).toBe(8)
+  const clearing = { tenantId: id, limit: 'locksPerMinute' as const, by: 'somebody' }
+  expect(await clearLimitOverride(parts(), clearing)).toEqual({ kind: 'cleared', existed: true })
+  expect(await clearLimitOverride(parts(), clearing)).toEqual({ kind: 'cleared', existed: false })
+  await limits.look()
+  expect(limits.of({ id, limits: {} }).locks.locksPerMinute).toBe(60_000)
+  const until = new Date(clock.nowMs + hourMs).toISOString()
+  const by = { action: 'usage.override_set', actor: 'ops@platform.example' }
+  expect(await auditOf(id)).toEqual([
+    { ...by, detail: { limit: 'locksPerMinute', hard: 7, until, reason: 'a migration' } },
+    { ...by, detail: { limit: 'locksPerMinute', hard: 8, until, reason: 'more of it' } },
+    { action: 'usage.override_cleared', actor: 'somebody', detail: { limit: 'locksPerMinute', hard: 8 } },
+  ])
+})
+
+test('what has lapsed goes with the next write', async () => {
+  const [gone, kept] = [await liveTenant(), await liveTenant()]
+  await setLimitOverride(parts(), settingOf(gone))
+  clock.nowMs += hourMs
+  await setLimitOverride(parts(), settingOf(kept))
+  const { rows } = await lab.pool.query('SELECT tenant_id FROM limit_overrides WHERE tenant_id = ANY($1)', [
+    [gone, kept],
+  ])
+  expect(rows).toEqual([{ tenant_id: kept }])
+})
+
+describe('an override is refused and nothing written', () => {
+  test.each<[string, Partial<OverrideSetting>, string]>([
+    ['of less than nothing', { hard: -1 }, 'whole number'],
+    ['of a fraction', { hard: 1.5 }, 'whole number'],
+    ['that is over already', { untilMs: 0 }, 'lie ahead'],
+    ['for ever', { untilMs: Number.POSITIVE_INFINITY }, '366 days'],
+    ['at no time', { untilMs: Number.NaN }, 'lie ahead'],
+    ['by nobody', { by: '' }, 'named'],
+    ['for no reason', { reason: '' }, 'Why'],
+    ['with a line break', { reason: 'a\nb' }, 'Why'],
+    ['of a limit that there is not', { limit: 'nothing' as 'recordBytes' }, 'has to be one of'],
+  ])('%s', async (_case, more, words) => {
+    const id = await liveTenant()
+    const written = await setLimitOverride(parts(), settingOf(id, more))
+    expect(written).toMatchObject({ kind: 'refused', problem: expect.stringContaining(words) })
+    expect(await auditOf(id)).toEqual([])
+  })
+
+  test('for a tenant that there is not', async () => {
+    const refused = { kind: 'refused', problem: 'There is no such tenant' } as const
+    expect(await setLimitOverride(parts(), settingOf(randomTenantId()))).toEqual(refused)
+  })
+})
+
+test('defaults that were set hold from the moment they are others, for who leaves the limit open', () => {
+  let defaults: Limits = {}
+  const limits = openProcess(() => defaults)
+  const [open, own] = [
+    { id: randomTenantId(), limits: {} },
+    { id: randomTenantId(), limits: { recordBytes: { hard: 1 } } },
+  ]
+  expect(limits.of(open).locks.recordBytes).toBe(1024 ** 3)
+  defaults = { recordBytes: { hard: 2 } }
+  expect([limits.of(open), limits.of(own)].map(({ locks }) => locks.recordBytes)).toEqual([2, 1])
+})

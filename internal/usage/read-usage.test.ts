@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { openRedis } from '#internal/storage/index.ts'
+import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
+import { EventMeter } from './event-meter.ts'
+import { LimitsInForce } from './limits-in-force.ts'
+import { readUsage } from './read-usage.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const clock = { now: () => Date.now() }
+const hourMs = 3_600_000
+const spec = { eventsPerMonth: { soft: 2, hard: 5, over: 'refuse' as const }, locksPerMonth: { hard: 7 } }
+
+function read(tenantId: TenantId, redis = lab.redis) {
+  const limits = new LimitsInForce({ pool: lab.pool, clock })
+  const span = { fromMs: Date.now() - 24 * hourMs, toMs: Date.now() + hourMs }
+  return readUsage({ pool: lab.pool, redis, clock, limits }, { id: tenantId, limits: spec }, span)
+}
+
+/** A tenant with three events and two locks rolled up in the running hour, and the events in Redis as well. */
+async function usedTenant(): Promise<TenantId> {
+  const tenantId = randomTenantId()
+  const nowMs = Date.now()
+  const eventMeter = new EventMeter({
+    ...{ redis: lab.redis, pool: lab.pool, clock },
+    markUsed: (id) => lab.meter.markUsed(id),
+  })
+  eventMeter.countStored([1, 2, 3].map(() => ({ tenantId, receivedAtMs: nowMs })))
+  await eventMeter.refresh()
+  await lab.meter.flush()
+  await lab.pool.query(
+    `INSERT INTO usage_hourly VALUES ($1, 'locks', date_trunc('hour', now()), 2), ($1, 'locks', now() - interval '70 days', 9)`,
+    [tenantId],
+  )
+  return tenantId
+}
+
+test('usage is what Redis counts now, against the limits in force, and by the hour what Postgres has', async () => {
+  const tenantId = await usedTenant()
+  const report = await read(tenantId)
+  expect(report.over).toBe('refuse')
+  const limits = Object.fromEntries(report.limits.map((each) => [each.limit, each]))
+  expect(limits['eventsPerMonth']).toMatchObject({ used: 3, soft: 2, hard: 5, override: undefined })
+  expect(limits['locksPerMonth']).toMatchObject({ used: 2, soft: null, hard: 7 })
+  expect(limits['recordBytes']).toMatchObject({ used: 0, hard: 1024 ** 3, resetsAtMs: undefined })
+  expect([0, 3]).toContain(limits['eventsPerMinute']?.used ?? -1)
+  expect(limits['eventsPerMinute']?.resetsAtMs).toBeWithin(Date.now(), Date.now() + 60_001)
+  const now = new Date()
+  expect(limits['locksPerMonth']?.resetsAtMs).toBe(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1))
+  const hours = report.hours.map(({ meter, amount }) => [meter, amount])
+  expect(hours).toEqual([
+    ['events', 3],
+    ['locks', 2],
+  ])
+})
+
+test('while Redis is away months are what Postgres has, and what only Redis knows is not told', async () => {
+  const tenantId = await usedTenant()
+  const away = openRedis({ url: 'redis://127.0.0.1:1', onError: () => undefined })
+  try {
+    const { limits } = await read(tenantId, away)
+    expect(limits.map(({ limit, used }) => [limit, used])).toEqual([
+      ['locksPerMinute', null],
+      ['locksPerMonth', 2],
+      ['eventsPerMinute', null],
+      ['eventsPerMonth', 3],
+      ['recordBytes', null],
+    ])
+  } finally {
+    await away.close()
+  }
+})
