@@ -65,8 +65,9 @@ WITH input AS MATERIALIZED (
   SELECT * FROM ended UNION ALL SELECT * FROM later
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
-    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
-  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
+    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer, failed_tenant_id, failed_event_id)
+  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer,
+    CASE ending WHEN 'failed' THEN tenant_id END, CASE ending WHEN 'failed' THEN id END
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 ), closed AS (

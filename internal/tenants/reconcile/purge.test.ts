@@ -13,7 +13,16 @@ import { purgeTenantBatch } from './purge.ts'
 const dayMs = 86_400_000
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tables = [
-  ...['usage_hourly', 'record_epochs', 'deliveries_due', 'lanes', 'refused_calls', 'settings', 'executions'],
+  ...[
+    'usage_hourly',
+    'record_epochs',
+    'deliveries_due',
+    'lanes',
+    'refused_calls',
+    'settings',
+    'executions',
+    'replays',
+  ],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
 
@@ -93,6 +102,12 @@ async function fill(id: TenantId): Promise<void> {
     `INSERT INTO settings SELECT $1, name, 'true', 1, now(), 'test' FROM unnest('{forwarding.paused,providers.card.paused}'::text[]) name`,
     [id],
   )
+  await pool.query(
+    `INSERT INTO replays (id, idempotency_key, tenant_id, filter, rate_per_second, requested_by, state, total_count, total_is_exact,
+       ends_before, created_at, next_step_at)
+     SELECT $1 || nth, nth, $1, '{}', 1, 'test', 'running', 1, true, 'evt_', now(), now() FROM generate_series(1, 5) nth`,
+    [id],
+  )
 }
 
 /** Every row, as text, by table. */
@@ -114,7 +129,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 10, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 10, 5, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -20,7 +20,14 @@ const payloadBytesMax = 64 * 1024 * 1024
  */
 export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
   // Deliveries first: without its row in deliveries_due an event is sent to nobody, and no attempt is written for it.
-  for (const step of [purgeUsage, purgeDeliveries, purgeRefusedCalls, purgeExecutions, purgeEvents]) {
+  for (const step of [
+    purgeUsage,
+    purgeReplays,
+    purgeDeliveries,
+    purgeRefusedCalls,
+    purgeExecutions,
+    purgeEvents,
+  ]) {
     if ((await step(pool, id, rowsMax)) > 0) return 'more'
   }
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
@@ -32,6 +39,15 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
 async function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
+    [id, rowsMax],
+  )
+  return rowCount ?? 0
+}
+
+// Before deliveries, so that none of them queues more. By key, since one that is worked on is waited for.
+async function purgeReplays(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM replays WHERE id IN (SELECT id FROM replays WHERE tenant_id = $1 ORDER BY id LIMIT $2)`,
     [id, rowsMax],
   )
   return rowCount ?? 0

@@ -17,10 +17,10 @@ CREATE TABLE events (
   id text COLLATE "C" NOT NULL,
   expires_on date NOT NULL,
   tenant_id text COLLATE "C" NOT NULL,
-  provider text NOT NULL,
+  provider text COLLATE "C" NOT NULL,
   source_event_id text NOT NULL,
   raw_type text NOT NULL,
-  type text NOT NULL,
+  type text COLLATE "C" NOT NULL,
   occurred_at timestamptz NOT NULL,
   received_at timestamptz NOT NULL,
   headers text NOT NULL,
@@ -31,8 +31,13 @@ CREATE TABLE events (
   settled_at timestamptz,
   PRIMARY KEY (id, expires_on)
 ) PARTITION BY RANGE (expires_on);
--- Ids grow with time, so this is also the order of receipt.
+-- Ids grow with time, so this is also the order of receipt: each index serves a list, newest first, by what stands before the id.
+-- There is none on state, since events change it: with one, every settlement would have to write all of these.
 CREATE INDEX events_tenant ON events (tenant_id, id);
+CREATE INDEX events_type ON events (type, id);
+CREATE INDEX events_provider ON events (provider, id);
+CREATE INDEX events_tenant_type ON events (tenant_id, type, id);
+CREATE INDEX events_tenant_provider ON events (tenant_id, provider, id);
 
 -- Apart from events, since payloads go sooner.
 CREATE TABLE event_payloads (
@@ -43,6 +48,8 @@ CREATE TABLE event_payloads (
 ) PARTITION BY RANGE (expires_on);
 
 -- Every call to a callback that had an end. answer: at most 16 KiB of what came back. cause: why there was no answer.
+-- failed_tenant_id, failed_event_id: set where the event failed for good with this attempt, so that failed events are found by
+-- indexes that cost the others nothing. Whether it is still failed, in that round, stands in events.
 CREATE TABLE attempts (
   event_id text COLLATE "C" NOT NULL,
   expires_on date NOT NULL,
@@ -54,8 +61,12 @@ CREATE TABLE attempts (
   status smallint,
   cause text,
   answer text,
+  failed_tenant_id text COLLATE "C",
+  failed_event_id text COLLATE "C",
   PRIMARY KEY (event_id, round, attempt, expires_on)
 ) PARTITION BY RANGE (expires_on);
+CREATE INDEX attempts_failed ON attempts (failed_event_id) WHERE failed_event_id IS NOT NULL;
+CREATE INDEX attempts_failed_tenant ON attempts (failed_tenant_id, failed_event_id) WHERE failed_event_id IS NOT NULL;
 
 -- Calls that were refused, for tenants to see why. sample: at most 1 KiB of a body whose signature failed.
 CREATE TABLE refused_calls (

@@ -1,0 +1,192 @@
+import { type EventId, expiryDayOf } from '#internal/base/index.ts'
+import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
+import type { EventFilter, EventRange } from './event-filter.ts'
+import { checkedDay } from './load.ts'
+
+/** A pool, or one connection in a transaction. */
+export type Queryable = Pick<Pool | PoolClient, 'query'>
+
+/** Which events are walked, and how many are looked at where no index knows all of the filter. */
+export interface SourceRequest {
+  readonly filter: EventFilter
+  readonly range: EventRange
+  readonly order: 'newest' | 'oldest'
+  readonly examinedMax: number
+}
+
+/** SQL that gives events, or what they are found by, in order and bounded; and what they are still to be asked. */
+export interface EventSource {
+  /** Rows of events where `isEvents`; otherwise each has `id` and `expires_on` of one. */
+  readonly candidates: string
+  /** What follows ORDER BY; names are those of the candidates. */
+  readonly sorted: readonly string[]
+  readonly isEvents: boolean
+  /** Conditions on the event `e` and the candidate `c`. */
+  readonly conditions: readonly string[]
+  readonly values: readonly unknown[]
+}
+
+/** What is read of an event; its texts are not. */
+export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+  payload_expires_on, state, round, settled_at`
+
+/** A tenant's queue is read whole up to here; what is longer is probably what its latest events wait in. */
+const shortQueueMax = 2_000
+/** Only its events are ever stored without being delivered. */
+const triedOutProvider = 'wallet'
+const idsMax = 1_000
+
+/** Collects the parameters of one statement. */
+class Parameters {
+  readonly values: unknown[] = []
+
+  /** Its place in the statement. */
+  add(value: unknown): string {
+    this.values.push(value)
+    return `$${this.values.length}`
+  }
+}
+
+/** Chooses how the events of a filter are walked; asks how long a tenant's queue is where that decides. */
+export async function chooseSource(connection: Queryable, request: SourceRequest): Promise<EventSource> {
+  const { ids, state, tenantId } = request.filter
+  if (ids) return givenSource(request, ids)
+  if (state === 'delivery_failed') return failedSource(request)
+  if (state !== 'accepted') return indexSource(request)
+  if (tenantId === undefined) return queueSource(request)
+  return (await isQueueShort(connection, tenantId))
+    ? tenantQueueSource(request, tenantId)
+    : indexSource(request)
+}
+
+/** One index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
+function indexSource(request: SourceRequest): EventSource {
+  const { tenantId, type, state } = request.filter
+  const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
+  const parameters = new Parameters()
+  const keys: [name: string, value: string][] = []
+  if (tenantId !== undefined) keys.push(['tenant_id', tenantId])
+  if (type !== undefined) keys.push(['type', type])
+  else if (provider !== undefined) keys.push(['provider', provider])
+  const walk = walkOf(request, { table: 'events', keys, id: 'id', columns: eventColumns }, parameters)
+  const rest = { ...(type !== undefined && provider !== undefined && { provider }), ...(state && { state }) }
+  return { ...walk, isEvents: true, conditions: equalities(rest, parameters), values: parameters.values }
+}
+
+// An attempt remembers that its event failed with it; the event tells whether it still has, in the same round.
+function failedSource(request: SourceRequest): EventSource {
+  const { tenantId, type, provider } = request.filter
+  const parameters = new Parameters()
+  const keys: [string, string][] = tenantId === undefined ? [] : [['failed_tenant_id', tenantId]]
+  const columns = 'failed_tenant_id, failed_event_id, failed_event_id AS id, expires_on, round'
+  const walk = walkOf(request, { table: 'attempts', keys, id: 'failed_event_id', columns }, parameters)
+  const rest = {
+    state: 'delivery_failed',
+    ...(type !== undefined && { type }),
+    ...(provider && { provider }),
+  }
+  const conditions = ['e.round = c.round', ...equalities(rest, parameters)]
+  return { ...walk, isEvents: false, conditions, values: parameters.values }
+}
+
+// Whatever is accepted has its row in the queue, whose key is the event's id.
+function queueSource({ filter, range, order, examinedMax }: SourceRequest): EventSource {
+  const parameters = new Parameters()
+  const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
+  const direction = directionOf(order)
+  return {
+    candidates: `SELECT event_id AS id, expires_on FROM deliveries_due WHERE ${within}
+      ORDER BY event_id ${direction} LIMIT ${Math.trunc(examinedMax)}`,
+    sorted: [`id ${direction}`],
+    isEvents: false,
+    conditions: equalities(restOf(filter), parameters),
+    values: parameters.values,
+  }
+}
+
+// Read by its lane, whose order is another one, and sorted here.
+function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
+  const parameters = new Parameters()
+  const tenant = parameters.add(tenantId)
+  const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
+  return {
+    candidates: `WITH q AS MATERIALIZED (
+        SELECT event_id AS id, expires_on FROM deliveries_due WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})
+      SELECT id, expires_on FROM q WHERE ${within}`,
+    sorted: [`id ${directionOf(order)}`],
+    isEvents: false,
+    conditions: equalities(restOf(filter), parameters),
+    values: parameters.values,
+  }
+}
+
+function givenSource({ filter, range, order }: SourceRequest, ids: readonly EventId[]): EventSource {
+  if (ids.length > idsMax) throw new RangeError(`at most ${idsMax} ids, got ${ids.length}`)
+  const parameters = new Parameters()
+  const unique = [...new Set(ids)]
+  const given = `${parameters.add(textArrayParam(unique))}::text[], ${parameters.add(textArrayParam(unique.map(expiryDayOf)))}::text[]`
+  const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
+  return {
+    candidates: `SELECT id COLLATE "C" AS id, day::date AS expires_on FROM unnest(${given}) AS g(id, day)
+      WHERE ${within} AND day >= '${checkedDay(range.firstDay)}'`,
+    sorted: [`id ${directionOf(order)}`],
+    isEvents: false,
+    conditions: equalities({ ...restOf(filter), ...(filter.state && { state: filter.state }) }, parameters),
+    values: parameters.values,
+  }
+}
+
+interface Walk {
+  readonly table: 'events' | 'attempts'
+  /** Columns with the values that they are to have; with the id after them they are an index. */
+  readonly keys: readonly (readonly [name: string, value: string])[]
+  readonly id: string
+  readonly columns: string
+}
+
+// The keys stand in one comparison with the id, and in the order, so that no other index seems to do: a planner that takes the
+// shorter one reads through all that the keys leave out. Days are literals, so that only their partitions are planned.
+function walkOf(
+  { range, order, examinedMax }: SourceRequest,
+  { table, keys, id, columns }: Walk,
+  parameters: Parameters,
+): Pick<EventSource, 'candidates' | 'sorted'> {
+  const names = [...keys.map(([name]) => name), id]
+  const places = keys.map(([, value]) => parameters.add(value))
+  const low = [...places, parameters.add(range.lowId)].join(', ')
+  const high = [...places, parameters.add(range.highId)].join(', ')
+  const key = `(${names.join(', ')})`
+  const sorted = names.map((name) => `${name} ${directionOf(order)}`)
+  const days = `expires_on BETWEEN '${checkedDay(range.firstDay)}' AND '${checkedDay(range.lastDay)}'`
+  return {
+    candidates: `SELECT ${columns} FROM ${table} WHERE ${days} AND ${id} IS NOT NULL
+      AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} LIMIT ${Math.trunc(examinedMax)}`,
+    sorted,
+  }
+}
+
+async function isQueueShort(connection: Queryable, tenantId: string): Promise<boolean> {
+  const { rows } = await connection.query<[number]>({
+    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 LIMIT ${shortQueueMax + 1}) q`,
+    rowMode: 'array',
+    values: [tenantId],
+  })
+  return (rows[0]?.[0] ?? 0) <= shortQueueMax
+}
+
+/** What the queue does not know of an event, or what is not known of a given id. */
+function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string>> {
+  return {
+    ...(tenantId !== undefined && { tenant_id: tenantId }),
+    ...(provider !== undefined && { provider }),
+    ...(type !== undefined && { type }),
+  }
+}
+
+function equalities(columns: Readonly<Record<string, string>>, parameters: Parameters): string[] {
+  return Object.entries(columns).map(([name, value]) => `e.${name} = ${parameters.add(value)}`)
+}
+
+function directionOf(order: SourceRequest['order']): 'DESC' | 'ASC' {
+  return order === 'newest' ? 'DESC' : 'ASC'
+}
