@@ -1,4 +1,4 @@
-import { type Command, misused, say, wantsHelp } from './command.ts'
+import { type Command, misused, wantsHelp } from './command.ts'
 
 interface Process {
   readonly name: string
@@ -12,14 +12,14 @@ export function processCommand({ name, summary, load }: Process): Command {
   const command = `latchkey ${name}`
   return {
     summary,
-    async run(args) {
+    async run(args, terminal) {
       if (wantsHelp(args)) {
-        say(
+        terminal.say(
           `${command}: ${summary}\n\nIt takes no arguments: its settings are environment variables, see README.md.`,
         )
         return 0
       }
-      if (args.length > 0) return misused(`${command} takes no arguments`, command)
+      if (args.length > 0) return misused(terminal, `${command} takes no arguments`, command)
       await load()
       return undefined
     },

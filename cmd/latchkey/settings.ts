@@ -11,7 +11,7 @@ import {
   writeSetting,
 } from '#internal/settings/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
-import { type Command, type ExitCode, misused, say, wantsHelp } from './command.ts'
+import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
 import { listText, settingJson, settingText, writtenText } from './settings-text.ts'
 import { type ToolStores, withStores } from './stores.ts'
 
@@ -32,15 +32,18 @@ Exit codes: 0 done, 1 not done, 2 not understood.`
 /** Reads and writes runtime settings: `latchkey settings list|get|set|clear`. */
 export const settingsCommand: Command = {
   summary: 'reads and changes runtime settings: pauses, log sampling, defaults',
-  async run(args) {
+  async run(args, terminal) {
     if (wantsHelp(args)) {
-      say(help)
+      terminal.say(help)
       return 0
     }
     const asked = parseRequest(args)
-    return asked.kind === 'misused' ? misused(asked.text, name) : withStores((stores) => run(asked, stores))
+    if (asked.kind === 'misused') return misused(terminal, asked.text, name)
+    return withStores(terminal, (stores) => run(asked, { ...stores, ...terminal }))
   },
 }
+
+type Parts = ToolStores & Terminal
 
 interface Request {
   readonly kind: 'request'
@@ -98,68 +101,65 @@ function wordsOf(verb: Verb): string {
   return verbs[verb] === 1 ? 'the setting’s name' : 'the setting’s name and its value'
 }
 
-async function run(request: Request, stores: ToolStores): Promise<ExitCode> {
+async function run(request: Request, parts: Parts): Promise<ExitCode> {
   const { tenant, verb } = request
-  const tenantId = tenant === undefined ? null : await findLiveTenantId(stores.pool, tenant)
-  if (tenantId === undefined) return fail(request, 'There is no tenant of that id or slug')
-  if (verb === 'list') return list(request, stores, tenantId)
-  return verb === 'get' ? get(request, stores, tenantId) : write(request, stores, tenantId)
+  const tenantId = tenant === undefined ? null : await findLiveTenantId(parts.pool, tenant)
+  if (tenantId === undefined) return fail(request, parts, 'There is no tenant of that id or slug')
+  if (verb === 'list') return list(request, parts, tenantId)
+  return verb === 'get' ? get(request, parts, tenantId) : write(request, parts, tenantId)
 }
 
-async function list(request: Request, { pool }: ToolStores, tenantId: TenantId | null): Promise<ExitCode> {
+async function list(request: Request, { pool, say }: Parts, tenantId: TenantId | null): Promise<ExitCode> {
   const listed = await listSettings(pool, tenantId)
   const { settings } = await readSettings(pool)
   const ofTenants = settings.filter((each) => tenantId === null && each.tenantId !== null)
-  if (!request.json) say(listText(listed, ofTenants))
-  else
-    say(
-      JSON.stringify(
-        listed.map((each) => settingJson(each, tenantId)),
-        null,
-        2,
-      ),
-    )
+  const all = listed.map((each) => settingJson(each, tenantId))
+  say(request.json ? jsonText(all) : listText(listed, ofTenants))
   return 0
 }
 
-async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | null): Promise<ExitCode> {
+async function get(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
   const named = checkSettingName({ name: request.setting, ofTenant: tenantId !== null })
-  if (named.kind === 'refused') return fail(request, named.problem)
-  const found = (await listSettings(pool, tenantId)).find((each) => each.name === named.name)
-  if (found === undefined) return fail(request, 'There is no setting of that name')
-  say(request.json ? JSON.stringify(settingJson(found, tenantId), null, 2) : settingText(found))
+  if (named.kind === 'refused') return fail(request, parts, named.problem)
+  const found = (await listSettings(parts.pool, tenantId)).find((each) => each.name === named.name)
+  if (found === undefined) return fail(request, parts, 'There is no setting of that name')
+  parts.say(request.json ? jsonText(settingJson(found, tenantId)) : settingText(found))
   return 0
 }
 
-async function write(request: Request, stores: ToolStores, tenantId: TenantId | null): Promise<ExitCode> {
-  const parts = { pool: stores.pool, clock: systemClock }
+async function write(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
+  const storing = { pool: parts.pool, clock: systemClock }
   const { expectedVersion, setting } = request
   const change = { name: setting, tenantId, expectedVersion, by: request.by ?? whoRuns() }
   const written =
     request.verb === 'clear'
-      ? await clearSetting(parts, change)
-      : await writeSetting(parts, { ...change, value: parseSettingText(request.value) })
-  if (written.kind === 'refused') return fail(request, written.problem)
+      ? await clearSetting(storing, change)
+      : await writeSetting(storing, { ...change, value: parseSettingText(request.value) })
+  if (written.kind === 'refused') return fail(request, parts, written.problem)
   if (written.kind === 'conflict') {
     const { present } = written
     const now =
       present === undefined
         ? 'it is not set'
         : `${String(present.value)}, version ${present.version}, by ${present.updatedBy}`
-    return fail(request, `${setting} was changed meanwhile: now ${now}. Nothing was written`)
+    return fail(request, parts, `${setting} was changed meanwhile: now ${now}. Nothing was written`)
   }
-  await stores.tell(tellSettings)
+  await parts.tell(tellSettings)
   const value = request.verb === 'clear' ? undefined : parseSettingText(request.value)
-  const { old, version } = written
-  const json = { name: written.name, tenantId, old: old ?? null, new: value ?? null, version }
-  say(request.json ? JSON.stringify(json, null, 2) : writtenText({ name: written.name, old, value, version }))
+  const { name: changed, old, version } = written
+  const json = { name: changed, tenantId, old: old ?? null, new: value ?? null, version }
+  parts.say(request.json ? jsonText(json) : writtenText({ name: changed, old, value, version }))
   return 0
 }
 
-function fail({ json }: Request, problem: string): 1 {
-  if (json) say(JSON.stringify({ problem }, null, 2))
-  else process.stderr.write(`${problem}\n`)
+function fail({ json }: Request, { say, complain }: Terminal, problem: string): 1 {
+  if (json) say(jsonText({ problem }))
+  else complain(problem)
   return 1
+}
+
+function jsonText(value: unknown): string {
+  return JSON.stringify(value, null, 2)
 }
 
 /** A container's user may have no name. */

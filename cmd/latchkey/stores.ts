@@ -1,6 +1,6 @@
 import { readConfig } from '#internal/config/index.ts'
 import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
-import type { ExitCode } from './command.ts'
+import type { ExitCode, Terminal } from './command.ts'
 
 /** What a tool works on. */
 export interface ToolStores {
@@ -22,10 +22,13 @@ const tellMsMax = 1_000
 const tellAgainMs = 25
 
 /** Runs a tool with the stores that the environment names; says what is wrong with it (2), or why the work failed (1). */
-export async function withStores(work: (stores: ToolStores) => Promise<ExitCode>): Promise<ExitCode> {
-  const read = readConfig(process.env, { process: 'latchkey' })
+export async function withStores(
+  terminal: Terminal,
+  work: (stores: ToolStores) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const read = readConfig(terminal.env, { process: 'latchkey' })
   if (read.kind === 'invalid') {
-    for (const problem of read.problems) process.stderr.write(`${problem}\n`)
+    for (const problem of read.problems) terminal.complain(problem)
     return 2
   }
   const { databaseUrl, redisUrl } = read.config
@@ -33,7 +36,7 @@ export async function withStores(work: (stores: ToolStores) => Promise<ExitCode>
   try {
     return await work({ pool, tell: (say) => tell(redisUrl, say) })
   } catch (error) {
-    process.stderr.write(`It did not work: ${textOf(error)}\n`)
+    terminal.complain(`It did not work: ${textOf(error)}`)
     return 1
   } finally {
     await pool.end()

@@ -119,7 +119,7 @@ export class SettingsWatch {
     this.#current = settings
     this.#isRead = true
     if (before !== settings.version)
-      this.#options.log.info({ version: settings.version, before }, 'runtime settings are in force')
+      this.#options.log.info({ settingsVersion: settings.version, before }, 'runtime settings are in force')
     for (const listener of this.#listeners) listener(settings)
   }
 }

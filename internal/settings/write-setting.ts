@@ -1,6 +1,6 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
-import { checkSetting, checkSettingName, conflictBetween, type SetValues } from './check.ts'
+import { checkSetting, checkSettingName, conflictBetween } from './check.ts'
 import type { SettingName, SettingValue } from './definitions.ts'
 import {
   countOtherTenants,
@@ -97,7 +97,7 @@ async function problemOf(client: PoolClient, { name, tenantId, value }: Change):
     const values: Record<string, SettingValue | undefined> = {}
     for (const each of await listInstallationSettings(client)) values[each.name] = each.value
     values[name] = value
-    return conflictBetween(values as SetValues)
+    return conflictBetween(values)
   }
   if (value === undefined) return undefined
   if (!(await lockTenant(client, tenantId))) return 'There is no such tenant'

@@ -3,6 +3,7 @@ import { settingNames } from '#internal/settings/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startProgram } from '#test/support/api-process.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
+import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 
@@ -27,13 +28,11 @@ beforeEach(async () => {
   await pool.query('TRUNCATE settings')
 })
 
-interface Ended {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
+const run = (args: readonly string[], env: Record<string, string> = {}) =>
+  latchkey(args, { LATCHKEY_DATABASE_URL: database.url, ...env })
 
-async function run(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+/** The program itself, from a shell. */
+async function spawn(args: readonly string[], env: Record<string, string> = {}) {
   const program = startProgram(['cmd/latchkey/main.ts', ...args], {
     LATCHKEY_DATABASE_URL: database.url,
     ...env,
@@ -85,11 +84,20 @@ describe('latchkey', () => {
   })
 
   test('runs a process as its own program does, with its exit code', async () => {
-    expect(await run(['migrate'])).toMatchObject({ code: 0, err: '' })
-    const { code, err } = await run(['forwarder'])
+    expect(await spawn(['migrate'])).toMatchObject({ code: 0, err: '' })
+    const { code, err } = await spawn(['forwarder'])
     expect(code).toBe(2)
     expect(err).toContain('LATCHKEY_KEY_RING is missing')
   })
+})
+
+test('its answers go to standard output, its complaints to the other one, and its exit code tells which', async () => {
+  const found = await spawn(['settings', 'get', 'log.sampling'])
+  expect(found).toMatchObject({ code: 0, err: '' })
+  expect(found.out).toContain('log.sampling = 1')
+  const refused = await spawn(['settings', 'set', 'log.sampling', '2'])
+  expect(refused).toEqual({ code: 1, out: '', err: 'log.sampling has to be a number from 0 to 1\n' })
+  expect(await spawn(['settings'])).toMatchObject({ code: 2, out: '' })
 })
 
 describe('latchkey settings', () => {

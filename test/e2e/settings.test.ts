@@ -5,10 +5,10 @@ import {
   type ApiProcess,
   startApiProcess,
   startProcess,
-  startProgram,
   type TestProcess,
 } from '#test/support/api-process.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
@@ -69,15 +69,9 @@ stringData: {signingSecret: ${callbackSecret}}
 `
 }
 
-async function latchkey(...args: string[]): Promise<{ code: number | null; out: string; err: string }> {
-  const program = startProgram(['cmd/latchkey/main.ts', ...args], env)
-  const code = await program.exited
-  return { code, out: program.output(), err: program.errors() }
-}
-
-/** Runs `latchkey settings` and expects it to be done. */
+/** Has `latchkey settings` do something, and gives what it said. */
 async function settings(...args: string[]): Promise<string> {
-  const { code, out, err } = await latchkey('settings', ...args)
+  const { code, out, err } = await latchkey(['settings', ...args], env)
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return out
 }
@@ -104,6 +98,7 @@ describe('a setting that `latchkey settings` writes is in force within 2 s:', ()
     expect((await send(otherKey)).status).toBe(200)
     // The other tenant's event, which came later, shows that claims have passed the first one over.
     await receivers.other.received(other + 1)
+    await until(async () => (await rows('SELECT FROM deliveries_due')).length === 1)
     expect(await rows('SELECT attempts, claims, lease, is_retry FROM deliveries_due')).toEqual([
       { attempts: 0, claims: 0, lease: null, is_retry: false },
     ])
@@ -164,11 +159,11 @@ describe('a setting that `latchkey settings` writes is in force within 2 s:', ()
   test('of the log’s lines about what went well none are written, and of failures all', async () => {
     const unknown = () => fetch(`${api.url}/v1/nowhere`).then(({ status }) => status)
     const lines = () => api.lines('request').filter(({ status }) => status === 200).length
-    await settings('set', 'log.sampling', '0')
-    await until(
-      () => api.lines('runtime settings are in force').length > 0 && isInForce('log.sampling'),
-      inForceMsMax,
-    )
+    const { version } = JSON.parse(await settings('set', 'log.sampling', '0', '--json')) as {
+      version: number
+    }
+    const inForce = () => api.lines('runtime settings are in force')
+    await until(() => inForce().some((line) => line['settingsVersion'] === version), inForceMsMax)
     const before = lines()
     for (let calls = 0; calls < 20; calls += 1) expect((await send()).status).toBe(200)
     expect(await unknown()).toBe(404)
@@ -206,9 +201,3 @@ describe('a setting that `latchkey settings` writes is in force within 2 s:', ()
     await until(async () => (await lock()) === 200, inForceMsMax)
   }, 60_000)
 })
-
-/** The version that the API says it has is that of the last write. */
-async function isInForce(name: string): Promise<boolean> {
-  const { version } = JSON.parse(await settings('get', name, '--json')) as { version: number }
-  return api.lines('runtime settings are in force').some((line) => line['version'] === version)
-}

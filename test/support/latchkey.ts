@@ -1,0 +1,22 @@
+import { runLatchkey } from '#cmd/latchkey/run-latchkey.ts'
+
+/** How a run of `latchkey` ended, and what it said. */
+export interface LatchkeyRun {
+  readonly code: number | undefined
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs `latchkey` with these arguments in this process, for those of its commands that are no processes themselves. */
+export async function latchkey(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<LatchkeyRun> {
+  const said = { out: '', err: '' }
+  const code = await runLatchkey(args, {
+    env,
+    say: (text) => void (said.out += `${text}\n`),
+    complain: (text) => void (said.err += `${text}\n`),
+  })
+  return { code, ...said }
+}
