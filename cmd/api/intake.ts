@@ -1,7 +1,7 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { dueChannel, encodeDue } from '#internal/deliveries/index.ts'
+import { tellForwarders } from '#internal/deliveries/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -66,9 +66,7 @@ export async function startIntake(
   const storing: StoreBatchOptions = {
     pool,
     // A publish that fails costs a poll's wait and nothing else.
-    wake: (tenantIds) => {
-      if (tenantIds.length > 0) redis.publish(dueChannel, encodeDue(tenantIds)).catch(() => undefined)
-    },
+    wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
     onStored: (events) => usage.eventMeter.countStored(events),
     onError: observer.storeFailed,
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
+import { resumeCallback, tellForwarders } from '#internal/deliveries/index.ts'
 import { poll, withSinkAddress } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
@@ -81,7 +81,7 @@ export async function startDevTenants(
     },
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
     onCallbackMoved: async (tenantId) => {
-      if (await resumeCallback(pool, tenantId)) await redis.publish(dueChannel, encodeDue([tenantId]))
+      if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
     },
   })
   let passedAtMs = Number.POSITIVE_INFINITY

@@ -7,11 +7,11 @@ import type { Config } from '#internal/config/index.ts'
 import {
   decodeDue,
   dueChannel,
-  encodeDue,
   Forwarder,
   type PausedForwarding,
   queueSessionSettings,
   readQueueDepth,
+  tellForwarders,
 } from '#internal/deliveries/index.ts'
 import { createOutbound } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
@@ -82,8 +82,7 @@ export async function startDeliveries(
         ...{ keyRing: config.keyRing, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         paused: () => pausedBy(settings),
-        onGivenBack: (tenantIds) =>
-          void redis.publish(dueChannel, encodeDue(tenantIds)).catch(() => undefined),
+        onGivenBack: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
       return opened

@@ -5,7 +5,7 @@ import { openStores, type Stores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { dueChannel, encodeDue, resumeCallback } from '#internal/deliveries/index.ts'
+import { resumeCallback, tellForwarders } from '#internal/deliveries/index.ts'
 import {
   createKubeClient,
   createKubeMetrics,
@@ -133,7 +133,7 @@ async function openTenants(
     close: (recorder) => recorder.stop(),
   })
   const resume = async (tenantId: TenantId) => {
-    if (await resumeCallback(pool, tenantId)) await redis.publish(dueChannel, encodeDue([tenantId]))
+    if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
   }
   return {
     ...{ client, view, secrets, events, pool, log },

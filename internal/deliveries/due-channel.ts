@@ -1,3 +1,5 @@
+import type { RedisConnection } from '#internal/storage/index.ts'
+
 /** The Redis channel on which tenants with new work are named, after the commit. A lost message costs a poll's wait. */
 export const dueChannel = 'latchkey:due'
 
@@ -7,6 +9,14 @@ export type DueNews = readonly string[] | 'all'
 const tenantIdsMax = 50
 const everyone = '*'
 const messageCharsMax = 4_096
+
+/**
+ * Tells all forwarders that these tenants have work. To be called after the commit; repeating it is harmless.
+ * @throws RedisUnavailable: they find it by their poll
+ */
+export async function tellForwarders(redis: RedisConnection, tenantIds: readonly string[]): Promise<void> {
+  if (tenantIds.length > 0) await redis.publish(dueChannel, encodeDue(tenantIds))
+}
 
 /** Writes the message for these tenants; more than 50 are told as `all`. */
 export function encodeDue(tenantIds: readonly string[]): string {

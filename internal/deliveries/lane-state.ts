@@ -30,7 +30,7 @@ const resumeText = `
 UPDATE lanes SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
 WHERE tenant_id = $1 AND suspended_at IS NOT NULL`
 
-/** Lets the deliveries of a suspended callback go on. False when it was not suspended. Tell `dueChannel` afterwards. */
+/** Lets the deliveries of a suspended callback go on. False when it was not suspended. Call `tellForwarders` afterwards. */
 export async function resumeCallback(pool: Pool, tenantId: TenantId): Promise<boolean> {
   const { rowCount } = await pool.query({ name: 'resume_callback', text: resumeText, values: [tenantId] })
   return rowCount === 1

@@ -58,7 +58,7 @@ const candidatesMax = 1_000
 
 /**
  * Begins a new round for each of these events that ended as `delivery_failed`, and gives the ids of those. All others are left
- * alone, so repeating it, also forty times at once, queues an event once. Tell `dueChannel` afterwards.
+ * alone, so repeating it, also forty times at once, queues an event once. Call `tellForwarders` afterwards.
  * @param candidates at most 1 000
  * @throws whatever Postgres throws; then days that were handled before stay handled
  */
