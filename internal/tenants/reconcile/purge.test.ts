@@ -15,6 +15,8 @@ const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const tables = [
   ...[
     'usage_hourly',
+    'usage_emissions',
+    'limit_overrides',
     'record_epochs',
     'deliveries_due',
     'lanes',
@@ -97,6 +99,11 @@ async function fill(id: TenantId): Promise<void> {
     `INSERT INTO usage_hourly SELECT $1, 'webhooks', now() + hour * interval '1 hour', 1 FROM generate_series(1, 6) hour`,
     [id],
   )
+  await pool.query(
+    `INSERT INTO usage_emissions SELECT $1, nth, 'exports', now(), 1, now() FROM generate_series(1, 9) nth`,
+    [id],
+  )
+  await pool.query(`INSERT INTO limit_overrides VALUES ($1, 'recordBytes', 1, now(), 'r', now(), 'b')`, [id])
   await pool.query(`INSERT INTO record_epochs VALUES ($1, 'x', now())`, [id])
   await pool.query(
     `INSERT INTO settings SELECT $1, name, 'true', 1, now(), 'test' FROM unnest('{forwarding.paused,providers.card.paused}'::text[]) name`,
@@ -129,7 +136,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 1, 11, 1, 8, 2, 10, 5, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -22,6 +22,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
   // Deliveries first: without its row in deliveries_due an event is sent to nobody, and no attempt is written for it.
   for (const step of [
     purgeUsage,
+    purgeEmissions,
     purgeReplays,
     purgeDeliveries,
     purgeRefusedCalls,
@@ -31,6 +32,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
     if ((await step(pool, id, rowsMax)) > 0) return 'more'
   }
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
+  await pool.query('DELETE FROM limit_overrides WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
   return 'done'
@@ -39,6 +41,14 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
 async function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   const { rowCount } = await pool.query(
     `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
+    [id, rowsMax],
+  )
+  return rowCount ?? 0
+}
+
+async function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM usage_emissions WHERE ctid IN (SELECT ctid FROM usage_emissions WHERE tenant_id = $1 LIMIT $2)`,
     [id, rowsMax],
   )
   return rowCount ?? 0
