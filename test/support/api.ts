@@ -30,6 +30,9 @@ export interface TestApiOptions {
   readonly otlpEndpoint?: string
   readonly redisSpoolDurable?: boolean
   readonly trustedProxies?: readonly string[]
+  readonly gatewaySandbox?: boolean
+  /** Default: the vendor's own certificates, which no test asks for. */
+  readonly certificates?: NonNullable<ApiConfig['certificates']>
 }
 
 /** The real API with real stores, in this process, on free ports. */
@@ -118,6 +121,8 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     signatureMaxAgeSeconds: 300,
     redisSpoolDurable: options.redisSpoolDurable ?? false,
     trustedProxies: options.trustedProxies,
+    gatewaySandbox: options.gatewaySandbox ?? false,
+    ...(options.certificates && { certificates: options.certificates }),
     recordTtlSecondsMax: options.recordTtlSecondsMax ?? 2_592_000,
     recordBodyBytesMax: options.recordBodyBytesMax ?? 262_144,
   }
