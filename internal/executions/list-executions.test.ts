@@ -175,7 +175,7 @@ test('a filter finds the few that it asks for without reading the others', async
     ['key', { scope: 'pay', key: 'k9' }],
   ]
   for (const [name, changes] of read) {
-    const rows = await rowsRead({ tenantId, limit: 100, ...changes } as ExecutionFilter)
+    const rows = await rowsRead({ tenantId, limit: 100, ...changes })
     // Those of the other tests among them, whose partitions are too small for an index.
     expect(rows, name).toBeLessThan(200)
   }
