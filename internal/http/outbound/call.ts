@@ -50,6 +50,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
     now: () => performance.now(),
   })
 
+  const judge = createJudge(options.cidrsMax)
+
   async function send(call: OutboundCall): Promise<CallResult> {
     const startedAtMs = performance.now()
     const failed = (cause: CallFailureCause, detail: string): CallResult => ({
@@ -66,10 +68,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       ? { kind: 'addresses', addresses: [url.host] }
       : await resolve(url.host, Math.min(connectMs, call.timeoutMs))
     if (resolved.kind === 'failed') return failed('dns_failed', dnsDetails[resolved.cause])
-    const refusal = judgeAddresses(url.scheme, resolved.addresses, {
-      allowedCIDRs: call.allowedCIDRs,
-      cidrsMax: options.cidrsMax,
-    })
+    const refusal = judge(url.scheme, resolved.addresses, call.allowedCIDRs)
     if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`)
     const result = await reach({ call, url, addresses: resolved.addresses, startedAtMs })
     return result.kind === 'answered'
@@ -78,6 +77,22 @@ export function createOutbound(options: OutboundOptions): Outbound {
   }
 
   return { send, close }
+}
+
+/** Verdicts that are remembered: one for each callback of a process, mostly. */
+const verdictsMax = 10_000
+
+/** Judges addresses as `judgeAddresses` does, and the same ones for the same list once. */
+function createJudge(cidrsMax: readonly string[]) {
+  const verdicts = new Map<string, ReturnType<typeof judgeAddresses>>()
+  return (scheme: 'http' | 'https', addresses: readonly string[], allowedCIDRs: readonly string[]) => {
+    const key = `${scheme} ${addresses.join()} ${allowedCIDRs.join()}`
+    if (verdicts.has(key)) return verdicts.get(key)
+    const verdict = judgeAddresses(scheme, addresses, { allowedCIDRs, cidrsMax })
+    if (verdicts.size >= verdictsMax) verdicts.clear()
+    verdicts.set(key, verdict)
+    return verdict
+  }
 }
 
 function detailOf({ cause, code, status }: ExchangeFailed): string {

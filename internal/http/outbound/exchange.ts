@@ -1,26 +1,21 @@
-import http from 'node:http'
-import https from 'node:https'
-import { StringDecoder } from 'node:string_decoder'
-import type { CallbackAgent } from './agent.ts'
+import { AnswerReader } from './answer-reader.ts'
 import { ConnectError, codeOf } from './connect.ts'
+import type { Connection, ConnectionUser } from './connection.ts'
+import type { Connections, Endpoint } from './connections.ts'
 import type { AnswerHeaders, CallFailureCause } from './result.ts'
 
 /** One request to one address. */
 export interface ExchangeRequest {
-  readonly agent: CallbackAgent
-  readonly method: 'GET' | 'POST'
-  readonly address: string
-  readonly port: number
-  readonly path: string
-  /** What the certificate must be valid for; none for plain HTTP. */
-  readonly tlsName: string | undefined
-  readonly headers: http.OutgoingHttpHeaders
-  readonly body: string | Uint8Array
+  readonly endpoint: Endpoint
+  /** Head and body. */
+  readonly bytes: Buffer
   /** How much of the answer is read. */
   readonly answerBytesMax: number
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
+  /** Opens a new connection, whatever is idle. */
+  readonly isFresh: boolean
 }
 
 /** What came of it. */
@@ -46,119 +41,121 @@ export interface ExchangeFailed {
   readonly stale: boolean
 }
 
-const answerHeadBytesMax = 16_384
 const answerHeaderCharsMax = 256
 
 /**
- * Sends one request and reads at most `answerBytesMax` of its answer. Settles within `timeoutMs` and never rejects; a connection is used
- * again only after a whole answer.
+ * Sends one request and reads at most `answerBytesMax` of its answer. Settles within `timeoutMs` and never rejects; a connection
+ * is used again only after a whole answer.
  */
-export function exchange(request: ExchangeRequest): Promise<Exchanged> {
-  return new Promise((resolve) => {
-    const { signal } = request
-    let sent: http.ClientRequest | undefined
-    let status: number | undefined
-    const finish = (result: Exchanged) => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
-      resolve(result)
-    }
-    const fail = (cause: CallFailureCause, error?: unknown) => {
-      const stale = cause === 'reset' && status === undefined && sent?.reusedSocket === true
-      finish({ kind: 'failed', cause, code: codeOf(error), status, stale })
-      sent?.destroy()
-    }
-    const abort = () => fail('aborted')
-    const timer = setTimeout(() => fail('timeout'), Math.max(1, request.timeoutMs))
-    signal?.addEventListener('abort', abort)
-    if (signal?.aborted) {
-      abort()
-      return
-    }
-    try {
-      sent = open(request)
-    } catch (error) {
-      // A header that is none, which only our own caller can have made.
-      fail('protocol_error', error)
-      return
-    }
-    sent.on('error', (error) => fail(causeOf(error), error))
-    sent.on('close', () => fail('reset'))
-    sent.on('upgrade', (_response, socket) => {
-      socket.destroy()
-      fail('protocol_error')
-    })
-    sent.on('response', (response) => {
-      status = response.statusCode
-      readAnswer(response, request.answerBytesMax, finish, (cause, error) => fail(cause, error))
-    })
-    sent.end(request.body)
-  })
+export function exchange(connections: Connections, request: ExchangeRequest): Promise<Exchanged> {
+  return new Promise((resolve) => new Exchange(connections, request, resolve).begin())
 }
 
-function open(request: ExchangeRequest): http.ClientRequest {
-  const { tlsName, address } = request
-  return (tlsName === undefined ? http : https).request({
-    agent: request.agent,
-    method: request.method,
-    host: address,
-    port: request.port,
-    path: request.path,
-    headers: request.headers,
-    maxHeaderSize: answerHeadBytesMax,
-    // Connections are kept apart by it: what one name's certificate opened serves no other name.
-    ...(tlsName === undefined ? {} : { servername: tlsName === address ? '' : tlsName }),
-    ...{ tlsName, connectTimeoutMs: request.connectTimeoutMs },
-  })
+class Exchange implements ConnectionUser {
+  readonly #connections: Connections
+  readonly #request: ExchangeRequest
+  readonly #resolve: (result: Exchanged) => void
+  readonly #reader: AnswerReader
+  readonly #timer: Timer
+  readonly #abort = () => this.#fail('aborted')
+  #connection: Connection | undefined
+  #isReused = false
+  #isOver = false
+
+  constructor(connections: Connections, request: ExchangeRequest, resolve: (result: Exchanged) => void) {
+    this.#connections = connections
+    this.#request = request
+    this.#resolve = resolve
+    this.#reader = new AnswerReader(request.answerBytesMax)
+    this.#timer = setTimeout(() => this.#fail('timeout'), Math.max(1, request.timeoutMs))
+  }
+
+  begin(): void {
+    const { endpoint, connectTimeoutMs, isFresh, signal } = this.#request
+    signal?.addEventListener('abort', this.#abort)
+    if (signal?.aborted) return this.#abort()
+    const idle = isFresh ? undefined : this.#connections.takeIdle(endpoint)
+    this.#isReused = idle !== undefined
+    if (idle) return this.#send(idle)
+    this.#connections.open(endpoint, connectTimeoutMs).then(
+      (connection) => this.#send(connection),
+      (error: unknown) => this.#fail(causeOf(error), error),
+    )
+  }
+
+  data(bytes: Buffer): void {
+    const progress = this.#reader.push(bytes)
+    if (progress === 'malformed') this.#fail('protocol_error')
+    else if (progress !== 'more') this.#answered(progress === 'enough')
+  }
+
+  ended(): void {
+    if (this.#reader.endsWithConnection()) this.#answered(false)
+    else this.#fail('reset')
+  }
+
+  closed(error: unknown): void {
+    this.#fail(causeOf(error), error)
+  }
+
+  #send(connection: Connection): void {
+    // The call ended while it was being opened; another one may have it.
+    if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
+    this.#connection = connection
+    connection.use(this)
+    connection.write(this.#request.bytes)
+  }
+
+  #answered(answerCut: boolean): void {
+    const connection = this.#connection
+    this.#finish(answerOf(this.#reader, answerCut))
+    if (!connection) return
+    // A server that answers before it has the whole request leaves the rest to be taken for another one.
+    if (this.#reader.leavesConnection && connection.isFlushed)
+      this.#connections.keep(this.#request.endpoint, connection)
+    else connection.close()
+  }
+
+  #fail(cause: CallFailureCause, error?: unknown): void {
+    if (this.#isOver) return
+    const stale = cause === 'reset' && this.#isReused && !this.#reader.hasBegun
+    const connection = this.#connection
+    this.#finish({ kind: 'failed', cause, code: codeOf(error), status: this.#reader.head?.status, stale })
+    connection?.close()
+  }
+
+  #finish(result: Exchanged): void {
+    this.#isOver = true
+    this.#connection?.use(undefined)
+    this.#connection = undefined
+    clearTimeout(this.#timer)
+    this.#request.signal?.removeEventListener('abort', this.#abort)
+    this.#resolve(result)
+  }
 }
 
-function readAnswer(
-  response: http.IncomingMessage,
-  answerBytesMax: number,
-  finish: (result: Exchanged) => void,
-  fail: (cause: CallFailureCause, error?: unknown) => void,
-): void {
-  const decoder = new StringDecoder('utf8')
-  let text = ''
-  let bytes = 0
-  const done = (answerCut: boolean) =>
-    finish({
-      kind: 'answered',
-      status: response.statusCode ?? 0,
-      headers: headersOf(response.headers),
-      // Stores of text refuse NUL.
-      answer: `${text}${decoder.end()}`.replaceAll('\0', '\uFFFD'),
-      answerCut,
-    })
-  response.on('data', (chunk: Buffer) => {
-    const room = answerBytesMax - bytes
-    bytes += chunk.length
-    text += decoder.write(chunk.subarray(0, room))
-    if (bytes <= answerBytesMax) return
-    done(true)
-    response.destroy()
-  })
-  response.on('end', () => (response.complete ? done(false) : fail('reset')))
-  response.on('error', (error) => fail(causeOf(error), error))
-}
-
-function headersOf(headers: http.IncomingHttpHeaders): AnswerHeaders {
-  const one = (value: string | string[] | undefined) =>
-    (Array.isArray(value) ? value[0] : value)?.slice(0, answerHeaderCharsMax)
-  const retryAfter = one(headers['retry-after'])
-  const webhookDelivery = one(headers['webhook-delivery'])
-  const contentType = one(headers['content-type'])
+function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
+  const { status = 0, fields } = reader.head ?? {}
+  const one = (name: string) => fields?.get(name)?.slice(0, answerHeaderCharsMax)
+  const retryAfter = one('retry-after')
+  const webhookDelivery = one('webhook-delivery')
+  const contentType = one('content-type')
   return {
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-    ...(webhookDelivery === undefined ? {} : { webhookDelivery }),
-    ...(contentType === undefined ? {} : { contentType }),
+    kind: 'answered',
+    status,
+    headers: {
+      ...(retryAfter === undefined ? {} : { retryAfter }),
+      ...(webhookDelivery === undefined ? {} : { webhookDelivery }),
+      ...(contentType === undefined ? {} : { contentType }),
+    },
+    // Stores of text refuse NUL.
+    answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
+    answerCut,
   }
 }
 
 function causeOf(error: unknown): CallFailureCause {
   if (error instanceof ConnectError) return error.stage
-  const code = codeOf(error) ?? ''
   // TLS 1.3 tells a refused client only after the handshake.
-  if (code.startsWith('ERR_SSL_')) return 'tls_failed'
-  return code.startsWith('HPE_') ? 'protocol_error' : 'reset'
+  return (codeOf(error) ?? '').startsWith('ERR_SSL_') ? 'tls_failed' : 'reset'
 }

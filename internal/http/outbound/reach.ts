@@ -1,17 +1,12 @@
-import type http from 'node:http'
-import { type CallbackAgent, createCallbackAgent } from './agent.ts'
 import type { CallbackUrl } from './callback-url.ts'
 import type { ConnectPath } from './connect.ts'
+import { Connections } from './connections.ts'
 import { type Exchanged, exchange } from './exchange.ts'
+import { type RequestContent, requestBytes } from './request-bytes.ts'
 import type { CallFailureCause } from './result.ts'
 
 /** What is sent, and how long it may take. */
-export interface CallContent {
-  /** Names in lower case. `host`, `content-length`, `connection` and `accept-encoding` are set here. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array
-  /** Default: POST. A GET has no body. */
-  readonly method?: 'GET' | 'POST'
+export interface CallContent extends RequestContent {
   /** How much of the answer is read and given; default 16 KiB. */
   readonly answerBytesMax?: number
   /** From the call until the answer's end, name resolution included. */
@@ -50,24 +45,21 @@ const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'con
  * @param connectMs for resolving, connecting and agreeing on TLS, all addresses together
  */
 export function createReach(path: ConnectPath, connectMs: number): Reach {
-  const agentsOf = (keepAlive: boolean) => ({
-    http: createCallbackAgent('http', path, keepAlive),
-    https: createCallbackAgent('https', path, keepAlive),
-  })
-  const kept = agentsOf(true)
-  const fresh = agentsOf(false)
+  const connections = new Connections(path)
 
   /** Receivers tell repeats by `webhook-id`, so that a request may go out again when a kept connection was dead already. */
-  async function once(attempt: Attempt, address: string, connectTimeoutMs: number): Promise<Exchanged> {
-    const { scheme } = attempt.url
-    const first = await exchange(requestOf(attempt, address, connectTimeoutMs, kept[scheme]))
+  async function once(attempt: Attempt, bytes: Buffer, target: Target): Promise<Exchanged> {
+    const first = await exchange(connections, requestOf(attempt, bytes, target, false))
     return first.kind === 'failed' && first.stale
-      ? exchange(requestOf(attempt, address, connectTimeoutMs, fresh[scheme]))
+      ? exchange(connections, requestOf(attempt, bytes, target, true))
       : first
   }
 
   return {
     async reach(attempt) {
+      const bytes = requestBytes(attempt.call, attempt.url)
+      // Only our own caller can have made such a header.
+      if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false }
       const addresses = attempt.addresses.slice(0, addressesTriedMax)
       const untilMs = attempt.startedAtMs + Math.min(connectMs, attempt.call.timeoutMs)
       let result: Exchanged = { kind: 'failed', cause: 'connect_timeout', stale: false }
@@ -75,46 +67,33 @@ export function createReach(path: ConnectPath, connectMs: number): Reach {
         const leftMs = untilMs - performance.now()
         if (leftMs <= 0) break
         const shareMs = Math.max(addressMsMin, leftMs / (addresses.length - index))
-        result = await once(attempt, address, Math.min(leftMs, shareMs))
+        result = await once(attempt, bytes, { address, connectTimeoutMs: Math.min(leftMs, shareMs) })
         if (result.kind === 'answered' || !unreached.has(result.cause)) break
       }
       return result
     },
-    close() {
-      kept.http.destroy()
-      kept.https.destroy()
-    },
+    close: () => connections.close(),
   }
 }
 
-function requestOf(attempt: Attempt, address: string, connectTimeoutMs: number, agent: CallbackAgent) {
-  const { call, url, startedAtMs } = attempt
+interface Target {
+  readonly address: string
+  readonly connectTimeoutMs: number
+}
+
+function requestOf(
+  { call, url, startedAtMs }: Attempt,
+  bytes: Buffer,
+  { address, connectTimeoutMs }: Target,
+  isFresh: boolean,
+) {
   return {
-    agent,
-    method: call.method ?? 'POST',
-    address,
-    port: url.port,
-    path: url.path,
-    tlsName: url.scheme === 'https' ? url.host : undefined,
-    headers: headersOf(call, url),
-    body: call.body,
+    endpoint: { address, port: url.port, tlsName: url.scheme === 'https' ? url.host : undefined },
+    bytes,
     answerBytesMax: call.answerBytesMax ?? answerBytesMaxDefault,
     connectTimeoutMs,
     timeoutMs: call.timeoutMs - (performance.now() - startedAtMs),
     signal: call.signal,
-  }
-}
-
-function headersOf(
-  { headers, body, method }: CallContent,
-  { authority }: CallbackUrl,
-): http.OutgoingHttpHeaders {
-  return {
-    ...headers,
-    host: authority,
-    ...(method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body) }),
-    // What is kept of an answer is text.
-    'accept-encoding': 'identity',
-    connection: 'keep-alive',
+    isFresh,
   }
 }
