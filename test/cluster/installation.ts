@@ -38,10 +38,10 @@ export async function run(args: readonly string[], input = ''): Promise<string> 
   return out
 }
 
-/** A token of the operator's account, for two hours. */
-export async function operatorToken(): Promise<string> {
+/** A token of the operator's account, for two hours. `flags` are kubectl's. */
+export async function operatorToken(flags: readonly string[] = []): Promise<string> {
   const place = ['-n', operatorNamespace, `--duration=${tokenSeconds}s`]
-  return (await run(['create', 'token', operatorAccount, ...place])).trim()
+  return (await run(['create', 'token', operatorAccount, ...place, ...flags])).trim()
 }
 
 /** How an operator reaches the API server, where that is not as the administrator does. */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { expectOk } from '#internal/kube/index.ts'
 import { leases } from '#internal/kube/lease.ts'
+import { startTcpProxy } from '#test/faults/tcp-proxy.ts'
 import { migrateUrl } from '#test/support/migrated-database.ts'
 import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
 import { type OperatorLab, openOperatorLab } from './operator-lab.ts'
@@ -110,4 +111,23 @@ test('with Postgres away nothing is lost: what changed meanwhile is in force soo
   expect(
     await operator.metric('controller_runtime_reconcile_errors_total', 'controller="tenant"'),
   ).toBeGreaterThan(0)
+  await operator.stop()
+}, 90_000)
+
+test('while Postgres answers nothing the leader is not restarted for it, and then goes on', async () => {
+  const network = await startTcpProxy(Number(new URL(postgres.url).port))
+  const url = new URL(postgres.url)
+  url.port = String(network.port)
+  const operator = await lab.operator({ env: { LATCHKEY_DATABASE_URL: url.href } })
+  await lab.create(shops, 'answered')
+  await lab.ready(shops, 'answered')
+  network.hang()
+  await lab.create(shops, 'unanswered')
+  await lab.reason(shops, 'unanswered', 'Ready', 'Retrying')
+  expect(await operator.liveness()).toBe(200)
+  expect(await isLeading(operator)).toBe(true)
+  network.heal()
+  await lab.ready(shops, 'unanswered')
+  await operator.stop()
+  await network.close()
 }, 90_000)

@@ -38,7 +38,10 @@ export async function startOperatorProcess({ env = {}, preload }: OperatorStart)
   void started.exited.then(() => {
     hasEnded = true
   })
-  const { opsPort } = await started.logged('listening')
+  const { opsPort } = await started.logged('listening').catch((error: unknown) => {
+    started.signal('SIGKILL')
+    throw error
+  })
   const opsUrl = `http://localhost:${opsPort}`
   const metric: OperatorProcess['metric'] = (name, ...labels) => readMetric(opsUrl, name, labels)
   const forbidden = () => metric('rest_client_requests_total', 'code="403"')

@@ -1,6 +1,10 @@
 import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import { namespaces } from '#internal/kube/index.ts'
+import { openCluster } from './cluster.ts'
+import { operatorNamespace, operatorToken, run } from './installation.ts'
 import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
 
@@ -105,6 +109,42 @@ test('an operator of listed namespaces leaves the others alone', async () => {
   expect((await stage.lab.tenant(theirs, 'theirs')).status).toBeUndefined()
   expect((await narrow.stop()).forbidden).toBe(0)
 })
+
+test('a token that ends while the operator runs is replaced by the one that its file holds then', async () => {
+  const { lab } = stage
+  // Ends with the Secret that it is bound to.
+  const bound = await lab.namespace({ granted: false })
+  await run(['create', 'secret', 'generic', 'bound', '-n', operatorNamespace])
+  const tokenFile = join(lab.folder, 'token')
+  const first = await operatorToken(['--bound-object-kind=Secret', '--bound-object-name=bound'])
+  writeFileSync(tokenFile, first)
+  const KUBECONFIG = await lab.kubeconfig({ user: { tokenFile } })
+  const rotated = await lab.operator({ env: { KUBECONFIG } })
+  await lab.create(bound, 'before-rotation')
+  await lab.reason(bound, 'before-rotation', 'SecretsSynced', 'Forbidden')
+  writeFileSync(tokenFile, await operatorToken())
+  await run(['delete', 'secret', 'bound', '-n', operatorNamespace])
+  expect(await poll(() => isRefused(first), { deadlineMs: 60_000, everyMs: 250 })).toBe(true)
+  await lab.grant(bound)
+  await lab.create(bound, 'after-rotation')
+  await lab.ready(bound, 'after-rotation')
+  expect(await rotated.isLeading()).toBe(true)
+  expect(await rotated.metric('rest_client_requests_total', 'code="401"')).toBe(0)
+  await rotated.stop()
+}, 120_000)
+
+/** The server remembers for some seconds whom it let in. */
+async function isRefused(token: string): Promise<true | undefined> {
+  const { client } = await openCluster((endpoint) => ({
+    ...endpoint,
+    credentials: async () => ({
+      ...(await endpoint.credentials()),
+      ...{ cert: undefined, key: undefined, headers: { authorization: `Bearer ${token}` } },
+    }),
+  }))
+  const found = await client.get(namespaces, { name: operatorNamespace })
+  return found.kind === 'unauthorized' || undefined
+}
 
 test('the roles hold no wildcard, and no verb on Secrets but these', async () => {
   const args = ['get', 'clusterrole', role, 'latchkey-operator', '-o', 'json']
