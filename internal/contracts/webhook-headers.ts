@@ -21,6 +21,8 @@ const timed =
   '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` an HMAC-SHA256 of `<t>.<body>`, of which one must match.'
 const threeNames = (name: string) => [`X-Storefront-${name}`, `X-Shopify-${name}`, `Shopify-${name}`]
 
+const walletNames = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
+
 const providerHeaders: readonly ProviderHeader[] = [
   {
     provider: 'card',
@@ -112,6 +114,37 @@ const providerHeaders: readonly ProviderHeader[] = [
     names: ['X-Codehost-Event', 'X-GitHub-Event'],
     description: 'The raw type, such as `push`; a body’s `action` is added to it: `pull_request.closed`.',
     schema: { ...text, maxLength: 255 },
+  },
+  {
+    provider: 'wallet',
+    names: walletNames('Transmission-Id'),
+    description: 'Needed. Part of what is signed: `<id>|<time>|<webhook id>|<CRC-32 of the body>`.',
+    schema: { ...text, maxLength: 128, pattern: '^[!-{}~]+$' },
+  },
+  {
+    provider: 'wallet',
+    names: walletNames('Transmission-Time'),
+    description: 'Needed. When it was first sent; part of what is signed.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  {
+    provider: 'wallet',
+    names: walletNames('Transmission-Sig'),
+    description: 'Needed. The signature in base64.',
+    schema: { ...text, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
+  },
+  {
+    provider: 'wallet',
+    names: walletNames('Auth-Algo'),
+    description: 'Needed. `SHA256withRSA`, in any case.',
+    schema: { ...text, pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$' },
+  },
+  {
+    provider: 'wallet',
+    names: walletNames('Cert-Url'),
+    description:
+      'Needed. Where the certificate is: one of the vendor’s own hosts for the tenant’s environment. While it cannot be fetched the call is 503.',
+    schema: { type: 'string', format: 'uri', maxLength: 512, pattern: '^https://' },
   },
 ]
 

@@ -28,13 +28,14 @@ const everywhere: readonly ErrorCode[] = [
   'internal',
   'limit_exceeded',
   'queue_unavailable',
+  'certificate_unavailable',
   'provider_paused',
   'starting',
   'overloaded',
   'loop_detected',
 ]
 
-const description = `Send the provider's body as it is: the signature is checked over the bytes as they come, under each of the secrets that the tenant has for this provider; one match is enough. Where a signature carries its time, that may lie up to \`LATCHKEY_SIGNATURE_MAX_AGE_SECONDS\` (300 s) off, in both directions. Then duplicates are told, by tenant, provider and event id, whichever of the two routes a call takes; what is new is stored, acknowledged and forwarded as the outbound event \`event\`.
+const description = `Send the provider's body as it is: the signature is checked over the bytes as they come, under each of the secrets that the tenant has for this provider, of which one match is enough, or by the certificate that a call of \`wallet\` names. Where a signature carries its time, that may lie up to \`LATCHKEY_SIGNATURE_MAX_AGE_SECONDS\` (300 s) off, in both directions; that of \`wallet\` up to 4 days in the past, since its vendor sends again for three. Then duplicates are told, by tenant, provider and event id, whichever of the two routes a call takes; what is new is stored, acknowledged and forwarded as the outbound event \`event\`.
 
 | provider | event id | raw type | body, at most |
 | --- | --- | --- | --- |
@@ -42,8 +43,10 @@ const description = `Send the provider's body as it is: the signature is checked
 | \`storefront\` | \`X-Storefront-Webhook-Id\` | \`X-Storefront-Topic\` | 1 MiB |
 | \`codehost\` | \`X-Codehost-Delivery\` | \`X-Codehost-Event\` and \`action\` of the body | 25 MiB |
 | \`generic\` | \`X-Service-Event-Id\`, \`webhook-id\`, or \`id\` of the body | \`type\` of the body | 1 MiB |
+| \`wallet\` | \`id\` of the body | \`event_type\` of the body | 1 MiB |
+| \`gateway\` | SHA-256 of the payload | \`kind\` of the notification | 1 MiB |
 
-\`wallet\` and \`gateway\` are refused with 403. A query is passed over. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
+\`wallet\` is rolled out tenant by tenant and refused with 403 until then; while a tenant tries it out, events are stored and not forwarded. \`gateway\` is reserved and refused with 403. A query is passed over. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
 
 const shared = { tags: ['webhooks'], description, requestBody: requestBody() }
 

@@ -5,9 +5,11 @@ import { parseTenant } from '#internal/tenants/index.ts'
 import type { BatchOutcome } from '#internal/webhooks/event-queue.ts'
 import { kits as card } from '#internal/webhooks/providers/card/conformance.ts'
 import { kits as codehost } from '#internal/webhooks/providers/codehost/conformance.ts'
+import { kits as gateway } from '#internal/webhooks/providers/gateway/conformance.ts'
 import { kits as generic } from '#internal/webhooks/providers/generic/conformance.ts'
 import { providers } from '#internal/webhooks/providers/registry.ts'
 import { kits as storefront } from '#internal/webhooks/providers/storefront/conformance.ts'
+import { kits as wallet } from '#internal/webhooks/providers/wallet/conformance.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import {
   contract,
@@ -26,7 +28,7 @@ import { genericBody, providerSecret, signGeneric, webhookTenantYaml } from '#te
 import { exampleEventCall } from './outbound-event.ts'
 import { exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './webhook-examples.ts'
 
-const kits = [card, storefront, codehost, generic].flat()
+const kits = [card, storefront, codehost, generic, wallet, gateway].flat()
 
 const byKey = '/v1/webhooks/{provider}'
 const bySlug = '/v1/t/{tenantSlug}/webhooks/{provider}'
@@ -43,6 +45,10 @@ beforeAll(async () => {
     webhookTenantYaml('other', otherKey),
     webhookTenantYaml('asleep', asleepKey, ['suspended: true']),
     tenantYaml('bare', recordsKey),
+    tenantYaml('payer', 'lk_payer_0123456789abcdef0123456789abcdef', [
+      'providers: [{name: wallet, wallet: {webhookId: W1, environment: live}}]',
+      'walletRollout: {stage: verify}',
+    ]),
   ]
   api = await startTestApi({ manifests: manifests.join('') })
   pool = createPool({
@@ -210,6 +216,19 @@ describe('every other answer is documented', () => {
   })
 })
 
+test('a certificate that is not to be had is documented', async () => {
+  const [kit] = wallet
+  if (!kit) throw new Error('the wallet has no kit')
+  const call = kit.compose({ eventId: 'WH-1', type: 'PAYMENT.CAPTURE.COMPLETED' })
+  const request = { method: 'POST', body: call.body, headers: kit.sign(call, kit.secrets[0], nowMs()) }
+  const lab = openIntakeLab(api)
+  const path = fillPath(bySlug, { provider: 'wallet', tenantSlug: 'payer' })
+  const answer = await readAnswer(await lab.handle(new Request(`http://localhost${path}`, request)))
+  await lab.close()
+  expect(answer).toMatchObject({ status: 503, json: { code: 'certificate_unavailable' } })
+  for (const path of [byKey, bySlug]) expectDocumented('POST', path, answer)
+})
+
 describe('the document has what the adapters read', () => {
   const documented = Object.keys(contract.components.parameters).map((name) => name.toLowerCase())
   /** SHA-1 signatures are read only to tell that they came alone, and are refused. */
@@ -222,7 +241,7 @@ describe('the document has what the adapters read', () => {
       const signatures = Object.values(contract.components.parameters)
         .filter(({ description }) => description.startsWith(`Provider \`${name}\`.`))
         .map((parameter) => parameter.name.toLowerCase())
-        .filter((header) => /signature|hmac/.test(header))
+        .filter((header) => /signature|hmac|-sig$/.test(header))
       expect(signatures.toSorted()).toEqual(read.toSorted())
     },
   )

@@ -47,20 +47,20 @@ describe('a chain', () => {
   const constraints = Buffer.from('300e0603551d1e0101ff04043002a000', 'hex')
   const constrained = authority.issue({ subject: 'Test Middle', authority: true, extensions: [constraints] })
   const belowConstrained = authority.issue({ ...below, issuerKey: constrained.privateKey })
-  const links = ['A', 'B', 'C', 'D'].reduce(
-    (made, name) => {
-      const above = made[0] ?? { subject: 'Test Root', ...authority }
-      const one = authority.issue({
-        subject: name,
-        authority: true,
-        issuer: above.subject,
-        issuerKey: above.privateKey,
-      })
-      return [{ subject: name, ...one }, ...made]
-    },
-    [] as { subject: string; pem: string; privateKey: typeof signer.privateKey }[],
-  )
-  const long = authority.issue({ issuer: 'D', issuerKey: links[0]?.privateKey ?? signer.privateKey })
+  // All that an authority issues have one key.
+  const named = { authority: true, issuerKey: signer.privateKey }
+  const links = [
+    authority.issue({ subject: 'A', authority: true }),
+    authority.issue({ ...named, subject: 'B', issuer: 'A' }),
+    authority.issue({ ...named, subject: 'C', issuer: 'B' }),
+    authority.issue({ ...named, subject: 'D', issuer: 'C' }),
+  ]
+  const under = (issuer: string) => authority.issue({ issuer, issuerKey: signer.privateKey }).pem
+  const chainOf = (issuer: string) => [under(issuer), ...links.map(({ pem }) => pem)]
+
+  test('of five is trusted', () => {
+    expect(judge(...chainOf('C')).kind).toBe('trusted')
+  })
 
   test.each([
     ['from another root of the same name', [stranger.issue().pem]],
@@ -69,7 +69,7 @@ describe('a chain', () => {
     ['whose middle is somebody else’s of the same name', [deep.pem, posing.pem]],
     ['whose middle may not sign certificates', [belowNoAuthority.pem, noAuthority.pem]],
     ['whose middle may sign some names only', [belowConstrained.pem, constrained.pem]],
-    ['of six', [long.pem, ...links.map(({ pem }) => pem)]],
+    ['of six', chainOf('D')],
   ])('%s is not trusted', (_what, pems) => {
     expect(judge(...pems)).toEqual(refused('certificate_untrusted'))
   })

@@ -4,7 +4,9 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
 import { judgeChain } from './certificate-chain.ts'
 import type { FetchedCertificate } from './certificate-fetch.ts'
-import { type CertificateFetchOutcome, CertificateStore } from './certificate-store.ts'
+import { type CertificateFetchOutcome, CertificateStore, type FoundSigner } from './certificate-store.ts'
+import type { RefusalCause } from './provider.ts'
+import type { CertificateParts } from './write-certificate.ts'
 
 const startMs = Date.UTC(2026, 10, 10)
 const minuteMs = 60_000
@@ -23,7 +25,7 @@ const subject = /^messageverificationcerts/
 const good = { kind: 'text', text: authority.issue().pem } as const
 const failed = { kind: 'failed', detail: 'status 500' } as const
 const unavailable = { kind: 'unavailable' } as const
-const refused = (cause: string) => ({ kind: 'refused', cause }) as const
+const refused = (cause: RefusalCause): FoundSigner => ({ kind: 'refused', cause })
 
 /** A store whose vendor answers as a test says, at a time that the test moves. */
 function openStore(answer: (url: string) => FetchedCertificate | Promise<FetchedCertificate>) {
@@ -164,11 +166,11 @@ describe('a certificate', () => {
     expect(lab.fetched).toHaveLength(2)
   })
 
-  test.each([
+  test.each<[string, Partial<CertificateParts>, RefusalCause]>([
     ['has ended', { validToMs: startMs - 1000 }, 'certificate_outside_dates'],
     ['has not begun', { validFromMs: startMs + hourMs }, 'certificate_outside_dates'],
     ['is somebody else’s', { subject: 'www.paypal.com' }, 'certificate_subject_mismatch'],
-    ['is signed with SHA-1', { hash: 'sha1' as const }, 'certificate_weak'],
+    ['is signed with SHA-1', { hash: 'sha1' }, 'certificate_weak'],
     ['leads to no root', { issuer: 'Nobody' }, 'certificate_untrusted'],
   ])('that %s is refused, and not asked for again within a minute', async (_what, parts, cause) => {
     const lab = openStore(() => ({ kind: 'text', text: authority.issue(parts).pem }))

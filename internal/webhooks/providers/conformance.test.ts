@@ -128,7 +128,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     const changedTo = (body: Uint8Array) => {
       const received = receive(kit, call(signed, body))
       if (!kit.seal) expect(received).toEqual(refused('signature_mismatch'))
-      else if (received.kind === 'event') expect(received).toEqual(original)
+      else if (received.kind === 'event') expect<typeof original>(received).toEqual(original)
     }
     for (let at = 0; at < whole.length; at += 1) {
       const changed = Uint8Array.from(whole)

@@ -87,5 +87,5 @@ function resolved(raw: string): string | undefined {
     return known ? String.fromCodePoint(point) : ''
   })
   // What is left of a reference that is none of these is not ours to guess.
-  return known && raw.replace(reference, '').includes('&') === false && text.isWellFormed() ? text : undefined
+  return known && !raw.replace(reference, '').includes('&') && text.isWellFormed() ? text : undefined
 }

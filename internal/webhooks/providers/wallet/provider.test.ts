@@ -133,8 +133,9 @@ test('a certificate is looked for where the call says, in the tenant’s environ
   for (const origin of [...live, ...sandbox]) expect(new URL(origin).origin).toBe(origin)
 })
 
-describe('a signer in memory', async () => {
-  const simulated = await createWalletSigner(nowMs)
+const simulated = await createWalletSigner(nowMs)
+
+describe('a signer in memory', () => {
   const signed = simulated.sign({ body: Buffer.from(body), webhookId, atMs: nowMs })
 
   test('is verified by the adapter that was handed its root', () => {
