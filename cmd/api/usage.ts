@@ -26,8 +26,8 @@ export interface Usage {
 
 const turnMsMax = 5_000
 const flushMs = 1_000
-/** Counts that decide about events are to be at most a second old. */
-const countMs = 400
+/** Counts that decide about events are to be at most a second old, and a process that is killed loses what it had noted. */
+const countMs = 250
 const countBackoff = { firstMs: 200, maxMs: 1_000 }
 const limitsMs = 900
 const forgetMs = 600_000

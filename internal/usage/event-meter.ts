@@ -95,27 +95,22 @@ export class EventMeter {
   }
 
   /**
-   * Counts events that were committed: one call for each tenant, behind the caller, which hears of no failure. What fails is counted
-   * by a later call. Not for duplicates.
+   * Notes events that were committed, for the next turn of `refresh`; they count against the limits here at once. Never throws. Not
+   * for duplicates.
    */
   countStored(events: readonly CountedEvent[]): void {
     const nowMs = this.#options.clock.now()
-    const tenants = new Set<TenantId>()
     for (const { tenantId, receivedAtMs } of events) {
       const tally = this.#tallyOf(tenantId)
-      if (!tally) {
-        this.#uncounted += 1
-        continue
-      }
-      tally.add(receivedAtMs, nowMs)
-      tenants.add(tenantId)
+      if (tally) tally.add(receivedAtMs, nowMs)
+      else this.#uncounted += 1
     }
-    for (const tenantId of tenants) this.#send(tenantId).catch(() => undefined)
   }
 
   /**
-   * Counts what waits, and asks for the counts of tenants with limits that have had events of late. To be called at least twice a
-   * second. @throws when Redis does not answer, or Postgres where Redis has lost its counts: the next turn makes up for it
+   * Counts what was noted, one call for each tenant, and asks for the counts of other tenants with limits that had calls of late.
+   * To be called several times a second: a call for each batch of events is felt by intake.
+   * @throws when Redis does not answer, or Postgres where Redis has lost its counts: the next turn makes up for it
    */
   async refresh(): Promise<void> {
     const nowMs = this.#options.clock.now()
