@@ -23,19 +23,27 @@ export function planSlug(facts: TenantFacts, now: number): SlugPlan {
   if (held === null) {
     const { holder, reservation, olderClaimant } = facts.slug
     if (holder !== undefined && holder.id !== facts.tenantId) {
-      return denied(null, 'SlugTaken', `${wanted} belongs to ${nameOf(holder)}: choose another spec.slug`)
+      return denied(
+        null,
+        'SlugTaken',
+        `${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
+      )
     }
     const kept = reservation !== undefined && reservation.untilMs > now ? reservation : undefined
     if (kept !== undefined && !isSame(kept, facts.manifest)) {
       const until = new Date(kept.untilMs).toISOString()
-      return denied(null, 'SlugKept', `${wanted} is kept for ${nameOf(kept)} until ${until}: choose another`)
+      return denied(
+        null,
+        'SlugKept',
+        `${wanted} is kept for ${shown(kept, facts)} until ${until}: choose another`,
+      )
     }
     // Whoever waits for a slug that is kept is refused it however old: if both gave way, nobody would ever have it.
     if (kept === undefined && olderClaimant !== undefined) {
       return denied(
         null,
         'SlugAwaited',
-        `${nameOf(olderClaimant)} is older and waits for ${wanted}: choose another`,
+        `${shown(olderClaimant, facts)} is older and waits for ${wanted}: choose another`,
       )
     }
   }
@@ -49,8 +57,9 @@ function denied(slug: string | null, reason: string, message: string): SlugPlan 
   return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
 }
 
-function nameOf({ namespace, name }: ResourceName): string {
-  return `${namespace}/${name}`
+/** Who else it is, as far as whoever reads this Tenant may know: what there is in other namespaces is not for them. */
+function shown({ namespace, name }: ResourceName, { manifest }: TenantFacts): string {
+  return namespace === manifest.namespace ? `${namespace}/${name}` : 'a tenant of another namespace'
 }
 
 function isSame(one: ResourceName, other: ResourceName): boolean {

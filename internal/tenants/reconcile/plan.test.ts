@@ -111,6 +111,18 @@ const twoBrought = {
 const held = (slug: Partial<TenantFacts['slug']>) => ({ slug, stored: { slug: null } })
 const rival = { namespace: 'shops', name: 'rival' }
 
+test.each<[string, Case]>([
+  ['holds it', held({ holder: { namespace: 'elsewhere', name: 'rival', id: other } })],
+  ['had it', held({ reservation: { namespace: 'elsewhere', name: 'rival', untilMs: now + 1 } })],
+  ['waits for it', held({ olderClaimant: { namespace: 'elsewhere', name: 'rival' } })],
+])('of another namespace nothing is told but that its tenant %s; of one’s own the name', (_what, given) => {
+  const { message } = condition(plan(given), 'SlugReserved')
+  expect(message).toContain('a tenant of another namespace')
+  expect(message).not.toMatch(/elsewhere|rival/)
+  const near = JSON.parse(JSON.stringify(given).replace('elsewhere', 'shops')) as Case
+  expect(condition(plan(near), 'SlugReserved').message).toContain('shops/rival')
+})
+
 describe('a condition says what to do', () => {
   test.each<[string, Case, ConditionType, string, 'True' | 'False']>([
     ['all is well', {}, 'Ready', 'InForce', 'True'],
