@@ -19,11 +19,13 @@ export interface ObjectList<T> {
 }
 
 /** How a list is fetched. */
-export interface ListBounds {
+export interface ListBounds<T extends KubeObject = KubeObject> {
   /** Objects a page; default 500. */
   readonly pageSize?: number
   /** More objects than this are a failure; default 100 000. */
   readonly objectsMax?: number
+  /** What of each object is worth its memory while further pages come; default all of it. */
+  readonly keep?: ((object: T) => T) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -56,7 +58,7 @@ export interface KubeClient {
   list<T extends KubeObject>(
     of: Resource<T>,
     selection: Selection,
-    bounds?: ListBounds,
+    bounds?: ListBounds<T>,
   ): Promise<KubeResult<ObjectList<T>>>
   /** Not to be repeated blindly: the repetition of one that was made is `alreadyExists`. */
   create<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
@@ -163,14 +165,14 @@ function deleteOptions({ uid, resourceVersion, propagation }: RemoveOptions): ob
 interface Listing<T extends KubeObject> {
   readonly of: Resource<T>
   readonly selection: Selection
-  readonly bounds: ListBounds
+  readonly bounds: ListBounds<T>
 }
 
 async function listPages<T extends KubeObject>(
   transport: Transport,
   { of, selection, bounds }: Listing<T>,
 ): Promise<KubeResult<ObjectList<T>>> {
-  const { pageSize = 500, objectsMax = 100_000, signal } = bounds
+  const { pageSize = 500, objectsMax = 100_000, keep, signal } = bounds
   const path = collectionPath(of, selection.namespace)
   const items: T[] = []
   let next = ''
@@ -181,7 +183,7 @@ async function listPages<T extends KubeObject>(
     if (page.kind !== 'ok') return page
     const parsed = parsePage(of, page.value)
     if (!parsed) return unavailable(`the answer is no list of ${of.plural}`)
-    items.push(...parsed.items)
+    for (const item of parsed.items) items.push(keep ? keep(item) : item)
     if (items.length > objectsMax) return unavailable(`there are more than ${objectsMax} ${of.plural}`)
     next = parsed.next
     // All pages show one moment, which each of them names.

@@ -293,3 +293,22 @@ test('one that was told to stop makes room for another of its name at once, and 
   await clock.advance(2 * 3_600_000)
   expect(health.liveness().ok).toBe(false)
 })
+
+test('what of a page is not worth its memory is let go before the next page is asked for', async () => {
+  const kept: string[] = []
+  const keep = (object: KubeObject) => {
+    kept.push(object.metadata.name)
+    return object
+  }
+  const { reflector, lists, open } = follow({ pageSize: 2, keep })
+  let before: string[] = []
+  lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)], 'more'))
+  lists.push(() => {
+    before = [...kept]
+    return listOf(10, [tenant('c', 3)])
+  })
+  open()
+  expect(await reflector.whenSynced()).toBe(true)
+  expect(before).toEqual(['a', 'b'])
+  expect(reflector.cache.size).toBe(3)
+})

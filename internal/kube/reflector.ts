@@ -128,10 +128,10 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { transport, of, selection, objectsMax, pageSize } = this.#options
+    const { transport, of, selection, objectsMax, pageSize, keep = withoutManagedFields } = this.#options
     const { signal } = this.#stopping
     const bounds = {
-      signal,
+      ...{ signal, keep },
       ...(objectsMax !== undefined && { objectsMax }),
       ...(pageSize !== undefined && { pageSize }),
     }
