@@ -3,7 +3,9 @@
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${LATCHKEY_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey-cluster}
-bin=${KUBEBUILDER_ASSETS:-$cache/bin}
+# Where programs are built, and where those of the control plane are.
+built=$cache/bin
+bin=${KUBEBUILDER_ASSETS:-$built}
 # Set by the scripts that take it as an argument.
 state=
 
