@@ -1,4 +1,5 @@
 export { numberArrayParam, textArrayParam } from './postgres/array-param.ts'
+export { type ExpiredPartition, lastExpiredDay } from './postgres/expired-partitions.ts'
 export {
   type MigrateLog,
   type MigrateOptions,
@@ -17,6 +18,14 @@ export {
 } from './postgres/partitions.ts'
 export { ensurePartitionsAhead } from './postgres/partitions-ahead.ts'
 export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
+export {
+  type RemovedRows,
+  type RetentionObserver,
+  type RetentionResult,
+  type RetentionStep,
+  type RetentionTurn,
+  runRetention,
+} from './postgres/retention.ts'
 export {
   apiKeys,
   audit,

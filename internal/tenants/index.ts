@@ -16,6 +16,7 @@ export type {
 export { parseDurationMs } from './duration.ts'
 export type { FolderSourceOptions } from './folder/folder-source.ts'
 export { createFolderSource } from './folder/folder-source.ts'
+export { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from './forget.ts'
 export type { KeyRing, Opened, ParsedKeyRing, Sealed, SealedPlace } from './key-ring.ts'
 export { parseKeyRing } from './key-ring.ts'
 export type { TenantLog } from './log.ts'

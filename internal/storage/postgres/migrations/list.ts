@@ -5,6 +5,7 @@ import settings from './0004_settings.sql' with { type: 'text' }
 import usage from './0005_usage.sql' with { type: 'text' }
 import replays from './0006_replays.sql' with { type: 'text' }
 import simulations from './0007_simulations.sql' with { type: 'text' }
+import retention from './0008_retention.sql' with { type: 'text' }
 
 /** One step forward; its text is never changed once released, since the checksum of applied ones is verified. */
 export interface Migration {
@@ -22,4 +23,5 @@ export const migrations: readonly Migration[] = [
   { version: 5, name: 'usage', sql: usage },
   { version: 6, name: 'replays', sql: replays },
   { version: 7, name: 'simulations', sql: simulations },
+  { version: 8, name: 'retention', sql: retention },
 ]

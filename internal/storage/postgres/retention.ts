@@ -1,0 +1,132 @@
+import { type Sleep, sleep } from '#internal/process/index.ts'
+import {
+  dropExpiredPartitions,
+  type ExpiredPartition,
+  expiredAgeMs,
+  listExpiredPartitions,
+} from './expired-partitions.ts'
+import type { Pool, PoolClient } from './pool.ts'
+
+/** What one statement removed. */
+export interface RemovedRows {
+  readonly removed: number
+  /** Whether there may be more of them. */
+  readonly hasMore: boolean
+}
+
+/** Rows of one table that go by time, a batch at a time. */
+export interface RetentionStep {
+  readonly table: string
+  /** Removes at most some thousand rows. Repeating it is safe, also while another process does the same. */
+  readonly removeBatch: (nowMs: number) => Promise<RemovedRows>
+}
+
+/** Hears what retention does; must not throw. */
+export interface RetentionObserver {
+  partitionDropped(partition: ExpiredPartition, durationMs: number): void
+  partitionBlocked(partition: ExpiredPartition): void
+  rowsRemoved(table: string, count: number): void
+  /** A step failed; the others went on. */
+  failed(table: string, error: unknown): void
+  /** How long ago the oldest expired partition that is still there could have gone; 0 for none. From every process. */
+  expiredAgeSeen(ageMs: number): void
+}
+
+/** What a turn is made with. */
+export interface RetentionTurn {
+  /** Of two connections at least; statements may take as long as its time-out. */
+  readonly pool: Pool
+  readonly nowMs: number
+  /** Ends the turn between two statements. */
+  readonly signal: AbortSignal
+  /** What refers to rows of partitions, and goes before them. */
+  readonly before: readonly RetentionStep[]
+  readonly after: readonly RetentionStep[]
+  readonly observer: RetentionObserver
+  /** Replaced in tests only. */
+  readonly pause?: Sleep
+}
+
+/** `elsewhere`: another process is at it. `more`: the signal, or a step's bound, ended the turn before all was gone. */
+export type RetentionResult = 'done' | 'more' | 'elsewhere'
+
+/** Any constant serves, as long as nothing else in this database locks the same number. */
+const advisoryLock = 7_205_759_403_792_795
+/** Batches of one step in one turn, so that no step keeps the others waiting for long. */
+const batchesMax = 100
+
+/**
+ * One turn of retention: drops what has expired, then removes rows of the other tables in batches. After each batch it pauses for as
+ * long as that took, so that it never has more than half of one connection. One process at a time does it, by an advisory lock
+ * that ends with its session. A step that fails keeps none of the others from theirs.
+ * @throws the first failure, after the other steps; whatever Postgres throws where there is no session
+ */
+export async function runRetention(turn: RetentionTurn): Promise<RetentionResult> {
+  const failures: unknown[] = []
+  const attempt = async (table: string, work: () => Promise<boolean>): Promise<boolean> => {
+    try {
+      return !turn.signal.aborted && (await work())
+    } catch (error) {
+      turn.observer.failed(table, error)
+      failures.push(error)
+      return false
+    }
+  }
+  const result = await withLock(turn.pool, async (session) => {
+    let hasMore = false
+    const runAll = async (steps: readonly RetentionStep[]) => {
+      for (const step of steps) if (await attempt(step.table, () => removeRows(step, turn))) hasMore = true
+    }
+    await runAll(turn.before)
+    if (await attempt('partitions', () => dropPartitions(session, turn))) hasMore = true
+    await runAll(turn.after)
+    return hasMore || turn.signal.aborted ? 'more' : 'done'
+  })
+  turn.observer.expiredAgeSeen(expiredAgeMs(await listExpiredPartitions(turn.pool, turn.nowMs), turn.nowMs))
+  if (failures.length > 0) throw failures[0]
+  return result ?? 'elsewhere'
+}
+
+async function dropPartitions(session: PoolClient, turn: RetentionTurn): Promise<boolean> {
+  const { nowMs, signal, observer } = turn
+  const { blocked, hasMore } = await dropExpiredPartitions({
+    ...{ session, nowMs, signal },
+    onDropped: (partition, durationMs) => observer.partitionDropped(partition, durationMs),
+  })
+  for (const partition of blocked) observer.partitionBlocked(partition)
+  return hasMore
+}
+
+/** Whether the bound was reached before all were gone. */
+async function removeRows(step: RetentionStep, turn: RetentionTurn): Promise<boolean> {
+  const { nowMs, signal, observer, pause = sleep } = turn
+  for (let batch = 0; batch < batchesMax; batch += 1) {
+    const startedAt = performance.now()
+    const { removed, hasMore } = await step.removeBatch(nowMs)
+    if (removed > 0) observer.rowsRemoved(step.table, removed)
+    if (!hasMore) return false
+    if (signal.aborted) return true
+    await pause(performance.now() - startedAt, signal)
+  }
+  return true
+}
+
+/** Gives undefined where another session has the lock. The session is closed afterwards, and with it the lock goes in any case. */
+async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>): Promise<T | undefined> {
+  const session = await pool.connect()
+  // A checked-out connection has no listener of the pool's; its breaking also rejects the query under way.
+  const ignore = () => undefined
+  session.on('error', ignore)
+  try {
+    const { rows } = await session.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
+      advisoryLock,
+    ])
+    if (rows[0]?.locked !== true) return undefined
+    const result = await work(session)
+    await session.query('SELECT pg_advisory_unlock($1)', [advisoryLock])
+    return result
+  } finally {
+    session.off('error', ignore)
+    session.release(true)
+  }
+}
