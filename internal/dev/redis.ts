@@ -17,6 +17,8 @@ const pingMsMax = 1000
 export interface RedisStartOptions extends StoreOptions {
   /** Further arguments of redis-server, such as `--maxmemory`, `5mb`; visible in the process list. */
   readonly extraArgs?: readonly string[]
+  /** A command that ends by becoming the program of its arguments, such as one that first lowers a limit; default none. */
+  readonly launcher?: readonly string[]
   /** Keeps an earlier start's port and password, so that clients find it again; both are drawn when absent. */
   readonly reuse?: { readonly port: number; readonly password: string }
 }
@@ -45,7 +47,8 @@ export async function startRedis(options: RedisStartOptions): Promise<RunningRed
   for (let attempt = 1; attempt <= tries; attempt += 1) {
     const port = options.reuse?.port ?? (await freePort())
     const config = await writeConfig(place, { port, password, durable: options.durable })
-    const child = spawnRedis([program.path, config, ...(options.extraArgs ?? [])], place, options.durable)
+    const argv = [...(options.launcher ?? []), program.path, config, ...(options.extraArgs ?? [])]
+    const child = spawnRedis(argv, place, options.durable)
     if (await becomesReady(child, port, password)) return running(child, port, password)
     const portTaken = child.hasExited() && !(await isPortFree(port))
     await child.stop()

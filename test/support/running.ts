@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   freePort,
@@ -8,6 +9,7 @@ import {
   startRedis,
   startStores,
 } from '#internal/dev/index.ts'
+import { childrenOf } from './process-children.ts'
 import { openRunFolder, type RunFolder } from './run-folder.ts'
 
 /** Where the stores of this test process are. */
@@ -81,7 +83,18 @@ export interface TestRedis {
   /** Ends it and waits for that. Repeating it is safe. */
   stop(): Promise<void>
   /** Ends it if it runs, and starts it anew on the same port with the same password. */
-  restart(): Promise<void>
+  restart(how?: RedisRestart): Promise<void>
+}
+
+/** How a Redis is started anew. */
+export interface RedisRestart {
+  /** With the file of a durable one gone, as on a new disk; default false. */
+  readonly emptied?: boolean
+  /**
+   * Most bytes of any file that it writes, in steps of 512: a write beyond fails, as on a full disk. Redis tells such a write
+   * from no other that fails. Default: no bound.
+   */
+  readonly fileBytesMax?: number
 }
 
 /** Starts a Redis of the caller's own (about 50 ms). What the caller does not stop is stopped after the last file. */
@@ -93,12 +106,13 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   const cluster = options.cluster
     ? ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
     : []
-  const start = (reuse?: RunningRedis) =>
+  const start = (reuse?: RunningRedis, fileBytesMax?: number) =>
     startRedis({
       dataDir,
       durable: options.durable ?? false,
       extraArgs: [...cluster, ...(options.extraArgs ?? [])],
       ...(reuse && { reuse }),
+      ...(fileBytesMax !== undefined && { launcher: withFilesOf(fileBytesMax) }),
     })
   let current = await start()
   const redis: TestRedis = {
@@ -110,20 +124,30 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
     },
     signal: (signal) => current.signal(signal),
     stop: () => current.stop(),
-    restart: async () => {
+    restart: async ({ emptied = false, fileBytesMax } = {}) => {
       await current.stop()
-      current = await start(current)
+      if (emptied) await rm(join(dataDir, 'redis', 'appendonlydir'), { recursive: true, force: true })
+      current = await start(current, fileBytesMax)
     },
   }
   running.redises.add(redis)
   return redis
 }
 
+/** The signal that would end it instead is ignored, so that the write fails. */
+function withFilesOf(bytesMax: number): string[] {
+  return ['/bin/sh', '-c', `trap '' XFSZ; ulimit -f ${Math.ceil(bytesMax / 512)}; exec "$0" "$@"`]
+}
+
 /** A Postgres of a test's own, to be hung or killed; durable, so that what it acknowledged survives that. */
 export interface TestPostgres {
   readonly url: string
-  /** Sends a signal to its first process: SIGKILL is a crash of the whole server. */
+  /** Sends a signal to its first process: SIGKILL is a crash of the whole server, SIGQUIT its immediate stop. */
   signal(signal: NodeJS.Signals): void
+  /** Stops every process of it by SIGSTOP: connections stay and nothing answers. */
+  hang(): Promise<void>
+  /** Lets all of them go on. Harmless when none hangs. */
+  wake(): void
   /** Ends it and waits for that. Repeating it is safe. */
   stop(): Promise<void>
   /** Ends it if it runs, and starts it anew on the same port, recovering what a crash left. */
@@ -136,17 +160,44 @@ export async function createTestPostgres(): Promise<TestPostgres> {
   running.postgresCount += 1
   const dataDir = join(folder.path, `postgres-${running.postgresCount}`)
   let current: RunningPostgres = await startPostgres({ dataDir, durable: true })
+  const hung = new Set<number>()
+  const wake = () => {
+    for (const pid of hung) signalPid(pid, 'SIGCONT')
+    hung.clear()
+    process.removeListener('exit', wake)
+  }
   const postgres: TestPostgres = {
     url: current.url,
     signal: (signal) => current.signal(signal),
-    stop: () => current.stop(),
+    hang: async () => {
+      // Those that hang would outlive a first process that we leave behind.
+      if (hung.size === 0) process.once('exit', wake)
+      // The first one first: while it stands still there are no new ones.
+      if (signalPid(current.pid, 'SIGSTOP')) hung.add(current.pid)
+      for (const pid of await childrenOf(current.pid)) if (signalPid(pid, 'SIGSTOP')) hung.add(pid)
+    },
+    wake,
+    stop: () => {
+      wake()
+      return current.stop()
+    },
     restart: async () => {
+      wake()
       await current.stop()
       current = await startPostgres({ dataDir, durable: true, port: current.port })
     },
   }
   running.postgreses.add(postgres)
   return postgres
+}
+
+/** False when it has ended meanwhile. */
+function signalPid(pid: number, name: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, name)
+  } catch {
+    return false
+  }
 }
 
 function openFolder(): Promise<RunFolder> {

@@ -1,0 +1,184 @@
+import { openTenants, type TestTenants } from '#test/support/api.ts'
+import {
+  type ApiProcess,
+  readiness,
+  startApiProcess,
+  startProgram,
+  type TestProcess,
+} from '#test/support/api-process.ts'
+import { migrateUrl } from '#test/support/migrated-database.ts'
+import {
+  createTestPostgres,
+  createTestRedis,
+  type TestPostgres,
+  type TestRedis,
+} from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
+import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { type EventLoad, type EventLoadOptions, startEventLoad } from './event-load.ts'
+
+/** The tenant of `startLoad`. */
+export const loadSlug = 'acme'
+/** Its API key, scopes `records` and `webhooks`. */
+export const loadApiKey = 'lk_test_acme_0123456789abcdef0123456789abcdef'
+/** Deliveries of one tenant that a forwarder has under way at a time: so many may be repeated by its end. */
+export const inFlightMax = 64
+/** Short, so that a killed forwarder's work is taken up within a test's time. */
+const leaseMs = 6_000
+const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
+const deliveredMsMax = 60_000
+
+/** What a scene is set up with. */
+export interface EventSceneOptions {
+  readonly redisArgs?: readonly string[]
+  /** Further environment of the API. */
+  readonly apiEnv?: Readonly<Record<string, string>>
+  /** YAML of further tenants. */
+  readonly manifests?: string
+}
+
+/** The API and a forwarder as processes, on stores of their own, with a callback that counts what comes. */
+export interface EventScene {
+  readonly postgres: TestPostgres
+  readonly redis: TestRedis
+  /** Another one after `restartApi`. */
+  readonly api: ApiProcess
+  /** Another one after `restartForwarder`. */
+  readonly forwarder: TestProcess
+  /** Kills it if it lives, starts another one, and waits until it is ready. */
+  restartApi(): Promise<void>
+  /** Kills it if it lives, and starts another one. */
+  restartForwarder(): Promise<void>
+  /** Sends events of the tenant `acme`; several at a time are several ledgers. */
+  startLoad(options?: Partial<EventLoadOptions>): EventLoad
+  /** Ends the load and waits until all that was acknowledged was delivered, or for a minute. */
+  finish(load: EventLoad): Promise<void>
+  close(): Promise<void>
+}
+
+/** A callback of plain http on this machine, tried again each second. */
+export function callbackYaml(url: string, more = ''): string {
+  return `callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"], retry: {schedule: ["0s", "1s", "1s", "1s", "1s", "1s"]}${more}}`
+}
+
+/** A tenant whose events go to this callback. */
+export function tenantAt(slug: string, apiKey: string, callback: string): string {
+  return webhookTenantYaml(slug, apiKey).replace(/callback: .*/, callback)
+}
+
+/** Starts all of it (about 4 s). */
+export async function openEventScene(options: EventSceneOptions = {}): Promise<EventScene> {
+  const scene = new Scene(options)
+  try {
+    await scene.open()
+  } catch (error) {
+    await scene.close()
+    throw error
+  }
+  return scene
+}
+
+class Scene implements EventScene {
+  readonly #options: EventSceneOptions
+  readonly #loads = new Set<EventLoad>()
+  readonly #sink
+  #postgres: TestPostgres | undefined
+  #redis: TestRedis | undefined
+  #tenants: TestTenants | undefined
+  #api: ApiProcess | undefined
+  #forwarder: TestProcess | undefined
+
+  constructor(options: EventSceneOptions) {
+    this.#options = options
+    this.#sink = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: async (request) => {
+        const { payload } = (await request.json()) as { payload: { id: string } }
+        for (const load of this.#loads) load.ledger.arrived(payload.id)
+        return new Response(null, { status: 204 })
+      },
+    })
+  }
+
+  get postgres() {
+    return there(this.#postgres)
+  }
+
+  get redis() {
+    return there(this.#redis)
+  }
+
+  get api() {
+    return there(this.#api)
+  }
+
+  get forwarder() {
+    return there(this.#forwarder)
+  }
+
+  async open(): Promise<void> {
+    const { redisArgs = ['--appendfsync', 'always'], manifests = '' } = this.#options
+    ;[this.#postgres, this.#redis] = await Promise.all([
+      createTestPostgres(),
+      createTestRedis({ durable: true, extraArgs: redisArgs }),
+    ])
+    await migrateUrl(this.postgres.url)
+    this.#tenants = await openTenants(this.postgres.url, this.redis.url)
+    const acme = tenantAt(loadSlug, loadApiKey, callbackYaml(`http://127.0.0.1:${this.#sink.port}/`))
+    await this.#tenants.apply(acme + manifests)
+    await Promise.all([this.restartApi(), this.restartForwarder()])
+  }
+
+  async restartApi(): Promise<void> {
+    await end(this.#api)
+    this.#api = await startApiProcess({ ...this.#env(), ...this.#options.apiEnv })
+    if ((await readiness(this.#api.opsUrl, 200)) !== 200) throw new Error(this.#api.output())
+  }
+
+  async restartForwarder(): Promise<void> {
+    await end(this.#forwarder)
+    const env = { ...this.#env(), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' }
+    this.#forwarder = startProgram(['test/support/forwarder.main.ts', String(leaseMs)], env)
+    await this.#forwarder.logged('listening')
+  }
+
+  startLoad(options: Partial<EventLoadOptions> = {}): EventLoad {
+    const load = startEventLoad({ url: () => this.api.url, slug: loadSlug, ...options })
+    this.#loads.add(load)
+    return load
+  }
+
+  async finish(load: EventLoad): Promise<void> {
+    await load.end()
+    const all = () => load.ledger.missing().length === 0
+    // What is missing then is for the test to find.
+    await until('all that was acknowledged', all, deliveredMsMax).catch(() => undefined)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([end(this.#api), end(this.#forwarder)])
+    await this.#tenants?.close()
+    await this.#sink.stop(true)
+    await Promise.all([this.#postgres?.stop(), this.#redis?.stop()])
+  }
+
+  #env() {
+    return {
+      LATCHKEY_DATABASE_URL: this.postgres.url,
+      LATCHKEY_REDIS_URL: this.redis.url,
+      LATCHKEY_KEY_RING: keyRing,
+      LATCHKEY_OPS_PORT: '0',
+    }
+  }
+}
+
+async function end(process: TestProcess | undefined): Promise<void> {
+  process?.signal('SIGKILL')
+  await process?.exited
+}
+
+function there<T>(part: T | undefined): T {
+  if (part === undefined) throw new Error('the scene is not open')
+  return part
+}

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { command } from '#test/support/redis-topology.ts'
+import { until } from '#test/support/until.ts'
+import { printCounts } from './event-ledger.ts'
+import { answersOf, type EventLoad } from './event-load.ts'
+import { type EventScene, inFlightMax, openEventScene } from './event-scene.ts'
+import { startRecordLoad } from './record-load.ts'
+
+/** Some hundred events fill it. */
+const fileBytesMax = 512 * 1024
+
+/** Waits for so many more refusals, while nothing is acknowledged beside them. */
+async function untilRefused(load: EventLoad, count: number): Promise<void> {
+  const from = load.answers.get(503) ?? 0
+  await until(`${count} answers 503`, () => (load.answers.get(503) ?? 0) >= from + count)
+}
+
+describe('no room for the file of a Redis that syncs before it answers', () => {
+  let scene: EventScene
+  beforeAll(async () => {
+    scene = await openEventScene()
+  }, 60_000)
+  afterAll(() => scene?.close())
+
+  // What it cannot write it does not answer: it ends, each time it is started, until there is room.
+  test('while Postgres is away: refused, and what was answered 202 before is delivered', async () => {
+    await scene.redis.restart({ fileBytesMax })
+    const load = scene.startLoad()
+    await load.untilMore(50)
+    scene.postgres.signal('SIGKILL')
+    await load.untilMore(50, 202)
+    await untilRefused(load, 50)
+    const acknowledged = load.ledger.acknowledgedCount()
+    // As its keeper does; it may end before it can be greeted.
+    await scene.redis.restart({ fileBytesMax }).catch(() => undefined)
+    await untilRefused(load, 50)
+    const again = load.ledger.acknowledgedCount() - acknowledged
+    await Promise.all([scene.redis.restart(), scene.postgres.restart()])
+    await load.untilMore(100, 200)
+    await scene.finish(load)
+    const counts = load.ledger.counts()
+    printCounts('disk full for Redis’ file, Postgres away', counts, `${answersOf(load)}; ${again} while full`)
+    expect(load.ledger.missing()).toEqual([])
+    expect(load.ledger.acknowledgedCount(202)).toBeGreaterThanOrEqual(50)
+    expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
+  }, 120_000)
+
+  test('while Postgres is there: events are answered 200, records 503 within their bound', async () => {
+    await scene.redis.restart({ emptied: true, fileBytesMax })
+    const load = scene.startLoad()
+    const records = startRecordLoad(() => scene.api.url, 16)
+    await records.untilMore(50, 503)
+    records.begin()
+    await Promise.all([load.untilMore(100, 200), records.untilMore(50, 503)])
+    const full = records.seen()
+    await scene.redis.restart()
+    await records.untilMore(50, 200)
+    await records.end()
+    await scene.finish(load)
+    const counts = load.ledger.counts()
+    printCounts('disk full for Redis’ file', counts, `${answersOf(load)}; records meanwhile ${full.text}`)
+    expect(load.ledger.missing(200)).toEqual([])
+    expect(counts.lost).toBe(0)
+    expect([...full.answers.keys()]).toEqual([503])
+    expect(full.slowestMs).toBeLessThan(2_000)
+  }, 120_000)
+})
+
+describe('no room for the file of a Redis that syncs each second, for which somebody vouches', () => {
+  let scene: EventScene
+  beforeAll(async () => {
+    scene = await openEventScene({
+      redisArgs: ['--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0'],
+      apiEnv: { LATCHKEY_REDIS_SPOOL_DURABLE: 'true' },
+    })
+  }, 60_000)
+  afterAll(() => scene?.close())
+
+  // It lives on and refuses writes (MISCONF) until it can write what it has already answered.
+  test('nothing is acknowledged that it refuses; when there is room again all goes on by itself', async () => {
+    await scene.redis.restart({ fileBytesMax })
+    const load = scene.startLoad()
+    const records = startRecordLoad(() => scene.api.url)
+    await records.untilMore(50, 200)
+    scene.postgres.signal('SIGKILL')
+    await load.untilMore(50, 202)
+    await untilRefused(load, 50)
+    const [reply] = await command(scene.redis, ['INFO', 'persistence'])
+    records.begin()
+    await Promise.all([untilRefused(load, 50), records.untilMore(50, 503)])
+    const full = records.seen()
+    await command(scene.redis, ['BGREWRITEAOF'])
+    await load.untilMore(50, 202)
+    await records.untilMore(50, 200)
+    await scene.postgres.restart()
+    await load.untilMore(100, 200)
+    await records.end()
+    await scene.finish(load)
+    const counts = load.ledger.counts()
+    const fault = 'disk full for Redis’ file, synced each second, Postgres away'
+    printCounts(fault, counts, `${answersOf(load)}; records meanwhile ${full.text}`)
+    expect(String(reply)).toContain('aof_last_write_status:err')
+    expect(load.ledger.missing()).toEqual([])
+    expect([...full.answers.keys()]).toEqual([503])
+    expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
+  }, 120_000)
+})
