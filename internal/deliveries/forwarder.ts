@@ -51,10 +51,11 @@ const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
 /**
- * After a claim of less than that the next one waits for 8 ms, or for twice as long as the last one took where the machine is
- * busy, so that its cost is shared by more rows. At rest a claim goes at once.
+ * The next claim waits for 8 ms, or for three times as long as the last one took where the machine is busy, so that its cost is
+ * shared by more rows. Not after one of so many rows that left some behind; and at rest a claim goes at once.
  */
 const claimRowsWanted = 20
+const gatherShare = 3
 const gatherMs = 8
 const gatherMsMax = 50
 const claimRowsMax = 200
@@ -147,7 +148,8 @@ export class Forwarder {
 
   async #turn(signal: AbortSignal): Promise<void> {
     const waitMs = this.#claimedAtMs + this.#gatherMs - performance.now()
-    if (waitMs > 0 && this.#claimedRows < claimRowsWanted) await sleep(waitMs, signal)
+    const isBehind = this.#hasMore && this.#claimedRows >= claimRowsWanted
+    if (waitMs > 0 && !isBehind) await sleep(waitMs, signal)
     const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
     this.#hasMore = rowsMax <= 0 || this.#settlements.isFailing
     this.#deliverer.load()
@@ -186,7 +188,7 @@ export class Forwarder {
     this.#claimedRows = claimed.length
     this.#hasMore = hasMore
     const tookMs = performance.now() - startedMs
-    this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, 2 * tookMs))
+    this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * tookMs))
     this.#options.observer.claimed(claimed.length, tookMs)
     const [first] = claimed
     if (first) this.#usualDays.add(first.delivery)

@@ -55,7 +55,7 @@ const narrowPool = () =>
     applicationName: 'latchkey test settlements',
     connectionsMax: 1,
     queryTimeoutMs: 5_000,
-    connectTimeoutMs: 50,
+    connectTimeoutMs: 500,
     sessionSettings: queueSessionSettings,
   })
 

@@ -50,10 +50,11 @@ const rowsMax = 500
 const statementsMax = 2
 const secondStatementRows = 64
 /**
- * Under load rows are gathered for this long since the last statement began, or for twice as long as that took, so that they
- * share a commit. At rest a row goes at once.
+ * Under load rows are gathered for this long since the last statement began, or for four times as long as that took, so that
+ * they share a commit. At rest a row goes at once.
  */
 const gatherMs = 15
+const gatherShare = 4
 const gatherMsMax = 100
 /** A failed batch is tried again for about a minute, while its leases are renewed; after it they end, and its rows are sent again. */
 const triesMax = 40
@@ -153,7 +154,10 @@ export class SettlementQueue {
     this.#statements += 1
     this.#underWay += batch.length
     void this.#writeAll(batch, tries).finally(() => {
-      this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, 2 * (performance.now() - startedAtMs)))
+      this.#gatherMs = Math.min(
+        gatherMsMax,
+        Math.max(gatherMs, gatherShare * (performance.now() - startedAtMs)),
+      )
       this.#failing.delete(tries)
       this.#statements -= 1
       this.#underWay -= batch.length
