@@ -22,7 +22,7 @@ export interface TogetherFigures {
 /** The share of the bare rate that the search begins with: its bound. */
 export const flatShareMin = 0.22
 const stepFactor = 1.2
-const startWarmMs = 12_000
+const startWarmMs = 30_000
 const bareRounds = { rounds: 3, warmRounds: 2, roundMs: 3000 }
 
 /**
