@@ -15,6 +15,7 @@ import {
   Waiters,
 } from '#internal/records/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
+import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
@@ -22,6 +23,7 @@ import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'
+import { startSimulations } from './simulations.ts'
 import { registerGauges, type Telemetry, traced } from './telemetry.ts'
 import { startUsage } from './usage.ts'
 
@@ -79,11 +81,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   registerGauges(metrics, directory, waiters)
   await startLoops({ scope, telemetry, redis, directory })
   const usage = await startUsage({ pool, redis, directory, settings }, telemetry, scope)
-  const executions = await startExecutions(
-    { pool, directory, retentionDefaults: () => settings.current.retention },
-    telemetry,
-    scope,
-  )
+  const retentionDefaults = () => settings.current.retention
+  const executions = await startExecutions({ pool, directory, retentionDefaults }, telemetry, scope)
   const records = {
     store: new RecordStore(redis, usage.meter, { note: executions.note }),
     waiters,
@@ -93,9 +92,11 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     onChecked: telemetry.checked,
   }
   const intake = await startIntake(config, { pool, redis, directory, settings, usage }, telemetry, scope)
+  const simulations = await startSimulations({ pool, directory, intake, retentionDefaults }, telemetry, scope)
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),
     ...webhookRoutes(intake),
+    ...simulationRoutes(simulations),
     ...contractRoutes(),
   ]
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000

@@ -18,14 +18,30 @@ const catalogue = {
     409,
     'Another result was already saved for this scope and key: read it with GET /v1/record',
   ],
+  provider_not_ready: [
+    409,
+    'This tenant takes no calls of this provider: set the provider up in its Tenant, or name another one',
+  ],
   body_too_large: [413, 'The body is longer than this route takes'],
   fingerprint_mismatch: [
     422,
     'This scope and key were used with another fingerprint: use a new key for a new request',
   ],
+  idempotency_key_reused: [
+    422,
+    'This Idempotency-Key was used with another request: use a new key for a new request',
+  ],
   limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
+  too_many_simulations: [
+    429,
+    'This tenant has as many simulations under way as it may: wait until one of them ends',
+  ],
   internal: [500, 'Something broke on our side: try again, and report the requestId if it stays'],
   store_unavailable: [503, 'The record store does not answer: nothing is known about this key, try again'],
+  database_unavailable: [
+    503,
+    'The database does not answer: whether anything was written is not known, repeat the call with its Idempotency-Key',
+  ],
   queue_unavailable: [503, 'The event could not be stored: nothing was accepted, send it again'],
   certificate_unavailable: [
     503,

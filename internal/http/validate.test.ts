@@ -11,6 +11,9 @@ const parse = createParser(
       list: Type.Optional(Type.Array(Type.Unknown(), { minItems: 1, maxItems: 2 })),
       headers: Type.Optional(Type.Object({}, { additionalProperties: Type.String() })),
       flag: Type.Optional(Type.Boolean()),
+      choice: Type.Optional(Type.String({ enum: ['one', 'two'], pattern: '^(one|two)$' })),
+      code: Type.Optional(Type.RegExp(/^[A-Za-z]{3,3}$/)),
+      nothing: Type.Optional(Type.Null()),
     },
     { additionalProperties: false },
   ),
@@ -69,14 +72,18 @@ describe('a value', () => {
       { name: 'a', headers: { 'x/y~': 1 } },
       '"headers.x/y~" must be a string',
     ],
-    ['any other type', { name: 'a', flag: 1 }, '"flag" must be of the type that the contract gives'],
+    ['a number for a flag', { name: 'a', flag: 1 }, '"flag" must be true or false'],
+    ['none of the words', { name: 'a', choice: 'three' }, '"choice" must be one of "one", "two"'],
+    ['a number for a word', { name: 'a', choice: 1 }, '"choice" must be one of "one", "two"'],
+    ['other than letters', { name: 'a', code: '12€' }, '"code" must be a string of 3 letters'],
+    ['any other type', { name: 'a', nothing: 1 }, '"nothing" must be of the type that the contract gives'],
     ['no object', 'text', 'The body must be a JSON object'],
   ])('with %s names the field and what would be right', (_case, value, message) => {
     expect(messageFor(value)).toBe(message)
   })
 
   test('is never repeated in the message', () => {
-    for (const field of ['name', 'token', 'seconds', 'list', 'flag']) {
+    for (const field of ['name', 'token', 'seconds', 'list', 'flag', 'choice', 'code']) {
       expect(messageFor({ name: 'a', [field]: 'a-secret-value' })).not.toContain('secret')
     }
   })

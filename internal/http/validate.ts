@@ -51,7 +51,10 @@ function expectation(schema: TSchema): string {
   if (schema.type === 'RegExp') return textExpectation(String(schema.source))
   if (schema.type === 'array')
     return `an array of ${schema.minItems ?? 0} to ${schema.maxItems ?? 'many'} elements`
+  if (Array.isArray(schema.enum))
+    return `one of ${schema.enum.map((each) => JSON.stringify(each)).join(', ')}`
   if (schema.type === 'string') return 'a string'
+  if (schema.type === 'boolean') return 'true or false'
   if (schema.type === 'object') return 'a JSON object'
   return 'of the type that the contract gives'
 }
@@ -62,6 +65,8 @@ function range(minimum: unknown, maximum: unknown): string {
 }
 
 function textExpectation(source: string): string {
+  const letters = /^\^\[A-Za-z\]\{(\d+),\1\}\$$/.exec(source)
+  if (letters) return `a string of ${letters[1]} letters`
   const length = /\{(\d+),(\d+)\}\$$/.exec(source)
   const plain = source.includes('\\p{Cc}') ? ' without control characters or U+FFFD' : ''
   return length ? `a string of ${length[1]} to ${length[2]} characters${plain}` : `a string${plain}`

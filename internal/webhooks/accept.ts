@@ -38,13 +38,15 @@ export interface AcceptContext extends ReadContext {
 export interface WebhookCall {
   readonly headers: Headers
   readonly body: Uint8Array
+  /** The simulation that makes this call; never taken from outside. */
+  readonly simulationId?: string
 }
 
 /** Verifies, reads and stores a call: the one place that decides about it. Never throws for anything that a caller can send. */
 export async function acceptWebhook(
   context: AcceptContext,
   caller: Caller,
-  { headers, body }: WebhookCall,
+  { headers, body, simulationId }: WebhookCall,
 ): Promise<Accepted> {
   const { tenant, provider, settings, state } = caller
   const receivedAtMs = context.clock.now()
@@ -59,7 +61,7 @@ export async function acceptWebhook(
     tenant,
     provider: provider.name,
     event: read,
-    headers: keptHeaders(headers, context.headerRules),
+    headers: keptHeaders(headers, context.headerRules, simulationId),
     receivedAtMs,
     state,
     overLimit: verdict.kind === 'over',

@@ -86,7 +86,7 @@ export class Callers {
     const name = neutralProviderName(providerName)
     if (name === undefined) return apiError('provider_unknown')
     const principal = authenticateApiKey(this.#options.directory, authorization, 'webhooks')
-    if (!('kind' in principal)) return this.#find(principal.tenant, name)
+    if (!('kind' in principal)) return this.byTenant(principal.tenant, name)
     // To a provider, a suspended tenant looks like any other that takes no calls.
     return principal.code === 'tenant_suspended' ? { kind: 'stranger' } : principal
   }
@@ -98,10 +98,11 @@ export class Callers {
     const { directory } = this.#options
     if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
     const tenant = directory.findTenantBySlug(slug)
-    return tenant ? this.#find(tenant, name) : { kind: 'stranger' }
+    return tenant ? this.byTenant(tenant, name) : { kind: 'stranger' }
   }
 
-  #find(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
+  /** The caller that a provider's calls for this tenant have, whichever way they come. */
+  byTenant(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
     let callers = this.#prepared.get(tenant)
     if (!callers) this.#prepared.set(tenant, (callers = new Map()))
     let caller = callers.get(name)

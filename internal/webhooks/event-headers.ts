@@ -1,6 +1,9 @@
 /** Raised by each forward of an event, so that a callback cannot send events round through us for ever. */
 export const hopsHeader = 'latchkey-hops'
 
+/** Names the simulation that an event comes from. Whoever calls from outside cannot set it: our own names are dropped. */
+export const simulationHeader = 'latchkey-simulation'
+
 /** Forwards an event may have behind it. */
 export const hopsMax = 5
 
@@ -22,13 +25,15 @@ const connectionOnly = new Set([
 /**
  * The headers of a call that are kept and forwarded, as JSON text of an object of strings: without credentials, signatures and
  * our own names, with the count of hops raised. Their size is bounded by the server's bound of a request's head.
+ * @param simulationId where the call is our own
  */
-export function keptHeaders(headers: Headers, rules: HeaderRules): string {
+export function keptHeaders(headers: Headers, rules: HeaderRules, simulationId?: string): string {
   const kept: Record<string, string> = Object.create(null)
   headers.forEach((value, name) => {
     if (rules.keeps(name)) kept[name] = value
   })
   kept[hopsHeader] = String(hopsOf(headers) + 1)
+  if (simulationId !== undefined) kept[simulationHeader] = simulationId
   return JSON.stringify(kept)
 }
 

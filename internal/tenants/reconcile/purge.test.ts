@@ -24,6 +24,7 @@ const tables = [
     'settings',
     'executions',
     'replays',
+    'simulations',
   ],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
@@ -115,6 +116,11 @@ async function fill(id: TenantId): Promise<void> {
      SELECT $1 || nth, nth, $1, '{}', 1, 'test', 'running', 1, true, 'evt_', now(), now() FROM generate_series(1, 5) nth`,
     [id],
   )
+  await pool.query(
+    `INSERT INTO simulations (id, tenant_id, request, requested_by, state, due_at, next_at, created_at, expires_on)
+     SELECT $1 || nth, $1, '{}', 'test', 'scheduled', ARRAY[now()], now(), now(), '2026-12-01' FROM generate_series(1, 7) nth`,
+    [id],
+  )
 }
 
 /** Every row, as text, by table. */
@@ -136,7 +142,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 7, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -19,8 +19,10 @@ const payloadBytesMax = 64 * 1024 * 1024
  * those that are found by it.
  */
 export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
-  // Deliveries first: without its row in deliveries_due an event is sent to nobody, and no attempt is written for it.
+  // Simulations first, since they make events. Deliveries before these: without its row in deliveries_due an event is sent to
+  // nobody, and no attempt is written for it.
   for (const step of [
+    purgeSimulations,
     purgeUsage,
     purgeEmissions,
     purgeReplays,
@@ -36,6 +38,14 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
   await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
   return 'done'
+}
+
+async function purgeSimulations(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM simulations WHERE id IN (SELECT id FROM simulations WHERE tenant_id = $1 ORDER BY id LIMIT $2)`,
+    [id, rowsMax],
+  )
+  return rowCount ?? 0
 }
 
 async function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {

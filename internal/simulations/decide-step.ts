@@ -1,0 +1,68 @@
+import type { Accepted, RefusedCause } from '#internal/webhooks/index.ts'
+import type { ClaimedStep, StepVerdict } from './claim.ts'
+import type { SimulationCause } from './simulation.ts'
+
+/** What became of a simulated call: its fate as any call has one, or why none could be made. */
+export type StepOutcome =
+  | Accepted
+  /** A mistake of ours. */
+  | { readonly kind: 'broken' }
+  | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }
+
+/** What passes by itself, or by somebody's hand: asked again in a while. */
+const passingCauses: ReadonlySet<SimulationCause> = new Set([
+  'tenant_unknown',
+  'tenant_suspended',
+  'provider_paused',
+])
+const passingWaitMs = 10_000
+/** A month's limit may be lifted before the month is over. */
+const limitedWaitMsMax = 600_000
+const retryFirstMs = 1_000
+const retryMsMax = 60_000
+/** Counted no further. */
+const failuresMax = 1_000
+
+const sent: StepVerdict = { kind: 'sent' }
+
+/** Decides what follows a step. What a real call would be told to send again later is sent again later. Pure. */
+export function decideStep(
+  outcome: StepOutcome,
+  step: Pick<ClaimedStep, 'failures' | 'isTooLate'>,
+): StepVerdict {
+  const verdict = verdictOf(outcome, step.failures)
+  return verdict.kind === 'later' && step.isTooLate ? { kind: 'failed', cause: 'too_late' } : verdict
+}
+
+function verdictOf(outcome: StepOutcome, failures: number): StepVerdict {
+  switch (outcome.kind) {
+    case 'stored':
+    case 'duplicate':
+    case 'queued':
+      return sent
+    case 'unavailable':
+    case 'unread':
+    case 'uncertified':
+      return later('store_unavailable', failures)
+    case 'broken':
+      return later('internal', failures)
+    case 'limited': {
+      const cause = outcome.limit === 'eventsPerMinute' ? 'events_per_minute' : 'events_per_month'
+      const waitMs = Math.min(limitedWaitMsMax, outcome.retryAfterMs)
+      return { kind: 'later', cause, waitMs, failures: 0 }
+    }
+    case 'invalid':
+      return { kind: 'failed', cause: outcome.cause }
+    case 'refused':
+      return { kind: 'failed', cause: 'event_refused' }
+    case 'no_caller':
+      return passingCauses.has(outcome.cause)
+        ? { kind: 'later', cause: outcome.cause, waitMs: passingWaitMs, failures: 0 }
+        : { kind: 'failed', cause: outcome.cause }
+  }
+}
+
+function later(cause: SimulationCause, failures: number): StepVerdict {
+  const waitMs = Math.min(retryMsMax, retryFirstMs * 2 ** Math.min(failures, 10))
+  return { kind: 'later', cause, waitMs, failures: Math.min(failures + 1, failuresMax) }
+}

@@ -1,0 +1,176 @@
+import type { Principal } from '#internal/access/index.ts'
+import { type ApiError, apiError, type Clock, hasRepeatedMember } from '#internal/base/index.ts'
+import {
+  type Answer,
+  type Call,
+  createParser,
+  type GuardedRoute,
+  type Parsed,
+  parseJson,
+} from '#internal/http/index.ts'
+import { type Pool, sqlErrorOf } from '#internal/storage/index.ts'
+import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
+import type { Callers } from '#internal/webhooks/index.ts'
+import { stepsCount } from './chargeback.ts'
+import { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
+import {
+  createSimulationId,
+  eventsOf,
+  type SimulatedEvent,
+  type Simulation,
+  type SimulationId,
+} from './simulation.ts'
+import { openPerTenantMax, type StartSimulationResult, startSimulation } from './start.ts'
+
+/** What the route works with. */
+export interface Simulations {
+  readonly pool: Pool
+  readonly callers: Pick<Callers, 'byTenant'>
+  readonly clock: Clock
+  /** Days that a tenant's events are kept, and its simulations with them. */
+  eventDaysOf(tenant: DirectoryTenant): number
+  /** Told of each that was written down, so that its first event need not wait for a poll. */
+  onStarted(): void
+}
+
+const bodyBytesMax = 16 * 1024
+const parseRequest = createParser(SimulateChargebackRequest)
+/** Printable ASCII, as a header's value can be had by any client. */
+const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
+const tooManyRetrySeconds = 60
+
+/** The route that starts simulations, for API keys of scope `simulations`. */
+export function simulationRoutes(simulations: Simulations): readonly GuardedRoute<Principal, ApiKeyScope>[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/simulate/chargeback',
+      access: { scope: 'simulations' },
+      bodyBytesMax,
+      handle: (call, principal) => simulate(simulations, call, principal),
+    },
+  ]
+}
+
+async function simulate(
+  simulations: Simulations,
+  call: Call,
+  { tenant, key }: Principal,
+): Promise<Answer | ApiError> {
+  const parsed = parseBody(call.body)
+  if (parsed.kind === 'error') return parsed
+  const idempotencyKey = call.request.headers.get('idempotency-key') ?? undefined
+  if (idempotencyKey !== undefined && !idempotencyKeyForm.test(idempotencyKey)) {
+    return apiError('invalid_request', 'The header Idempotency-Key must be 1 to 255 characters of ASCII')
+  }
+  const chargeback = chargebackOf(parsed.value)
+  const notReady = refuse(simulations.callers, tenant, chargeback)
+  if (notReady) return notReady
+  const nowMs = simulations.clock.now()
+  if (parsed.value.dryRun) return rehearse(chargeback, nowMs)
+  const request = {
+    ...{ tenantId: tenant.id, chargeback, by: `key:${key.name}`, idempotencyKey },
+    days: simulations.eventDaysOf(tenant),
+  }
+  try {
+    const started = await startSimulation(simulations.pool, request, nowMs)
+    if (started.kind === 'started') simulations.onStarted()
+    return answerOf(started)
+  } catch (error) {
+    // Anything that names a mistake of ours is a bug; everything else is Postgres being away.
+    if (/^(22|23|42)/.test(sqlErrorOf(error)?.code ?? '')) throw error
+    return apiError('database_unavailable', undefined, { 'Retry-After': '1' })
+  }
+}
+
+function parseBody(body: Uint8Array | string): Parsed<SimulateChargebackRequest> {
+  const json = parseJson(body)
+  if (json.kind === 'error') return json
+  const { text, value } = json
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return apiError('invalid_request', 'The body must be a JSON object')
+  }
+  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
+  return parseRequest(value)
+}
+
+/** Why a tenant cannot have a simulation of this provider; undefined when it can. A pause passes. */
+function refuse(
+  callers: Simulations['callers'],
+  tenant: DirectoryTenant,
+  { provider }: Chargeback,
+): ApiError | undefined {
+  const caller = callers.byTenant(tenant, provider)
+  if (caller.kind === 'caller') {
+    const isSet = provider !== 'wallet' || caller.settings.wallet !== undefined
+    return isSet ? undefined : apiError('provider_not_ready', notReadyTexts.wallet_not_set(provider))
+  }
+  switch (caller.cause) {
+    case 'provider_paused':
+      return undefined
+    case 'tenant_suspended':
+      return apiError('tenant_suspended')
+    case 'provider_not_configured':
+    case 'provider_not_enabled':
+    case 'secrets_missing':
+      return apiError('provider_not_ready', notReadyTexts[caller.cause](provider))
+    default:
+      return apiError('provider_not_ready')
+  }
+}
+
+const notReadyTexts = {
+  provider_not_configured: (provider: string) =>
+    `This tenant does not take calls of "${provider}": add it to spec.providers of its Tenant, or name another provider`,
+  provider_not_enabled: (provider: string) =>
+    `"${provider}" is not rolled out to this tenant: its spec.walletRollout.stage is "off", which the platform team changes`,
+  secrets_missing: (provider: string) =>
+    `No signing secret of "${provider}" is in force for this tenant: see the conditions of its Tenant`,
+  wallet_not_set: (provider: string) =>
+    `"${provider}" has no webhookId in this tenant: set it in spec.providers of its Tenant`,
+}
+
+/** What would be answered; its ids name nothing. */
+function rehearse(chargeback: Chargeback, nowMs: number): Answer {
+  const id = createSimulationId(nowMs)
+  const dueAtMs = Array.from(
+    { length: stepsCount },
+    (_none, step) => nowMs + step * chargeback.stepSeconds * 1000,
+  )
+  const events = eventsOf(id, chargeback, { dueAtMs, sentAtMs: [] })
+  return accepted({ id, events }, 'rehearsed', { dryRun: true })
+}
+
+function answerOf(result: StartSimulationResult): Answer | ApiError {
+  switch (result.kind) {
+    case 'started':
+      return accepted(result.simulation, 'started')
+    case 'already_started':
+      return { ...accepted(result.simulation, 'replayed'), headers: { 'Idempotent-Replayed': 'true' } }
+    case 'conflict':
+      return apiError('idempotency_key_reused')
+    case 'too_many':
+      return apiError('too_many_simulations', undefined, {
+        'Retry-After': String(tooManyRetrySeconds),
+        RateLimit: `"simulations-open";r=0;t=${tooManyRetrySeconds}`,
+        'RateLimit-Policy': `"simulations-open";q=${openPerTenantMax}`,
+      })
+    case 'unknown_tenant':
+      return apiError('api_key_invalid')
+  }
+}
+
+interface Shown {
+  readonly id: SimulationId
+  readonly events: Simulation['events']
+}
+
+function accepted({ id, events }: Shown, outcome: string, more: object = {}): Answer {
+  const shown = events.map(({ id: eventId, type, dueAtMs }: SimulatedEvent) => ({
+    id: eventId,
+    type,
+    dueAt: new Date(dueAtMs).toISOString(),
+  }))
+  const body = JSON.stringify({ ok: true, simulationId: id, events: shown, ...more })
+  return { kind: 'answer', status: 202, body, outcome, log: { simulation: id } }
+}
