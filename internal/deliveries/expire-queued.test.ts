@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createEventId, dayAfter, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { lowestIdOf } from './event-filter.ts'
+import { createQueueExpiry } from './expire-queued.ts'
+
+let lab: DeliveryLab
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+})
+afterAll(() => lab.close())
+beforeEach(async () => {
+  await lab.pool.query('TRUNCATE deliveries_due')
+})
+
+const dayMs = 86_400_000
+const nowMs = Date.parse('2031-05-06T12:00:00Z')
+const tenantId = someTenantId()
+
+async function queue(agoDays: number, eventDays: number, more: { lease?: string; dueAt?: string } = {}) {
+  const id = createEventId(nowMs - agoDays * dayMs, eventDays)
+  await lab.pool.query(
+    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, lease)
+     VALUES ($1, $2, $3, $3, 1, 1, $4, $5)`,
+    [id, tenantId, expiryDayOf(id), more.dueAt ?? 'infinity', more.lease ?? null],
+  )
+  return id
+}
+
+async function queuedIds(): Promise<string[]> {
+  const { rows } = await lab.pool.query<{ event_id: string }>(
+    'SELECT event_id FROM deliveries_due ORDER BY 1',
+  )
+  return rows.map(({ event_id }) => event_id)
+}
+
+test('what waits goes with the day of its event, however long it could have waited on, and nothing goes before', async () => {
+  const kept = [await queue(90, 90), await queue(2, 2), await queue(1, 1), await queue(0, 1)]
+  for (const [agoDays, eventDays] of [
+    [91, 90],
+    [3, 2],
+    [2, 1],
+    [200, 90],
+  ] as const)
+    await queue(agoDays, eventDays)
+  expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 4, hasMore: false })
+  expect(await queuedIds()).toEqual(kept.toSorted())
+  expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 0, hasMore: false })
+})
+
+test('what is being sent is left alone until its lease has ended', async () => {
+  await queue(3, 1, { lease: 'ended', dueAt: '-infinity' })
+  const sent = await queue(3, 1, { lease: 'live', dueAt: 'infinity' })
+  expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: false })
+  expect(await queuedIds()).toEqual([sent])
+})
+
+test('a row that somebody holds is passed by', async () => {
+  const held = await queue(3, 1)
+  await queue(3, 1)
+  const client = await lab.pool.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query('SELECT FROM deliveries_due WHERE event_id = $1 FOR UPDATE', [held])
+    expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: false })
+    await client.query('ROLLBACK')
+  } finally {
+    client.release()
+  }
+  expect(await queuedIds()).toEqual([held])
+})
+
+test('a long queue is walked in bounded steps, and its end is reached behind what stays', async () => {
+  await pile(tenantId, 7_000, nowMs - 80 * dayMs, dayAfter(nowMs, 10))
+  await pile(tenantId, 5_500, nowMs - 70 * dayMs, '2031-05-06')
+  const expiry = createQueueExpiry()
+  expect(await expiry.removeBatch(lab.pool, nowMs)).toEqual({ removed: 0, hasMore: true })
+  expect(await expiry.removeBatch(lab.pool, nowMs)).toEqual({ removed: 3_000, hasMore: true })
+  expect(await expiry.removeBatch(lab.pool, nowMs)).toEqual({ removed: 2_500, hasMore: false })
+  expect(await queuedIds()).toHaveLength(7_000)
+  await pile(tenantId, 1, nowMs - 90 * dayMs, '2031-05-06')
+  expect(await expiry.removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: true })
+})
+
+async function pile(owner: TenantId, count: number, receivedMs: number, expiresOn: string): Promise<void> {
+  await lab.pool.query(
+    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+     SELECT substr($1, 1, 16) || lpad(nth::text, 14, '0'), $2, $3::date, $3::date, 1, 1, now() FROM generate_series(1, $4) nth`,
+    [lowestIdOf(receivedMs), owner, expiresOn, count],
+  )
+}
