@@ -3,6 +3,7 @@ import { jsonAnswer, type Paths } from './openapi.ts'
 import { outboundCalls } from './outbound-event.ts'
 import { recordPaths } from './record-paths.ts'
 import { recordSchemas } from './record-schemas.ts'
+import { simulationPaths, simulationSchemas } from './simulation-paths.ts'
 import { webhookHeaders } from './webhook-headers.ts'
 import { webhookPaths } from './webhook-paths.ts'
 import { webhookSchemas } from './webhook-schemas.ts'
@@ -47,10 +48,11 @@ export function publicContract() {
         name: 'webhooks',
         description: 'Providers call: verified, told from duplicates, stored, acknowledged.',
       },
+      { name: 'simulations', description: 'Made-up events, to try callbacks with.' },
       { name: 'events', description: 'What tenants’ callbacks are sent.' },
       { name: 'contract', description: 'What this API promises.' },
     ],
-    paths: { ...recordPaths, ...webhookPaths, ...documentPath },
+    paths: { ...recordPaths, ...webhookPaths, ...simulationPaths, ...documentPath },
     webhooks: outboundCalls,
     components: {
       securitySchemes: {
@@ -69,7 +71,7 @@ export function publicContract() {
       },
       parameters: webhookHeaders,
       responses: { RouteUnknown: routeUnknown, MethodNotAllowed: methodNotAllowed },
-      schemas: { Error: errorSchema, ...recordSchemas, ...webhookSchemas },
+      schemas: { Error: errorSchema, ...recordSchemas, ...webhookSchemas, ...simulationSchemas },
     },
   }
 }

@@ -108,7 +108,7 @@ function eventSchema(): JsonSchema {
       type: 'object',
       additionalProperties: { type: 'string' },
       description:
-        'The headers of the provider’s call, names in lower case, without credentials and signatures; and `latchkey-hops`.',
+        'The headers of the provider’s call, names in lower case, without credentials and signatures; and `latchkey-hops`, and in a simulation’s events `latchkey-simulation`.',
     },
   }
   return { type: 'object', required: Object.keys(properties), properties }

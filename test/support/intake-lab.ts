@@ -1,6 +1,6 @@
 import { apiError, systemClock } from '#internal/base/index.ts'
 import { BodyBudget, createServer } from '#internal/http/index.ts'
-import { createPool } from '#internal/storage/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
 import {
   Callers,
   EventQueue,
@@ -17,6 +17,8 @@ import { type TestApi, testKeyRing } from './api.ts'
 /** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */
 export interface IntakeLab {
   readonly intake: Intake
+  /** Of the API's database. */
+  readonly pool: Pool
   /** Answers a request as the server would, without a socket. */
   handle(request: Request): Promise<Response>
   close(): Promise<void>
@@ -65,6 +67,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
   })
   return {
     intake,
+    pool,
     handle: (request) => app.handle(request),
     close: async () => {
       largeBodies.close()
