@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
+import { startRetention } from '#cmd/forwarder/retention.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
@@ -51,6 +52,7 @@ export async function startDev(
   )
   // After the sink, so that at the end deliveries stop before their receiver does.
   await startDeliveries({ ...config, ...stores }, { redis, directory, settings }, telemetry, scope)
+  await startRetention({ databaseUrl }, telemetry, scope)
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   printWelcome({
     tenants,

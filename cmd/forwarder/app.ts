@@ -8,6 +8,7 @@ import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
 import { startPartitionsAhead } from './partitions-ahead.ts'
+import { startRetention } from './retention.ts'
 
 /** The settings that the forwarder needs. */
 export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort' | 'redisUrl'> &
@@ -47,6 +48,7 @@ export async function startForwarder(
   // Without Redis deliveries go on, a poll later: so it is no part of readiness.
   await startTenantNews(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
+  await startRetention(config, telemetry, scope)
   await startDeliveries(config, { redis, directory, settings }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }
