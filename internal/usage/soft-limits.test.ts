@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { EventMeter } from './event-meter.ts'
-import { effectiveLimits } from './limits.ts'
+import { effectiveLimits, type LimitName } from './limits.ts'
 import { Meter } from './meter.ts'
 import type { MeterReading, UsageReading } from './reading.ts'
 import { type SoftCrossing, softCrossings } from './soft-limits.ts'
@@ -29,7 +29,7 @@ describe('soft limits that are reached', () => {
     hours: [],
   })
 
-  test.each<[string, Limits, UsageReading, [string, number, number][]]>([
+  test.each<[string, Limits, UsageReading, [LimitName, number, number][]]>([
     ['none where none is set', {}, reading(meter(9, 9), meter(9, 9), 9), []],
     ['not below', { locksPerMinute: { soft: 10 } }, reading(meter(9, 99)), []],
     [
@@ -59,7 +59,9 @@ describe('soft limits that are reached', () => {
     ],
   ])('%s', (_case, spec, given, expected) => {
     const crossings = softCrossings(given, limitsOf(spec))
-    expect(crossings.map(({ limit, periodMs, used }) => [limit, periodMs, used])).toEqual(expected)
+    expect(
+      crossings.map(({ limit, periodMs, used }): (typeof expected)[number] => [limit, periodMs, used]),
+    ).toEqual(expected)
   })
 })
 
