@@ -40,7 +40,7 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     await scene.finish(load)
     const counts = load.ledger.counts()
     printCounts('disk full for Redis’ file, Postgres away', counts, `${answersOf(load)}; ${again} while full`)
-    expect(load.ledger.missing()).toEqual([])
+    expect(counts.lost).toBe(0)
     expect(load.ledger.acknowledgedCount(202)).toBeGreaterThanOrEqual(50)
     expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   }, 120_000)
@@ -59,7 +59,7 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     await scene.finish(load)
     const counts = load.ledger.counts()
     printCounts('disk full for Redis’ file', counts, `${answersOf(load)}; records meanwhile ${full.text}`)
-    expect(load.ledger.missing(200)).toEqual([])
+    expect(load.ledger.missing(200).length).toBe(0)
     expect(counts.lost).toBe(0)
     expect([...full.answers.keys()]).toEqual([503])
     expect(full.slowestMs).toBeLessThan(2_000)
@@ -76,7 +76,8 @@ describe('no room for the file of a Redis that syncs each second, for which some
   }, 60_000)
   afterAll(() => scene?.close())
 
-  // It lives on and refuses writes (MISCONF) until it can write what it has already answered.
+  // It lives on and refuses writes (MISCONF) until it can write what it has already answered. The spool is drained then, since
+  // an entry goes only with a write.
   test('nothing is acknowledged that it refuses; when there is room again all goes on by itself', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
@@ -89,18 +90,19 @@ describe('no room for the file of a Redis that syncs each second, for which some
     records.begin()
     await Promise.all([untilRefused(load, 50), records.untilMore(50, 503)])
     const full = records.seen()
-    await command(scene.redis, ['BGREWRITEAOF'])
-    await load.untilMore(50, 202)
-    await records.untilMore(50, 200)
+    await records.end()
     await scene.postgres.restart()
     await load.untilMore(100, 200)
-    await records.end()
+    const waiting = load.ledger.missing(202).length
+    // A new file, far smaller, in place of the old one.
+    await command(scene.redis, ['BGREWRITEAOF'])
     await scene.finish(load)
     const counts = load.ledger.counts()
     const fault = 'disk full for Redis’ file, synced each second, Postgres away'
     printCounts(fault, counts, `${answersOf(load)}; records meanwhile ${full.text}`)
+    expect(waiting).toBeGreaterThanOrEqual(50)
     expect(String(reply)).toContain('aof_last_write_status:err')
-    expect(load.ledger.missing()).toEqual([])
+    expect(counts.lost).toBe(0)
     expect([...full.answers.keys()]).toEqual([503])
     expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   }, 120_000)
