@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { KubeObject, ObjectPlace } from './resource.ts'
 
 /** Names an object among those of its kind: `namespace/name`, or `name` where there are no namespaces. */
@@ -71,7 +72,10 @@ export class OwnedObjectCache<T extends KubeObject> implements ObjectCache<T> {
     return [{ kind: 'deleted', key, before }]
   }
 
-  /** Takes all objects as they are now; those that are not among them are gone. */
+  /**
+   * Takes all objects as they are now; those that are not among them are gone. One that is told otherwise at the same version
+   * has changed too: a definition may have given it fields or defaults.
+   */
   replaceAll(objects: readonly T[]): ObjectChange<T>[] {
     const old = this.#objects
     this.#objects = new Map()
@@ -81,7 +85,7 @@ export class OwnedObjectCache<T extends KubeObject> implements ObjectCache<T> {
       const before = old.get(key)
       old.delete(key)
       const kept = this.#keep(object)
-      const same = before !== undefined && isSame(before, kept)
+      const same = before !== undefined && isSame(before, kept) && isDeepStrictEqual(before, kept)
       this.#objects.set(key, same ? before : kept)
       if (!same) changes.push(...changesBetween(key, before, kept))
     }

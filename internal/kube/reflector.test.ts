@@ -312,3 +312,24 @@ test('what of a page is not worth its memory is let go before the next page is a
   expect(before).toEqual(['a', 'b'])
   expect(reflector.cache.size).toBe(3)
 })
+
+test.each<[boolean, string[]]>([
+  [true, ['added shop/a', 'updated shop/a']],
+  [false, ['added shop/a']],
+])('a watch that is ended before its time makes a list where that is wanted: %p', async (wanted, told) => {
+  const { reflector, timing, lists, changes, watchesSeen, open } = follow({ listsWhenCutShort: wanted })
+  lists.push(() => listOf(10, [tenant('a', 1)]))
+  const watch = open()
+  expect(await reflector.whenSynced()).toBe(true)
+  await until(() => watchesSeen().length === 1)
+  watch.send({ type: 'BOOKMARK', object: { metadata: { name: '', resourceVersion: '11' } } })
+  await until(() => reflector.failure() === undefined)
+  // The definition has a field more, and the object is told with it at the version that it had.
+  lists.push(() => listOf(11, [{ ...tenant('a', 1), spec: { displayName: 'A' } }]))
+  open()
+  watch.end()
+  await until(() => watchesSeen().length === 2)
+  await timing.settle()
+  expect(changes).toEqual(told)
+  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
+})

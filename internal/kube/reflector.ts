@@ -38,6 +38,11 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly pageSize?: number
   /** A watch lasts a time in here, drawn anew for each; default 300 to 600. */
   readonly watchSeconds?: { readonly min: number; readonly max: number }
+  /**
+   * Lists anew when the server ends a watch before its time; default false. For custom resources: that is how a change of their
+   * definition shows, under whose old form objects may have been told until then.
+   */
+  readonly listsWhenCutShort?: boolean
   /** Pauses after failures; default 800 ms to 30 s. A longer wish of the server is heeded. */
   readonly backoff?: BackoffBounds
   readonly health?: Health
@@ -64,6 +69,8 @@ export interface Reflector<T extends KubeObject> {
 const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
 /** A watch that brought nothing and ended sooner than this is a failed one. */
 const shortWatchMs = 10_000
+/** A server may end a watch so much before its time by rounding. */
+const cutShortMs = 1_000
 /** After so many failed watches in a row the moment they begin at is doubted. */
 const failuresBeforeRelist = 5
 /** Added to the longest watch before the loop counts as stuck: lists and pauses. */
@@ -152,13 +159,14 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     const { transport, of, selection } = this.#options
     const { min, max } = this.#watchSeconds
     const startedMs = this.#timing.now()
+    const timeoutSeconds = Math.round(min + (max - min) * this.#timing.random())
     let moved = false
     const end = await watchOnce({
       transport,
       of,
       selection,
       resourceVersion: moment,
-      timeoutSeconds: Math.round(min + (max - min) * this.#timing.random()),
+      timeoutSeconds,
       onEvent: (event) => this.#take(event),
       onMoment: (resourceVersion) => {
         this.#moment = resourceVersion
@@ -172,8 +180,11 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       signal: this.#stopping.signal,
       timing: this.#timing,
     })
-    const worked = moved || this.#timing.now() - startedMs >= shortWatchMs
+    const tookMs = this.#timing.now() - startedMs
+    const worked = moved || tookMs >= shortWatchMs
     if (worked) this.#failures = 0
+    const isCutShort = end.kind === 'closed' && tookMs < timeoutSeconds * 1000 - cutShortMs
+    if (isCutShort && this.#options.listsWhenCutShort === true) this.#moment = undefined
     await this.#follows(end, worked)
   }
 

@@ -6,7 +6,8 @@ import { poll } from '#internal/dev/index.ts'
 import { tenantNotes } from '#internal/tenants/crd/rules.ts'
 import { neutralProviderName, parseTenant, type TenantSpec } from '#internal/tenants/index.ts'
 import { acceptedSpecs, refusedSpecs, type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
-import { installDefinition } from './installation.ts'
+import { openCluster } from './cluster.ts'
+import { installDefinition, removeNamespace } from './installation.ts'
 import { type Answer, type Ask, kubectl, openTenantApi } from './tenant-api.ts'
 
 const namespace = `crd-${randomBytes(4).toString('hex')}`
@@ -26,7 +27,7 @@ beforeAll(async () => {
 }, startsMs)
 
 afterAll(async () => {
-  await admin({ method: 'DELETE', path: `/api/v1/namespaces/${namespace}` })
+  await removeNamespace(await openCluster(), namespace)
 })
 
 const create = (part: SpecPart, query: Record<string, string> = dryRun) =>

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expectOk, namespaces } from '#internal/kube/index.ts'
+import { tenantObjects } from '#internal/tenants/index.ts'
 import type { ClusterAccess } from './cluster.ts'
 import { kubectl } from './tenant-api.ts'
 
@@ -22,6 +23,28 @@ export async function install({ client }: ClusterAccess): Promise<void> {
 export async function installDefinition(): Promise<void> {
   await run(['apply', '-f', 'crds'])
   await run(['wait', '--for=condition=Established', '--timeout=30s', 'crd/tenants.latchkey.dev'])
+}
+
+const removersMax = 16
+
+/**
+ * Begins the deletion of a namespace whose Tenants are gone when this resolves, operator or not: to the next one they would be
+ * work, and in a namespace that ends forbidden work.
+ */
+export async function removeNamespace({ client }: ClusterAccess, namespace: string): Promise<void> {
+  const { items } = expectOk('listing Tenants', await client.list(tenantObjects, { namespace }))
+  const left = items.map(({ metadata }) => metadata)
+  const worker = async () => {
+    for (let place = left.pop(); place; place = left.pop()) {
+      const released = await client.mergePatch(tenantObjects, place, { metadata: { finalizers: null } })
+      if (released.kind !== 'notFound') expectOk('releasing a Tenant', released)
+      const removed = await client.remove(tenantObjects, place)
+      if (removed.kind !== 'notFound') expectOk('deleting a Tenant', removed)
+    }
+  }
+  await Promise.all(Array.from({ length: removersMax }, worker))
+  const removed = await client.remove(namespaces, { name: namespace })
+  if (removed.kind !== 'notFound') expectOk('deleting a namespace', removed)
 }
 
 /** Lets operators use the Secrets of a namespace, by the very command that a Tenant without it shows. */

@@ -2,12 +2,17 @@ import { afterAll, beforeAll } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { expectOk, namespaces } from '#internal/kube/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { tenantObjects } from '#internal/tenants/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { testStores } from '#test/support/stores.ts'
 import { type ClusterAccess, openCluster } from './cluster.ts'
-import { grantSecrets, install, type KubeconfigChange, writeKubeconfig } from './installation.ts'
+import {
+  grantSecrets,
+  install,
+  type KubeconfigChange,
+  removeNamespace,
+  writeKubeconfig,
+} from './installation.ts'
 import { type OperatorProcess, type OperatorStart, startOperatorProcess } from './operator-process.ts'
 import { createTenantCalls, type TenantCalls } from './tenant-calls.ts'
 
@@ -91,7 +96,7 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
     async close() {
       // Each gives its lease back, so that the next lab need not wait for it.
       const ended = await Promise.all(operators.map((each) => each.stop()))
-      for (const name of made) await forceAway(admin, name)
+      for (const name of made) await removeNamespace(admin, name)
       await pool.end()
       await database?.drop()
       rmSync(folder, { recursive: true })
@@ -154,16 +159,4 @@ export function useOperatorLab(options: StageOptions = {}): OperatorStage {
       stage().operator = next
     },
   }
-}
-
-/** No operator is left to take the finalizers away, and the next one must not find these Tenants. */
-async function forceAway({ client }: ClusterAccess, namespace: string): Promise<void> {
-  const { items } = expectOk('listing Tenants', await client.list(tenantObjects, { namespace }))
-  await Promise.all(
-    items.map(async ({ metadata }) => {
-      await client.mergePatch(tenantObjects, metadata, { metadata: { finalizers: null } })
-      await client.remove(tenantObjects, metadata)
-    }),
-  )
-  await client.remove(namespaces, { name: namespace })
 }

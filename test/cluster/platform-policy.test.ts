@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { type SpecPart, tenantWith } from '#test/support/tenant-manifests.ts'
-import { installDefinition } from './installation.ts'
+import { openCluster } from './cluster.ts'
+import { installDefinition, removeNamespace } from './installation.ts'
 import { type Answer, type Ask, openTenantApi } from './tenant-api.ts'
 
 const namespace = `policy-${randomBytes(4).toString('hex')}`
@@ -33,7 +34,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const name of [namespace, elsewhere]) {
-    await admin({ method: 'DELETE', path: `/api/v1/namespaces/${name}` })
+    await removeNamespace(await openCluster(), name)
   }
 })
 

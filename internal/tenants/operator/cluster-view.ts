@@ -13,6 +13,7 @@ import {
 import type { CheckResult, Health } from '#internal/telemetry/index.ts'
 import type { TenantLog } from '../log.ts'
 import { tenantLabel } from '../secret-names.ts'
+import { Refusals } from './refusals.ts'
 import { keptOfSecret } from './secret-object.ts'
 import { keptOfTenant, slugOf, type TenantObject, tenantObjects } from './tenant-object.ts'
 import type { KnownSecret } from './tenant-secrets.ts'
@@ -146,6 +147,7 @@ class FollowedCluster implements ClusterView {
       name: `tenants${scope === everywhere ? '' : ` of ${scope}`}`,
       ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
       selection: scope === everywhere ? {} : { namespace: scope },
+      listsWhenCutShort: true,
       onChange: (change) => this.#onTenant(change),
       onTrouble: (trouble) => this.#report(`tenants ${scope}`, trouble),
     })
@@ -155,6 +157,7 @@ class FollowedCluster implements ClusterView {
   #followSecrets(scope: string): void {
     if (this.#secrets.has(scope) || this.#secrets.size >= secretWatchesMax) return
     const { transport, health } = this.#options
+    const refusals = new Refusals()
     const reflector = startReflector<Secret>({
       name: `secrets${scope === everywhere ? '' : ` of ${scope}`}`,
       ...{ transport, of: secrets, health, keep: keptOfSecret },
@@ -162,9 +165,7 @@ class FollowedCluster implements ClusterView {
       onChange: (change) => this.#onSecret(change),
       onTrouble: (trouble) => {
         this.#report(`secrets ${scope}`, trouble)
-        // What was readable may be so no longer: its tenants are to say so.
-        if (trouble.kind === 'sync' && trouble.failure.kind === 'forbidden' && trouble.failures === 1)
-          this.#tellNamespace(scope)
+        if (refusals.isLasting(trouble)) this.#tellNamespace(scope)
       },
     })
     this.#secrets.set(scope, reflector)

@@ -97,11 +97,14 @@ test('Tenants that an earlier definition let in live on under this one, and may 
   const { status } = await stage.lab.ready(stage.shops, 'plain')
   expect(status?.tenantId).toBe(before.status?.tenantId ?? '')
   expect(entryOf(await stage.lab.secret(stage.shops, 'plain-key-default'), 'apiKey')).toBe(key)
-  const row = await stage.lab.row(
-    `SELECT spec ->> 'displayName' AS name, spec #> '{callback,timeoutSeconds}' AS seconds FROM tenants WHERE id = $1`,
-    [status?.tenantId],
-  )
-  expect(row).toEqual({ name: 'Plain', seconds: 7 })
+  // A watch that began under the earlier definition may have told it without the new field, until the server ended it.
+  const row = () =>
+    stage.lab.row(
+      `SELECT spec ->> 'displayName' AS name, spec #> '{callback,timeoutSeconds}' AS seconds FROM tenants WHERE id = $1`,
+      [status?.tenantId],
+    )
+  await poll(async () => ((await row())?.['name'] === null ? undefined : true), { deadlineMs: inForceMs })
+  expect(await row()).toEqual({ name: 'Plain', seconds: 7 })
 
   // What the rule of today would refuse may be edited elsewhere, not made worse there, mended, and deleted.
   await stage.lab.patch(stage.shops, 'lax', { spec: { displayName: 'Lax', suspended: true } })
