@@ -8,6 +8,7 @@ import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
 import { startPartitionsAhead } from './partitions-ahead.ts'
+import { startReplays } from './replays.ts'
 import { startRetention } from './retention.ts'
 
 /** The settings that the forwarder needs. */
@@ -50,6 +51,7 @@ export async function startForwarder(
   await startPartitionsAhead(pool, telemetry, scope)
   await startRetention(config, telemetry, scope)
   await startDeliveries(config, { redis, directory, settings }, telemetry, scope)
+  await startReplays({ databaseUrl: config.databaseUrl, redis }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }
 }

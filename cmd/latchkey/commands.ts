@@ -1,5 +1,6 @@
 import type { Command } from './command.ts'
 import { processCommand } from './processes.ts'
+import { replayCommand } from './replay.ts'
 import { settingsCommand } from './settings.ts'
 
 /** All commands of `latchkey` by name, in the order of the overview. */
@@ -25,4 +26,5 @@ export const commands: Readonly<Record<string, Command>> = {
     load: () => import('#cmd/migrate/main.ts'),
   }),
   settings: settingsCommand,
+  replay: replayCommand,
 }

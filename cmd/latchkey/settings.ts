@@ -162,8 +162,8 @@ function jsonText(value: unknown): string {
   return JSON.stringify(value, null, 2)
 }
 
-/** A container's user may have no name. */
-function whoRuns(): string {
+/** The user and host of this command, for the audit. A container's user may have no name. */
+export function whoRuns(): string {
   try {
     return `${userInfo().username}@${hostname()}`.slice(0, 200)
   } catch {

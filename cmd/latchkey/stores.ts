@@ -25,6 +25,7 @@ const tellAgainMs = 25
 export async function withStores(
   terminal: Terminal,
   work: (stores: ToolStores) => Promise<ExitCode>,
+  sessionSettings: Readonly<Record<string, string>> = {},
 ): Promise<ExitCode> {
   const read = readConfig(terminal.env, { process: 'latchkey' })
   if (read.kind === 'invalid') {
@@ -32,7 +33,7 @@ export async function withStores(
     return 2
   }
   const { databaseUrl, redisUrl } = read.config
-  const pool = createPool({ ...pooled, url: databaseUrl })
+  const pool = createPool({ ...pooled, url: databaseUrl, sessionSettings })
   try {
     return await work({ pool, tell: (say) => tell(redisUrl, say) })
   } catch (error) {

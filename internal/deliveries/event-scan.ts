@@ -47,10 +47,13 @@ export interface ScannedEvents {
  */
 export const eventReadSettings = {
   jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   enable_bitmapscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
+  enable_sort: 'off',
+  enable_incremental_sort: 'off',
 } as const
 
 /** What is selected of an event `e` for `summaryOf`. */
@@ -76,8 +79,8 @@ export type EventRow = [
 
 /**
  * Walks events in the order of their receipt, within a bounded amount of work: what no index knows is asked of `examinedMax`
- * events at most, so that fewer may be found than there are. Give it a connection with `eventReadSettings`, or with those of the
- * queue. A read, no locks. @throws whatever Postgres throws
+ * events at most, so that fewer may be found than there are. Give it a connection with `eventReadSettings`. A
+ * read, no locks. @throws whatever Postgres throws
  */
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
@@ -95,21 +98,23 @@ export function scanBeyond(scan: EventScan, id: string): EventScan {
 // asks how far the walk came; an event that was stored meanwhile only makes it shorter, so none is left out. No locks.
 async function walkEvents(
   connection: Queryable,
-  { candidates, sorted, conditions, values }: EventSource,
+  { candidates, sorted, conditions, values, candidateValuesCount }: EventSource,
   { rowsMax, examinedMax }: EventScan,
 ): Promise<ScannedEvents> {
   const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
   const order = `ORDER BY ${sorted.map((each) => `e.${each}`).join(', ')}`
-  const read = async <Row extends unknown[]>(text: string) =>
-    (await connection.query<Row>({ text, rowMode: 'array', values: [...values] })).rows
   const rows = await read<EventRow>(
-    `SELECT ${selectedColumns} FROM (${candidates}) e ${where} ${order} LIMIT ${Math.trunc(rowsMax) + 1}`,
+    connection,
+    `SELECT ${selectedColumns} FROM (${candidates}) e ${where} ${order} LIMIT $${values.length + 1}::bigint`,
+    [...values, rowsMax + 1],
   )
   const events = rows.slice(0, rowsMax).map(summaryOf)
   if (rows.length > rowsMax) return { events, searchedTo: events.at(-1)?.id }
   if (conditions.length === 0 && rowsMax < examinedMax) return { events, searchedTo: undefined }
   const last = await read<[EventId]>(
-    `SELECT e.id FROM (${candidates}) e ${order} LIMIT 1 OFFSET ${Math.trunc(examinedMax) - 1}`,
+    connection,
+    `SELECT e.id FROM (${candidates}) e ${order} LIMIT 1 OFFSET $${candidateValuesCount + 1}::bigint`,
+    [...values.slice(0, candidateValuesCount), examinedMax - 1],
   )
   return { events, searchedTo: last[0]?.[0] }
 }
@@ -121,22 +126,33 @@ async function walkFound(
   { candidates, sorted, conditions, values }: EventSource,
   { rowsMax, examinedMax }: EventScan,
 ): Promise<ScannedEvents> {
+  const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
   const order = `ORDER BY ${sorted.map((each) => `c.${each}`).join(', ')}`
-  const { rows } = await connection.query<[last: EventId | null, ...EventRow]>({
-    text: `WITH c AS MATERIALIZED (${candidates})
-      SELECT b.last, f.* FROM (
-        SELECT (SELECT c.id FROM c ${order} LIMIT 1 OFFSET ${Math.trunc(examinedMax) - 1}) AS last) b
-      LEFT JOIN LATERAL (
-        SELECT ${selectedColumns} FROM c CROSS JOIN LATERAL (
-          SELECT ${eventColumns} FROM events WHERE id = c.id AND expires_on = c.expires_on OFFSET 0) e
-        ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`} ${order} LIMIT ${Math.trunc(rowsMax) + 1}) f ON true`,
-    rowMode: 'array',
-    values: [...values],
-  })
+  const [limit, offset] = [values.length + 1, values.length + 2]
+  const rows = await read<[last: EventId | null, ...EventRow]>(
+    connection,
+    `WITH c AS MATERIALIZED (${candidates})
+    SELECT b.last, f.* FROM (SELECT (SELECT c.id FROM c ${order} LIMIT 1 OFFSET $${offset}::bigint) AS last) b
+    LEFT JOIN LATERAL (
+      SELECT ${selectedColumns} FROM c CROSS JOIN LATERAL (
+        SELECT ${eventColumns} FROM events WHERE id = c.id AND expires_on = c.expires_on OFFSET 0) e
+      ${where} ${order} LIMIT $${limit}::bigint) f ON true`,
+    [...values, rowsMax + 1, examinedMax - 1],
+  )
   const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [summaryOf(row)]))
   const events = found.slice(0, rowsMax)
   if (found.length > rowsMax) return { events, searchedTo: events.at(-1)?.id }
   return { events, searchedTo: rows[0]?.[0] ?? undefined }
+}
+
+/** Prepared under a name of its own, so that it is planned once a session. There are some dozens of texts. */
+async function read<Row extends unknown[]>(
+  connection: Queryable,
+  text: string,
+  values: readonly unknown[],
+): Promise<Row[]> {
+  const name = `events_${Bun.hash(text).toString(36)}`
+  return (await connection.query<Row>({ name, text, rowMode: 'array', values: [...values] })).rows
 }
 
 /** Makes an event of its row. Pure. */

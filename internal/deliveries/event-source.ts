@@ -1,7 +1,6 @@
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import type { EventFilter, EventRange } from './event-filter.ts'
-import { checkedDay } from './load.ts'
 
 /** A pool, or one connection in a transaction. */
 export type Queryable = Pick<Pool | PoolClient, 'query'>
@@ -23,7 +22,9 @@ export interface EventSource {
   readonly isEvents: boolean
   /** Conditions on the event `e` and the candidate `c`. */
   readonly conditions: readonly string[]
+  /** The parameters of the candidates, then those of the conditions. */
   readonly values: readonly unknown[]
+  readonly candidateValuesCount: number
 }
 
 /** What is read of an event; its texts are not. */
@@ -96,8 +97,9 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   const direction = directionOf(order)
   return {
     candidates: `SELECT event_id AS id, expires_on FROM deliveries_due WHERE ${within}
-      ORDER BY event_id ${direction} LIMIT ${Math.trunc(examinedMax)}`,
+      ORDER BY event_id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`,
     sorted: [`id ${direction}`],
+    candidateValuesCount: parameters.values.length,
     isEvents: false,
     conditions: equalities(restOf(filter), parameters),
     values: parameters.values,
@@ -114,6 +116,7 @@ function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: st
         SELECT event_id AS id, expires_on FROM deliveries_due WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})
       SELECT id, expires_on FROM q WHERE ${within}`,
     sorted: [`id ${directionOf(order)}`],
+    candidateValuesCount: parameters.values.length,
     isEvents: false,
     conditions: equalities(restOf(filter), parameters),
     values: parameters.values,
@@ -128,8 +131,9 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
   return {
     candidates: `SELECT id COLLATE "C" AS id, day::date AS expires_on FROM unnest(${given}) AS g(id, day)
-      WHERE ${within} AND day >= '${checkedDay(range.firstDay)}'`,
+      WHERE ${within} AND day >= ${parameters.add(range.firstDay)}::text`,
     sorted: [`id ${directionOf(order)}`],
+    candidateValuesCount: parameters.values.length,
     isEvents: false,
     conditions: equalities({ ...restOf(filter), ...(filter.state && { state: filter.state }) }, parameters),
     values: parameters.values,
@@ -145,28 +149,32 @@ interface Walk {
 }
 
 // The keys stand in one comparison with the id, and in the order, so that no other index seems to do: a planner that takes the
-// shorter one reads through all that the keys leave out. Days are literals, so that only their partitions are planned.
+// shorter one reads through all that the keys leave out. Days are parameters, since planning ninety partitions takes longer than reading them: the
+// plan is kept, and leaves out what it need not read when it starts.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
   { table, keys, id, columns }: Walk,
   parameters: Parameters,
-): Pick<EventSource, 'candidates' | 'sorted'> {
+): Pick<EventSource, 'candidates' | 'sorted' | 'candidateValuesCount'> {
   const names = [...keys.map(([name]) => name), id]
   const places = keys.map(([, value]) => parameters.add(value))
   const low = [...places, parameters.add(range.lowId)].join(', ')
   const high = [...places, parameters.add(range.highId)].join(', ')
   const key = `(${names.join(', ')})`
   const sorted = names.map((name) => `${name} ${directionOf(order)}`)
-  const days = `expires_on BETWEEN '${checkedDay(range.firstDay)}' AND '${checkedDay(range.lastDay)}'`
+  const days = `expires_on BETWEEN ${parameters.add(range.firstDay)}::date AND ${parameters.add(range.lastDay)}::date`
+  const limit = `LIMIT ${parameters.add(examinedMax)}::bigint`
   return {
     candidates: `SELECT ${columns} FROM ${table} WHERE ${days} AND ${id} IS NOT NULL
-      AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} LIMIT ${Math.trunc(examinedMax)}`,
+      AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} ${limit}`,
     sorted,
+    candidateValuesCount: parameters.values.length,
   }
 }
 
 async function isQueueShort(connection: Queryable, tenantId: string): Promise<boolean> {
   const { rows } = await connection.query<[number]>({
+    name: 'is_queue_short',
     text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 LIMIT ${shortQueueMax + 1}) q`,
     rowMode: 'array',
     values: [tenantId],

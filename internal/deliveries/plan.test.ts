@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { claimDue, queueSessionSettings } from './claim.ts'
 import { readQueueDepth } from './queue-depth.ts'
@@ -9,17 +10,6 @@ import { settle } from './settle.ts'
 
 const backlog = 100_000
 let lab: DeliveryLab
-
-/** One node of a plan: https://www.postgresql.org/docs/15/sql-explain.html, FORMAT JSON. */
-interface PlanNode {
-  readonly 'Node Type': string
-  readonly 'Relation Name'?: string
-  readonly 'Index Name'?: string
-  readonly 'Shared Hit Blocks': number
-  readonly 'Shared Read Blocks': number
-  readonly 'Actual Rows': number
-  readonly Plans?: readonly PlanNode[]
-}
 
 beforeAll(async () => {
   lab = await createDeliveryLab()
@@ -37,41 +27,6 @@ function onePool(url: string): Pool {
     sessionSettings: queueSessionSettings,
   })
 }
-
-/** Runs the statements that `work` sends in the plan that their session made of them, and gives each plan. */
-async function explained(client: PoolClient, work: (pool: Pool) => Promise<unknown>): Promise<PlanNode[]> {
-  const plans: PlanNode[] = []
-  const spy = {
-    async query({ name, values = [] }: { name: string; values?: unknown[] }) {
-      const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
-      const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`
-      const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(text)
-      for (const row of rows) for (const { Plan } of row['QUERY PLAN']) plans.push(Plan)
-      return { rows: [] }
-    },
-  }
-  await work(spy as unknown as Pool)
-  return plans
-}
-
-/** A parameter as SQL; arrays come in the binary form of `textArrayParam`. */
-function literal(value: unknown): string {
-  if (!Buffer.isBuffer(value)) return typeof value === 'number' ? String(value) : `'${String(value)}'`
-  const texts: string[] = []
-  for (let at = 20, left = value.readInt32BE(12); left > 0; left -= 1) {
-    const length = value.readInt32BE(at)
-    at += 4
-    texts.push(length < 0 ? 'NULL' : `'${value.toString('utf8', at, at + length).replaceAll("'", "''")}'`)
-    at += Math.max(0, length)
-  }
-  return `ARRAY[${texts.join(',')}]::text[]`
-}
-
-function nodesOf(plan: PlanNode): PlanNode[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
-}
-
-const blocksOf = (plan: PlanNode) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
 
 /** Work that waits, as intake would have stored it; events and payloads are there for few of it. */
 async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {

@@ -60,7 +60,8 @@ WITH seen AS MATERIALIZED (
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
 ), locked AS MATERIALIZED (
   SELECT id, state, round, payload_expires_on FROM events
-  WHERE expires_on = '${day}' AND id IN (SELECT id FROM seen) AND state <> 'accepted' ORDER BY id FOR UPDATE
+  WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2) AND state <> 'accepted'
+  ORDER BY id FOR UPDATE
 ), judged AS MATERIALIZED (
   SELECT s.id, s.tenant_id, coalesce(l.round, s.round + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS round, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'

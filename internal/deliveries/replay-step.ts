@@ -190,7 +190,9 @@ async function putOff(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   })
 }
 
-/** What of an error may be shown to whoever asked. */
+/** What of an error may be shown to whoever asked: an SQLSTATE, or which side it lies on. */
 function causeOf(error: unknown): string {
-  return sqlErrorOf(error)?.code ?? 'unavailable'
+  const code = sqlErrorOf(error)?.code
+  if (code !== undefined && /^[0-9A-Z]{5}$/.test(code)) return code
+  return error instanceof RangeError || error instanceof TypeError ? 'internal' : 'unavailable'
 }

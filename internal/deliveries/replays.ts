@@ -48,9 +48,6 @@ export const replayRateMax = 1_000
 
 const idsMax = 1_000
 const textCharsMax = 200
-/** Replays that ended are remembered as long as events are. */
-const rememberedDays = 90
-const forgottenMax = 1_000
 /** Any constant serves, as long as nothing else in this database locks the same number. */
 const advisoryLock = 7_205_759_403_792_797
 
@@ -76,7 +73,6 @@ export async function startReplay(
     if (meanwhile) return sameOr(meanwhile, request)
     const refusal = await refusalOf(client, request.filter.tenantId ?? null)
     if (refusal) return refusal
-    await forgetOld(client)
     return { kind: 'started', job: await insertJob(client, request, { count, nowMs }) }
   })
 }
@@ -124,24 +120,19 @@ function problemOf({ filter, ratePerSecond, by, idempotencyKey }: StartReplayReq
   return undefined
 }
 
-interface KnownJob {
-  readonly job: ReplayJob
-}
-
 async function findByKey(
   connection: Queryable,
   { filter, idempotencyKey }: StartReplayRequest,
-): Promise<KnownJob | undefined> {
+): Promise<ReplayJob | undefined> {
   const { rows } = await connection.query<JobRow>({
     text: `SELECT ${jobColumns} FROM replays WHERE tenant_id IS NOT DISTINCT FROM $1 AND idempotency_key = $2`,
     rowMode: 'array',
     values: [filter.tenantId ?? null, idempotencyKey],
   })
-  const [job] = rows.map(jobOf)
-  return job && { job }
+  return rows.map(jobOf)[0]
 }
 
-function sameOr({ job }: KnownJob, { filter, ratePerSecond }: StartReplayRequest): StartReplayResult {
+function sameOr(job: ReplayJob, { filter, ratePerSecond }: StartReplayRequest): StartReplayResult {
   const isSame = isDeepStrictEqual(job.filter, asStored(filter)) && job.ratePerSecond === ratePerSecond
   return isSame ? { kind: 'already_started', job } : { kind: 'conflict' }
 }
@@ -192,11 +183,4 @@ async function insertJob(
   const detail = { replay: id, ratePerSecond, total: count, filter: { ...rest, ids: ids?.length } }
   await insertReplayAudit(client, { actor: by, action: 'replays.started', tenantId, detail })
   return job
-}
-
-async function forgetOld(client: Queryable): Promise<void> {
-  await client.query(
-    `DELETE FROM replays WHERE id IN (SELECT id FROM replays
-       WHERE ended_at < now() - ${rememberedDays} * interval '1 day' LIMIT ${forgottenMax})`,
-  )
 }

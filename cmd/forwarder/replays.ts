@@ -1,0 +1,70 @@
+import { openPostgres } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { systemClock } from '#internal/base/index.ts'
+import {
+  eventReadSettings,
+  type ReplayStep,
+  startReplayer,
+  tellForwarders,
+} from '#internal/deliveries/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
+
+const replayPool = {
+  applicationName: 'latchkey-forwarder',
+  /** A step is one transaction, and they go one after the other. */
+  connectionsMax: 1,
+  queryTimeoutMs: 5_000,
+  lifetimeMsMax: 3_600_000,
+  sessionSettings: eventReadSettings,
+}
+
+/** Works on replays for the scope's life, on a connection of its own, so that deliveries never wait for one. */
+export async function startReplays(
+  { databaseUrl, redis }: { readonly databaseUrl: string; readonly redis: RedisConnection },
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  const { log, health } = telemetry
+  const observe = observer(telemetry)
+  const pool = await openPostgres(
+    'postgres of replays',
+    { ...replayPool, url: databaseUrl },
+    telemetry,
+    scope,
+  )
+  await scope.open({
+    name: 'replays',
+    open: () =>
+      startReplayer({
+        ...{ pool, clock: systemClock, health, onStep: observe },
+        // A message that is lost costs the rest of a second.
+        onQueued: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+        onError: (cause, failures) => log.debug({ failures, cause }, 'replays cannot be looked for'),
+      }),
+    close: (loop) => loop.stop(),
+  })
+}
+
+function observer({ log, metrics }: ProcessTelemetry): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
+  const events = metrics.counter({
+    name: 'latchkey_deliveries_replayed_total',
+    help: 'Events of replays: queued for another round, or skipped.',
+    labels: ['fate'],
+  })
+  const failures = metrics.counter({
+    name: 'latchkey_deliveries_replay_failures_total',
+    help: 'Steps of replays that failed.',
+    labels: [],
+  })
+  return (step) => {
+    if (step.kind === 'failed') {
+      failures.with().inc()
+      log.warn({ replay: step.id, cause: step.cause }, 'a step of a replay failed')
+    }
+    if (step.kind !== 'stepped') return
+    events.with('queued').inc(step.queuedCount)
+    events.with('skipped').inc(step.skippedCount)
+    if (step.isCompleted) log.info({ replay: step.id }, 'a replay is complete')
+  }
+}

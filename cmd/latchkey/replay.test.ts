@@ -1,0 +1,147 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { latchkey } from '#test/support/latchkey.ts'
+import { parseReplayRequest } from './replay-request.ts'
+
+let lab: DeliveryLab
+let tenantId: TenantId
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  tenantId = (await lab.addTenant()).id
+  return () => lab.close()
+})
+beforeEach(async () => {
+  await lab.pool.query(
+    'TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
+  )
+})
+
+/** Events whose round has ended. */
+async function processed(count: number): Promise<EventId[]> {
+  const ids = await lab.accept(tenantId, count)
+  await lab.pool.query('TRUNCATE deliveries_due')
+  await lab.pool.query("UPDATE events SET state = 'processed', settled_at = now()")
+  return ids.toSorted()
+}
+
+const run = (...args: string[]) => latchkey(['replay', ...args], { LATCHKEY_DATABASE_URL: lab.databaseUrl })
+const ofTenant = () => ['--tenant', tenantId, '--from', '24h', '--state', 'processed']
+
+describe('latchkey replay', () => {
+  test('event delivers one once more, and says so', async () => {
+    const [id = ''] = await processed(1)
+    expect(await run('event', id, '--by', 'ann')).toEqual({
+      code: 0,
+      out: 'queued: round 2 begins now\n',
+      err: '',
+    })
+    expect(await run('event', id)).toMatchObject({ code: 0, out: 'round 2 is under way: nothing to do\n' })
+    const { rows } = await lab.pool.query('SELECT actor, tenant_id FROM audit')
+    expect(rows).toEqual([{ actor: 'ann', tenant_id: tenantId }])
+    const unknown = createEventId(Date.now(), 90)
+    expect(await run('event', unknown)).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('no such event'),
+    })
+    const json = await run('event', unknown, '--json')
+    expect([json.code, JSON.parse(json.out)]).toEqual([1, { event: unknown, result: { kind: 'not_found' } }])
+  })
+
+  test('start --dry-run counts and starts nothing', async () => {
+    const ids = await processed(30)
+    const { code, out } = await run('start', ...ofTenant(), '--dry-run')
+    expect(code).toBe(0)
+    expect(out).toContain('30 events would be looked at; nothing was queued')
+    expect(out).toContain(ids[0] ?? 'none')
+    const json = JSON.parse((await run('start', ...ofTenant(), '--dry-run', '--json')).out)
+    expect(json).toMatchObject({ total: { count: 30, isExact: true }, newest: { id: ids.at(-1) } })
+    expect(json.examples).toHaveLength(20)
+    expect(await lab.value('SELECT count(*) FROM replays')).toBe(0)
+  })
+
+  test('start, status, list and cancel go through a replay’s life', async () => {
+    await processed(3)
+    const started = await run('start', ...ofTenant(), '--rate', '7', '--by', 'ann', '--json')
+    const job = JSON.parse(started.out)
+    expect([started.code, job]).toMatchObject([
+      0,
+      { state: 'queued', ratePerSecond: 7, requestedBy: 'ann', filter: { tenantId, state: 'processed' } },
+    ])
+    const status = await run('status', job.id)
+    expect(status.out).toContain('queued')
+    expect(status.out).toContain('7 a second')
+    expect(JSON.parse((await run('list', '--tenant', tenantId, '--json')).out)).toMatchObject({
+      ...{ replays: [{ id: job.id }], next: null },
+    })
+    expect((await run('list')).out).toContain(job.id)
+    expect(await run('cancel', job.id)).toMatchObject({ code: 0, out: expect.stringContaining('cancelled') })
+    expect(await run('cancel', job.id)).toMatchObject({ code: 1, err: 'It had ended before: cancelled\n' })
+  })
+
+  test('start with a key is the same replay again, and another one under it is refused', async () => {
+    const at = ['--from', '2026-01-01', '--tenant', tenantId, '--key', 'incident 7', '--json']
+    const first = JSON.parse((await run('start', ...at)).out)
+    expect(JSON.parse((await run('start', ...at)).out).id).toBe(first.id)
+    expect(await run('start', ...at, '--rate', '9')).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('The key was used for another replay'),
+    })
+  })
+
+  test.each([
+    [['start', '--tenant', 'nobody', '--from', '1h'], 'There is no tenant of that id or slug'],
+    [['list', '--tenant', 'nobody'], 'There is no tenant of that id or slug'],
+    [['status', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
+    [['cancel', 'rpl_00000000000000000000000000'], 'There is no replay of that id'],
+  ])('%j is not done: %s', async (args, text) => {
+    expect(await run(...args)).toEqual({ code: 1, out: '', err: `${text}\n` })
+  })
+
+  test('asked for help says how it is used', async () => {
+    const { code, out } = await run('start', '--help')
+    expect([code, out]).toEqual([0, expect.stringContaining('usage: latchkey replay event ID')])
+  })
+
+  test.each([
+    [[], 'Say what to do: event, start, status, list, cancel'],
+    [['again'], 'Say what to do'],
+    [['event'], 'event takes one id after it'],
+    [['event', 'x'], 'An event’s id is evt_ and 26 characters'],
+    [['status', 'evt_1'], 'A replay’s id is rpl_ and 26 characters'],
+    [['list', 'x'], 'list takes nothing after it'],
+    [['list', '--rate', '3'], 'list has no --rate'],
+    [['list', '--limit', '101'], '--limit has to be 1 to 100'],
+    [['list', '--after', 'x'], '--after has to be a replay’s id'],
+    [['start', '--from', '1h'], 'Say --tenant ID|SLUG, or --all-tenants'],
+    [['start', '--from', '1h', '--tenant', 'a', '--all-tenants'], 'Say --tenant ID|SLUG, or --all-tenants'],
+    [['start', '--tenant', 'a'], '--from has to be a time'],
+    [['start', '--tenant', 'a', '--from', 'yesterday'], '--from has to be a time'],
+    [['start', '--tenant', 'a', '--from', '2026-13-41'], '--from has to be a time'],
+    [['start', '--tenant', 'a', '--from', '1h', '--to', '10:00'], '--to has to be a time'],
+    [['start', '--tenant', 'a', '--from', '1h', '--state', 'accepted'], '--state has to be one of'],
+    [['start', '--tenant', 'a', '--from', '1h', '--provider', 'stripe'], '--provider has to be one of'],
+    [['start', '--tenant', 'a', '--from', '1h', '--rate', '0'], '--rate has to be 1 to 1000'],
+    [['start', '--tenant', 'a', '--colour'], '--colour'],
+  ])('%j is not understood: %s', async (args, text) => {
+    const { code, out, err } = await run(...args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(text)
+  })
+
+  test.each([
+    ['90m', Date.UTC(2026, 10, 20, 22, 30)],
+    ['24h', Date.UTC(2026, 10, 20)],
+    ['7d', Date.UTC(2026, 10, 14)],
+    ['2026-11-01', Date.UTC(2026, 10, 1)],
+    ['2026-11-01T08:30:00Z', Date.UTC(2026, 10, 1, 8, 30)],
+    ['2026-11-01T08:30+02:00', Date.UTC(2026, 10, 1, 6, 30)],
+  ])('--from %s is a time', (from, fromMs) => {
+    const args = ['start', '--all-tenants', '--from', from]
+    expect(parseReplayRequest(args, Date.UTC(2026, 10, 21))).toMatchObject({
+      verb: 'start',
+      filter: { fromMs },
+    })
+  })
+})

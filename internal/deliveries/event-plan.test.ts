@@ -1,0 +1,122 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { type EventFilter, rangeOf } from './event-filter.ts'
+import { eventReadSettings, scanEvents } from './event-scan.ts'
+
+const dayMs = 86_400_000
+const nowMs = Date.now()
+const perDay = 2_300
+const days = 89
+const [large, small, short] = [someTenantId(), someTenantId(), someTenantId()]
+
+let pool: Pool
+beforeAll(async () => {
+  const database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 }
+  const options = { url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings }
+  pool = createPool({ ...options, ...bounds })
+  await fill()
+  return async () => {
+    await pool.end()
+    await database.drop()
+  }
+}, 120_000)
+
+/**
+ * 200 000 events of 89 days: nearly all of one large tenant and processed, of four types and two providers. Few are of a small
+ * tenant, of a rare type, of a third provider, failed, or waiting. A third tenant keeps its events for 30 days.
+ */
+async function fill(): Promise<void> {
+  await pool.query(`DO $$ DECLARE d date; BEGIN
+    FOR i IN 1..93 LOOP
+      d := current_date + i;
+      EXECUTE format('CREATE TABLE events_%s PARTITION OF events FOR VALUES FROM (%L) TO (%L)', to_char(d, 'YYYYMMDD'), d, d + 1);
+      EXECUTE format('CREATE TABLE attempts_%s PARTITION OF attempts FOR VALUES FROM (%L) TO (%L)', to_char(d, 'YYYYMMDD'), d, d + 1);
+    END LOOP; END $$`)
+  for (let ago = 0; ago < days; ago += 1) {
+    const receivedMs = nowMs - ago * dayMs
+    await fillDay(receivedMs, 90, large, perDay)
+    await fillDay(receivedMs, 90, small, ago % 9 === 0 ? 1 : 0)
+    if (ago < 30) await fillDay(receivedMs, 30, short, 20)
+  }
+  await pool.query(
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
+     SELECT id, expires_on, 1, 1, now(), 5, 'failed', CASE state WHEN 'delivery_failed' THEN tenant_id END,
+       CASE state WHEN 'delivery_failed' THEN id END FROM events`,
+  )
+}
+
+async function fillDay(receivedMs: number, eventDays: number, tenantId: TenantId, count: number) {
+  await pool.query(
+    `INSERT INTO events SELECT $1 || lpad(to_hex(i), 13, '0'), $2, $3, CASE WHEN i % 2000 = 7 THEN 'wallet' WHEN i % 2 = 0 THEN 'card'
+       ELSE 'generic' END, 's' || i, 'raw', CASE WHEN i % 2000 = 11 THEN 'chargeback.lost' ELSE 'order.t' || i % 4 END,
+       now(), now(), '{}', 10, $2, CASE WHEN i % 2000 = 13 THEN 'delivery_failed' ELSE 'processed' END, 1, now()
+     FROM generate_series(1, $4::integer) i`,
+    [createEventId(receivedMs, eventDays).slice(0, 17), dayAfter(receivedMs, eventDays), tenantId, count],
+  )
+}
+
+/** How many events a page has, and what its statements do in the plans that their session keeps. */
+async function page(filter: EventFilter): Promise<{ plans: PlanNode[]; count: number }> {
+  const range = rangeOf(filter, nowMs)
+  const scan = { filter, range, order: 'newest', rowsMax: 50, examinedMax: 2_000 } as const
+  const client = await pool.connect()
+  try {
+    const { events } = await scanEvents(client, scan)
+    // One that is not filled prepares the statement that only such a one needs.
+    await scanEvents(client, { ...scan, rowsMax: 5_000 })
+    return { count: events.length, plans: await explained(client, (spy) => scanEvents(spy, scan)) }
+  } finally {
+    client.release()
+  }
+}
+
+const cases: readonly (readonly [what: string, filter: EventFilter, found: number, blocksMax: number])[] = [
+  ['nothing', {}, 50, 500],
+  ['a large tenant', { tenantId: large }, 50, 600],
+  ['a small tenant', { tenantId: small }, 10, 600],
+  ['a tenant that keeps its events for fewer days', { tenantId: short }, 50, 600],
+  ['a type', { type: 'order.t1' }, 50, 600],
+  ['a rare type', { type: 'chargeback.lost' }, 50, 900],
+  ['a rare type of a tenant', { tenantId: large, type: 'chargeback.lost' }, 50, 900],
+  ['a type that a tenant never had', { tenantId: small, type: 'chargeback.lost' }, 0, 600],
+  ['a rare provider', { provider: 'wallet' }, 50, 900],
+  ['a rare provider of a tenant', { tenantId: large, provider: 'wallet' }, 50, 900],
+  ['failed', { state: 'delivery_failed' }, 50, 1_600],
+  ['failed, of a tenant', { tenantId: large, state: 'delivery_failed' }, 50, 1_600],
+  ['failed, of a tenant that has none', { tenantId: small, state: 'delivery_failed' }, 0, 600],
+  ['waiting', { state: 'accepted' }, 0, 600],
+  ['waiting, of a tenant', { tenantId: large, state: 'accepted' }, 0, 600],
+  ['processed', { state: 'processed' }, 50, 600],
+  [
+    'processed, of a type and provider',
+    { state: 'processed', type: 'order.t1', provider: 'generic' },
+    50,
+    600,
+  ],
+  ['of a type and a provider that do not meet', { type: 'order.t1', provider: 'card' }, 0, 7_000],
+  ['a day long ago', { fromMs: nowMs - 80 * dayMs, toMs: nowMs - 79 * dayMs, tenantId: large }, 50, 600],
+]
+
+describe.each(['before anybody counted', 'counted'])('with 200 000 events, %s', (when) => {
+  beforeAll(async () => {
+    if (when === 'counted') await pool.query('VACUUM ANALYZE events, attempts')
+  }, 120_000)
+
+  test.each(cases)(
+    'a page by %s reads indexes, and little of them',
+    async (_what, filter, found, blocksMax) => {
+      const { plans, count } = await page(filter)
+      expect(count).toBe(found)
+      const nodes = plans.flatMap(nodesOf)
+      const whole = nodes.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))
+      expect(whole.map((node) => [node['Node Type'], node['Relation Name']])).toEqual([])
+      expect(Math.max(...nodes.map((node) => node['Actual Rows']))).toBeLessThanOrEqual(2_000)
+      expect(Math.max(...plans.map(blocksOf))).toBeLessThanOrEqual(blocksMax)
+    },
+  )
+})

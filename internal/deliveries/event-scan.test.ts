@@ -1,0 +1,186 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { createEventId, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { type EventFilter, type EventState, eventStates, rangeOf } from './event-filter.ts'
+import { type EventScan, scanBeyond, scanEvents } from './event-scan.ts'
+
+const dayMs = 86_400_000
+const nowMs = Date.now()
+const providers = ['card', 'generic', 'wallet'] as const
+const types = ['order.created', 'order.paid', 'chargeback.lost'] as const
+
+/** What is known of an event without asking Postgres. */
+interface Known {
+  readonly id: EventId
+  readonly tenantId: TenantId
+  readonly provider: (typeof providers)[number]
+  readonly type: string
+  readonly state: EventState
+  readonly receivedAtMs: number
+}
+
+let lab: DeliveryLab
+let tenants: TenantId[]
+const known: Known[] = []
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  tenants = (await Promise.all([lab.addTenant(), lab.addTenant()])).map(({ id }) => id)
+  for (let nth = 0; nth < 400; nth += 1) known.push(await stored(nth))
+  await settleAll()
+  return () => lab.close()
+})
+
+/** One of many kinds: days of receipt and of keeping, tenants, providers, types and states go through each other. */
+async function stored(nth: number): Promise<Known> {
+  const receivedAtMs = nowMs - (nth % 4) * 9 * dayMs - nth * 1_000
+  const eventDays = [90, 40, 30][nth % 3] ?? 90
+  const tenantId = tenants[nth % 7 === 0 ? 1 : 0] ?? tenants[0]
+  const provider = providers[nth % 5 === 0 ? 2 : nth % 2] ?? 'card'
+  const type = types[nth % 11 === 0 ? 2 : nth % 2] ?? 'order.paid'
+  if (tenantId === undefined) throw new Error('no tenant')
+  const expiresOn = dayAfter(receivedAtMs, eventDays)
+  const id = createEventId(receivedAtMs, eventDays)
+  const state = provider === 'wallet' ? 'verified' : (eventStates[nth % 3] ?? 'accepted')
+  const payloadExpiresOn = dayAfter(receivedAtMs, 30)
+  const fields = { id, provider, type, rawType: type, receivedAtMs, expiresOn, payloadExpiresOn }
+  await lab.accept(tenantId, 1, { ...fields, state: state === 'verified' ? 'verified' : 'accepted' })
+  return { id, tenantId, provider, type, state, receivedAtMs }
+}
+
+/** As deliveries would leave them; some failed twice, and some failed before they were delivered. */
+async function settleAll(): Promise<void> {
+  const idsOf = (state: EventState) => known.filter((one) => one.state === state).map(({ id }) => id)
+  const settled = [...idsOf('processed'), ...idsOf('delivery_failed')]
+  await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [settled])
+  for (const state of ['processed', 'delivery_failed'] as const)
+    await lab.pool.query('UPDATE events SET state = $2, settled_at = now() WHERE id = ANY($1)', [
+      idsOf(state),
+      state,
+    ])
+  const failedOnce = [...idsOf('delivery_failed'), ...idsOf('processed').slice(0, 20)]
+  await lab.pool.query('UPDATE events SET round = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
+  await lab.pool.query(
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
+     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed', e.tenant_id, e.id FROM events e, generate_series(1, e.round) r
+     WHERE e.id = ANY($1) AND NOT (e.state = 'processed' AND r = e.round)`,
+    [failedOnce],
+  )
+}
+
+/** What a filter means, told without Postgres: the oldest first. */
+function expected(filter: EventFilter): EventId[] {
+  return known
+    .filter(
+      (one) =>
+        (filter.tenantId === undefined || one.tenantId === filter.tenantId) &&
+        (filter.provider === undefined || one.provider === filter.provider) &&
+        (filter.type === undefined || one.type === filter.type) &&
+        (filter.state === undefined || one.state === filter.state) &&
+        (filter.ids === undefined || filter.ids.includes(one.id)) &&
+        one.receivedAtMs >= (filter.fromMs ?? 0) &&
+        one.receivedAtMs < (filter.toMs ?? Number.POSITIVE_INFINITY),
+    )
+    .map(({ id }) => id)
+    .toSorted()
+}
+
+/** Every combination of what may be filtered by. */
+function filters(): EventFilter[] {
+  const times = [{}, { fromMs: nowMs - 20 * dayMs, toMs: nowMs - 8 * dayMs }]
+  return [undefined, tenants[1]].flatMap((tenantId) =>
+    [undefined, ...providers].flatMap((provider) =>
+      [undefined, types[2]].flatMap((type) =>
+        [undefined, ...eventStates].flatMap((state) =>
+          times.map((time) => ({
+            ...time,
+            ...(tenantId && { tenantId }),
+            ...(provider && { provider }),
+            ...(type && { type }),
+            ...(state && { state }),
+          })),
+        ),
+      ),
+    ),
+  )
+}
+
+/** Walks to the end, and tells how many steps it took. */
+async function walked(scan: EventScan): Promise<{ ids: EventId[]; steps: number }> {
+  const ids: EventId[] = []
+  let next: EventScan | undefined = scan
+  let steps = 0
+  while (next && steps < 1_000) {
+    const { events, searchedTo } = await scanEvents(lab.pool, next)
+    expect(events.length).toBeLessThanOrEqual(scan.rowsMax)
+    ids.push(...events.map(({ id }) => id))
+    steps += 1
+    next = searchedTo === undefined ? undefined : scanBeyond(next, searchedTo)
+  }
+  return { ids, steps }
+}
+
+describe('a walk over events', () => {
+  test('finds by every combination of filters what is meant, in order, once, however small its steps', async () => {
+    for (const filter of filters()) {
+      const common = { filter, range: rangeOf(filter, nowMs) }
+      const oldest = expected(filter)
+      const [wide, narrow] = [
+        await walked({ ...common, order: 'newest', rowsMax: 1_000, examinedMax: 2_000 }),
+        await walked({ ...common, order: 'oldest', rowsMax: 37, examinedMax: 90 }),
+      ]
+      expect([filter, wide.ids]).toEqual([filter, oldest.toReversed()])
+      expect([filter, narrow.ids]).toEqual([filter, oldest])
+      expect(wide.steps).toBe(1)
+    }
+  })
+
+  test('by ids gives those that are meant, and leaves out what is not there', async () => {
+    const ids = [
+      ...known.slice(10, 40).map(({ id }) => id),
+      createEventId(nowMs, 90),
+      ...known.slice(11, 12).map(({ id }) => id),
+    ]
+    for (const filter of [{ ids }, { ids, ...(tenants[1] && { tenantId: tenants[1] }) }]) {
+      const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, examinedMax: 2_000 }
+      expect((await walked({ ...scan, rowsMax: 7 })).ids).toEqual(expected(filter).toReversed())
+    }
+  })
+
+  test('that has looked at as many as it may says where it stopped, and leaves nothing out', async () => {
+    const filter = { state: 'processed', type: 'chargeback.lost' } as const
+    const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const, rowsMax: 50 }
+    const first = await scanEvents(lab.pool, { ...scan, examinedMax: 5 })
+    expect(first.events.length).toBeLessThan(expected(filter).length)
+    expect(first.searchedTo).toBeDefined()
+    const whole = await walked({ ...scan, examinedMax: 5 })
+    expect(whole.ids).toEqual(expected(filter).toReversed())
+    expect(whole.steps).toBeGreaterThan(2)
+  })
+
+  test('leaves out events whose day has come, also while they are there', async () => {
+    const later = nowMs + 31 * dayMs
+    const scan = { filter: {}, range: rangeOf({}, later), order: 'newest' as const, examinedMax: 2_000 }
+    const { ids } = await walked({ ...scan, rowsMax: 1_000 })
+    const kept = known.filter(
+      (one, nth) => one.receivedAtMs + ([90, 40, 30][nth % 3] ?? 0) * dayMs >= later - (later % dayMs),
+    )
+    expect(ids.length).toBeGreaterThan(0)
+    expect(ids.length).toBeLessThan(known.length)
+    expect(new Set(ids)).toEqual(new Set(kept.map(({ id }) => id)))
+  })
+
+  test('finds what is accepted in a queue that is too long to be read whole', async () => {
+    const tenant = tenants[0]
+    await lab.pool.query(
+      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+       SELECT 'evt_none' || n, $1, current_date, current_date, 1, 1, now() FROM generate_series(1, 2100) n`,
+      [tenant],
+    )
+    const filter = { state: 'accepted' as const, ...(tenant && { tenantId: tenant }) }
+    const scan = { filter, range: rangeOf(filter, nowMs), order: 'newest' as const }
+    const { ids } = await walked({ ...scan, rowsMax: 20, examinedMax: 50 })
+    await lab.pool.query(`DELETE FROM deliveries_due WHERE event_id LIKE 'evt_none%'`)
+    expect(ids).toEqual(expected(filter).toReversed())
+  })
+})

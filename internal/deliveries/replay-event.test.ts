@@ -1,0 +1,140 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createEventId, dayAfter, type EventId } from '#internal/base/index.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { replayEvent } from './replay-event.ts'
+
+const dayMs = 86_400_000
+let lab: DeliveryLab
+let receiver: CallbackReceiver
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  receiver = startReceiver()
+  await lab.pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, audit')
+})
+afterEach(() => receiver.stop())
+
+const replay = (eventId: EventId, fields: { tenantId?: EventIdOwner; nowMs?: number } = {}) =>
+  replayEvent(
+    lab.pool,
+    { eventId, by: 'ann', ...(fields.tenantId && { tenantId: fields.tenantId }) },
+    fields.nowMs ?? Date.now(),
+  )
+type EventIdOwner = Awaited<ReturnType<DeliveryLab['addTenant']>>['id']
+
+/** An event whose round has ended like this. */
+async function ended(state: string, url = receiver.url) {
+  const tenant = await lab.addTenant({ url })
+  const [id] = await lab.accept(tenant.id)
+  if (id === undefined) throw new Error('no event')
+  await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
+  await lab.pool.query('UPDATE events SET state = $2, settled_at = now() WHERE id = $1', [id, state])
+  return { tenant, id }
+}
+
+const rounds = 'SELECT round FROM deliveries_due WHERE event_id = $1'
+const enable = (tenantId: string, stage: string) =>
+  lab.pool.query(
+    `UPDATE tenants SET spec = jsonb_build_object('walletRollout', jsonb_build_object('stage', $2::text))
+    WHERE id = $1`,
+    [tenantId, stage],
+  )
+
+describe('replaying one event', () => {
+  test.each(['processed', 'delivery_failed'])(
+    '%s: it is delivered once more under the same id',
+    async (state) => {
+      const { tenant, id } = await ended(state)
+      const { forwarder, stop } = lab.forwarder()
+      expect(await replay(id)).toEqual({ kind: 'queued', tenantId: tenant.id, round: 2 })
+      forwarder.notify([tenant.id])
+      const [call] = await receiver.received(1)
+      await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [id])
+      await stop()
+      expect(call?.id).toBe(id)
+      expect(await lab.value('SELECT round FROM attempts')).toBe(2)
+    },
+  )
+
+  test('is found without news, by the poll', async () => {
+    const { id } = await ended('processed')
+    await lab.pool.query(
+      "INSERT INTO lanes (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
+    )
+    const { stop } = lab.forwarder()
+    await replay(id)
+    await receiver.received(1)
+    await stop()
+  })
+
+  test('forty at once queue it once', async () => {
+    const { tenant, id } = await ended('processed')
+    const results = await Promise.all(Array.from({ length: 40 }, () => replay(id)))
+    expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
+    expect(results.filter(({ kind }) => kind === 'already_queued')).toHaveLength(39)
+    expect(new Set(results.map((result) => JSON.stringify({ ...result, kind: '' }))).size).toBe(1)
+    expect(await lab.value(rounds, [id])).toBe(2)
+    expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
+    const { rows } = await lab.pool.query('SELECT actor, action, tenant_id, detail FROM audit')
+    const detail = { event: id, round: 2 }
+    expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
+  })
+
+  test('waits among the retries, so that it takes no turn of what is new', async () => {
+    const { id } = await ended('processed')
+    await replay(id)
+    expect(await lab.value('SELECT is_retry AND due_at <= now() AND attempts = 0 FROM deliveries_due')).toBe(
+      true,
+    )
+  })
+
+  test('that is only verified waits for its provider to be enabled', async () => {
+    const { tenant, id } = await ended('verified')
+    expect(await replay(id)).toEqual({ kind: 'not_enabled' })
+    await enable(tenant.id, 'verify')
+    expect(await replay(id)).toEqual({ kind: 'not_enabled' })
+    expect(await lab.value('SELECT count(*) FROM audit')).toBe(0)
+    await enable(tenant.id, 'enabled')
+    expect(await replay(id)).toMatchObject({ kind: 'queued' })
+  })
+
+  test('is refused where nothing is left to send, or nothing to be found', async () => {
+    const { tenant, id } = await ended('processed')
+    const stranger = await lab.addTenant()
+    expect(await replay(id, { tenantId: stranger.id })).toEqual({ kind: 'not_found' })
+    expect(await replay(createEventId(Date.now(), 90))).toEqual({ kind: 'not_found' })
+    // The day of its payload has come, although it is still there; then its own.
+    expect(await replay(id, { nowMs: Date.now() + 31 * dayMs })).toEqual({ kind: 'payload_expired' })
+    expect(await replay(id, { nowMs: Date.now() + 91 * dayMs })).toEqual({ kind: 'not_found' })
+    await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])
+    expect(await replay(id)).toEqual({ kind: 'not_found' })
+    await lab.pool.query('UPDATE tenants SET deleted_at = NULL WHERE id = $1', [tenant.id])
+    await lab.pool.query('UPDATE events SET round = 32767')
+    expect(await replay(id)).toEqual({ kind: 'rounds_exhausted' })
+    await lab.pool.query('UPDATE events SET round = 32766')
+    await lab.pool.query('DELETE FROM event_payloads')
+    expect(await replay(id)).toEqual({ kind: 'payload_expired' })
+    expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(0)
+    expect(await lab.value('SELECT count(*) FROM audit')).toBe(0)
+  })
+
+  test('of a day that has no partitions any more is not found', async () => {
+    const longAgo = createEventId(Date.now() - 80 * dayMs, 90)
+    expect(dayAfter(Date.now(), 0) < dayAfter(Date.now() - 80 * dayMs, 90)).toBe(true)
+    expect(await replay(longAgo)).toEqual({ kind: 'not_found' })
+  })
+
+  test('that is under way, also while a worker holds it, is left alone', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const [id] = await lab.accept(tenant.id)
+    if (id === undefined) throw new Error('no event')
+    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, round: 1 })
+    await lab.claim()
+    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, round: 1 })
+    expect(await lab.value('SELECT claims FROM deliveries_due')).toBe(1)
+  })
+})

@@ -1,0 +1,54 @@
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
+
+/** One node of a plan: https://www.postgresql.org/docs/15/sql-explain.html, FORMAT JSON. */
+export interface PlanNode {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Index Name'?: string
+  readonly 'Shared Hit Blocks': number
+  readonly 'Shared Read Blocks': number
+  readonly 'Actual Rows': number
+  readonly Plans?: readonly PlanNode[]
+}
+
+/** Runs the statements that `work` sends in the plan that their session made of them, and gives each plan. */
+export async function explained(
+  client: PoolClient,
+  work: (pool: Pool) => Promise<unknown>,
+): Promise<PlanNode[]> {
+  const plans: PlanNode[] = []
+  const spy = {
+    async query({ name, values = [] }: { name: string; values?: unknown[] }) {
+      const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
+      const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`
+      const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(text)
+      for (const row of rows) for (const { Plan } of row['QUERY PLAN']) plans.push(Plan)
+      return { rows: [] }
+    },
+  }
+  await work(spy as unknown as Pool)
+  return plans
+}
+
+/** A parameter as SQL; arrays come in the binary form of `textArrayParam`. */
+function literal(value: unknown): string {
+  if (!Buffer.isBuffer(value)) return typeof value === 'number' ? String(value) : `'${String(value)}'`
+  const texts: string[] = []
+  for (let at = 20, left = value.readInt32BE(12); left > 0; left -= 1) {
+    const length = value.readInt32BE(at)
+    at += 4
+    texts.push(length < 0 ? 'NULL' : `'${value.toString('utf8', at, at + length).replaceAll("'", "''")}'`)
+    at += Math.max(0, length)
+  }
+  return `ARRAY[${texts.join(',')}]::text[]`
+}
+
+/** A plan with all plans in it. */
+export function nodesOf(plan: PlanNode): PlanNode[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+}
+
+/** Pages that were looked at. */
+export function blocksOf(plan: PlanNode): number {
+  return plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
+}
