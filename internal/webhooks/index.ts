@@ -15,6 +15,12 @@ export { forgetDedupeKeys } from './forget-dedupe-keys.ts'
 export type { CallOutcome, Intake } from './http.ts'
 export { webhookRoutes } from './http.ts'
 export { LargeBodies } from './large-bodies.ts'
+export {
+  listRefusedCalls,
+  type RefusedCallView,
+  type RefusedListRequest,
+  type RefusedPage,
+} from './list-refused.ts'
 export type { SigningCertificate } from './provider.ts'
 export { signCard } from './providers/card/signer.ts'
 export { secretHeaders } from './providers/registry.ts'

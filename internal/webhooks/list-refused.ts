@@ -1,0 +1,64 @@
+import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+
+/** Which page of a tenant's refused calls. */
+export interface RefusedListRequest {
+  readonly tenantId: TenantId
+  /** `next` of the page before. */
+  readonly after?: string
+  /** 1 to 100. */
+  readonly limit: number
+}
+
+/** A refused call, as its tenant may see it. */
+export interface RefusedCallView {
+  readonly id: string
+  readonly provider: string
+  readonly cause: string
+  /** Milliseconds since the epoch. */
+  readonly refusedAtMs: number
+  readonly sourceAddress: string | null
+  /** JSON text of an object of strings, without credentials. */
+  readonly headers: string
+  /** The start of a body whose signature failed. */
+  readonly sample: string | null
+}
+
+/** A page, newest first; `next` is undefined on the last one. */
+export interface RefusedPage {
+  readonly calls: readonly RefusedCallView[]
+  readonly next: string | undefined
+}
+
+const limitMax = 100
+/** Sorts behind every id. */
+const behindAll = 'ref_~'
+
+// By the index over tenant and id, in its order, in the partitions whose day is still to come; the tenant stands in the comparison
+// and in the order, so that no other index seems to do. Planned once a session. A read, no locks.
+const listText = `
+SELECT id, provider, cause, floor(extract(epoch FROM refused_at) * 1000)::bigint AS "refusedAtMs",
+  source_address AS "sourceAddress", headers, sample
+FROM refused_calls
+WHERE expires_on >= $1::date AND (tenant_id, id) >= ($2, '') AND (tenant_id, id) < ($2, $3)
+ORDER BY tenant_id DESC, id DESC LIMIT $4::bigint`
+
+/**
+ * A page of the calls that were refused to a tenant. Those whose day has come are left out, also while they are there. Give it a pool with
+ * `eventReadSettings`. @throws RangeError for a limit out of its bounds; whatever Postgres throws
+ */
+export async function listRefusedCalls(
+  pool: Pool,
+  { tenantId, after, limit }: RefusedListRequest,
+  nowMs: number,
+): Promise<RefusedPage> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
+    throw new RangeError(`a page has 1 to ${limitMax} calls, not ${limit}`)
+  const { rows } = await pool.query<RefusedCallView>({
+    name: 'list_refused_calls',
+    text: listText,
+    values: [dayAfter(nowMs, 0), tenantId, after ?? behindAll, limit + 1],
+  })
+  const calls = rows.slice(0, limit)
+  return { calls, next: rows.length > limit ? calls.at(-1)?.id : undefined }
+}
