@@ -36,6 +36,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM limit_overrides WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
+  await pool.query('DELETE FROM sessions WHERE tenant_id = $1', [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
   return 'done'
 }

@@ -6,6 +6,7 @@ import usage from './0005_usage.sql' with { type: 'text' }
 import replays from './0006_replays.sql' with { type: 'text' }
 import simulations from './0007_simulations.sql' with { type: 'text' }
 import retention from './0008_retention.sql' with { type: 'text' }
+import sessions from './0009_sessions.sql' with { type: 'text' }
 
 /** One step forward; its text is never changed once released, since the checksum of applied ones is verified. */
 export interface Migration {
@@ -24,4 +25,5 @@ export const migrations: readonly Migration[] = [
   { version: 6, name: 'replays', sql: replays },
   { version: 7, name: 'simulations', sql: simulations },
   { version: 8, name: 'retention', sql: retention },
+  { version: 9, name: 'sessions', sql: sessions },
 ]
