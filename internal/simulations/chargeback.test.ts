@@ -1,0 +1,125 @@
+import { describe, expect, test } from 'bun:test'
+// The adapters that read real calls.
+import { judgeEventId } from '#internal/webhooks/event-id.ts'
+import { createWalletSigner, signCard } from '#internal/webhooks/index.ts'
+import { card } from '#internal/webhooks/providers/card/provider.ts'
+import { wallet } from '#internal/webhooks/providers/wallet/provider.ts'
+import { readCall } from '#internal/webhooks/read-call.ts'
+import { eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
+import { decimalText } from './decimal-text.ts'
+import { type Chargeback, chargebackOf, chargebackReasons } from './request.ts'
+import { createSimulationId, parseSimulationId } from './simulation.ts'
+
+const openedAtMs = Date.parse('2026-11-21T14:40:48.375Z')
+const occurredAtMs = openedAtMs + 5_000
+const id = createSimulationId(openedAtMs)
+const secret = 'whsec_test'
+const webhookId = 'W1'
+const signer = await createWalletSigner(openedAtMs)
+const base = chargebackOf({ amount: 4200, currency: 'eur' })
+
+/** A step's body, signed as its provider signs and read by its adapter as a call from outside is. */
+function read(chargeback: Chargeback, step: number) {
+  const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs }))
+  const common = { body, nowMs: occurredAtMs, signatureAgeMsMax: 300_000 }
+  if (chargeback.provider === 'card') {
+    const headers = new Headers(signCard({ body, secret, atMs: occurredAtMs }))
+    return readCall(card, { ...common, headers, settings: {} }, card.prepare([secret]))
+  }
+  const headers = new Headers(signer.sign({ body, webhookId, atMs: occurredAtMs }))
+  const trusted = wallet.trust(signer.certificate)
+  if (trusted.kind !== 'trusted') throw new Error(trusted.kind)
+  const settings = { wallet: { webhookId, environment: 'live' } } as const
+  return readCall(wallet, { ...common, headers, settings }, trusted.signer)
+}
+
+const lives = (['card', 'wallet'] as const).flatMap((provider) =>
+  (['won', 'lost'] as const).flatMap((outcome) =>
+    chargebackReasons.map((reason) => ({ ...base, provider, outcome, reason })),
+  ),
+)
+
+describe('an event of a simulation', () => {
+  test.each(lives)(
+    'is what its provider’s adapter takes it for: $provider $outcome $reason',
+    (chargeback) => {
+      const types = stepTypes(chargeback)
+      expect(types).toHaveLength(stepsCount)
+      for (const [step, type] of types.entries()) {
+        const event = read(chargeback, step)
+        const whole = chargeback.provider === 'card' ? Math.floor(occurredAtMs / 1000) * 1000 : occurredAtMs
+        expect(event).toMatchObject({
+          ...{ kind: 'event', type, occurredAtMs: whole },
+          eventId: sourceEventId(id, chargeback.provider, step),
+        })
+      }
+    },
+  )
+
+  test('has an id of its own, the same each time, that is a provider’s and none of ours', () => {
+    const ids = [0, 1, 2].flatMap((step) => [
+      sourceEventId(id, 'card', step),
+      sourceEventId(id, 'wallet', step),
+    ])
+    expect(new Set(ids).size).toBe(6)
+    for (const each of ids) {
+      expect(judgeEventId(each)).toMatchObject({ kind: 'id' })
+      expect(each).not.toMatch(/^evt_[0-9a-hjkmnp-tv-z]{26}$/)
+    }
+    expect(
+      [0, 1, 2].flatMap((step) => [sourceEventId(id, 'card', step), sourceEventId(id, 'wallet', step)]),
+    ).toEqual(ids)
+  })
+
+  test('tells amount, currency, reason and reference in its provider’s words', () => {
+    const asked = { amount: 1999, currency: 'usd', reference: 'order-1042', outcome: 'lost' } as const
+    const bodyOf = (provider: 'card' | 'wallet', step: number) => {
+      const chargeback = chargebackOf({ ...asked, provider, reason: 'subscription_cancelled' })
+      return JSON.parse(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs })) as object
+    }
+    expect(bodyOf('card', 1)).toMatchObject({
+      livemode: false,
+      type: 'charge.dispute.updated',
+      data: {
+        object: {
+          ...{ amount: 1999, currency: 'usd', reason: 'subscription_canceled', status: 'under_review' },
+          metadata: { reference: 'order-1042' },
+        },
+        previous_attributes: { status: 'needs_response' },
+      },
+    })
+    expect(bodyOf('wallet', 2)).toMatchObject({
+      event_type: 'CUSTOMER.DISPUTE.RESOLVED',
+      resource: {
+        reason: 'CANCELED_RECURRING_BILLING',
+        dispute_amount: { currency_code: 'USD', value: '19.99' },
+        dispute_outcome: {
+          outcome_code: 'RESOLVED_BUYER_FAVOUR',
+          amount_refunded: { currency_code: 'USD', value: '19.99' },
+        },
+        disputed_transactions: [{ invoice_number: 'order-1042' }],
+      },
+    })
+  })
+})
+
+test.each([
+  [4200, 'EUR', '42.00'],
+  [5, 'EUR', '0.05'],
+  [999_999_999_999, 'USD', '9999999999.99'],
+  [4200, 'JPY', '4200'],
+  [1, 'BHD', '0.001'],
+  [12_345, 'CLF', '1.2345'],
+  [100, 'QQQ', '1.00'],
+])('%d of %s is %s', (amount, currency, text) => {
+  expect(decimalText(amount, currency)).toBe(text)
+})
+
+test.each([
+  ['one of ours', id, id],
+  ['an event’s', id.replace('sim_', 'evt_'), undefined],
+  ['one that is too long', `${id}0`, undefined],
+  ['nothing', '', undefined],
+])('a simulation’s id is read from %s', (_case, text, expected) => {
+  expect(parseSimulationId(text)).toBe(expected)
+})

@@ -1,0 +1,67 @@
+import { expect, test } from 'bun:test'
+import type { ReceivedEvent } from '#internal/webhooks/index.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import type { StepVerdict } from './claim.ts'
+import { decideStep, type StepOutcome } from './decide-step.ts'
+
+const event: ReceivedEvent = receivedEvent()
+const at = { failures: 0, isTooLate: false }
+const limited = (limit: 'eventsPerMinute' | 'eventsPerMonth', retryAfterMs: number): StepOutcome => ({
+  ...{ kind: 'limited', limit, quota: 3, retryAfterMs },
+})
+const later = (cause: string, waitMs: number, failures = 0) =>
+  ({ kind: 'later', cause, waitMs, failures }) as StepVerdict
+
+const cases: [name: string, StepOutcome, StepVerdict][] = [
+  ['committed', { kind: 'stored', event }, { kind: 'sent' }],
+  ['known from before a crash', { kind: 'duplicate', event }, { kind: 'sent' }],
+  ['in the spool', { kind: 'queued', event }, { kind: 'sent' }],
+  ['nowhere', { kind: 'unavailable', event }, later('store_unavailable', 1_000, 1)],
+  ['not read in time', { kind: 'unread' }, later('store_unavailable', 1_000, 1)],
+  ['without its certificate', { kind: 'uncertified' }, later('store_unavailable', 1_000, 1)],
+  ['a mistake of ours', { kind: 'broken' }, later('internal', 1_000, 1)],
+  ['over the minute', limited('eventsPerMinute', 30_000), later('events_per_minute', 30_000)],
+  ['over the month', limited('eventsPerMonth', 20 * 86_400_000), later('events_per_month', 600_000)],
+  [
+    'of a suspended tenant',
+    { kind: 'no_caller', cause: 'tenant_suspended' },
+    later('tenant_suspended', 10_000),
+  ],
+  ['of a paused provider', { kind: 'no_caller', cause: 'provider_paused' }, later('provider_paused', 10_000)],
+  ['of nobody in memory', { kind: 'no_caller', cause: 'tenant_unknown' }, later('tenant_unknown', 10_000)],
+  [
+    'of a provider that was taken away',
+    { kind: 'no_caller', cause: 'provider_not_configured' },
+    { kind: 'failed', cause: 'provider_not_configured' },
+  ],
+  [
+    'of a tenant without secrets',
+    { kind: 'no_caller', cause: 'secrets_missing' },
+    { kind: 'failed', cause: 'secrets_missing' },
+  ],
+  [
+    'refused by its adapter',
+    { kind: 'invalid', cause: 'signature_mismatch' },
+    { kind: 'failed', cause: 'signature_mismatch' },
+  ],
+  ['never taken by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
+]
+
+test.each(cases)('an event that is %s', (_name, outcome, verdict) => {
+  expect(decideStep(outcome, at)).toEqual(verdict)
+  const isLater = verdict.kind === 'later'
+  expect(decideStep(outcome, { ...at, isTooLate: true })).toEqual(
+    isLater ? { kind: 'failed', cause: 'too_late' } : verdict,
+  )
+})
+
+test('waits for a store that is away grow to a minute, and are counted no further', () => {
+  const verdicts = [1, 5, 6, 30, 1_000].map((failures) => decideStep({ kind: 'broken' }, { ...at, failures }))
+  expect(verdicts).toEqual([
+    later('internal', 2_000, 2),
+    later('internal', 32_000, 6),
+    later('internal', 60_000, 7),
+    later('internal', 60_000, 31),
+    later('internal', 60_000, 1_000),
+  ])
+})

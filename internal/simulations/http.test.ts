@@ -1,0 +1,301 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { apiError, systemClock } from '#internal/base/index.ts'
+import { BodyBudget, createServer } from '#internal/http/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { expectDocumented, schemaAt } from '#test/support/contract.ts'
+import { openIntakeLab } from '#test/support/intake-lab.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { simulationRoutes } from './http.ts'
+
+const path = '/v1/simulate/chargeback'
+const bare = 'lk_bare_0123456789abcdef0123456789abcdef'
+const manifests = [
+  simulationTenantYaml('acme', testApiKey),
+  simulationTenantYaml('other', simulationKeyOf('other')),
+  simulationTenantYaml('full', simulationKeyOf('full')),
+  simulationTenantYaml('trying', simulationKeyOf('trying'), { walletStage: 'verify' }),
+  simulationTenantYaml('resting', simulationKeyOf('resting'), { walletStage: 'off' }),
+  simulationTenantYaml('payer', simulationKeyOf('payer'), { providers: ['wallet'] }),
+  simulationTenantYaml('asleep', simulationKeyOf('asleep'), { spec: ['suspended: true'] }),
+  simulationTenantYaml('bare', bare).replace('scopes: [simulations, webhooks]', 'scopes: [webhooks]'),
+]
+const least = { amount: 4200, currency: 'EUR' }
+
+let api: TestApi
+let pool: Pool
+
+beforeAll(async () => {
+  api = await startTestApi({ manifests: manifests.join('') })
+  pool = createPool({
+    ...{ url: api.databaseUrl, applicationName: 'test', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+  })
+}, 30_000)
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE simulations, audit')
+})
+
+/** Later than any of these tests: nothing but the first event of each is sent. */
+const slow = { ...least, stepSeconds: 86_400 }
+
+const post = (body: unknown, headers: Record<string, string> = {}, apiKey = testApiKey) =>
+  api.call('POST', path, body, { Authorization: `Bearer ${apiKey}`, ...headers })
+
+const count = async (table: string) =>
+  (await pool.query<{ n: number }>(`SELECT count(*) AS n FROM ${table}`)).rows[0]?.n
+
+describe('a simulation is started', () => {
+  test('with its defaults, and leaves a row and an audit row', async () => {
+    const beforeMs = Date.now()
+    const answer = await post(least)
+    expect(answer.status).toBe(202)
+    expectDocumented('POST', path, answer)
+    const { simulationId, events } = answer.json as {
+      simulationId: string
+      events: { id: string; type: string; dueAt: string }[]
+    }
+    expect(events.map(({ type }) => type)).toEqual([
+      'chargeback.created',
+      'chargeback.under_review',
+      'chargeback.lost',
+    ])
+    const due = events.map(({ dueAt }) => Date.parse(dueAt))
+    expect(Math.abs((due[0] ?? 0) - beforeMs)).toBeLessThan(5_000)
+    expect(due.map((each) => each - (due[0] ?? 0))).toEqual([0, 1_000, 2_000])
+    const { rows } = await pool.query(
+      'SELECT request, requested_by, expires_on FROM simulations WHERE id = $1',
+      [simulationId],
+    )
+    expect(rows).toMatchObject([
+      {
+        request: {
+          ...{ provider: 'card', amount: 4200, currency: 'EUR', reason: 'fraudulent', reference: null },
+          ...{ outcome: 'lost', stepSeconds: 1 },
+        },
+        requested_by: 'key:default',
+      },
+    ])
+    const audit = await pool.query('SELECT actor, action, detail FROM audit')
+    expect(audit.rows).toEqual([
+      {
+        actor: 'key:default',
+        action: 'simulations.started',
+        detail: { simulation: simulationId, provider: 'card' },
+      },
+    ])
+  })
+
+  test('not in a dry run, which says what would come and writes nothing', async () => {
+    const answer = await post({ ...slow, outcome: 'won', dryRun: true }, { 'Idempotency-Key': 'dry' })
+    expect(answer.status).toBe(202)
+    expect(answer.json).toMatchObject({
+      ok: true,
+      dryRun: true,
+      simulationId: expect.stringMatching(/^sim_/),
+    })
+    const { events } = answer.json as { events: { type: string; dueAt: string }[] }
+    expect(events.map(({ type }) => type).at(-1)).toBe('chargeback.won')
+    expect(Date.parse(events[2]?.dueAt ?? '') - Date.parse(events[0]?.dueAt ?? '')).toBe(2 * 86_400_000)
+    expect([await count('simulations'), await count('audit')]).toEqual([0, 0])
+    expect((await post({ ...slow, dryRun: false }, { 'Idempotency-Key': 'dry' })).status).toBe(202)
+    expect(await count('simulations')).toBe(1)
+  })
+})
+
+describe('a repeated call', () => {
+  const key = { 'Idempotency-Key': 'drill 1' }
+
+  test('with its key gets the same simulation, and says so', async () => {
+    const first = await post(slow, key)
+    // Written out, defaults are the same request.
+    const again = await post({ ...slow, currency: 'eur', provider: 'card', dryRun: false }, key)
+    expect([first.status, again.status]).toEqual([202, 202])
+    expect(again.json).toEqual(first.json)
+    expect(first.headers.get('idempotent-replayed')).toBeNull()
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expectDocumented('POST', path, again)
+    expect(await count('simulations')).toBe(1)
+  })
+
+  test('with its key, twenty times at once, makes one', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(slow, key)))
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+    expect(answers.filter(({ headers }) => !headers.has('idempotent-replayed'))).toHaveLength(1)
+    expect([await count('simulations'), await count('audit')]).toEqual([1, 1])
+  })
+
+  test('with its key and another request is refused', async () => {
+    await post(slow, key)
+    const answer = await post({ ...slow, amount: 4201 }, key)
+    expect([answer.status, answer.json.code]).toEqual([422, 'idempotency_key_reused'])
+    expectDocumented('POST', path, answer)
+  })
+
+  test('of another tenant with the same key makes another', async () => {
+    const first = await post(slow, key)
+    const other = await post(slow, key, simulationKeyOf('other'))
+    expect(other.json.simulationId).not.toBe(first.json.simulationId)
+  })
+
+  test('without a key makes another', async () => {
+    const [first, second] = [await post(slow), await post(slow)]
+    expect(second.json.simulationId).not.toBe(first.json.simulationId)
+  })
+})
+
+const form = 'a string of 1 to 127 characters without control characters or U+FFFD'
+const amount = '"amount" must be a whole number from 1 to 999999999999'
+const stepSeconds = '"stepSeconds" must be a whole number from 0 to 86400'
+
+describe('bad input is refused with what would be right, and fits no schema', () => {
+  test.each<[string, unknown, string]>([
+    ['no amount', { currency: 'EUR' }, '"amount" is required'],
+    ['no currency', { amount: 1 }, '"currency" is required'],
+    ['nothing', { ...least, amount: 0 }, amount],
+    ['a debt', { ...least, amount: -1 }, amount],
+    ['a fraction', { ...least, amount: 42.5 }, amount],
+    ['too much', { ...least, amount: 1_000_000_000_000 }, amount],
+    ['an amount in a string', { ...least, amount: '42.00' }, amount],
+    ['no number', { ...least, amount: null }, amount],
+    ['a currency too short', { ...least, currency: 'EU' }, '"currency" must be a string of 3 letters'],
+    ['a currency too long', { ...least, currency: 'EURO' }, '"currency" must be a string of 3 letters'],
+    ['a sign', { ...least, currency: '€€€' }, '"currency" must be a string of 3 letters'],
+    ['a line break behind', { ...least, currency: 'EUR\n' }, '"currency" must be a string of 3 letters'],
+    ['another provider', { ...least, provider: 'generic' }, '"provider" must be one of "card", "wallet"'],
+    ['a provider in capitals', { ...least, provider: 'CARD' }, '"provider" must be one of "card", "wallet"'],
+    ['a reason of one’s own', { ...least, reason: 'whim' }, '"reason" must be one of "fraudulent", '],
+    ['an empty reference', { ...least, reference: '' }, `"reference" must be ${form}`],
+    ['a long reference', { ...least, reference: 'r'.repeat(128) }, `"reference" must be ${form}`],
+    ['a control character', { ...least, reference: 'a\u0000' }, `"reference" must be ${form}`],
+    ['half a pair', { ...least, reference: '\ud800' }, `"reference" must be ${form}`],
+    ['another outcome', { ...least, outcome: 'draw' }, '"outcome" must be one of "won", "lost"'],
+    ['a step back', { ...least, stepSeconds: -1 }, stepSeconds],
+    ['a step of over a day', { ...least, stepSeconds: 86_401 }, stepSeconds],
+    ['half a second', { ...least, stepSeconds: 0.5 }, stepSeconds],
+    ['a dry run in a string', { ...least, dryRun: 'true' }, '"dryRun" must be true or false'],
+    ['a misspelt field', { ...least, stepSecond: 1 }, '"stepSecond" is not a field of this call'],
+  ])('%s', async (_name, body, message) => {
+    const answer = await post(body)
+    expect([answer.status, answer.json.code]).toEqual([400, 'invalid_request'])
+    expect(answer.json.message).toStartWith(message)
+    expectDocumented('POST', path, answer)
+    expect(schemaAt('components', 'schemas', 'SimulateChargebackRequest')(body)).toBe(false)
+    expect(await count('simulations')).toBe(0)
+  })
+
+  test.each<[string, string, string]>([
+    ['no JSON', '{', 'The body must be JSON'],
+    ['no object', '[]', 'The body must be a JSON object'],
+    ['nothing', '', 'The body must be JSON'],
+    ['a field twice', '{"amount":1,"amount":2,"currency":"EUR"}', 'A field stands twice in the body'],
+    ['too much', `{"x":"${'x'.repeat(17_000)}"}`, 'The request must not be longer than 16384 bytes'],
+  ])('a body of %s', async (_name, body, message) => {
+    const answer = await post(body)
+    expect(answer.status).toBe(400)
+    expect(answer.json.message).toStartWith(message)
+  })
+
+  test.each([
+    ['empty', ''],
+    ['too long', 'k'.repeat(256)],
+    ['not ASCII', '\u00fcmlaut'],
+  ])('an Idempotency-Key that is %s', async (_name, key) => {
+    const answer = await post(least, { 'Idempotency-Key': key })
+    expect([answer.status, answer.json.message]).toEqual([400, expect.stringContaining('Idempotency-Key')])
+    expectDocumented('POST', path, answer)
+  })
+
+  test.each<[string, object]>([
+    ['the least', least],
+    ['the most', { ...least, amount: 999_999_999_999, stepSeconds: 86_400, reference: '😀'.repeat(127) }],
+    ['small letters', { ...least, currency: 'eur' }],
+  ])('and what is at its bounds is taken: %s', async (_name, body) => {
+    expect((await post(body)).status).toBe(202)
+    expect(schemaAt('components', 'schemas', 'SimulateChargebackRequest')(body)).toBe(true)
+  })
+})
+
+describe('a tenant without the provider is told what to do', () => {
+  test.each<[string, string, object, number, string, string]>([
+    ['not set up', 'payer', least, 409, 'provider_not_ready', 'spec.providers'],
+    [
+      'not rolled out',
+      'resting',
+      { ...least, provider: 'wallet' },
+      409,
+      'provider_not_ready',
+      'walletRollout',
+    ],
+    ['suspended', 'asleep', least, 403, 'tenant_suspended', 'suspended'],
+    ['a dry run', 'payer', { ...least, dryRun: true }, 409, 'provider_not_ready', 'spec.providers'],
+  ])('%s', async (_name, tenant, body, status, code, text) => {
+    const answer = await post(body, {}, simulationKeyOf(tenant))
+    expect([answer.status, answer.json.code]).toEqual([status, code])
+    expect(answer.json.message).toContain(text)
+    expectDocumented('POST', path, answer)
+    expect(await count('simulations')).toBe(0)
+  })
+
+  test('and one that tries the wallet out is let in', async () => {
+    expect((await post({ ...slow, provider: 'wallet' }, {}, simulationKeyOf('trying'))).status).toBe(202)
+  })
+
+  test('and a key without the scope is not', async () => {
+    const answer = await post(least, {}, bare)
+    expect([answer.status, answer.json.code]).toEqual([403, 'api_key_scope'])
+    expectDocumented('POST', path, answer)
+  })
+})
+
+test('a tenant has a hundred under way, however many come at once; what has ended counts no more', async () => {
+  const start = () => post(slow, {}, simulationKeyOf('full'))
+  const answers = await Promise.all(Array.from({ length: 110 }, start))
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(refused).toHaveLength(10)
+  expect(refused[0]?.json.code).toBe('too_many_simulations')
+  for (const answer of refused) expectDocumented('POST', path, answer)
+  expect((await post(slow, {}, simulationKeyOf('other'))).status).toBe(202)
+  await pool.query(`UPDATE simulations SET ended_at = now() WHERE id = (SELECT min(id) FROM simulations)`)
+  expect([(await start()).status, (await start()).status]).toEqual([202, 429])
+}, 30_000)
+
+test('while Postgres is away the answer is 503, and a dry run is answered', async () => {
+  const lab = openIntakeLab(api)
+  const dead = createPool({
+    ...{ url: 'postgres://nobody@127.0.0.1:9/none', applicationName: 'test', connectionsMax: 1 },
+    ...{ queryTimeoutMs: 500, connectTimeoutMs: 500 },
+  })
+  const tenant = api.directory.findTenantBySlug('acme')
+  if (!tenant) throw new Error('there is no acme')
+  const app = createServer({
+    routes: simulationRoutes({
+      ...{ pool: dead, callers: lab.intake.callers, clock: systemClock },
+      ...{ eventDaysOf: () => 90, onStarted: () => undefined },
+    }),
+    authorize: () => ({
+      tenant,
+      key: { name: 'default', scopes: new Set(['simulations' as const]), expiresAtMs: null },
+    }),
+    nameOf: () => '',
+    explain: () => apiError('internal'),
+    onAnswered: () => undefined,
+    budgets: { keyed: new BodyBudget(1024 * 1024), anybody: new BodyBudget(0) },
+  })
+  const send = async (body: object) => {
+    const text = JSON.stringify(body)
+    const headers = { 'Content-Length': String(text.length) }
+    return await app.handle(new Request(`http://localhost${path}`, { method: 'POST', body: text, headers }))
+  }
+  const answer = await send(least)
+  const json = (await answer.json()) as Record<string, unknown>
+  expect([answer.status, json['code']]).toEqual([503, 'database_unavailable'])
+  expectDocumented('POST', path, { status: answer.status, headers: answer.headers, json })
+  expect((await send({ ...least, dryRun: true })).status).toBe(202)
+  await dead.end()
+  await lab.close()
+})

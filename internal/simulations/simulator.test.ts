@@ -1,0 +1,302 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { openSimulationLab, type SimulationLab } from '#test/support/simulation-lab.ts'
+import { advanceSimulation, cancelSimulation } from './change.ts'
+import { claimSteps, settleStep } from './claim.ts'
+import { forgetSimulations } from './forget.ts'
+import { listSimulations, readSimulation } from './read.ts'
+import type { Simulation, SimulationId } from './simulation.ts'
+
+const names = ['acme', 'other', 'third'] as const
+const yamlOf = (acme: Parameters<typeof simulationTenantYaml>[2] = {}) =>
+  [
+    simulationTenantYaml('acme', simulationKeyOf('acme'), acme),
+    simulationTenantYaml('other', simulationKeyOf('other'), { walletStage: 'verify' }),
+    simulationTenantYaml('third', simulationKeyOf('third')),
+  ].join('')
+
+let lab: SimulationLab
+
+beforeAll(async () => {
+  lab = await openSimulationLab(yamlOf())
+}, 30_000)
+afterAll(() => lab.close())
+beforeEach(async () => {
+  lab.reports.length = 0
+  Object.assign(lab.intake, { paused: false, isStoreAway: false, verdict: { kind: 'free' } })
+  await lab.pool.query(
+    'TRUNCATE simulations, audit, dedupe_keys, events, event_payloads, deliveries_due, lanes',
+  )
+})
+
+const read = async (id: SimulationId): Promise<Simulation> => {
+  const found = await readSimulation(lab.pool, { id })
+  if (!found) throw new Error('it is gone')
+  return found
+}
+const sentOf = ({ events }: Simulation) => events.filter(({ sentAtMs }) => sentAtMs !== null).length
+
+/** Events in the order of their receipt. */
+async function stored() {
+  const { rows } = await lab.pool.query<{ type: string; state: string; source: string; headers: string }>(
+    `SELECT type, state, source_event_id AS source, headers FROM events ORDER BY received_at, source_event_id`,
+  )
+  return rows
+}
+const typesStored = async () => (await stored()).map(({ type }) => type)
+const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.lost']
+
+describe('a simulation', () => {
+  test.each(['card', 'wallet'] as const)(
+    'of %s sends each event when it is due, verified as a call',
+    async (provider) => {
+      const simulation = await lab.start('acme', { provider, stepSeconds: 60 })
+      expect([simulation.state, sentOf(simulation)]).toEqual(['scheduled', 0])
+      const simulator = lab.simulator()
+      for (const step of [1, 2, 3]) {
+        await simulator.runOnce()
+        await simulator.runOnce()
+        expect(await typesStored()).toEqual(life.slice(0, step))
+        const now = await read(simulation.id)
+        expect([now.state, sentOf(now)]).toEqual([step === 3 ? 'completed' : 'running', step])
+        await lab.pass(60_000)
+      }
+      const events = await stored()
+      expect(events.map(({ source }) => source)).toEqual(simulation.events.map(({ id }) => id))
+      for (const { headers, state } of events) {
+        expect(state).toBe('accepted')
+        expect(JSON.parse(headers)).toMatchObject({
+          'latchkey-simulation': simulation.id,
+          'latchkey-hops': '1',
+        })
+        expect(headers).not.toContain('-sig')
+      }
+      expect(lab.reports.map(({ outcome }) => outcome)).toEqual(['stored', 'stored', 'stored'])
+      const done = await read(simulation.id)
+      expect(done.endedAtMs).toBeGreaterThanOrEqual(done.startedAtMs ?? Number.POSITIVE_INFINITY)
+    },
+  )
+
+  test('without steps between runs through in one turn, in order', async () => {
+    const { id } = await lab.start('acme', { stepSeconds: 0, outcome: 'won' })
+    await lab.simulator().runOnce()
+    expect(await typesStored()).toEqual(['chargeback.created', 'chargeback.under_review', 'chargeback.won'])
+    expect((await read(id)).state).toBe('completed')
+  })
+
+  test('of a wallet that is only tried out is stored as verified, and not delivered', async () => {
+    await lab.start('other', { provider: 'wallet', stepSeconds: 0 })
+    await lab.simulator().runOnce()
+    expect((await stored()).map(({ state }) => state)).toEqual(['verified', 'verified', 'verified'])
+    expect((await lab.pool.query('SELECT FROM deliveries_due')).rowCount).toBe(0)
+  })
+
+  test('is shared by any number of processes, each event once', async () => {
+    for (let nth = 0; nth < 30; nth += 1) await lab.start(names[nth % 3] ?? 'acme', { stepSeconds: 0 })
+    const simulators = [lab.simulator(), lab.simulator(), lab.simulator(), lab.simulator()]
+    await Promise.all(simulators.map((each) => each.runOnce()))
+    await lab.simulator().runOnce()
+    expect(lab.reports.map(({ outcome }) => outcome)).toEqual(Array(90).fill('stored'))
+    const { rows } = await lab.pool.query(
+      'SELECT DISTINCT state, cardinality(sent_at) AS sent FROM simulations',
+    )
+    expect(rows).toEqual([{ state: 'completed', sent: 3 }])
+  })
+})
+
+describe('a process that dies', () => {
+  test('before it noted an event leaves it to the next one, which sends nothing twice', async () => {
+    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    await lab.simulator().runOnce(AbortSignal.timeout(60_000))
+    const before = await stored()
+    // As it was between the commit of the event and the note of it.
+    await lab.pool.query(
+      `UPDATE simulations SET state = 'running', sent_at = '{}', ended_at = NULL, lease = 'dead', next_at = now()`,
+    )
+    await lab.simulator().runOnce()
+    expect(await stored()).toEqual(before)
+    expect(lab.reports.slice(3).map(({ outcome }) => outcome)).toEqual([
+      'duplicate',
+      'duplicate',
+      'duplicate',
+    ])
+    expect((await read(id)).state).toBe('completed')
+  })
+
+  test('holds its claim until the lease ends, and settles nothing that was taken over', async () => {
+    const { id } = await lab.start('acme')
+    const [taken] = await claimSteps(lab.pool, { lease: 'slow', leaseMs: 30_000, rowsMax: 5 })
+    expect(taken).toMatchObject({ id, step: 0, failures: 0, isTooLate: false })
+    await lab.simulator().runOnce()
+    expect(await typesStored()).toEqual([])
+    await lab.pass(30_000)
+    await lab.simulator().runOnce()
+    expect(
+      await settleStep(lab.pool, { id, lease: 'slow' }, { kind: 'failed', cause: 'internal' }),
+    ).toBeUndefined()
+    expect((await read(id)).state).not.toBe('failed')
+  })
+})
+
+describe('what a provider would be told to send again later', () => {
+  test.each<[string, () => void, string]>([
+    ['a paused provider', () => void (lab.intake.paused = true), 'provider_paused'],
+    ['a store that is away', () => void (lab.intake.isStoreAway = true), 'store_unavailable'],
+    [
+      'a limit of the minute',
+      () =>
+        void (lab.intake.verdict = {
+          kind: 'limited',
+          limit: 'eventsPerMinute',
+          quota: 1,
+          retryAfterMs: 9_000,
+        }),
+      'events_per_minute',
+    ],
+  ])('is sent again later: %s', async (_name, trouble, cause) => {
+    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    trouble()
+    const simulator = lab.simulator()
+    await simulator.runOnce()
+    expect(await read(id)).toMatchObject({ state: 'running', cause })
+    expect(await typesStored()).toEqual([])
+    Object.assign(lab.intake, { paused: false, isStoreAway: false, verdict: { kind: 'free' } })
+    await simulator.runOnce()
+    expect(lab.reports).toHaveLength(1)
+    await lab.pass(60_000)
+    await simulator.runOnce()
+    expect(await typesStored()).toEqual(life)
+    expect(await read(id)).toMatchObject({ state: 'completed', cause: null })
+  })
+
+  test('and is given up after seven days', async () => {
+    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    lab.intake.paused = true
+    await lab.pass(7 * 86_400_000 + 1_000)
+    await lab.simulator().runOnce()
+    expect(await read(id)).toMatchObject({ state: 'failed', cause: 'too_late' })
+    lab.intake.paused = false
+    await lab.simulator().runOnce()
+    expect(await typesStored()).toEqual([])
+  })
+
+  test('an event over the month’s limit that is accepted nevertheless is marked', async () => {
+    lab.intake.verdict = { kind: 'over' }
+    await lab.start('acme', { stepSeconds: 0 })
+    await lab.simulator().runOnce()
+    expect((await lab.pool.query('SELECT FROM events WHERE over_limit')).rowCount).toBe(3)
+  })
+})
+
+describe('a tenant that changes meanwhile', () => {
+  test('suspended, its simulations stand still; without the provider they fail', async () => {
+    const card = await lab.start('acme', { stepSeconds: 60 })
+    await lab.simulator().runOnce()
+    await lab.apply(yamlOf({ spec: ['suspended: true'] }))
+    await lab.pass(60_000)
+    await lab.simulator().runOnce()
+    expect(await read(card.id)).toMatchObject({ state: 'running', cause: 'tenant_suspended' })
+    await lab.apply(yamlOf({ providers: ['wallet'] }))
+    await lab.pass(60_000)
+    await lab.simulator().runOnce()
+    expect(await read(card.id)).toMatchObject({ state: 'failed', cause: 'provider_not_configured' })
+    expect(await typesStored()).toEqual(life.slice(0, 1))
+    await lab.apply(yamlOf())
+  })
+})
+
+describe('by hand', () => {
+  test('the next event is due now, and those after it when they were to come', async () => {
+    const { id, events } = await lab.start('acme', { stepSeconds: 3_600 })
+    await lab.simulator().runOnce()
+    const advanced = await advanceSimulation(lab.pool, { id, by: 'ada' })
+    if (advanced.kind !== 'advanced') throw new Error(advanced.kind)
+    expect(advanced.simulation.events[1]?.dueAtMs).toBeLessThan(Date.now() + 60_000)
+    expect(advanced.simulation.events[2]).toEqual({ ...events[2], sentAtMs: null } as never)
+    await lab.simulator().runOnce()
+    expect(await typesStored()).toEqual(life.slice(0, 2))
+    expect((await advanceSimulation(lab.pool, { id, by: 'ada' })).kind).toBe('advanced')
+    await lab.simulator().runOnce()
+    expect((await advanceSimulation(lab.pool, { id, by: 'ada' })).kind).toBe('ended')
+    const { rows } = await lab.pool.query(
+      "SELECT actor, detail FROM audit WHERE action = 'simulations.advanced'",
+    )
+    expect(rows).toEqual([
+      { actor: 'ada', detail: { simulation: id, event: events[1]?.id } },
+      { actor: 'ada', detail: { simulation: id, event: events[2]?.id } },
+    ])
+  })
+
+  test('an event that is being sent is not taken by a second process', async () => {
+    const { id } = await lab.start('acme')
+    const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
+    await claimSteps(lab.pool, claim)
+    await advanceSimulation(lab.pool, { id, by: 'ada' })
+    expect(await claimSteps(lab.pool, { ...claim, lease: 'two' })).toEqual([])
+    expect(await settleStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('running')
+  })
+
+  test('it is cancelled: nothing more comes, what is under way is noted, and it stays so', async () => {
+    const { id } = await lab.start('acme', { stepSeconds: 0 })
+    const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
+    await claimSteps(lab.pool, claim)
+    expect(await cancelSimulation(lab.pool, { id, by: 'ada' })).toMatchObject({ kind: 'cancelled' })
+    expect(await settleStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('cancelled')
+    await lab.pass(86_400_000)
+    await lab.simulator().runOnce()
+    const now = await read(id)
+    expect([now.state, sentOf(now), await typesStored()]).toEqual(['cancelled', 1, []])
+    expect(await cancelSimulation(lab.pool, { id, by: 'ada' })).toMatchObject({ kind: 'ended' })
+    const { rowCount } = await lab.pool.query("SELECT FROM audit WHERE action = 'simulations.cancelled'")
+    expect(rowCount).toBe(1)
+  })
+
+  test('another tenant’s is not to be found', async () => {
+    const { id } = await lab.start('acme')
+    const other = { id, tenantId: lab.tenant('other').id }
+    expect(await readSimulation(lab.pool, other)).toBeUndefined()
+    expect(await advanceSimulation(lab.pool, { ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
+    expect(await cancelSimulation(lab.pool, { ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
+    expect((await read(id)).state).toBe('scheduled')
+  })
+
+  test('they are listed newest first, page by page, by tenant and state', async () => {
+    const started: Simulation[] = []
+    for (let nth = 0; nth < 7; nth += 1) started.push(await lab.start(nth % 2 === 0 ? 'acme' : 'other'))
+    const ids = started.map(({ id }) => id).toReversed()
+    const first = await listSimulations(lab.pool, { limit: 4 })
+    const second = await listSimulations(lab.pool, { limit: 4, ...(first.next && { after: first.next }) })
+    const listed = [...first.simulations, ...second.simulations].map(({ id }) => id)
+    // Those of one millisecond have no order among themselves.
+    expect(listed).toEqual(ids.toSorted().toReversed())
+    expect(second.next).toBeUndefined()
+    const tenantId = lab.tenant('other').id
+    expect((await listSimulations(lab.pool, { tenantId, limit: 100 })).simulations).toHaveLength(3)
+    await cancelSimulation(lab.pool, { id: started[1]?.id as SimulationId, by: 'ada' })
+    const { simulations } = await listSimulations(lab.pool, { tenantId, state: 'cancelled', limit: 100 })
+    expect(simulations.map(({ id }) => id)).toEqual([started[1]?.id as SimulationId])
+    expect(listSimulations(lab.pool, { limit: 101 })).rejects.toThrow(RangeError)
+  })
+})
+
+test('a claim takes of each tenant in turn, whoever began first', async () => {
+  for (let nth = 0; nth < 20; nth += 1) await lab.start('acme')
+  await lab.start('other')
+  await lab.start('third')
+  const taken = await claimSteps(lab.pool, { lease: 'fair', leaseMs: 30_000, rowsMax: 4 })
+  const counts = Map.groupBy(taken, ({ tenantId }) => tenantId)
+  expect(names.map((name) => counts.get(lab.tenant(name).id)?.length)).toEqual([2, 1, 1])
+})
+
+test('those that have ended go with the days of their tenant’s events, others stay', async () => {
+  const [ended, running] = [
+    await lab.start('acme', { stepSeconds: 0 }),
+    await lab.start('other', { stepSeconds: 60 }),
+  ]
+  await lab.simulator().runOnce()
+  const inDays = (days: number) => Date.now() + days * 86_400_000
+  expect(await forgetSimulations(lab.pool, inDays(90), 10)).toBe(0)
+  expect(await forgetSimulations(lab.pool, inDays(91), 10)).toBe(1)
+  expect(await readSimulation(lab.pool, { id: ended.id })).toBeUndefined()
+  expect((await read(running.id)).state).toBe('running')
+})

@@ -1,0 +1,54 @@
+import { tenantYaml } from './api.ts'
+import { callbackSecret } from './callback-receiver.ts'
+import { webhookId } from './wallet-calls.ts'
+import { providerSecret } from './webhook-calls.ts'
+
+/** What is special about a tenant. */
+export interface SimulationTenant {
+  /** Default `enabled`. */
+  readonly walletStage?: 'off' | 'verify' | 'enabled'
+  /** Default an address that nobody has. */
+  readonly callbackUrl?: string
+  /** Default `card` and `wallet`. */
+  readonly providers?: readonly ('card' | 'wallet')[]
+  /** Further YAML of its spec. */
+  readonly spec?: readonly string[]
+}
+
+const providerTexts = (name: string) => ({
+  card: `{name: card, secretRef: {name: ${name}-provider}}`,
+  wallet: `{name: wallet, wallet: {webhookId: ${webhookId}, environment: live}}`,
+})
+
+/** A tenant for simulations, whose `card` signs with `providerSecret` and whose callback is signed with `callbackSecret`. */
+export function simulationTenantYaml(name: string, apiKey: string, options: SimulationTenant = {}): string {
+  const {
+    walletStage = 'enabled',
+    callbackUrl = 'http://127.0.0.1:9999/',
+    providers = ['card', 'wallet'],
+  } = options
+  const review = 'review: {approvedBy: ana, approvedAt: "2026-11-01T00:00:00Z"}'
+  const texts = providers.map((each) => providerTexts(name)[each])
+  const spec = [
+    `providers: [${texts.join(', ')}]`,
+    `walletRollout: {stage: "${walletStage}", ${review}}`,
+    ...(options.spec ?? []),
+  ]
+  const callback = `callback: {url: "${callbackUrl}", allowedCIDRs: [127.0.0.0/8], signingSecretRef: {name: ${name}-signing}}`
+  return `${tenantYaml(name, apiKey, spec, 'simulations, webhooks').replace(/callback: .*/, callback)}apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-provider, namespace: shops}
+stringData: {signingSecret: ${providerSecret}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-signing, namespace: shops}
+stringData: {signingSecret: ${callbackSecret}}
+---
+`
+}
+
+/** The API key of a tenant of this name in these tests. */
+export function simulationKeyOf(name: string): string {
+  return `lk_${name}_0123456789abcdef0123456789abcdef`
+}

@@ -1,0 +1,119 @@
+import { systemClock } from '#internal/base/index.ts'
+import { chargebackOf, type SimulateChargebackRequest } from '#internal/simulations/request.ts'
+import type { Simulation } from '#internal/simulations/simulation.ts'
+import { Simulator, type SimulatorOptions, type StepReport } from '#internal/simulations/simulator.ts'
+import { startSimulation } from '#internal/simulations/start.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createDirectory, type Directory, type DirectoryTenant } from '#internal/tenants/index.ts'
+import type { EventVerdict } from '#internal/usage/index.ts'
+import {
+  Callers,
+  EventQueue,
+  HeaderRules,
+  LargeBodies,
+  secretHeaders,
+  storeBatch,
+} from '#internal/webhooks/index.ts'
+import { openTenants, testKeyRing } from './api.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
+import { testStores } from './stores.ts'
+import { until } from './until.ts'
+
+/** Simulations with real tenants, adapters and Postgres, whose turns and time a test moves by itself. */
+export interface SimulationLab {
+  readonly pool: Pool
+  readonly directory: Directory
+  /** Steps that were settled, or could not be. */
+  readonly reports: StepReport[]
+  /** What the intake says of things that tests change at will. */
+  readonly intake: { paused: boolean; isStoreAway: boolean; verdict: EventVerdict }
+  /** A simulator as each process has one. */
+  simulator(options?: Partial<SimulatorOptions>): Simulator
+  tenant(name: string): DirectoryTenant
+  /** Writes a simulation down, of 42 EUR unless told otherwise. */
+  start(tenant: string, request?: Partial<SimulateChargebackRequest>): Promise<Simulation>
+  /** Lets so much time pass for all simulations, as far as what is due is concerned. */
+  pass(ms: number): Promise<void>
+  /** Puts other tenants in force. */
+  apply(yaml: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** Opens a lab with these tenants. The caller closes it. */
+export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
+  const database = await createMigratedDatabase()
+  const pool = createPool({
+    ...{ url: database.url, applicationName: 'test simulations', connectionsMax: 8 },
+    ...{ queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+  })
+  const tenants = await openTenants(database.url, (await testStores()).redisUrl)
+  await tenants.apply(yaml)
+  const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
+  const directory = createDirectory({ pool, clock: systemClock, log })
+  await directory.start()
+  const largeBodies = new LargeBodies()
+  const intake: SimulationLab['intake'] = { paused: false, isStoreAway: false, verdict: { kind: 'free' } }
+  const storing = { pool, wake: () => undefined, onError: () => undefined }
+  const reports: StepReport[] = []
+  const accepting: SimulatorOptions['intake'] = {
+    callers: new Callers({
+      ...{ directory, keyRing: testKeyRing, isPaused: () => intake.paused },
+      onUnreadableSecrets: () => undefined,
+    }),
+    queue: new EventQueue({
+      storeBatch: async (events, onSettled) =>
+        intake.isStoreAway ? { kind: 'unavailable' } : storeBatch(storing, events, onSettled),
+      spool: async () => 'unavailable',
+      restMs: 0,
+    }),
+    largeBodies,
+    // Whoever asked for a certificate would be told that there is none.
+    certificates: { find: async () => ({ kind: 'unavailable' }) },
+    clock: systemClock,
+    signatureAgeMsMax: 300_000,
+    headerRules: new HeaderRules(secretHeaders),
+    checkLimits: () => intake.verdict,
+    retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+  }
+  const tenant = (name: string) => {
+    const found = directory.findTenantBySlug(name)
+    if (!found) throw new Error(`there is no tenant ${name}`)
+    return found
+  }
+  return {
+    ...{ pool, directory, reports, intake, tenant },
+    simulator: (options = {}) =>
+      new Simulator({
+        ...{ pool, directory, intake: accepting, clock: systemClock },
+        onStep: (report) => void reports.push(report),
+        ...options,
+      }),
+    async start(name, request = {}) {
+      const chargeback = chargebackOf({ amount: 4200, currency: 'EUR', ...request })
+      const tenantId = tenant(name).id
+      const started = await startSimulation(pool, { tenantId, chargeback, by: 'test', days: 90 }, Date.now())
+      if (started.kind !== 'started') throw new Error(started.kind)
+      return started.simulation
+    },
+    async pass(ms) {
+      await pool.query(
+        `UPDATE simulations SET next_at = next_at - $1 * interval '1 ms',
+           due_at = ARRAY(SELECT at - $1 * interval '1 ms' FROM unnest(due_at) WITH ORDINALITY u(at, nth) ORDER BY nth)`,
+        [ms],
+      )
+    },
+    async apply(text) {
+      const before = directory.findTenantBySlug('acme')
+      await tenants.apply(text)
+      directory.notify()
+      await until('the directory’s change', () => directory.findTenantBySlug('acme') !== before)
+    },
+    async close() {
+      await directory.stop()
+      largeBodies.close()
+      await tenants.close()
+      await pool.end()
+      await database.drop()
+    },
+  }
+}
