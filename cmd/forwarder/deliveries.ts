@@ -1,5 +1,5 @@
-import { openLoop } from '#cmd/serving/loop.ts'
 import { startNews } from '#cmd/serving/news.ts'
+import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -8,9 +8,7 @@ import {
   decodeDue,
   dueChannel,
   Forwarder,
-  type PausedForwarding,
   queueSessionSettings,
-  readQueueDepth,
   tellForwarders,
 } from '#internal/deliveries/index.ts'
 import { createOutbound } from '#internal/http/index.ts'
@@ -48,8 +46,6 @@ const queuePool = {
 const stopMsMax = 35_000
 /** Kept of the process' time for what is closed afterwards. */
 const reserveMs = 1_000
-const depthMs = 5_000
-const turnMsMax = 5_000
 
 /** Starts to deliver what is due, for the scope's life. */
 export async function startDeliveries(
@@ -58,7 +54,7 @@ export async function startDeliveries(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { log, health, tracing } = telemetry
+  const { health, tracing } = telemetry
   const observer = createDeliveryTelemetry(
     telemetry,
     createSampler(() => settings.current.logShare),
@@ -104,18 +100,5 @@ export async function startDeliveries(
     telemetry,
     scope,
   )
-  await openLoop(
-    {
-      ...{ name: 'delivery queue', intervalMs: depthMs, turnMsMax },
-      runOnce: async () => observer.queueSeen(await readQueueDepth(pool, pausedBy(settings))),
-      onError: (cause, failures) => log.debug({ failures, cause }, 'the queue’s depth could not be read'),
-    },
-    telemetry,
-    scope,
-  )
-}
-
-/** As long as nobody knows whether forwarding is paused, it is. */
-function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
-  return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
+  await startQueueFigures(pool, settings, telemetry, scope)
 }

@@ -1,16 +1,9 @@
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import type {
-  AttemptReport,
-  ForwarderObserver,
-  ForwarderStats,
-  QueueDepth,
-} from '#internal/deliveries/index.ts'
+import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/deliveries/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 
 /** What deliveries tell about themselves. */
 export interface DeliveryTelemetry extends ForwarderObserver {
-  /** The last look at the queue, for its gauges. */
-  queueSeen(depth: QueueDepth): void
   /** Has gauges read from it when they are scraped. */
   watch(stats: () => ForwarderStats): void
 }
@@ -168,26 +161,8 @@ function troubleObserver({
   }
 }
 
-function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'queueSeen' | 'watch'> {
-  // Nothing is shown before the first look.
-  const seen = (name: string, help: string) => metrics.gauge({ name, help, labels: [] })
-  const due = seen(
-    'latchkey_deliveries_due_count',
-    'Due deliveries of callbacks that may be called: exact to 10 000, estimated beyond. The same from every process.',
-  )
-  const oldest = seen(
-    'latchkey_deliveries_oldest_age_seconds',
-    'How long the one that is due longest has been so.',
-  )
-  const suspended = seen('latchkey_deliveries_suspended_count', 'Callbacks that are suspended.')
-  const open = seen('latchkey_deliveries_breakers_open_count', 'Callbacks whose breaker is open.')
+function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'watch'> {
   return {
-    queueSeen(depth) {
-      due.with().set(depth.dueCount)
-      oldest.with().set(depth.oldestAgeMs / 1000)
-      suspended.with().set(depth.suspendedCount)
-      open.with().set(depth.openBreakerCount)
-    },
     watch(stats) {
       const { gauge } = unlabelled(metrics)
       gauge(

@@ -20,6 +20,11 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'follows the Tenants of a cluster',
     load: () => import('#cmd/operator/main.ts'),
   }),
+  backoffice: processCommand({
+    name: 'backoffice',
+    summary: 'shows in metrics how much waits',
+    load: () => import('#cmd/backoffice/main.ts'),
+  }),
   migrate: processCommand({
     name: 'migrate',
     summary: 'brings the database’s schema up to date, then ends',

@@ -1,0 +1,6 @@
+import { readConfigOrExit } from '#cmd/serving/read-config.ts'
+import { runServing } from '#cmd/serving/run.ts'
+import { startBackoffice } from './app.ts'
+
+const config = readConfigOrExit('backoffice')
+await runServing('backoffice', config, ({ telemetry, scope }) => startBackoffice(config, telemetry, scope))
