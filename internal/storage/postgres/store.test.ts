@@ -115,10 +115,12 @@ describe('a migrated database', () => {
     expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
   })
 
-  /** Their statements are written by hand; what they hold is told in migration 0002. */
+  /** Their statements are written by hand; what they hold is told in their migrations. */
   const withoutDescription = [
     ...['events', 'event_payloads', 'attempts', 'refused_calls'],
     ...['dedupe_keys', 'deliveries_due', 'lanes', 'record_epochs'],
+    ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
+    ...['usage_emissions', 'replays', 'simulations', 'sessions'],
   ]
 
   test('has exactly the tables and columns that schema.ts describes', async () => {

@@ -25,6 +25,7 @@ const tables = [
     'executions',
     'replays',
     'simulations',
+    'sessions',
   ],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
@@ -121,6 +122,11 @@ async function fill(id: TenantId): Promise<void> {
      SELECT $1 || nth, $1, '{}', 'test', 'scheduled', ARRAY[now()], now(), now(), '2026-12-01' FROM generate_series(1, 7) nth`,
     [id],
   )
+  await pool.query(
+    `INSERT INTO sessions SELECT sha256(convert_to($1 || nth, 'UTF8')), '{}', 'key', $1, now(), now(), now()
+     FROM generate_series(1, 3) nth`,
+    [id],
+  )
 }
 
 /** Every row, as text, by table. */
@@ -142,7 +148,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 7, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)
