@@ -28,7 +28,7 @@ export interface EventPage {
 }
 
 /** Events that a page looks at where no index knows all of its filter: some milliseconds of work. */
-const examinedMax = 2_000
+const examinedMax = 1_000
 const limitMax = 100
 
 /** Reads a cursor that came from outside; undefined for anything that none of ours looks like. */
