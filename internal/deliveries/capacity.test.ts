@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Capacity, laneDeliveriesMax } from './capacity.ts'
+import { Capacity, laneDeliveriesMax, quickLaneMax } from './capacity.ts'
 
 const mb = 1024 * 1024
 
@@ -19,12 +19,48 @@ test('a tenant has room for its share and no more, whatever the others hold', ()
 
 test('giving says whether a full tenant has room again, and leaves nothing of one that has none left', () => {
   const capacity = new Capacity()
-  for (let each = 0; each < laneDeliveriesMax; each += 1) capacity.take('a')
-  expect(capacity.give('a')).toBe(true)
-  expect(capacity.give('a')).toBe(false)
-  capacity.take('b')
-  expect(capacity.give('b')).toBe(false)
+  const places = Array.from({ length: laneDeliveriesMax }, () => capacity.take('a'))
+  expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
+  expect(capacity.give(capacity.take('b'), true)).toBe(false)
   expect([...capacity.laneRooms().keys()]).toEqual(['a'])
+})
+
+test('callbacks that answer in time have room beyond the rest, until they hang themselves', () => {
+  let nowMs = 0
+  const capacity = new Capacity(() => nowMs)
+  capacity.give(capacity.take('quick'), true)
+  capacity.give(capacity.take('uncalled'), false)
+  const late = capacity.take('late')
+  nowMs = 500
+  capacity.give(late, true)
+  expect(['quick', 'uncalled', 'late', 'unknown'].filter((id) => capacity.isQuick(id))).toEqual(['quick'])
+
+  for (let each = 0; each < 1_024; each += 1) capacity.take(`hangs-${each}`)
+  expect([capacity.room, capacity.quickRoom]).toEqual([0, 256])
+  const places = Array.from({ length: 16 }, () => capacity.take('quick'))
+  expect([capacity.room, capacity.quickRoom]).toEqual([0, 240])
+  expect(capacity.laneRooms(quickLaneMax).get('quick')).toBe(0)
+  nowMs = 999
+  expect(capacity.isQuick('quick')).toBe(true)
+  nowMs = 1_000
+  expect(capacity.isQuick('quick')).toBe(false)
+  expect(capacity.quickRoom).toBe(256)
+  expect(capacity.count).toBe(1_040)
+  for (const place of places) capacity.give(place, true)
+  expect([capacity.count, capacity.isQuick('quick')]).toEqual([1_024, false])
+})
+
+test('of what was quick and hangs 2 048 are held in all', () => {
+  let nowMs = 0
+  const capacity = new Capacity(() => nowMs)
+  for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
+  for (let round = 0; round < 4; round += 1) {
+    expect(capacity.quickRoom).toBe(256)
+    for (let each = 0; each < 256; each += 1) capacity.take('quick')
+    expect(capacity.quickRoom).toBe(0)
+    nowMs += 500
+  }
+  expect([capacity.room, capacity.quickRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
 test('a tenant whose breaker has just opened has no room, also when it holds nothing', () => {

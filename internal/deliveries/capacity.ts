@@ -1,10 +1,20 @@
 import { Shares } from '#internal/base/index.ts'
 
-/**
- * Deliveries that one process holds at a time, from claim to answer. A callback that hangs keeps its tenant's share for its whole
- * time-out, so it takes sixteen such tenants at once, before their breakers open, to hold up the others.
- */
+/** Deliveries that one process holds at a time for anybody, from claim to answer. */
 const deliveriesMax = 1_024
+/**
+ * Beyond those, for callbacks that answered in time when they were last called: a thousand that hang fill the others for their
+ * whole time-out, and these go on.
+ */
+const quickMax = 256
+/** Of these for one tenant, at 30 ms an answer 500 a second. */
+export const quickLaneMax = 16
+/** Who takes longer than that hangs, as far as others are concerned. */
+const quickMs = 500
+/** All in all: what was quick and hangs now gives up its place and is still held. */
+const heldMax = 2_048
+/** Callbacks that are known to answer in time; of more the one known longest is forgotten until its next answer. */
+const quickCallbacksMax = 10_000
 /** At 100 ms an answer that is 640 deliveries a second for one tenant in each process. */
 export const laneDeliveriesMax = 64
 /** Texts in memory; a tenant gets a quarter of them. */
@@ -13,21 +23,48 @@ const bytesMax = 64 * 1024 * 1024
 /** Until then an opened breaker is in Postgres, or it could not be written and opens again. */
 const holdBackMs = 2_000
 
+/** A delivery's place, from `take` to `give`. */
+export interface Place {
+  readonly tenantId: string
+  readonly sinceMs: number
+  kind: 'anybody' | 'quick' | 'overdue'
+}
+
 /** What a process has room for. Whoever takes gives back, once. */
 export class Capacity {
   readonly #held = new Map<string, number>()
+  /** Places that were taken less than `quickMs` ago, as of the last look, in their order. */
+  readonly #young = new Set<Place>()
+  readonly #quickCallbacks = new Set<string>()
+  readonly #now: () => number
   readonly #heldBackUntilMs = new Map<string, number>()
   readonly #bytes = new Shares(bytesMax)
-  #count = 0
+  readonly #counts = { anybody: 0, quick: 0, overdue: 0 }
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
 
   /** Deliveries held. */
   get count(): number {
-    return this.#count
+    return this.#counts.anybody + this.#counts.quick + this.#counts.overdue
   }
 
-  /** How many more deliveries fit. */
+  /** How many more deliveries fit, whoever's they are. */
   get room(): number {
-    return deliveriesMax - this.#count
+    return Math.max(0, Math.min(deliveriesMax - this.#counts.anybody, heldMax - this.count))
+  }
+
+  /** How many more fit beyond those, of tenants that `isQuick`. */
+  get quickRoom(): number {
+    this.#age()
+    return Math.max(0, Math.min(quickMax - this.#counts.quick, heldMax - this.count))
+  }
+
+  /** Whether the tenant's callback answered within half a second when it was last called, and keeps nothing waiting longer. */
+  isQuick(tenantId: string): boolean {
+    this.#age()
+    return this.#quickCallbacks.has(tenantId)
   }
 
   /** How many more bytes fit. */
@@ -35,12 +72,12 @@ export class Capacity {
     return bytesMax - this.#bytes.taken
   }
 
-  /** How many more deliveries each tenant may have here that has some already. */
-  laneRooms(): Map<string, number> {
+  /** How many more deliveries each tenant may have here that has some already; where only the quick have room, fewer. */
+  laneRooms(laneMax = laneDeliveriesMax): Map<string, number> {
     const rooms = new Map<string, number>()
-    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneDeliveriesMax - held))
+    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneMax - held))
     for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
-      if (performance.now() < untilMs) rooms.set(tenantId, 0)
+      if (this.#now() < untilMs) rooms.set(tenantId, 0)
       else this.#heldBackUntilMs.delete(tenantId)
     }
     return rooms
@@ -48,18 +85,24 @@ export class Capacity {
 
   /** Leaves no room for a tenant for 2 s, until all processes know that its breaker is open. */
   holdBack(tenantId: string): void {
-    this.#heldBackUntilMs.set(tenantId, performance.now() + holdBackMs)
+    this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
   }
 
   /** Counts a delivery; the claim has seen to it that it fits. */
-  take(tenantId: string): void {
-    this.#count += 1
+  take(tenantId: string): Place {
+    const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'anybody' : 'quick' }
+    this.#counts[place.kind] += 1
+    this.#young.add(place)
     this.#held.set(tenantId, (this.#held.get(tenantId) ?? 0) + 1)
+    return place
   }
 
-  /** Undoes `take`. True when the tenant had all that it may have until now. */
-  give(tenantId: string): boolean {
-    this.#count -= 1
+  /** Undoes `take`; `called`: the callback was asked. True when the tenant had all that it may have until now. */
+  give(place: Place, called: boolean): boolean {
+    this.#age()
+    const { tenantId } = place
+    if (this.#young.delete(place) && called) this.#knowQuick(tenantId)
+    this.#counts[place.kind] -= 1
     const held = this.#held.get(tenantId) ?? 0
     const left = held - 1
     if (left > 0) this.#held.set(tenantId, left)
@@ -75,5 +118,28 @@ export class Capacity {
   /** Undoes a `takeBytes` that gave true. */
   giveBytes(bytes: number, tenantId: string): void {
     this.#bytes.give(bytes, tenantId)
+  }
+
+  #age(): void {
+    const sinceMs = this.#now() - quickMs
+    for (const place of this.#young) {
+      if (place.sinceMs > sinceMs) return
+      this.#young.delete(place)
+      this.#quickCallbacks.delete(place.tenantId)
+      if (place.kind !== 'quick') continue
+      place.kind = 'overdue'
+      this.#counts.quick -= 1
+      this.#counts.overdue += 1
+    }
+  }
+
+  #knowQuick(tenantId: string): void {
+    this.#quickCallbacks.delete(tenantId)
+    this.#quickCallbacks.add(tenantId)
+    if (this.#quickCallbacks.size <= quickCallbacksMax) return
+    for (const oldest of this.#quickCallbacks) {
+      this.#quickCallbacks.delete(oldest)
+      return
+    }
   }
 }

@@ -8,6 +8,8 @@ export interface ClaimRequest {
   readonly lease: Lease
   /** Tenants that are said to have new work, whatever their lanes say. Give no more than `wokenMaxOf`. */
   readonly woken: readonly string[]
+  /** Looks at those tenants and at no others; default false. */
+  readonly wokenAlone?: boolean
   /** How much less than `laneRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
@@ -70,7 +72,7 @@ WITH relaxed AS MATERIALIZED (
     (SELECT tenant_id, last_served_at, false FROM lanes
     WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND tenant_id <> ALL($1::text[])
       AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
-    ORDER BY last_served_at LIMIT ${candidatesMax})) due
+    ORDER BY last_served_at LIMIT $9::integer)) due
   ORDER BY row_number() OVER (PARTITION BY is_woken ORDER BY last_served_at), last_served_at
 ), ready AS MATERIALIZED (
   SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
@@ -185,6 +187,7 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       lease.token,
       lease.lengthMs,
       request.payloadBytesMax,
+      request.wokenAlone ? 0 : candidatesMax,
     ],
   })
   const taken = rows.flatMap((row) => (row[1] === null ? [] : [takenOf(row)]))

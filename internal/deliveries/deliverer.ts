@@ -85,7 +85,7 @@ export class Deliverer {
   take(claimed: readonly Claimed[], leaseEndsMs: number): void {
     for (const { delivery, content } of claimed) {
       const leased = { delivery, leaseEndsMs }
-      if (!this.#adopt(leased)) this.#begin({ ...leased, bytes: undefined }, content)
+      if (!this.#adopt(leased)) this.#begin(leased, content)
     }
     this.load()
   }
@@ -128,11 +128,11 @@ export class Deliverer {
     return true
   }
 
-  #begin(held: Held, content: EventContent | undefined): void {
-    const { capacity } = this.#options
-    const { delivery } = held
+  #begin(leased: Leased, content: EventContent | undefined): void {
+    const { delivery } = leased
+    const place = this.#options.capacity.take(delivery.tenantId)
+    const held: Held = { ...leased, place, bytes: undefined, wasCalled: false }
     this.#held.set(delivery.eventId, held)
-    capacity.take(delivery.tenantId)
     if (this.#stopped) return this.#keep(held)
     if (!delivery.isProbe) this.#health.seenClosed(delivery.tenantId, this.#now())
     const plan = this.#planOf(delivery)
@@ -172,6 +172,7 @@ export class Deliverer {
     const sending = { delivery: held.delivery, content, tenant, signal: this.#aborting.signal }
     const result: CallResult = await sendDelivery(this.#options, sending)
     this.#calls -= 1
+    held.wasCalled = true
     this.#loader.giveBytes(held)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#keep(held)
     else this.#conclude(held, content, { result, tenant, startedAtMs })
@@ -252,7 +253,7 @@ export class Deliverer {
   #release(held: Held): void {
     const { delivery } = held
     if (this.#held.get(delivery.eventId) === held) this.#held.delete(delivery.eventId)
-    this.#options.onRoom(this.#options.capacity.give(delivery.tenantId))
+    this.#options.onRoom(this.#options.capacity.give(held.place, held.wasCalled))
   }
 
   #now(): number {

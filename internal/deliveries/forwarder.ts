@@ -4,8 +4,8 @@ import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/ind
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
-import { Capacity, laneDeliveriesMax } from './capacity.ts'
-import { claimDue, wokenMaxOf } from './claim.ts'
+import { Capacity, laneDeliveriesMax, quickLaneMax } from './capacity.ts'
+import { type ClaimRequest, claimDue, wokenMaxOf } from './claim.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
 import type { DueNews } from './due-channel.ts'
@@ -60,6 +60,10 @@ const gatherMs = 8
 const gatherMsMax = 50
 const claimRowsMax = 200
 const claimBytesMax = 4 * 1024 * 1024
+/** With less room than that, callbacks that answer in time are served apart from the others. */
+const tightRoom = laneDeliveriesMax
+/** Then the others are claimed so many at a time, since a claim of one would always be for the lane that waited longest. */
+const tightRowsMin = 8
 /** Answered deliveries whose end is not written: while Postgres is slow or refuses them nothing more is begun. */
 const unsettledMax = 2_048
 const wokenMax = 500
@@ -150,55 +154,85 @@ export class Forwarder {
     const waitMs = this.#claimedAtMs + this.#gatherMs - performance.now()
     const isBehind = this.#hasMore && this.#claimedRows >= claimRowsWanted
     if (waitMs > 0 && !isBehind) await sleep(waitMs, signal)
-    const rowsMax = Math.min(claimRowsMax, this.#capacity.room, unsettledMax - this.#settlements.size)
-    this.#hasMore = rowsMax <= 0 || this.#settlements.isFailing
+    const settlementsMax = Math.min(claimRowsMax, unsettledMax - this.#settlements.size)
+    const isTight = this.#capacity.room < tightRoom
+    this.#hasMore = isTight || settlementsMax <= 0 || this.#settlements.isFailing
     this.#deliverer.load()
     if (
-      rowsMax <= 0 ||
+      settlementsMax <= 0 ||
       this.#settlements.isFailing ||
       signal.aborted ||
       this.#options.paused?.().all ||
       !this.#options.directory.hasSnapshot()
     )
       return
-    const woken = [...this.#woken].slice(0, wokenMaxOf(rowsMax))
-    for (const id of woken) this.#woken.delete(id)
+    if (isTight) await this.#claimForQuick(settlementsMax)
+    const rowsMax = Math.min(settlementsMax, this.#capacity.room)
+    if (rowsMax >= (isTight ? tightRowsMin : 1)) await this.#claimForAll(rowsMax, isTight)
+  }
+
+  /** Of tenants that are said to have work, those whose callbacks answer in time; who has all it may have is kept for later. */
+  async #claimForQuick(settlementsMax: number): Promise<void> {
+    const rowsMax = Math.min(settlementsMax, this.#capacity.quickRoom)
+    const rooms = this.#rooms(quickLaneMax)
+    const woken = this.#takeWoken(
+      (id) => this.#capacity.isQuick(id) && rooms.get(id) !== 0,
+      Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
+    )
+    if (woken.length === 0) return
+    const more = { rooms, rowsMax, laneRowsMax: quickLaneMax, wokenAlone: true }
+    // A lane that got its whole share may have more; nobody else would tell.
+    if (await this.#claim(woken, more)) this.notify(woken)
+  }
+
+  async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {
+    const isTheirs = (id: string) => !isTight || !this.#capacity.isQuick(id)
+    const woken = this.#takeWoken(isTheirs, wokenMaxOf(rowsMax))
+    const more = { rooms: this.#rooms(laneDeliveriesMax), rowsMax, laneRowsMax: laneDeliveriesMax }
+    this.#hasMore = await this.#claim(woken, more)
+    if (this.#hasMore || [...this.#woken].some(isTheirs)) this.#loops[0]?.wake()
+  }
+
+  #takeWoken(isMeant: (tenantId: string) => boolean, most: number): string[] {
+    const taken = [...this.#woken].filter(isMeant).slice(0, most)
+    for (const id of taken) this.#woken.delete(id)
+    return taken
+  }
+
+  /** True when there is more to be taken. Whom a failed claim was for is woken again. */
+  async #claim(
+    woken: readonly string[],
+    more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'laneRowsMax' | 'wokenAlone'>,
+  ): Promise<boolean> {
+    const startedMs = performance.now()
+    this.#claimedAtMs = startedMs
+    this.#claimedRows = 0
     try {
-      await this.#claim(woken, rowsMax)
+      const { claimed, hasMore } = await claimDue(this.#options.pool, {
+        ...more,
+        lease: this.#lease,
+        woken,
+        usualDays: this.#usualDays.current,
+        payloadBytesMax: this.#deliverer.isFull ? 0 : Math.min(claimBytesMax, this.#capacity.bytesRoom),
+      })
+      this.#claimedRows = claimed.length
+      const tookMs = performance.now() - startedMs
+      this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * tookMs))
+      this.#options.observer.claimed(claimed.length, tookMs)
+      const [first] = claimed
+      if (first) this.#usualDays.add(first.delivery)
+      // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
+      this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
+      return hasMore
     } catch (error) {
       for (const id of woken) this.#woken.add(id)
       throw error
     }
-    if (this.#hasMore || this.#woken.size > 0) this.#loops[0]?.wake()
-  }
-
-  async #claim(woken: readonly string[], rowsMax: number): Promise<void> {
-    const startedMs = performance.now()
-    this.#claimedAtMs = startedMs
-    this.#claimedRows = 0
-    const { claimed, hasMore } = await claimDue(this.#options.pool, {
-      lease: this.#lease,
-      woken,
-      rooms: this.#rooms(),
-      rowsMax,
-      laneRowsMax: laneDeliveriesMax,
-      usualDays: this.#usualDays.current,
-      payloadBytesMax: this.#deliverer.isFull ? 0 : Math.min(claimBytesMax, this.#capacity.bytesRoom),
-    })
-    this.#claimedRows = claimed.length
-    this.#hasMore = hasMore
-    const tookMs = performance.now() - startedMs
-    this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * tookMs))
-    this.#options.observer.claimed(claimed.length, tookMs)
-    const [first] = claimed
-    if (first) this.#usualDays.add(first.delivery)
-    // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
-    this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
   }
 
   /** A tenant that asked to be left alone gets no room, also before that is written; nor does one that is paused. */
-  #rooms(): Map<string, number> {
-    const rooms = this.#capacity.laneRooms()
+  #rooms(laneMax: number): Map<string, number> {
+    const rooms = this.#capacity.laneRooms(laneMax)
     for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     return rooms

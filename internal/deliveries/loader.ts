@@ -1,14 +1,17 @@
 import { expiryDayOf, type TenantId, within } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { Capacity } from './capacity.ts'
+import type { Capacity, Place } from './capacity.ts'
 import type { Leased } from './delivery.ts'
 import { type LoadedEvent, loadEvents } from './load.ts'
 import type { ForwarderObserver } from './observer.ts'
 
 /** A delivery from its claim to its answer. */
 export interface Held extends Leased {
+  readonly place: Place
   /** Room that was taken for its texts; undefined when none is. */
   bytes: number | undefined
+  /** The callback was asked, whatever came of it. */
+  wasCalled: boolean
 }
 
 /** What events are read with, and who goes on with them. */
