@@ -1,5 +1,4 @@
 import { type Clock, type EventId } from '#internal/base/index.ts'
-import type { CallResult } from '#internal/http/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
@@ -14,7 +13,7 @@ import { type Held, Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PausedForwarding } from './paused-forwarding.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
-import { type SendParts, sendDelivery } from './send.ts'
+import { type Sending, type SendParts, sendDelivery } from './send.ts'
 import type { Ending } from './settle.ts'
 import type { SettlementQueue } from './settlement-queue.ts'
 
@@ -170,7 +169,7 @@ export class Deliverer {
     const startedAtMs = this.#now()
     this.#calls += 1
     const sending = { delivery: held.delivery, content, tenant, signal: this.#aborting.signal }
-    const result: CallResult = await sendDelivery(this.#options, sending)
+    const result = await this.#sendSafely(sending)
     this.#calls -= 1
     held.wasCalled = true
     this.#loader.giveBytes(held)
@@ -178,6 +177,17 @@ export class Deliverer {
     else this.#conclude(held, content, { result, tenant, startedAtMs })
     if (this.#calls === 0) this.#callsEnded?.()
     this.load()
+  }
+
+  /** A fault of ours in one event's call is one failed attempt, and no end of the process with all that it holds. */
+  async #sendSafely(sending: Sending): Promise<AttemptResult> {
+    const startedMs = performance.now()
+    try {
+      return await sendDelivery(this.#options, sending)
+    } catch (error) {
+      this.#options.observer.failed('send', error)
+      return { kind: 'not_sent', cause: 'internal_error', durationMs: performance.now() - startedMs }
+    }
   }
 
   #conclude(

@@ -14,7 +14,7 @@ export interface AttemptReport {
 }
 
 /** Statements that may fail while the work goes on. */
-export type ForwarderStep = 'claim' | 'load' | 'settle' | 'renew' | 'sweep' | 'give back'
+export type ForwarderStep = 'claim' | 'load' | 'send' | 'settle' | 'renew' | 'sweep' | 'give back'
 
 /** Hears what a forwarder does. Nothing in it may throw or wait. */
 export interface ForwarderObserver {

@@ -1,5 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter, type EventId } from '#internal/base/index.ts'
+import { createOutbound } from '#internal/http/index.ts'
 import { partitionName } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -101,5 +102,29 @@ describe('a delivery that a worker cannot end', () => {
     await odd.stop()
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(2)
     expect([told.failed, told.unwritable]).toEqual([[], 0])
+  })
+
+  test('because its sending throws is a failed attempt, told of, and holds up no other', async () => {
+    const tenant = await lab.addTenant({ url: 'http://127.0.0.1:9/', schedule: ['0s'] })
+    const other = await lab.addTenant({ url: receiver.url })
+    const [id] = await lab.accept(tenant.id)
+    await lab.accept(other.id)
+    const outbound = createOutbound({ cidrsMax: ['127.0.0.0/8'] })
+    const { stop, told } = lab.forwarder({
+      outbound: {
+        send(call) {
+          if (call.url === receiver.url) return outbound.send(call)
+          throw new Error('a fault of ours')
+        },
+        close: () => outbound.close(),
+      },
+    })
+    await receiver.received(1)
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
+    await stop()
+    outbound.close()
+    expect(told.failed).toEqual(['send'])
+    expect(await stateOf(id)).toBe('delivery_failed')
+    expect(await lab.value('SELECT cause FROM attempts WHERE event_id = $1', [id])).toBe('internal_error')
   })
 })
