@@ -123,7 +123,7 @@ describe('a delivery that a worker cannot end', () => {
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
     await stop()
     outbound.close()
-    expect(told.failed).toEqual(['send'])
+    expect(told.failed.map(String)).toEqual(['Error: a fault of ours'])
     expect(await stateOf(id)).toBe('delivery_failed')
     expect(await lab.value('SELECT cause FROM attempts WHERE event_id = $1', [id])).toBe('internal_error')
   })
