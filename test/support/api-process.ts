@@ -39,7 +39,16 @@ export function startProgram(
   env: Readonly<Record<string, string>>,
 ): TestProcess {
   const [name] = program
-  const child = Bun.spawn([process.execPath, ...program], {
+  return startCommand([process.execPath, ...program], env, name)
+}
+
+/** Starts any command in the repository's folder, as `startProcess` does; `name` is what errors call it. */
+export function startCommand(
+  command: readonly string[],
+  env: Readonly<Record<string, string>>,
+  name: string,
+): TestProcess {
+  const child = Bun.spawn([...command], {
     cwd: root,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdin: 'ignore',

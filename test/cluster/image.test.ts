@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chmodSync, copyFileSync, readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { openTenants, testApiKey } from '#test/support/api.ts'
+import { readiness, type TestProcess } from '#test/support/api-process.ts'
+import { createTestDatabase, type TestDatabase } from '#test/support/database.ts'
+import { testStores } from '#test/support/stores.ts'
+import { signAsVendor } from '#test/support/vendor-signatures.ts'
+import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { openCluster } from './cluster.ts'
+import { type BuiltImage, buildImage, type ImageRuntime, unpackImage } from './image.ts'
+import { install, writeKubeconfig } from './installation.ts'
+
+const buildMsMax = 300_000
+const bytesMax = 60_000_000
+/** Beyond what is read in the event loop itself. */
+const largeBodyBytes = 3 * 1024 * 1024
+
+const repository = resolve(import.meta.dir, '../..')
+const { version, packageManager } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as {
+  version: string
+  packageManager: string
+}
+const started: TestProcess[] = []
+let image: BuiltImage
+let runtime: ImageRuntime
+let database: TestDatabase
+let env: Record<string, string>
+
+beforeAll(async () => {
+  image = await buildImage()
+  runtime = await unpackImage(image)
+  database = await createTestDatabase()
+  env = {
+    LATCHKEY_DATABASE_URL: database.url,
+    LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
+    LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
+  }
+}, buildMsMax)
+
+afterAll(async () => {
+  for (const each of started) each.signal('SIGKILL')
+  await Promise.all(started.map((each) => each.exited))
+  await database?.drop()
+  if (image) rmSync(image.folder, { recursive: true })
+}, buildMsMax)
+
+/** Starts a process of the image and waits until it is ready. */
+async function startReady(name: string, more: Readonly<Record<string, string>> = {}) {
+  const process = runtime.start([name], { ...env, ...more })
+  started.push(process)
+  const { port, opsPort } = await process.logged('listening')
+  expect(await readiness(`http://127.0.0.1:${opsPort}`, 200)).toBe(200)
+  return { ...process, url: `http://127.0.0.1:${port}`, opsUrl: `http://127.0.0.1:${opsPort}` }
+}
+
+describe('the image', () => {
+  test('is at most 60 MB when it is sent', () => {
+    expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
+    expect(image.bytesCompressed).toBeLessThan(bytesMax)
+  })
+
+  test('runs latchkey as a numbered user who is not root', () => {
+    expect(image.config.Entrypoint).toEqual(['latchkey'])
+    expect(image.config.Cmd ?? []).toEqual([])
+    expect(image.config.User).toBe('65532:65532')
+    expect(image.architecture).toBe(process.arch === 'arm64' ? 'arm64' : 'amd64')
+  })
+
+  test('says what it is', () => {
+    const label = (name: string) => image.config.Labels?.[`org.opencontainers.image.${name}`]
+    expect(label('title')).toBe('Latchkey')
+    expect(label('version')).toBe(version)
+    expect(label('licenses')).toBe('Apache-2.0')
+    for (const name of ['description', 'revision', 'created', 'source']) expect(label(name)).toBeTruthy()
+  })
+
+  test('is built with the Bun that the repository names', () => {
+    const dockerfile = readFileSync(join(repository, 'Dockerfile'), 'utf8')
+    expect(dockerfile).toContain(`oven/bun:${packageManager.replace('bun@', '')}-`)
+  })
+})
+
+describe('in a container whose root cannot be written to,', () => {
+  test('latchkey tells its version, and what it can do', async () => {
+    const asked = [runtime.start(['--version']), runtime.start(['--help'])]
+    expect(await Promise.all(asked.map((each) => each.exited))).toEqual([0, 0])
+    expect(asked[0]?.output()).toBe(`${version}\n`)
+    expect(asked[1]?.output()).toContain('usage: latchkey')
+  })
+
+  test('migrate brings an empty database up to date', async () => {
+    const migrating = runtime.start(['migrate'], env)
+    expect([await migrating.exited, migrating.errors()]).toEqual([0, ''])
+    expect(migrating.lines('schema is up to date')).toHaveLength(1)
+  })
+
+  test('api serves records by its scripts, and reads a large body in its worker', async () => {
+    const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
+    await tenants.apply(webhookTenantYaml('acme', testApiKey))
+    await tenants.close()
+    const api = await startReady('api')
+    const record = await fetch(`${api.url}/v1/record`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${testApiKey}` },
+      body: JSON.stringify({ scope: 'orders', key: '1' }),
+    })
+    expect(await record.json()).toMatchObject({ cached: false, locked: true })
+    const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(largeBodyBytes) })
+    const signed = { body, atMs: Date.now(), webhookId: 'unused' }
+    const intake = await fetch(`${api.url}/v1/t/acme/webhooks/codehost`, {
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        'X-GitHub-Event': 'push',
+        'X-GitHub-Delivery': crypto.randomUUID(),
+        'X-Hub-Signature-256': await signAsVendor('codehost', signed, providerSecret),
+      },
+      body,
+    })
+    expect([intake.status, await intake.text()]).toEqual([200, '{"ok":true}'])
+    api.signal('SIGTERM')
+    expect(await api.exited).toBe(0)
+  })
+
+  test.each(['forwarder', 'backoffice'])(
+    '%s becomes ready, shows the queue, and ends when it is told',
+    async (name) => {
+      const process = await startReady(name)
+      const metrics = await (await fetch(`${process.opsUrl}/metrics`)).text()
+      expect(metrics).toContain(`service="latchkey-${name}"`)
+      process.signal('SIGTERM')
+      expect(await process.exited).toBe(0)
+    },
+  )
+
+  test('operator reaches the API server and becomes ready', async () => {
+    await install(await openCluster())
+    const path = await writeKubeconfig(image.folder)
+    copyFileSync(path, join(runtime.root, 'etc/kubeconfig'))
+    chmodSync(join(runtime.root, 'etc/kubeconfig'), 0o444)
+    const operator = await startReady('operator', { KUBECONFIG: '/etc/kubeconfig' })
+    operator.signal('SIGTERM')
+    expect(await operator.exited).toBe(0)
+  })
+})
