@@ -73,6 +73,24 @@ test('the README’s curl lines of a webhook print what they say', async () => {
   expect(await Bun.$`bash -euc ${script}`.text()).toBe('{"ok":true}')
 })
 
+test('the README’s simulation is answered as it says, and the terminal shows its events in their order', async () => {
+  const script = (await block('curl-simulation', 'sh')).replace('http://127.0.0.1:8080', ready.api)
+  const [, shown = '', lines = ''] =
+    /readme-test: curl-simulation.*?```json\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
+  const printed = await Bun.$`bash -euc ${script}`.text()
+  const withoutChance = (text: string) =>
+    text
+      .trim()
+      .replaceAll(/(sim|evt)_[0-9a-hjkmnp-tv-z]{26}/g, '$1_…')
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '…')
+      .replaceAll(/^> \d\d:\d\d:\d\d/gm, '> …')
+  expect(withoutChance(printed)).toBe(withoutChance(shown))
+  await dev.prints('chargeback.won')
+  const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
+  // The README's first webhook was a dispute as well.
+  expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
+}, 30_000)
+
 test('the README’s receiver takes what is signed, prints it once, and nothing else', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(

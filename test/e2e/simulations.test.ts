@@ -1,0 +1,197 @@
+// Simulations from the call to the callback: the real API and forwarder as processes, with real stores between them.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createWalletSigner } from '#internal/webhooks/index.ts'
+import { openTenants, type TestTenants } from '#test/support/api.ts'
+import {
+  type ApiProcess,
+  startApiProcess,
+  startProcess,
+  type TestProcess,
+} from '#test/support/api-process.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
+import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
+import { signAsVendor } from '#test/support/vendor-signatures.ts'
+import { webhookId } from '#test/support/wallet-calls.ts'
+import { providerSecret } from '#test/support/webhook-calls.ts'
+
+/** Its own, since meters in Redis outlive a test's database. */
+const name = `drill-${crypto.randomUUID().slice(0, 8)}`
+const apiKey = simulationKeyOf(name)
+const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.won']
+
+let receiver: CallbackReceiver
+let database: TestDatabase
+let tenants: TestTenants
+let pool: Pool
+let env: Record<string, string>
+let api: ApiProcess
+let forwarder: TestProcess
+
+beforeAll(async () => {
+  receiver = startReceiver()
+  database = await createMigratedDatabase()
+  const { redisUrl } = await testStores()
+  tenants = await openTenants(database.url, redisUrl)
+  await tenants.apply(simulationTenantYaml(name, apiKey, { callbackUrl: receiver.url }))
+  pool = createPool({
+    ...{ url: database.url, applicationName: 'test', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 },
+  })
+  env = {
+    LATCHKEY_DATABASE_URL: database.url,
+    LATCHKEY_REDIS_URL: redisUrl,
+    LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+    LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+  }
+  forwarder = startProcess('forwarder', env)
+  api = await startApiProcess(env)
+  await forwarder.logged('listening')
+}, 60_000)
+afterAll(async () => {
+  for (const process of [api, forwarder]) process.signal('SIGTERM')
+  await Promise.all([api.exited, forwarder.exited])
+  await pool.end()
+  await tenants.close()
+  await database.drop()
+  await receiver.stop()
+}, 30_000)
+beforeEach(async () => {
+  await pool.query(
+    'TRUNCATE simulations, dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes',
+  )
+})
+
+interface Answered {
+  readonly simulationId: string
+  readonly events: readonly { readonly id: string; readonly type: string }[]
+}
+
+async function simulate(body: object): Promise<Answered> {
+  const response = await fetch(`${api.url}/v1/simulate/chargeback`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}` },
+    body: JSON.stringify({ amount: 4200, currency: 'EUR', outcome: 'won', ...body }),
+  })
+  expect(response.status).toBe(202)
+  return (await response.json()) as Answered
+}
+
+interface Forwarded {
+  readonly provider: string
+  readonly type: string
+  readonly payload: { readonly id: string }
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** What the callback has got since this many calls, each verified with the callback's secret. */
+async function forwardedSince(before: number, count: number): Promise<Forwarded[]> {
+  const calls = (await receiver.received(before + count)).slice(before)
+  expect(calls.map(({ verified }) => verified)).toEqual(calls.map(() => true))
+  return calls.map(({ body }) => JSON.parse(body) as Forwarded)
+}
+
+const rowCount = async (table: string) => (await pool.query(`SELECT FROM ${table}`)).rowCount
+
+const settled = (events: number) =>
+  until('every event processed', async () => (await rowCount("events WHERE state = 'processed'")) === events)
+
+/** Waits until this API has counted so many steps, by what became of them. */
+const stepsAre = (provider: string, outcome: string, count: number) =>
+  until(`${count} steps ${outcome}`, async () => {
+    const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
+    const line = `latchkey_simulations_steps_total{provider="${provider}",outcome="${outcome}"} ${count}`
+    return metrics.includes(`\n${line}\n`)
+  })
+
+describe('a simulation', () => {
+  test.each(['card', 'wallet'] as const)(
+    'of %s brings a dispute’s life to the callback',
+    async (provider) => {
+      const before = receiver.calls.length
+      const { simulationId, events } = await simulate({ provider, stepSeconds: 1, reference: 'order-1042' })
+      const forwarded = await forwardedSince(before, 3)
+      expect(forwarded.map(({ type }) => type)).toEqual(life)
+      expect(forwarded.map(({ payload }) => payload.id)).toEqual(events.map(({ id }) => id))
+      for (const event of forwarded) {
+        expect(event.provider).toBe(provider)
+        expect(event.headers['latchkey-simulation']).toBe(simulationId)
+        expect(JSON.stringify(event.payload)).toContain('order-1042')
+      }
+      await settled(3)
+      await stepsAre(provider, 'stored', 3)
+      expect(api.output()).not.toContain(providerSecret)
+    },
+    30_000,
+  )
+
+  test('counts as usage', async () => {
+    const used = async () => {
+      const text = `SELECT coalesce(sum(amount), 0)::int AS n FROM usage_hourly WHERE meter = 'events'`
+      return (await pool.query<{ n: number }>(text)).rows[0]?.n ?? 0
+    }
+    await simulate({ stepSeconds: 0 })
+    await settled(3)
+    // Every event of this file was forwarded, each once.
+    const all = new Set(receiver.calls.map(({ id }) => id)).size
+    expect(all).toBeGreaterThanOrEqual(3)
+    await until('usage of these events', async () => (await used()) === all)
+  }, 30_000)
+})
+
+describe('nobody outside can pass for a simulation', () => {
+  test('by its header', async () => {
+    const before = receiver.calls.length
+    const body = JSON.stringify({ id: 'evt_1', type: 'charge.dispute.created', created: 1_795_000_000 })
+    const atMs = Math.floor(Date.now() / 1000) * 1000
+    const signature = await signAsVendor('card', { body, atMs, webhookId: '' }, providerSecret)
+    const response = await fetch(`${api.url}/v1/t/${name}/webhooks/card`, {
+      method: 'POST',
+      headers: { 'Card-Signature': signature, 'Latchkey-Simulation': 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+      body,
+    })
+    expect(response.status).toBe(200)
+    const [event] = await forwardedSince(before, 1)
+    expect(event?.type).toBe('chargeback.created')
+    expect(event?.headers).not.toHaveProperty('latchkey-simulation')
+    await settled(1)
+  }, 30_000)
+
+  test('by a certificate such as simulations have', async () => {
+    const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
+    const signer = await createWalletSigner(Date.now())
+    const headers = signer.sign({ body, webhookId, atMs: Date.now() })
+    const response = await fetch(`${api.url}/v1/t/${name}/webhooks/wallet`, { method: 'POST', headers, body })
+    expect([response.status, await response.json()]).toEqual([400, { error: 'invalid signature' }])
+    expect(await rowCount('events')).toBe(0)
+  })
+})
+
+test('an API that is killed between an event and its note is followed by another, and nothing comes twice', async () => {
+  await pool.query(`
+    CREATE FUNCTION hold_notes() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
+    CREATE TRIGGER hold_notes BEFORE UPDATE ON simulations FOR EACH ROW
+      WHEN (cardinality(NEW.sent_at) > cardinality(OLD.sent_at)) EXECUTE FUNCTION hold_notes()`)
+  const before = receiver.calls.length
+  const { events } = await simulate({ stepSeconds: 0 })
+  await until('the first event', async () => (await rowCount('events')) === 1)
+  api.signal('SIGKILL')
+  await api.exited
+  await pool.query('DROP FUNCTION hold_notes CASCADE')
+  const { rows } = await pool.query('SELECT state, sent_at, lease IS NULL AS free FROM simulations')
+  expect(rows).toEqual([{ state: 'running', sent_at: [], free: false }])
+  // As if the dead process' lease had ended.
+  await pool.query('UPDATE simulations SET next_at = now()')
+  api = await startApiProcess(env)
+  await settled(3)
+  const forwarded = await forwardedSince(before, 3)
+  expect(forwarded.map(({ payload }) => payload.id).toSorted()).toEqual(events.map(({ id }) => id).toSorted())
+  await stepsAre('card', 'stored', 2)
+  await stepsAre('card', 'duplicate', 1)
+  expect([await rowCount("simulations WHERE state = 'completed'"), await rowCount('events')]).toEqual([1, 3])
+}, 60_000)
