@@ -99,13 +99,13 @@ No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in it
 `)
 }
 
-/** Measures records, or with `webhooks` as first argument those. */
+/** Measures records, or what is named by the first argument: `webhooks`, or `events` with many of them behind. */
 async function runBench(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
   const [first, ...others] = args
-  return first === 'webhooks'
-    ? run(bun, ['test/bench/webhooks.main.ts', ...others])
+  return first === 'webhooks' || first === 'events'
+    ? run(bun, [`test/bench/${first}.main.ts`, ...others])
     : run(bun, ['test/bench/main.ts', ...args])
 }
 

@@ -14,6 +14,7 @@ export interface Stack {
   readonly api: Measured
   readonly bare: Measured
   readonly sink: Sink
+  readonly databaseUrl: string
   /** A connection whose statements `pg_stat_statements` tells from those of the product. */
   readonly observer: Pool
   readonly postgresPid: number
@@ -76,7 +77,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   const stop = () => (stopped ??= stopAll())
   stopOnSignal(stop)
   return {
-    ...{ api, bare, sink, observer, tenantIds },
+    ...{ api, bare, sink, observer, tenantIds, databaseUrl: postgres.url },
     ...{ postgresPid: postgres.pid, redisPid: redis.pid },
     get forwarder() {
       return forwarder

@@ -1,0 +1,160 @@
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  type EventListRequest,
+  type EventSummary,
+  eventReadSettings,
+  listEvents,
+  readEvent,
+  readPayload,
+} from '#internal/deliveries/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { listRefusedCalls } from '#internal/webhooks/index.ts'
+import type { Held } from '../webhooks/bounds.ts'
+import { type CaseParts, listCases, type Random, seededRandom } from './requests.ts'
+
+/** What is read, and how often. */
+export interface ReadOptions extends Omit<CaseParts, 'known'> {
+  readonly databaseUrl: string
+  /** Ids of events that are there. */
+  readonly ids: readonly EventSummary['id'][]
+  /** Calls of each kind. */
+  readonly calls: number
+}
+
+/** What reading came to. */
+export interface ReadFigures {
+  /** Lines of a table. */
+  readonly table: readonly string[]
+  readonly held: readonly Held[]
+}
+
+interface Timed {
+  readonly name: string
+  /** The first of its session, which plans. */
+  readonly firstMs: number
+  /** The others, sorted. */
+  readonly sortedMs: readonly number[]
+  /** Rows that a call gave, on average. */
+  readonly rows: number
+}
+
+const pageRows = 50
+const deepPages = 200
+const listMsMax = 50
+const eventMsMax = 10
+
+/** Measures lists by every filter, one event, a payload, refused calls: one after the other, as one person's looking would be. */
+export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
+  const bounds = { connectionsMax: 2, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
+  const pool = createPool({
+    ...{ url: options.databaseUrl, applicationName: 'bench reads', ...bounds },
+    sessionSettings: eventReadSettings,
+  })
+  try {
+    const known = await readKnown(pool, options)
+    const lists = await timeLists(pool, { ...options, known })
+    const others = await timeOthers(pool, { ...options, known })
+    return {
+      table: [
+        '| read | rows | p50 ms | p95 ms | p99 ms | first ms |',
+        '|---|---|---|---|---|---|',
+        ...[...lists, ...others.map(({ timed }) => timed)].map(rowOf),
+      ],
+      held: [
+        ...lists.map((timed) => heldOf(`list: ${timed.name}`, timed, listMsMax)),
+        ...others.map(({ timed, msMax }) => heldOf(timed.name, timed, msMax)),
+      ],
+    }
+  } finally {
+    await pool.end()
+  }
+}
+
+async function readKnown(pool: Pool, { ids, nowMs }: ReadOptions): Promise<readonly EventSummary[]> {
+  const random = seededRandom(1)
+  const views = []
+  for (let nth = 0; nth < 300; nth += 1) {
+    const id = ids[Math.floor(random() * ids.length)]
+    if (id !== undefined) views.push(await readEvent(pool, { id }, nowMs))
+  }
+  const known = views.flatMap((view) => (view ? [view.event] : []))
+  if (known.length !== views.length) throw new Error('an event that was loaded is not found')
+  return known
+}
+
+type Parts = ReadOptions & CaseParts
+
+async function timeLists(pool: Pool, parts: Parts): Promise<Timed[]> {
+  const timed: Timed[] = []
+  const list = async (request: Omit<EventListRequest, 'limit'>) =>
+    (await listEvents(pool, { ...request, limit: pageRows }, parts.nowMs)).events.length
+  for (const { name, request } of listCases(parts))
+    timed.push(await time(name, parts.calls, (random) => list(request(random))))
+  timed.push(await timeWalk(pool, parts))
+  return timed
+}
+
+/** Page after page of one large tenant, as a person would not, and a program would. */
+async function timeWalk(pool: Pool, { tenantIds, nowMs }: Parts): Promise<Timed> {
+  const [tenantId] = tenantIds
+  if (tenantId === undefined) throw new RangeError('no tenant')
+  let after: EventListRequest['after']
+  return await time(`${deepPages} pages in a row, tenant`, deepPages, async () => {
+    const page = await listEvents(pool, { tenantId, limit: pageRows, ...(after && { after }) }, nowMs)
+    after = page.next
+    return page.events.length
+  })
+}
+
+async function timeOthers(pool: Pool, parts: Parts): Promise<{ timed: Timed; msMax: number }[]> {
+  const { known, nowMs, calls, tenantIds } = parts
+  const one = (random: Random, of: readonly EventSummary[]) => {
+    const found = of[Math.floor(random() * of.length)]
+    if (found === undefined) throw new RangeError('no event')
+    return { id: found.id }
+  }
+  const failed = (await listEvents(pool, { state: 'delivery_failed', limit: 100 }, nowMs)).events
+  const event = (of: readonly EventSummary[]) => async (random: Random) =>
+    (await readEvent(pool, one(random, of), nowMs))?.attempts.length ?? 0
+  const payload = async (random: Random) =>
+    (await readPayload(pool, one(random, known), nowMs)).kind === 'payload' ? 1 : 0
+  const refused = async (random: Random) => {
+    const tenantId: TenantId | undefined = tenantIds[Math.floor(random() * tenantIds.length)]
+    if (tenantId === undefined) throw new RangeError('no tenant')
+    return (await listRefusedCalls(pool, { tenantId, limit: pageRows }, nowMs)).calls.length
+  }
+  return [
+    { timed: await time('one event with its attempts', calls, event(known)), msMax: eventMsMax },
+    { timed: await time('one failed event with its attempts', calls, event(failed)), msMax: eventMsMax },
+    { timed: await time('one payload', calls, payload), msMax: eventMsMax },
+    { timed: await time('list: refused calls of a tenant', calls, refused), msMax: listMsMax },
+  ]
+}
+
+async function time(name: string, calls: number, call: (random: Random) => Promise<number>): Promise<Timed> {
+  const random = seededRandom(Bun.hash.crc32(name))
+  const takenMs: number[] = []
+  let rows = 0
+  for (let nth = 0; nth <= calls; nth += 1) {
+    const startedAt = performance.now()
+    rows += await call(random)
+    takenMs.push(performance.now() - startedAt)
+  }
+  const [firstMs = Number.NaN, ...others] = takenMs
+  return { name, firstMs, sortedMs: others.toSorted((a, b) => a - b), rows: rows / takenMs.length }
+}
+
+function at(sortedMs: readonly number[], share: number): number {
+  return sortedMs[Math.min(sortedMs.length - 1, Math.floor(sortedMs.length * share))] ?? Number.NaN
+}
+
+function rowOf({ name, firstMs, sortedMs, rows }: Timed): string {
+  const times = [at(sortedMs, 0.5), at(sortedMs, 0.95), at(sortedMs, 0.99), firstMs].map((ms) =>
+    ms.toFixed(1),
+  )
+  return `| ${[name, rows.toFixed(1), ...times].join(' | ')} |`
+}
+
+function heldOf(name: string, { sortedMs }: Timed, msMax: number): Held {
+  return { name: `${name}, p95`, value: at(sortedMs, 0.95), unit: ' ms', atMost: msMax }
+}

@@ -1,0 +1,176 @@
+import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import type { EventListRequest, EventSummary } from '#internal/deliveries/index.ts'
+
+/** Lists of one kind; each call asks for another one of it. */
+export interface ListCase {
+  readonly name: string
+  readonly request: (random: Random) => Omit<EventListRequest, 'limit'>
+}
+
+/** A number from 0 up to and without 1. */
+export type Random = () => number
+
+/** What requests are made of. */
+export interface CaseParts {
+  /** The largest first. */
+  readonly tenantIds: readonly TenantId[]
+  /** Events of all days. */
+  readonly known: readonly EventSummary[]
+  readonly nowMs: number
+}
+
+const dayMs = 86_400_000
+const hourMs = 3_600_000
+const keptDays = 90
+const nobody = 'ten_00000000000000000000000000' as TenantId
+const commonTypes = ['payment.succeeded', 'order.created', 'order.updated']
+const rareTypes = ['chargeback.won', 'chargeback.lost', 'chargeback.evidence_required']
+const usualProviders = ['card', 'storefront', 'generic', 'codehost']
+
+/** A row of numbers that is the same in each run: mulberry32. */
+export function seededRandom(seed: number): Random {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** All kinds of lists that are measured: each filter, what they combine to, what is rare, what there is not, and what lies deep. */
+export function listCases(parts: CaseParts): readonly ListCase[] {
+  return [
+    ...singleFilters(parts),
+    ...combinations(parts),
+    ...timeRanges(parts),
+    ...deepPages(parts),
+    ...nothing(parts),
+  ]
+}
+
+const pick = <T>(of: readonly T[], random: Random): T => {
+  const found = of[Math.floor(random() * of.length)]
+  if (found === undefined) throw new RangeError('nothing to pick from')
+  return found
+}
+
+function singleFilters({ tenantIds, known }: CaseParts): ListCase[] {
+  const all = (state: NonNullable<EventListRequest['state']>): ListCase => ({
+    name: `state ${state}`,
+    request: () => ({ state }),
+  })
+  return [
+    { name: 'all', request: () => ({}) },
+    { name: 'a large tenant', request: (random) => ({ tenantId: pick(tenantIds.slice(0, 3), random) }) },
+    { name: 'a small tenant', request: (random) => ({ tenantId: pick(tenantIds.slice(-3), random) }) },
+    { name: 'a provider', request: (random) => ({ provider: pick(usualProviders, random) }) },
+    { name: 'a rare provider', request: () => ({ provider: 'gateway' }) },
+    { name: 'a type', request: (random) => ({ type: pick(commonTypes, random) }) },
+    { name: 'a rare type', request: (random) => ({ type: pick(rareTypes, random) }) },
+    ...(['processed', 'delivery_failed', 'accepted', 'verified'] as const).map(all),
+    { name: 'an id', request: (random) => ({ id: pick(known, random).id }) },
+    {
+      name: 'a provider’s id',
+      request: (random) => {
+        const { tenantId, sourceEventId } = pick(known, random)
+        return { tenantId, sourceEventId }
+      },
+    },
+  ]
+}
+
+function combinations({ tenantIds }: CaseParts): ListCase[] {
+  const tenant = (random: Random) => ({ tenantId: pick(tenantIds, random) })
+  const type = (random: Random) => ({ type: pick([...commonTypes, ...rareTypes], random) })
+  const provider = (random: Random) => ({ provider: pick(usualProviders, random) })
+  const failed = { state: 'delivery_failed' } as const
+  return [
+    { name: 'tenant, type', request: (random) => ({ ...tenant(random), ...type(random) }) },
+    { name: 'tenant, provider', request: (random) => ({ ...tenant(random), ...provider(random) }) },
+    { name: 'tenant, failed', request: (random) => ({ ...tenant(random), ...failed }) },
+    { name: 'tenant, processed', request: (random) => ({ ...tenant(random), state: 'processed' }) },
+    { name: 'tenant, accepted', request: (random) => ({ ...tenant(random), state: 'accepted' }) },
+    { name: 'tenant, verified', request: (random) => ({ ...tenant(random), state: 'verified' }) },
+    { name: 'provider, type', request: (random) => ({ ...provider(random), ...type(random) }) },
+    { name: 'provider, failed', request: (random) => ({ ...provider(random), ...failed }) },
+    { name: 'type, failed', request: (random) => ({ ...type(random), ...failed }) },
+    {
+      name: 'rare type, rare provider',
+      request: (random) => ({ type: pick(rareTypes, random), provider: 'gateway' }),
+    },
+    {
+      name: 'tenant, provider, type',
+      request: (random) => ({ ...tenant(random), ...provider(random), ...type(random) }),
+    },
+    {
+      name: 'tenant, provider, type, failed',
+      request: (random) => ({ ...tenant(random), ...provider(random), ...type(random), ...failed }),
+    },
+  ]
+}
+
+function timeRanges({ tenantIds, nowMs }: CaseParts): ListCase[] {
+  const within = (random: Random, lengthMs: number) => {
+    const fromMs = nowMs - Math.floor(random() * keptDays * dayMs)
+    return { fromMs, toMs: fromMs + lengthMs }
+  }
+  const tenant = (random: Random) => ({ tenantId: pick(tenantIds, random) })
+  const failed = { state: 'delivery_failed' } as const
+  return [
+    { name: 'an hour', request: (random) => within(random, hourMs) },
+    { name: 'a week', request: (random) => within(random, 7 * dayMs) },
+    { name: 'an hour, tenant', request: (random) => ({ ...within(random, hourMs), ...tenant(random) }) },
+    {
+      name: 'a week, rare type',
+      request: (random) => ({ ...within(random, 7 * dayMs), type: pick(rareTypes, random) }),
+    },
+    { name: 'a week, failed', request: (random) => ({ ...within(random, 7 * dayMs), ...failed }) },
+    {
+      name: 'a day, tenant, provider, failed',
+      request: (random) => ({ ...within(random, dayMs), ...tenant(random), provider: 'card', ...failed }),
+    },
+    { name: 'until a time', request: (random) => ({ toMs: within(random, 0).toMs }) },
+  ]
+}
+
+function deepPages({ tenantIds, nowMs }: CaseParts): ListCase[] {
+  const after = (random: Random): Pick<EventListRequest, 'after'> => {
+    const id: EventId = createEventId(nowMs - Math.floor(random() * keptDays * dayMs), keptDays)
+    return { after: id as NonNullable<EventListRequest['after']> }
+  }
+  const tenant = (random: Random) => ({ tenantId: pick(tenantIds, random) })
+  return [
+    { name: 'deep', request: after },
+    { name: 'deep, tenant', request: (random) => ({ ...after(random), ...tenant(random) }) },
+    { name: 'deep, rare type', request: (random) => ({ ...after(random), type: pick(rareTypes, random) }) },
+    { name: 'deep, failed', request: (random) => ({ ...after(random), state: 'delivery_failed' }) },
+    {
+      name: 'deep, tenant, provider, processed',
+      request: (random) => ({ ...after(random), ...tenant(random), provider: 'card', state: 'processed' }),
+    },
+  ]
+}
+
+function nothing({ tenantIds, nowMs }: CaseParts): ListCase[] {
+  const smallest = tenantIds.slice(-1)
+  return [
+    { name: 'none: tenant', request: () => ({ tenantId: nobody }) },
+    { name: 'none: type', request: () => ({ type: 'no.such_type' }) },
+    { name: 'none: provider', request: () => ({ provider: 'nobody' }) },
+    { name: 'none: to come', request: () => ({ fromMs: nowMs + 2 * dayMs }) },
+    { name: 'none: gone', request: () => ({ toMs: nowMs - 200 * dayMs }) },
+    {
+      name: 'none: small tenant, rare type, rare provider',
+      request: (random) => ({
+        tenantId: pick(smallest, random),
+        type: pick(rareTypes, random),
+        provider: 'gateway',
+      }),
+    },
+    {
+      name: 'none: provider, type, failed',
+      request: (random) => ({ provider: 'gateway', type: pick(rareTypes, random), state: 'delivery_failed' }),
+    },
+  ]
+}
