@@ -16,7 +16,7 @@ import {
 import { type OperatorProcess, type OperatorStart, startOperatorProcess } from './operator-process.ts'
 import { createTenantCalls, type TenantCalls } from './tenant-calls.ts'
 
-const hookMsMax = 120_000
+const hookMsMax = 180_000
 
 /** Operators as they are installed, under the roles that are documented, with a database of their own. */
 export interface OperatorLab extends TenantCalls {
