@@ -4,10 +4,12 @@ import { createPool, ensurePartitions, type Pool } from '#internal/storage/index
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
 import { createReceivedEvent, type ReceivedEvent } from '#internal/webhooks/event.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
+import { testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { purgeTenant } from './apply.ts'
+import { createFolderSource } from '../folder/folder-source.ts'
+import { purgeTenant, removeTenant } from './apply.ts'
 import { purgeTenantBatch } from './purge.ts'
 
 const dayMs = 86_400_000
@@ -29,6 +31,9 @@ const tables = [
   ],
   ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
 ] as const
+
+/** A deletion reads and writes no Secret. */
+const noFolder = createFolderSource({ tenantsDir: '/nonexistent', secretsDir: '/nonexistent' })
 
 let database: TestDatabase
 let pool: Pool
@@ -87,8 +92,9 @@ async function fill(id: TenantId): Promise<void> {
     [id, refusedDays],
   )
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
-     SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt WHERE tenant_id = $1`,
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
+     SELECT id, expires_on, 1, attempt, now(), 5, 'failed', tenant_id, id FROM events, generate_series(1, 7) attempt
+     WHERE tenant_id = $1`,
     [id],
   )
   await pool.query(
@@ -138,6 +144,32 @@ async function rowsNow(): Promise<Record<string, string[]>> {
   return Object.fromEntries(await Promise.all(tables.map(read)))
 }
 
+/** All tables that have a column for a tenant or an event; the audit gets its row with the deletion. */
+async function tablesThatNameIt(): Promise<string[]> {
+  const { rows } = await pool.query<{ table: string }>(
+    `SELECT DISTINCT c.table_name AS table FROM information_schema.columns c JOIN pg_class t ON t.relname = c.table_name
+     WHERE c.table_schema = current_schema() AND t.relkind IN ('r', 'p') AND NOT t.relispartition
+       AND c.column_name ~ '(tenant|event)_id$' AND c.table_name <> 'audit'`,
+  )
+  return rows.map(({ table }) => table)
+}
+
+/** The tables with a row in which the tenant's id stands, or that of one of its events, in any column. */
+async function placesOf(id: TenantId, eventIds: readonly string[]): Promise<string[]> {
+  const { rows: all } = await pool.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class
+     WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1`,
+  )
+  const places: string[] = []
+  for (const { name } of all) {
+    const { rowCount } = await pool.query(`SELECT FROM ${name} t WHERE t::text ~ $1 LIMIT 1`, [
+      [id, ...eventIds].join('|'),
+    ])
+    if (rowCount === 1) places.push(name)
+  }
+  return places
+}
+
 const countsOf = (rows: Record<string, string[]>) => tables.map((table) => rows[table]?.length ?? 0)
 const emptied = async (id: TenantId) =>
   (await pool.query(`SELECT 1 FROM tenants WHERE id = $1 AND spec = '{}'`, [id])).rowCount === 1
@@ -155,6 +187,31 @@ describe('purging a deleted tenant', () => {
       expect(await rowsNow()).toEqual(before)
     }
     expect([await emptied(gone), await emptied(kept)]).toEqual([true, false])
+  })
+
+  test('leaves its name nowhere in the schema but in the audit, whatever tables there come to be', async () => {
+    const id = someTenantId()
+    await fill(id)
+    await pool.query(`UPDATE tenants SET deleted_at = NULL, slug = 'x' WHERE id = $1`, [id])
+    await pool.query(
+      `INSERT INTO api_keys VALUES (sha256('x'), $1, 'default', '{records}', NULL, NULL, now())`,
+      [id],
+    )
+    await pool.query(
+      `INSERT INTO tenant_secrets VALUES ($1, 'callback', 0, 'key', decode(repeat('00', 12), 'hex'), 'x', 's', '1', now())`,
+      [id],
+    )
+    const { rows } = await pool.query<{ id: string }>('SELECT id FROM events WHERE tenant_id = $1', [id])
+    const eventIds = rows.map((row) => row.id)
+    const places = await placesOf(id, eventIds)
+    // A table that is new here has to be filled above, and purged.
+    expect(places).toEqual(expect.arrayContaining(await tablesThatNameIt()))
+    const context = { pool, keyRing: testKeyRing, secrets: noFolder, actor: 'test' }
+    const tenant = { id, uid: id, namespace: 'shops', name: id, slug: 'x' }
+    expect(await removeTenant(context, tenant, { now: nowMs })).toMatchObject({ kind: 'applied' })
+    expect(await purgeTenant(pool, id)).toBe(true)
+    // What stays is that it existed, for whom its slug is kept, and who did it.
+    expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])
   })
 
   test('removes no more rows of a table at a time than it may, children before the events they are found by', async () => {
