@@ -12,7 +12,13 @@ import {
 import type { KeyRing } from './key-ring.ts'
 import type { ApiKeyScope, TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
-import type { SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/facts.ts'
+import type {
+  CallbackSuspension,
+  SlugFacts,
+  StoredKey,
+  StoredSecret,
+  StoredTenant,
+} from './reconcile/facts.ts'
 
 /** A tenant's row, its keys and its opened secrets; undefined when the uid was never seen. Three plain reads, no locks. */
 export async function findStoredTenant(
@@ -258,4 +264,30 @@ export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: n
     .orderBy(asc(tenants.id))
     .limit(rowsMax)
   return rows.map(({ id }) => parseTenantId(id))
+}
+
+/** Whether and why the tenant's deliveries stand still because its callback asked to be left alone. One read by a key, no lock. */
+export async function findCallbackSuspension(
+  pool: Pool,
+  tenantId: TenantId,
+): Promise<CallbackSuspension | undefined> {
+  const { rows } = await pool.query<{ cause: string; since: Date }>(
+    `SELECT suspended_cause AS cause, suspended_at AS since FROM lanes WHERE tenant_id = $1 AND suspended_at IS NOT NULL`,
+    [tenantId],
+  )
+  const [row] = rows
+  return row && { cause: row.cause, sinceMs: row.since.getTime() }
+}
+
+/** Live tenants whose callbacks are suspended, at most `rowsMax`. A read by an index of those alone, no lock. */
+export async function listSuspendedCallbacks(
+  pool: Pool,
+  rowsMax: number,
+): Promise<readonly Pick<LiveTenant, 'uid' | 'namespace' | 'name'>[]> {
+  const { rows } = await pool.query<Pick<LiveTenant, 'uid' | 'namespace' | 'name'>>(
+    `SELECT t.uid, t.namespace, t.name FROM lanes l JOIN tenants t ON t.id = l.tenant_id
+     WHERE l.suspended_at IS NOT NULL AND t.deleted_at IS NULL LIMIT $1`,
+    [rowsMax],
+  )
+  return rows
 }

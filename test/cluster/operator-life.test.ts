@@ -150,13 +150,20 @@ test('a Tenant whose finalizer was taken away by force is hidden, and its data s
   expect(kept).toEqual({ policy: 'Retain' })
 })
 
-test('a suspended callback goes on by an annotation, which is then gone', async () => {
+test('a suspended callback is a condition that tells the way back: an annotation, which is then gone', async () => {
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
     `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')`,
     [id],
   )
+  const callback = (object: TenantObject) => conditionOf(object, 'CallbackAllowed')
+  const suspended = await stage.lab.becomes(
+    stage.shops,
+    'paused',
+    (object) => callback(object)?.reason === 'CallbackSuspended',
+  )
+  expect(callback(suspended)?.message).toContain('latchkey.dev/resume-callback')
   const { exitCode } = await kubectl({
     args: ['annotate', 'tenant', 'paused', '-n', stage.shops, 'latchkey.dev/resume-callback=now'],
   })
@@ -169,6 +176,7 @@ test('a suspended callback goes on by an annotation, which is then gone', async 
   expect(await stage.lab.row('SELECT suspended_at FROM lanes WHERE tenant_id = $1', [id])).toEqual({
     suspended_at: null,
   })
+  await stage.lab.becomes(stage.shops, 'paused', (object) => callback(object)?.status === 'True')
 })
 
 test('the data of a Tenant that is deleted with it goes a minute later, and then the Tenant', async () => {

@@ -6,11 +6,11 @@ import {
   startWorkQueue,
   type WorkQueue,
 } from '#internal/kube/index.ts'
-import { superviseLoop } from '#internal/process/index.ts'
+import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import { errorFields } from '../log.ts'
 import { purgeTenant } from '../reconcile/apply.ts'
-import { listLiveTenants, listTenantsToPurge } from '../store.ts'
+import { listLiveTenants, listSuspendedCallbacks, listTenantsToPurge } from '../store.ts'
 import { isOfFolder } from './delete-tenant.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 import type { LeaderContext, OperatorParts } from './tenant-context.ts'
@@ -23,11 +23,14 @@ export interface LeadingOptions {
   readonly concurrency?: number
   /** Time between looks for rows whose resource is gone, default 5 min. */
   readonly sweepMs?: number
+  /** Time between looks for callbacks that were suspended or resumed, default 5 s. */
+  readonly suspensionsMs?: number
 }
 
 const concurrencyDefault = 8
 const sweepMsDefault = 300_000
 const sweepMsMax = 60_000
+const suspensionsMsDefault = 5_000
 const retryWaits = { firstMs: 200, maxMs: 15_000 }
 /** A turn is a few calls and statements, each of them bounded. */
 const workMsMax = 60_000
@@ -58,9 +61,10 @@ export async function leadTenants(
       parts.log.warn({ failures, ...errorFields(error) }, 'rows without a resource could not be looked for'),
     health: options.health,
   })
+  const suspensions = followSuspensions(context, queue, options)
   await fired(signal)
   unlisten()
-  await Promise.all([queue.stop(), sweep.stop()])
+  await Promise.all([queue.stop(), sweep.stop(), suspensions.stop()])
 }
 
 function startTenantQueue(context: LeaderContext, options: LeadingOptions): WorkQueue {
@@ -97,6 +101,29 @@ async function sweepOnce(context: LeaderContext, queue: WorkQueue, signal: Abort
     const done = await purgeTenant(pool, id)
     context.log.info({ tenantId: id, done }, 'data of a deleted tenant removed')
   }
+}
+
+/** No event of the cluster tells that a callback asked to be left alone, or that it is served again: their rows do. */
+function followSuspensions(
+  { pool, log }: LeaderContext,
+  queue: WorkQueue,
+  { suspensionsMs = suspensionsMsDefault, health }: LeadingOptions,
+): SupervisedLoop {
+  let known = new Set<string>()
+  return superviseLoop({
+    name: 'suspended callbacks',
+    intervalMs: suspensionsMs,
+    turnMsMax: sweepMsMax,
+    async runOnce() {
+      const suspended = await listSuspendedCallbacks(pool, sweepRowsMax)
+      const keys = new Set(suspended.filter((live) => !isOfFolder(live)).map(objectKey))
+      for (const key of keys.symmetricDifference(known)) queue.add(key)
+      known = keys
+    },
+    onError: (error, failures) =>
+      log.warn({ failures, ...errorFields(error) }, 'suspended callbacks could not be looked for'),
+    health,
+  })
 }
 
 function fired(signal: AbortSignal): Promise<void> {

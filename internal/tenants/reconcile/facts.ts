@@ -52,6 +52,13 @@ export interface SlugFacts {
   readonly olderClaimant: ResourceName | undefined
 }
 
+/** A callback that asked to be left alone; no delivery is sent until somebody resumes it. */
+export interface CallbackSuspension {
+  /** `gone`: it answered 410; `disabled`: it said so in the header `webhook-delivery`. */
+  readonly cause: string
+  readonly sinceMs: number
+}
+
 /** All that `planTenant` decides from. */
 export interface TenantFacts {
   readonly manifest: TenantManifest
@@ -65,4 +72,5 @@ export interface TenantFacts {
   readonly currentKeyId: string
   /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
   readonly callbackCidrsMax: readonly string[]
+  readonly callbackSuspension: CallbackSuspension | undefined
 }

@@ -3,7 +3,13 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-names.ts'
 import type { SecretRead, SecretSource, TenantManifest } from '../source.ts'
-import { findKeysOfOthers, findSlugFacts, findStoredTenant, isTenantIdKnown } from '../store.ts'
+import {
+  findCallbackSuspension,
+  findKeysOfOthers,
+  findSlugFacts,
+  findStoredTenant,
+  isTenantIdKnown,
+} from '../store.ts'
 import { tenantIdOfUid } from '../tenant-id.ts'
 import type { TenantFacts } from './facts.ts'
 import { hashApiKey, keyText } from './plan-keys.ts'
@@ -32,12 +38,14 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
     slug: manifest.spec.slug,
     createdAtMs: manifest.createdAtMs ?? stored?.resourceCreatedAtMs,
   }
-  const [slug, keysOfOthers] = await Promise.all([
+  const [slug, keysOfOthers, callbackSuspension] = await Promise.all([
     findSlugFacts(pool, wish),
     findKeysOfOthers(pool, tenantId, wantedKeys(manifest, secrets)),
+    findCallbackSuspension(pool, tenantId),
   ])
   const { currentKeyId } = keyRing
-  return { manifest, tenantId, stored, slug, secrets, keysOfOthers, currentKeyId, callbackCidrsMax }
+  const found = { stored, slug, secrets, keysOfOthers, callbackSuspension }
+  return { manifest, tenantId, ...found, currentKeyId, callbackCidrsMax }
 }
 
 /**

@@ -55,6 +55,7 @@ function factsOf(world: World): TenantFacts {
     keysOfOthers: new Set(),
     currentKeyId: 'k1',
     callbackCidrsMax: [],
+    callbackSuspension: undefined,
   }
 }
 

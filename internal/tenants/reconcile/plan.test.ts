@@ -52,6 +52,7 @@ interface Case {
   readonly stored?: Partial<StoredTenant>
   readonly slug?: Partial<TenantFacts['slug']>
   readonly keysOfOthers?: readonly string[]
+  readonly callbackSuspension?: TenantFacts['callbackSuspension']
 }
 
 const callbackSecret = found({ signingSecret: whsec(1) }, uid)
@@ -63,7 +64,14 @@ const storedCallback: StoredSecret = {
   createdAtMs: 5,
 }
 
-function factsOf({ spec = {}, secrets = {}, stored, slug, keysOfOthers = [] }: Case): TenantFacts {
+function factsOf({
+  spec = {},
+  secrets = {},
+  stored,
+  slug,
+  keysOfOthers = [],
+  callbackSuspension,
+}: Case): TenantFacts {
   const parsed = specOf(spec)
   const manifest: TenantManifest = { uid, namespace: 'shops', name: 'acme', createdAtMs: 1_000, spec: parsed }
   return {
@@ -88,6 +96,7 @@ function factsOf({ spec = {}, secrets = {}, stored, slug, keysOfOthers = [] }: C
     keysOfOthers: new Set(keysOfOthers),
     currentKeyId: 'k1',
     callbackCidrsMax: ['fd00::/8', '10.0.0.0/8'],
+    callbackSuspension,
   }
 }
 
@@ -267,6 +276,13 @@ describe('a condition says what to do', () => {
       { spec: { callback: { url: 'https://169.254.169.254/', allowedCIDRs: ['169.254.0.0/16'] } } },
       'CallbackAllowed',
       'AddressNotAllowed',
+      'False',
+    ],
+    [
+      'a callback that asked to be left alone',
+      { callbackSuspension: { cause: 'gone', sinceMs: now } },
+      'CallbackAllowed',
+      'CallbackSuspended',
       'False',
     ],
     ['no wallet', {}, 'WalletEnabled', 'NotConfigured', 'False'],

@@ -4,7 +4,7 @@ import { type CallbackRefusal, judgeCallback } from '#internal/http/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
 import { type Condition, dateConditions, readyVerdict, type Verdict, verdict } from './conditions.ts'
-import type { StoredKey, StoredSecret, TenantFacts } from './facts.ts'
+import type { CallbackSuspension, StoredKey, StoredSecret, TenantFacts } from './facts.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
 import { planSlug } from './plan-slug.ts'
@@ -126,14 +126,27 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
 }
 
 /** What can be said without resolving a name: each delivery checks the address itself, by the same rules. */
-function callbackVerdict({ manifest, callbackCidrsMax }: TenantFacts): Verdict {
+function callbackVerdict({ manifest, callbackCidrsMax, callbackSuspension }: TenantFacts): Verdict {
   const { url, allowedCIDRs } = manifest.spec.callback
   const judged = judgeCallback(url, allowedCIDRs, callbackCidrsMax)
   if (judged.kind === 'refused') {
     const complaint = { reason: refusalReasons[judged.cause], message: `spec.callback.url ${judged.message}` }
     return verdict('CallbackAllowed', [complaint], callbackAccepted)
   }
+  if (callbackSuspension) {
+    const complaint = { reason: 'CallbackSuspended', message: suspensionMessage(callbackSuspension) }
+    return verdict('CallbackAllowed', [complaint], callbackAccepted)
+  }
   return verdict('CallbackAllowed', [], callbackAccepted)
+}
+
+function suspensionMessage({ cause, sinceMs }: CallbackSuspension): string {
+  const said =
+    cause === 'gone' ? 'answered 410 Gone' : 'asked for no more deliveries (header webhook-delivery)'
+  return (
+    `the callback ${said} at ${new Date(sinceMs).toISOString()}; its events are accepted and wait: ` +
+    'when it is mended, set the annotation latchkey.dev/resume-callback'
+  )
 }
 
 const callbackAccepted = { reason: 'FormAccepted', message: 'addresses are checked at each delivery' }

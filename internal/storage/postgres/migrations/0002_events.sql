@@ -118,3 +118,4 @@ CREATE TABLE lanes (
   suspended_cause text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE INDEX lanes_next_due ON lanes (next_due_at) WHERE suspended_at IS NULL;
+CREATE INDEX lanes_suspended ON lanes (tenant_id) WHERE suspended_at IS NOT NULL;
