@@ -1,0 +1,363 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { createTransport } from '#internal/kube/index.ts'
+import type { ApiKeyScope, Directory, FoundKey } from '#internal/tenants/index.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { type Access, createAccess, namespacesMax, type TenantPlace } from './access.ts'
+import { actions } from './action.ts'
+import { type Actor, actorName, type KubeUser } from './actor.ts'
+
+/** What no real API server can be made to do at will: be slow, be away, count. What it really says is in test/cluster. */
+let server: FakeApiServer
+let answer: (request: SeenRequest) => Response | Promise<Response>
+let nowMs: number
+let keys: Map<string, FoundKey>
+let hasSnapshot: boolean
+let access: Access
+let told: string[]
+
+const ada: KubeUser = {
+  kind: 'user',
+  username: 'ada',
+  uid: 'u-1',
+  groups: ['support', 'system:authenticated'],
+  extra: { 'example.org/from': ['vpn'] },
+}
+const acme: TenantPlace = { id: someTenantId(), namespace: 'shops', name: 'acme' }
+const isTokenReview = (request: SeenRequest) => request.path.endsWith('/tokenreviews')
+const good = {
+  authenticated: true,
+  audiences: ['latchkey'],
+  user: { username: 'ada', uid: 'u-1', groups: ['support'] },
+}
+const tokenAnswer = (status: object) => Response.json({ status }, { status: 201 })
+const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.sig`
+
+beforeEach(() => {
+  nowMs = Date.parse('2026-11-01T12:00:00Z')
+  keys = new Map()
+  hasSnapshot = true
+  told = []
+  answer = (request) => (isTokenReview(request) ? tokenAnswer(good) : tokenAnswer({ allowed: true }))
+  server = startFakeApiServer((request) => answer(request))
+  access = make({ transport: createTransport({ endpoint: server.endpoint, userAgent: 'test' }) })
+})
+afterEach(() => server.stop())
+
+function make(more: { transport?: ReturnType<typeof createTransport>; devToken?: string }): Access {
+  const directory: Pick<Directory, 'hasSnapshot' | 'findKey'> = {
+    hasSnapshot: () => hasSnapshot,
+    findKey: (sha256) => keys.get(sha256),
+  }
+  return createAccess({
+    directory: directory as Directory,
+    clock: { now: () => nowMs },
+    observer: {
+      reviewed: (review, outcome, failure) =>
+        void told.push(`${review} ${outcome} ${failure?.kind ?? ''}`.trim()),
+    },
+    ...more,
+  })
+}
+
+function addKey(apiKey: string, scopes: readonly ApiKeyScope[], more: { suspended?: boolean } = {}) {
+  const tenant = directoryTenant(more)
+  const key = { name: 'default', scopes: new Set(scopes), expiresAtMs: null }
+  keys.set(Bun.SHA256.hash(apiKey, 'base64'), { tenant, key })
+  return tenant
+}
+
+describe('a token', () => {
+  test('is asked for our audience alone, and makes a user of all that the server says of it', async () => {
+    const user = { username: 'ada', uid: 'u-1', groups: ada.groups, extra: ada.extra }
+    answer = () => tokenAnswer({ ...good, user })
+    const endsAtMs = nowMs + 600_000
+    const token = jwt({ aud: ['latchkey'], exp: endsAtMs / 1000 })
+    expect(await access.authenticate(token)).toEqual({ kind: 'actor', actor: ada, endsAtMs })
+    expect(server.seen).toHaveLength(1)
+    expect(server.seen[0]?.body).toMatchObject({
+      kind: 'TokenReview',
+      spec: { token, audiences: ['latchkey'] },
+    })
+  })
+
+  test.each([
+    ['unknown to the server', 'opaque', { authenticated: false }, 'unknown'],
+    [
+      'for another audience, as the server says',
+      'opaque',
+      { ...good, audiences: ['other'] },
+      'otherAudience',
+    ],
+    ['of a server that knows no audiences', 'opaque', { ...good, audiences: undefined }, 'otherAudience'],
+    ['of nobody', 'opaque', { ...good, user: {} }, 'unknown'],
+    ['for the API server', jwt({ aud: 'https://kubernetes.default.svc' }), good, 'otherAudience'],
+    [
+      'for us and the API server',
+      jwt({ aud: ['latchkey', 'https://kubernetes.default.svc'] }),
+      good,
+      'otherAudience',
+    ],
+  ])('%s is refused', async (_what, token, status, cause) => {
+    answer = () => tokenAnswer(status)
+    expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause } as never)
+  })
+
+  test('that is good for another audience too is not even shown to the server', async () => {
+    await access.authenticate(jwt({ aud: ['latchkey', 'other'] }))
+    expect(server.seen).toHaveLength(0)
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['two words', 'a b'],
+    ['too long', 'x'.repeat(20_000)],
+  ])('%s is refused unasked', async (_what, token) => {
+    expect(await access.authenticate(token)).toMatchObject({ kind: 'refused' })
+    expect(server.seen).toHaveLength(0)
+  })
+
+  test('is asked about once in 10 s, good or not, and by many at once', async () => {
+    const ask = (token: string) => access.authenticate(token)
+    const all = await Promise.all(Array.from({ length: 20 }, () => ask('good')))
+    expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['actor']))
+    answer = () => tokenAnswer({ authenticated: false })
+    await ask('bad')
+    await ask('bad')
+    nowMs += 9_999
+    await ask('good')
+    expect(server.seen).toHaveLength(2)
+    nowMs += 1
+    expect(await ask('good')).toMatchObject({ kind: 'refused' })
+    expect(server.seen).toHaveLength(3)
+  })
+
+  test('that ends within these 10 s counts no longer', async () => {
+    const token = jwt({ aud: ['latchkey'], exp: nowMs / 1000 + 3 })
+    expect(await access.authenticate(token)).toMatchObject({ kind: 'actor' })
+    nowMs += 3_000
+    expect(await access.authenticate(token)).toMatchObject({ kind: 'refused' })
+  })
+})
+
+describe('a server that is away', () => {
+  test.each([
+    ['that fails', () => new Response('no', { status: 500 })],
+    ['that forbids us to ask', () => new Response('{"kind":"Status","reason":"Forbidden"}', { status: 403 })],
+    ['that says something else', () => new Response('<html>', { status: 200 })],
+  ])('%s allows nothing and refuses nothing', async (_what, away) => {
+    answer = away
+    expect(await access.authenticate('a')).toMatchObject({ kind: 'unavailable' })
+    expect(await access.may(ada, 'see', acme)).toMatchObject({ kind: 'unavailable' })
+    expect(await access.visibleTenants(ada, ['shops'])).toMatchObject({ kind: 'unavailable' })
+    expect(told.every((each) => each.includes('unavailable'))).toBe(true)
+    answer = (request) => tokenAnswer(isTokenReview(request) ? good : { allowed: true })
+    // What was no answer is not remembered.
+    expect(await access.authenticate('a')).toMatchObject({ kind: 'actor' })
+    expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
+  })
+
+  test('says when to ask again where it was said', async () => {
+    answer = () => new Response('', { status: 429, headers: { 'retry-after': '7' } })
+    expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'unavailable', retryAfterMs: 7_000 })
+  })
+
+  test('is asked no more than 200 things at once', async () => {
+    const gate = Promise.withResolvers<void>()
+    answer = async () => {
+      await gate.promise
+      return tokenAnswer({ allowed: true })
+    }
+    const all = Array.from({ length: 250 }, (_none, nth) =>
+      access.may(ada, 'see', { ...acme, name: `t-${nth}` }),
+    )
+    const refused = await Promise.all(all.slice(200))
+    expect(refused.every(({ kind }) => kind === 'unavailable')).toBe(true)
+    gate.resolve()
+    const others = await Promise.all(all.slice(0, 200))
+    expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
+  })
+})
+
+describe('a right', () => {
+  const attributes = () =>
+    server.seen.map(({ body }) => (body as { spec: { resourceAttributes: object } }).spec.resourceAttributes)
+
+  test('is asked for by what the role names, on the tenant’s namespace and name', async () => {
+    for (const action of actions) await access.may(ada, action, acme)
+    await access.may(ada, 'changeSettings', 'all')
+    const of = { group: 'latchkey.dev', version: 'v1alpha1', resource: 'tenants' }
+    const on = { ...of, namespace: 'shops', name: 'acme' }
+    expect(attributes()).toEqual([
+      { ...on, verb: 'get' },
+      { ...on, verb: 'get', subresource: 'payloads' },
+      { ...on, verb: 'create', subresource: 'replays' },
+      { ...on, verb: 'update', subresource: 'settings' },
+      { ...on, verb: 'create', subresource: 'simulations' },
+      { ...of, verb: 'update', subresource: 'settings' },
+    ])
+    const { kind: _kind, username, ...rest } = ada
+    expect(server.seen[0]?.body).toMatchObject({ spec: { user: username, ...rest } })
+  })
+
+  test.each([
+    ['no', { allowed: false }],
+    ['yes and no', { allowed: true, denied: true }],
+    ['nothing', {}],
+    ['a word for yes', { allowed: 'true' }],
+  ])('is refused where the server says %s', async (_what, status) => {
+    answer = () => tokenAnswer(status)
+    expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
+  })
+
+  test('is remembered for each user, action and tenant by itself', async () => {
+    answer = ({ body }) => tokenAnswer({ allowed: JSON.stringify(body).includes('"ada"') })
+    const bob = { ...ada, username: 'bob' }
+    const other = { ...acme, name: 'other' }
+    for (let times = 0; times < 2; times += 1) {
+      expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
+      expect(await access.may(bob, 'see', acme)).toEqual({ kind: 'refused' })
+      expect(await access.may({ ...ada, groups: [] }, 'see', acme)).toEqual({ kind: 'allowed' })
+      expect(await access.may(ada, 'replay', acme)).toEqual({ kind: 'allowed' })
+      expect(await access.may(ada, 'see', other)).toEqual({ kind: 'allowed' })
+      expect(await access.may(ada, 'see', 'all')).toEqual({ kind: 'allowed' })
+    }
+    expect(server.seen).toHaveLength(6)
+    nowMs += 10_000
+    await access.may(ada, 'see', acme)
+    expect(server.seen).toHaveLength(7)
+  })
+})
+
+describe('a list', () => {
+  const byNamespace = (allowed: readonly (string | undefined)[]) => {
+    answer = ({ body }) => {
+      const { namespace } = (body as { spec: { resourceAttributes: { namespace?: string } } }).spec
+        .resourceAttributes
+      return tokenAnswer({ allowed: allowed.includes(namespace) })
+    }
+  }
+
+  test('is of all for who may see all, by one question', async () => {
+    byNamespace([undefined])
+    expect(await access.visibleTenants(ada, ['a', 'b'])).toEqual({ kind: 'all' })
+    expect(server.seen).toHaveLength(1)
+  })
+
+  test('is of the named namespaces that may be seen, and of none that was not named', async () => {
+    byNamespace(['a', 'c', 'd'])
+    expect(await access.visibleTenants(ada, ['a', 'b', 'c', 'a'])).toEqual({
+      kind: 'namespaces',
+      namespaces: ['a', 'c'],
+    })
+    expect(await access.visibleTenants(ada)).toEqual({ kind: 'namespaces', namespaces: [] })
+    expect(server.seen).toHaveLength(4)
+  })
+
+  test('names 50 namespaces at most', async () => {
+    const names = Array.from({ length: namespacesMax + 1 }, (_none, nth) => `n-${nth}`)
+    expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'tooMany', namespacesMax })
+    expect(server.seen).toHaveLength(0)
+  })
+})
+
+describe('an API key of a tenant', () => {
+  const apiKey = 'lk_dashboard_0123456789abcdef0123456789'
+  const actorOf = async (): Promise<Actor> => {
+    const found = await access.authenticate(apiKey)
+    if (found.kind !== 'actor') throw new Error(found.kind)
+    return found.actor
+  }
+
+  test('sees that tenant alone, its payloads and replays, and no settings', async () => {
+    const own = addKey(apiKey, ['dashboard'])
+    const actor = await actorOf()
+    const may = async (tenant: TenantPlace | 'all') => {
+      const asked = await Promise.all(actions.map((action) => access.may(actor, action, tenant)))
+      return actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')
+    }
+    expect(await may(own)).toEqual(['see', 'readPayloads', 'replay'])
+    expect(await may(directoryTenant({ namespace: own.namespace, name: own.name }))).toEqual([])
+    expect(await may('all')).toEqual([])
+    expect(await access.visibleTenants(actor, ['a'])).toEqual({ kind: 'tenant', tenantId: own.id })
+    expect(JSON.stringify(actor)).not.toContain(apiKey)
+    expect(server.seen).toHaveLength(0)
+  })
+
+  test('starts simulations where it has that scope too', async () => {
+    const own = addKey(apiKey, ['dashboard', 'simulations'])
+    expect(await access.may(await actorOf(), 'simulate', own)).toEqual({ kind: 'allowed' })
+  })
+
+  test.each([
+    ['nobody has', () => {}, 'unknown'],
+    ['without the scope', () => void addKey(apiKey, ['records', 'webhooks', 'simulations']), 'keyScope'],
+    [
+      'of a suspended tenant',
+      () => void addKey(apiKey, ['dashboard'], { suspended: true }),
+      'tenantSuspended',
+    ],
+  ])('%s is refused', async (_what, prepare, cause) => {
+    prepare()
+    expect(await access.authenticate(apiKey)).toEqual({ kind: 'refused', cause } as never)
+  })
+
+  test('ends at once, whoever is signed in by it', async () => {
+    const own = addKey(apiKey, ['dashboard'])
+    const actor = await actorOf()
+    expect(access.stillCounts(actor)).toBe('yes')
+    for (const scopes of [['records'], undefined] as const) {
+      keys.clear()
+      if (scopes) addKey(apiKey, scopes)
+      expect(access.stillCounts(actor)).toBe('no')
+      expect(await access.may(actor, 'see', own)).toEqual({ kind: 'refused' })
+      expect(await access.visibleTenants(actor)).toEqual({ kind: 'namespaces', namespaces: [] })
+    }
+  })
+
+  test('is unknown as long as no tenant is, never refused', async () => {
+    hasSnapshot = false
+    expect(await access.authenticate(apiKey)).toMatchObject({ kind: 'unavailable' })
+    const actor: Actor = { kind: 'tenantKey', tenantId: acme.id, keyName: 'a', keySha256: 'x' }
+    expect(await access.may(actor, 'see', acme)).toMatchObject({ kind: 'unavailable' })
+    expect(await access.visibleTenants(actor)).toMatchObject({ kind: 'unavailable' })
+    expect(access.stillCounts(actor)).toBe('unknown')
+  })
+})
+
+describe('without an API server', () => {
+  test('the local token may do everything, and no other token anything', async () => {
+    const local = make({ devToken: 'local-admin' })
+    const found = await local.authenticate('local-admin')
+    expect(found).toEqual({ kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null })
+    const admin = { kind: 'devAdmin' } as const
+    expect(await local.may(admin, 'changeSettings', 'all')).toEqual({ kind: 'allowed' })
+    expect(await local.visibleTenants(admin)).toEqual({ kind: 'all' })
+    expect(await local.authenticate('local-admin2')).toMatchObject({ kind: 'refused' })
+    expect(await local.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
+  })
+
+  test('there is no local token unless it was given', async () => {
+    expect(make({}).stillCounts({ kind: 'devAdmin' })).toBe('no')
+    expect(await make({}).authenticate('undefined')).toMatchObject({ kind: 'refused' })
+  })
+})
+
+describe('the name in the audit', () => {
+  const named = (username: string) => actorName({ ...ada, username })
+
+  test('tells a user from a key, whatever the user is called', () => {
+    expect(named('ada@example.com')).toBe('user:ada@example.com')
+    expect(named('dev:admin')).not.toBe(actorName({ kind: 'devAdmin' }))
+  })
+
+  test.each([
+    ['a long one', 'x'.repeat(400)],
+    ['one of other signs', 'a\u0000b\u202ec'],
+    ['one of half signs', `${'x'.repeat(160)}\ud83d${'y'.repeat(90)}`],
+  ])('is printable and no longer than 200, and its own: %s', (_what, username) => {
+    expect(named(username)).toMatch(/^[^\p{Cc}\p{Cf}]{1,200}$/u)
+    expect(named(username)).not.toBe(named(`${username}z`))
+    expect(named(username).isWellFormed()).toBe(true)
+  })
+})

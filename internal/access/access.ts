@@ -1,0 +1,239 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { KubeFailure, Transport } from '#internal/kube/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import { type AccessPlace, type AccessVerdict, reviewAccess } from './access-review.ts'
+import type { Action } from './action.ts'
+import type { Actor, KubeUser, TenantKeyActor } from './actor.ts'
+import { reviewToken, type TokenVerdict } from './token-review.ts'
+import { VerdictCache } from './verdict-cache.ts'
+
+/** A tenant, as far as rights go. */
+export interface TenantPlace {
+  readonly id: TenantId
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Who somebody is. `endsAtMs`: when what they showed ends, null for never or unknown. */
+export type Authenticated =
+  | { readonly kind: 'actor'; readonly actor: Actor; readonly endsAtMs: number | null }
+  | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' | 'keyScope' | 'tenantSuspended' }
+  | Unavailable
+
+/** Nobody knows at the moment: 503, never allowed. */
+export interface Unavailable {
+  readonly kind: 'unavailable'
+  readonly retryAfterMs: number
+}
+
+/** Whether somebody may do something. */
+export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refused' } | Unavailable
+
+/** Whose tenants somebody sees in lists. */
+export type Visibility =
+  | { readonly kind: 'all' }
+  /** Those of these namespaces, of the ones that were asked for; none when it is empty. */
+  | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
+  | { readonly kind: 'tenant'; readonly tenantId: TenantId }
+  /** More namespaces were named than may be. */
+  | { readonly kind: 'tooMany'; readonly namespacesMax: number }
+  | Unavailable
+
+/** Who acts in the backoffice, and what they may do there. Nothing here throws. */
+export interface Access {
+  /** Tells who somebody is by a token for audience `latchkey`, an API key of scope `dashboard`, or the token of `npm run dev`. */
+  authenticate(token: string): Promise<Authenticated>
+  /** Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). */
+  may(actor: Actor, action: Action, tenant: TenantPlace | 'all'): Promise<Permission>
+  /** What somebody sees in lists: asked once for the whole cluster, then for each namespace named (at most 50). */
+  visibleTenants(actor: Actor, namespaces?: readonly string[]): Promise<Visibility>
+  /** Whether what somebody showed still counts, for sessions: a key may have ended or lost its scope. From memory alone. */
+  stillCounts(actor: Actor): 'yes' | 'no' | 'unknown'
+}
+
+/** What is told of reviews, for metrics and the log. */
+export interface AccessObserver {
+  /** An answer of the API server, or none; what was remembered is not told of. */
+  reviewed(
+    review: 'token' | 'access',
+    outcome: 'allowed' | 'refused' | 'unavailable',
+    failure?: KubeFailure,
+  ): void
+}
+
+/** What access decides with. */
+export interface AccessOptions {
+  readonly directory: Directory
+  readonly clock: Clock
+  /** The API server; absent where there is none, as in `npm run dev`: then no such token counts. */
+  readonly transport?: Transport | undefined
+  /** Absent but in `npm run dev`. */
+  readonly devToken?: string | undefined
+  readonly observer?: AccessObserver
+}
+
+/** Namespaces that one list may name. */
+export const namespacesMax = 50
+const rememberedMsMax = 10_000
+const tokensRememberedMax = 2_000
+const verdictsRememberedMax = 10_000
+const pendingMax = 200
+const tokenCharsMax = 16_384
+const retryAfterMs = 1_000
+
+/** Makes the access of a process. Holds what the API server said for at most 10 s, and nothing else. */
+export function createAccess(options: AccessOptions): Access {
+  const { clock } = options
+  const tokens = new VerdictCache<TokenVerdict>({
+    ...{ clock, msMax: rememberedMsMax, entriesMax: tokensRememberedMax, pendingMax },
+  })
+  const verdicts = new VerdictCache<AccessVerdict>({
+    ...{ clock, msMax: rememberedMsMax, entriesMax: verdictsRememberedMax, pendingMax },
+  })
+  const ask = (user: KubeUser, action: Action, place: AccessPlace) =>
+    askAccess(options, verdicts, { user, action, place })
+  return {
+    async authenticate(token) {
+      if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
+      if (options.devToken !== undefined && isSame(token, options.devToken))
+        return { kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null }
+      if (token.startsWith('lk_')) return authenticateKey(options.directory, token)
+      return authenticateToken(options, tokens, token)
+    },
+    may(actor, action, tenant) {
+      if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
+      if (actor.kind === 'tenantKey') return Promise.resolve(mayKey(options.directory, actor, action, tenant))
+      return ask(actor, action, tenant === 'all' ? {} : { namespace: tenant.namespace, name: tenant.name })
+    },
+    async visibleTenants(actor, namespaces = []) {
+      const named = [...new Set(namespaces)]
+      if (named.length > namespacesMax) return { kind: 'tooMany', namespacesMax }
+      if (actor.kind === 'devAdmin') return { kind: 'all' }
+      if (actor.kind === 'tenantKey') return visibleToKey(options.directory, actor)
+      const everywhere = await ask(actor, 'see', {})
+      if (everywhere.kind === 'allowed') return { kind: 'all' }
+      if (everywhere.kind === 'unavailable') return everywhere
+      const asked = await Promise.all(
+        named.map(async (namespace) => ({ namespace, permission: await ask(actor, 'see', { namespace }) })),
+      )
+      const away = asked.find(({ permission }) => permission.kind === 'unavailable')
+      if (away?.permission.kind === 'unavailable') return away.permission
+      const seen = asked.filter(({ permission }) => permission.kind === 'allowed')
+      return { kind: 'namespaces', namespaces: seen.map(({ namespace }) => namespace) }
+    },
+    stillCounts(actor) {
+      if (actor.kind === 'user') return 'yes'
+      if (actor.kind === 'devAdmin') return options.devToken === undefined ? 'no' : 'yes'
+      if (!options.directory.hasSnapshot()) return 'unknown'
+      return findOwnKey(options.directory, actor) === undefined ? 'no' : 'yes'
+    },
+  }
+}
+
+const refused = { kind: 'refused', cause: 'unknown' } as const
+const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
+
+function authenticateKey(directory: Directory, apiKey: string): Authenticated {
+  if (!directory.hasSnapshot()) return unavailable
+  const keySha256 = Bun.SHA256.hash(apiKey, 'base64')
+  const found = directory.findKey(keySha256)
+  if (found === undefined) return refused
+  const { tenant, key } = found
+  if (tenant.suspended) return { kind: 'refused', cause: 'tenantSuspended' }
+  if (!key.scopes.has('dashboard')) return { kind: 'refused', cause: 'keyScope' }
+  const actor = { kind: 'tenantKey', tenantId: tenant.id, keyName: key.name, keySha256 } as const
+  return { kind: 'actor', actor, endsAtMs: key.expiresAtMs }
+}
+
+async function authenticateToken(
+  { transport, observer, clock }: AccessOptions,
+  tokens: VerdictCache<TokenVerdict>,
+  token: string,
+): Promise<Authenticated> {
+  if (transport === undefined) return refused
+  const verdict = await tokens.get(Bun.SHA256.hash(token, 'base64'), async () => {
+    const value = await reviewToken(transport, token)
+    observer?.reviewed(
+      'token',
+      value.kind === 'user' ? 'allowed' : value.kind,
+      ...(value.kind === 'unavailable' ? [value.failure] : []),
+    )
+    return { value, keepUntilMs: keptUntilMs(value) }
+  })
+  if (verdict === undefined) return unavailable
+  if (verdict.kind === 'unavailable') return unavailableFor(verdict.failure)
+  if (verdict.kind === 'refused') return verdict
+  const { user, endsAtMs } = verdict
+  return endsAtMs !== null && endsAtMs <= clock.now() ? refused : { kind: 'actor', actor: user, endsAtMs }
+}
+
+function keptUntilMs(verdict: TokenVerdict): number {
+  if (verdict.kind === 'unavailable') return 0
+  return verdict.kind === 'user' ? (verdict.endsAtMs ?? Infinity) : Infinity
+}
+
+interface Question {
+  readonly user: KubeUser
+  readonly action: Action
+  readonly place: AccessPlace
+}
+
+async function askAccess(
+  { transport, observer }: AccessOptions,
+  verdicts: VerdictCache<AccessVerdict>,
+  { user, action, place }: Question,
+): Promise<Permission> {
+  if (transport === undefined) return { kind: 'refused' }
+  const key = JSON.stringify([action, place.namespace, place.name, user])
+  const verdict = await verdicts.get(Bun.SHA256.hash(key, 'base64'), async () => {
+    const value = await reviewAccess(transport, user, action, place)
+    observer?.reviewed('access', value.kind, ...(value.kind === 'unavailable' ? [value.failure] : []))
+    return { value, keepUntilMs: value.kind === 'unavailable' ? 0 : Infinity }
+  })
+  if (verdict === undefined) return unavailable
+  return verdict.kind === 'unavailable' ? unavailableFor(verdict.failure) : verdict
+}
+
+function unavailableFor(failure: KubeFailure): Unavailable {
+  return { kind: 'unavailable', retryAfterMs: failure.retryAfterMs ?? retryAfterMs }
+}
+
+/** What a tenant may do with itself: what its limits and pauses are is the platform's to say. */
+const keyActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads', 'replay'])
+
+function mayKey(
+  directory: Directory,
+  actor: TenantKeyActor,
+  action: Action,
+  tenant: TenantPlace | 'all',
+): Permission {
+  if (!directory.hasSnapshot()) return unavailable
+  if (tenant === 'all' || tenant.id !== actor.tenantId) return { kind: 'refused' }
+  const found = findOwnKey(directory, actor)
+  if (found === undefined) return { kind: 'refused' }
+  const isAllowed = keyActions.has(action) || (action === 'simulate' && found.key.scopes.has('simulations'))
+  return { kind: isAllowed ? 'allowed' : 'refused' }
+}
+
+function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
+  if (!directory.hasSnapshot()) return unavailable
+  if (findOwnKey(directory, actor) === undefined) return { kind: 'namespaces', namespaces: [] }
+  return { kind: 'tenant', tenantId: actor.tenantId }
+}
+
+/** The key while it counts: there, not ended, still of the scope, its tenant not suspended. */
+function findOwnKey(directory: Directory, actor: TenantKeyActor) {
+  const found = directory.findKey(actor.keySha256)
+  const counts =
+    found !== undefined &&
+    found.tenant.id === actor.tenantId &&
+    !found.tenant.suspended &&
+    found.key.scopes.has('dashboard')
+  return counts ? found : undefined
+}
+
+function isSame(one: string, other: string): boolean {
+  const digests = [one, other].map((text) => Bun.SHA256.hash(text) as Uint8Array)
+  return digests[0] !== undefined && digests[1] !== undefined && timingSafeEqual(digests[0], digests[1])
+}

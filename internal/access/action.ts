@@ -1,0 +1,20 @@
+/** What somebody may want to do with a tenant. */
+export const actions = ['see', 'readPayloads', 'replay', 'changeSettings', 'simulate'] as const
+/** One of the things that somebody may want to do with a tenant. */
+export type Action = (typeof actions)[number]
+
+/** What the API server is asked about an action, as roles name it. */
+export interface ActionRule {
+  readonly verb: 'get' | 'create' | 'update'
+  /** Of `tenants`; '' for the resource itself. */
+  readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations'
+}
+
+/** The rule of each action. None of these subresources exists: only their rights do. */
+export const actionRules: Readonly<Record<Action, ActionRule>> = {
+  see: { verb: 'get', subresource: '' },
+  readPayloads: { verb: 'get', subresource: 'payloads' },
+  replay: { verb: 'create', subresource: 'replays' },
+  changeSettings: { verb: 'update', subresource: 'settings' },
+  simulate: { verb: 'create', subresource: 'simulations' },
+}
