@@ -1,3 +1,5 @@
+import { createRedactor, isSecretName } from '#internal/base/index.ts'
+
 /** What a field's name says about its value. */
 export type Verdict = 'keep' | 'redact' | 'rename'
 
@@ -10,7 +12,10 @@ export type CleanFields = (fields: object, into: Record<string, unknown>) => voi
 /** Prints fields as JSON, `,"name":value` for each, if all are plain texts and numbers; else undefined. Never throws. */
 export type PrintFlat = (fields: object) => string | undefined
 
-/** Names whose values are never logged; compared without case, `-` and `_`, alone or as the end of a longer name. */
+/**
+ * Names whose values are never logged, beside those that are never shown; compared without case, `-` and `_`, alone or as the end
+ * of a longer name.
+ */
 export const redactedFieldNames: readonly string[] = [
   'authorization',
   'cookie',
@@ -48,7 +53,7 @@ export function createNameJudge(redactedNames: readonly string[]): JudgeName {
     const known = verdicts.get(name)
     if (known !== undefined) return known
     const plain = plainName(name)
-    const hidden = plain === 'key' || redacted.some((each) => plain.endsWith(each))
+    const hidden = plain === 'key' || redacted.some((each) => plain.endsWith(each)) || isSecretName(name)
     const verdict = hidden ? 'redact' : ownNames.has(name) ? 'rename' : 'keep'
     if (verdicts.size < namesRememberedMax) verdicts.set(name, verdict)
     return verdict
@@ -56,7 +61,7 @@ export function createNameJudge(redactedNames: readonly string[]): JudgeName {
 }
 
 /**
- * Makes the function that cleans fields. Values under redacted names, credentials in URLs and API keys inside texts are
+ * Makes the function that cleans fields. Values under redacted names and secrets inside texts are
  * replaced; depth, members and text are cut at their bounds.
  */
 export function createFieldCleaner(judge: JudgeName): CleanFields {
@@ -142,12 +147,15 @@ export function createFlatPrinter(judge: JudgeName): PrintFlat {
   }
 }
 
+/** What most secrets have in them that give themselves away; a text with one of these is looked at closely. */
+const tellTales = ['lk_', '://', '@', 'eyJ', 'sec_', '_live_', 'earer ']
+
 /** Text that stands in JSON as it is. */
 const plainText = /^[ !#-[\]-~]{0,256}$/
 
 /** Whether a text may stand in a line as it is, and `cleanText` would find nothing to do in it. */
 function isPlain(text: string): boolean {
-  return plainText.test(text) && !text.includes('lk_') && !text.includes('://')
+  return plainText.test(text) && !tellTales.some((part) => text.includes(part))
 }
 
 function printValue(value: unknown): string | undefined {
@@ -159,10 +167,9 @@ function plainName(name: string): string {
   return name.toLowerCase().replace(/[-_]/g, '')
 }
 
-/** Cuts a text at its bound and takes out what gives itself away by its shape. */
+const redactor = createRedactor()
+
+/** Cuts a text at its bound and takes out what gives itself away by its shape, as wherever else texts are shown. */
 function cleanText(value: string): string {
-  let text = value.length > textMax ? `${value.slice(0, textMax)}…` : value
-  if (text.includes('://')) text = text.replace(/(:\/\/[^\s@/:]*:)[^\s@]+@/g, `$1${censored}@`)
-  if (text.includes('lk_')) text = text.replace(/\blk_[\w-]{8,}/g, `lk_${censored}`)
-  return text
+  return redactor.text(value.length > textMax ? `${value.slice(0, textMax)}…` : value)
 }

@@ -1,3 +1,5 @@
+import { isCredentialHeader } from '#internal/base/index.ts'
+
 /** Raised by each forward of an event, so that a callback cannot send events round through us for ever. */
 export const hopsHeader = 'latchkey-hops'
 
@@ -6,10 +8,6 @@ export const simulationHeader = 'latchkey-simulation'
 
 /** Forwards an event may have behind it. */
 export const hopsMax = 5
-
-/** Names that speak of a credential or a signature in whatever system stands before us. */
-const credentialLike =
-  /authorization|cookie|token|secret|passw|-?key$|credential|signature|hmac|session|assertion|client-cert|jwt|bearer|(^|-)auth(-|$)|-sig$|^sig/
 
 /** Of the connection and not of the message: RFC 9110 section 7.6.1. */
 const connectionOnly = new Set([
@@ -70,7 +68,7 @@ export class HeaderRules {
       !this.#secretHeaders.has(name) &&
       !connectionOnly.has(name) &&
       !name.startsWith('latchkey-') &&
-      !credentialLike.test(name)
+      !isCredentialHeader(name)
     )
   }
 }

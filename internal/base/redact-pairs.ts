@@ -1,0 +1,191 @@
+import type { HidesValue } from './redact-names.ts'
+import { hiddenMark } from './redact-shapes.ts'
+
+const nameCharsMax = 96
+const quotesMax = 64
+/** Of names with spaces, as people write them, so many words count. */
+const wordsMax = 3
+/** What no name has in it. */
+const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
+const separator = /=>|={1,3}|:[:=]?/g
+const afterSeparator = /[^\S\r\n]{0,8}/y
+const marker = /\[redacted(?:: [a-z -]{1,32})?\]/y
+const markers = /\[redacted(?:: [a-z -]{1,32})?\]/g
+const openingQuote = /\\{0,64}["']/y
+const unquoted = /[^\s&;"'<>]+/y
+const lineEnd = /[^\r\n]*/y
+const credentialScheme = /(?:bearer|basic|token|apikey|negotiate|ntlm|dpop)(?:[ \t+]|%20)+[^\s&;"'<>]*/iy
+/** Values that tell whether there is a secret. */
+const saysNothing = /^(?:null|true|false|none|undefined)?$/i
+/** What stands behind a value, and in few at their end: `,` `.` `)` `]` `}`. */
+const punctuation = new Set([44, 46, 41, 93, 125])
+/** Names of what takes the rest of its line. */
+const wholeLine = /(?:authorization|cookies?)$/i
+
+/**
+ * Hides values that stand behind their names in a text that is no JSON: `name=value` as in forms, queries and logs, `Name: value`
+ * as in heads of messages, quoted or not, and `<name>value</name>`. Linear in the text's length.
+ */
+export function hidePairs(text: string, hides: HidesValue): string {
+  const shown = text.includes('=') || text.includes(':') ? hideAssigned(text, hides) : text
+  return shown.includes('<') ? hideElements(shown, hides) : shown
+}
+
+function hideAssigned(text: string, hides: HidesValue): string {
+  let shown = ''
+  let copiedTo = 0
+  separator.lastIndex = 0
+  for (let found = separator.exec(text); found !== null; found = separator.exec(text)) {
+    const resumeAt = separator.lastIndex
+    const span = secretBehind(text, { nameEnd: found.index, valueFrom: resumeAt }, hides)
+    // What a value holds may look like a separator.
+    separator.lastIndex = resumeAt
+    if (span === undefined || span.start < copiedTo) continue
+    shown += `${text.slice(copiedTo, span.start)}${hiddenMark}`
+    copiedTo = span.end
+    separator.lastIndex = Math.max(resumeAt, copiedTo)
+  }
+  return shown + text.slice(copiedTo)
+}
+
+interface Place {
+  readonly nameEnd: number
+  readonly valueFrom: number
+}
+
+function secretBehind(text: string, { nameEnd, valueFrom }: Place, hides: HidesValue) {
+  const end = endOfName(text, nameEnd)
+  const name = nameBefore(text, end, hides)
+  if (name === undefined) return undefined
+  const start = endOf(afterSeparator, text, valueFrom)
+  const span = valueAt(text, start, { name, isInQuotes: isQuote(text[nameEnd - 1]) && !isQuote(text[start]) })
+  const value = text.slice(span.start, span.end)
+  const isHidden = endOf(marker, text, span.start) === span.end
+  return isHidden || saysNothing.test(value) || !hides(name, value) ? undefined : span
+}
+
+function isQuote(character: string | undefined): boolean {
+  return character === '"' || character === "'"
+}
+
+/** Where the name before a separator ends: before quotes, backslashes and spaces. */
+function endOfName(text: string, separatorAt: number): number {
+  let at = separatorAt
+  while (at > 0 && separatorAt - at < quotesMax && isQuoteOrSpace(text.charCodeAt(at - 1))) at -= 1
+  return at
+}
+
+function isQuoteOrSpace(code: number): boolean {
+  return code === 34 || code === 39 || code === 92 || code === 32 || (code >= 9 && code <= 13)
+}
+
+/** The name of a secret that ends at an index: the last word, or the last two or three. A mark of ours is no part of one. */
+function nameBefore(text: string, end: number, hides: HidesValue): string | undefined {
+  const isSecret = (name: string) => hides(name)
+  const name = namesBefore(text, 0, end).find(isSecret)
+  if (name === undefined) return undefined
+  const from = Math.max(0, end - nameCharsMax)
+  const mark = [...text.slice(from, end).matchAll(markers)].at(-1)
+  if (mark === undefined) return name
+  return namesBefore(text, from + mark.index + mark[0].length, end).find(isSecret)
+}
+
+/** In forms a name may be encoded. */
+function namesBefore(text: string, from: number, end: number): string[] {
+  const starts: number[] = []
+  let at = end
+  while (at > from && end - at < nameCharsMax && starts.length < wordsMax) {
+    const code = text.charCodeAt(at - 1)
+    if (stops.has(code)) {
+      if (code !== 32 || at === end || stops.has(text.charCodeAt(at - 2))) break
+      starts.push(at)
+    }
+    at -= 1
+  }
+  if (at < end && starts.length < wordsMax) starts.push(at)
+  return starts.map((start) => {
+    const name = text.slice(start, end)
+    return name.includes('%') ? decodePercent(name) : name
+  })
+}
+
+interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/** Where a value is, without its quotes. */
+function valueAt(
+  text: string,
+  start: number,
+  { name, isInQuotes }: { readonly name: string; readonly isInQuotes: boolean },
+): Span {
+  openingQuote.lastIndex = start
+  const opening = openingQuote.exec(text)?.[0]
+  if (opening !== undefined) return { start: start + opening.length, end: endOfQuoted(text, start, opening) }
+  const markEnd = endOf(marker, text, start)
+  if (markEnd === start && (text[start] === '{' || text[start] === '['))
+    return { start, end: endOfBrackets(text, start) }
+  const takesLine = wholeLine.test(name) && !isInQuotes && text[start - 1] !== '='
+  if (takesLine) return { start, end: endOf(lineEnd, text, start) }
+  const schemed = endOf(credentialScheme, text, start)
+  let end = schemed > start ? schemed : endOf(unquoted, text, markEnd)
+  while (end > markEnd && punctuation.has(text.charCodeAt(end - 1))) end -= 1
+  return { start, end }
+}
+
+/** Before the quote that closes: the same, with as many backslashes before it. The end where none does. */
+function endOfQuoted(text: string, start: number, opening: string): number {
+  const from = start + opening.length
+  const quote = opening.slice(-1)
+  for (let at = text.indexOf(quote, from); at >= 0; at = text.indexOf(quote, at + 1)) {
+    let slashes = 0
+    while (at - slashes > from && text[at - slashes - 1] === '\\') slashes += 1
+    if (slashes <= opening.length - 1) return at - slashes
+  }
+  return text.length
+}
+
+/** Behind the bracket that closes what opens at `start`, to the end where none does. */
+function endOfBrackets(text: string, start: number): number {
+  let depth = 0
+  for (let at = start; at < text.length; at += 1) {
+    const character = text[at]
+    if (character === '{' || character === '[') depth += 1
+    if (character === '}' || character === ']') depth -= 1
+    if (depth === 0) return at + 1
+  }
+  return text.length
+}
+
+function endOf(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at
+  return at + (pattern.exec(text)?.[0].length ?? 0)
+}
+
+const element = /<([\p{L}_][\p{L}\p{N}_:.-]{0,127})(?:\s[^<>]{0,2000})?>/gu
+
+function hideElements(text: string, hides: HidesValue): string {
+  let shown = ''
+  let copiedTo = 0
+  element.lastIndex = 0
+  for (let found = element.exec(text); found !== null; found = element.exec(text)) {
+    const name = found[1] ?? ''
+    const start = element.lastIndex
+    if (found[0].endsWith('/>') || !hides(name.slice(name.lastIndexOf(':') + 1))) continue
+    const closing = text.indexOf(`</${name}`, start)
+    const end = closing < 0 ? text.length : closing
+    if (text.slice(start, end).trim() === '' || endOf(marker, text, start) === end) continue
+    shown += `${text.slice(copiedTo, start)}${hiddenMark}`
+    copiedTo = end
+    element.lastIndex = end
+  }
+  return shown + text.slice(copiedTo)
+}
+
+/** Undoes percent encoding wherever it is well formed; never throws. */
+export function decodePercent(text: string): string {
+  return text.replace(/(?:%[\da-f]{2})+/gi, (row) =>
+    Buffer.from(row.replaceAll('%', ''), 'hex').toString('utf8'),
+  )
+}
