@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Capacity, laneDeliveriesMax, quickLaneMax } from './capacity.ts'
+import { Capacity, laneDeliveriesMax } from './capacity.ts'
 
 const mb = 1024 * 1024
 
@@ -31,21 +31,27 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   capacity.give(capacity.take('quick'), true)
   capacity.give(capacity.take('uncalled'), false)
   const late = capacity.take('late')
-  nowMs = 500
+  const busy = capacity.take('busy')
+  nowMs = 1_999
+  expect(capacity.isQuick('busy')).toBe(false)
+  capacity.give(busy, true)
+  nowMs = 2_000
   capacity.give(late, true)
-  expect(['quick', 'uncalled', 'late', 'unknown'].filter((id) => capacity.isQuick(id))).toEqual(['quick'])
+  const ids = ['quick', 'uncalled', 'late', 'busy', 'unknown']
+  expect(ids.filter((id) => capacity.isQuick(id))).toEqual(['quick', 'busy'])
 
   for (let each = 0; each < 1_024; each += 1) capacity.take(`hangs-${each}`)
-  expect([capacity.room, capacity.quickRoom]).toEqual([0, 256])
-  const places = Array.from({ length: 16 }, () => capacity.take('quick'))
-  expect([capacity.room, capacity.quickRoom]).toEqual([0, 240])
-  expect(capacity.laneRooms(quickLaneMax).get('quick')).toBe(0)
-  nowMs = 999
+  expect([capacity.room, capacity.quickRoom]).toEqual([0, 512])
+  const places = Array.from({ length: 64 }, () => capacity.take('quick'))
+  expect([capacity.room, capacity.quickRoom]).toEqual([0, 448])
+  expect(capacity.laneRooms().get('quick')).toBe(0)
+  nowMs = 2_499
   expect(capacity.isQuick('quick')).toBe(true)
-  nowMs = 1_000
+  nowMs = 2_500
   expect(capacity.isQuick('quick')).toBe(false)
-  expect(capacity.quickRoom).toBe(256)
-  expect(capacity.count).toBe(1_040)
+  expect(capacity.quickRoom).toBe(512)
+  expect(capacity.count).toBe(1_088)
+  nowMs = 4_000
   for (const place of places) capacity.give(place, true)
   expect([capacity.count, capacity.isQuick('quick')]).toEqual([1_024, false])
 })
@@ -54,9 +60,9 @@ test('of what was quick and hangs 2 048 are held in all', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
-  for (let round = 0; round < 4; round += 1) {
-    expect(capacity.quickRoom).toBe(256)
-    for (let each = 0; each < 256; each += 1) capacity.take('quick')
+  for (let round = 0; round < 2; round += 1) {
+    expect(capacity.quickRoom).toBe(512)
+    for (let each = 0; each < 512; each += 1) capacity.take('quick')
     expect(capacity.quickRoom).toBe(0)
     nowMs += 500
   }

@@ -6,11 +6,11 @@ const deliveriesMax = 1_024
  * Beyond those, for callbacks that answered in time when they were last called: a thousand that hang fill the others for their
  * whole time-out, and these go on.
  */
-const quickMax = 256
-/** Of these for one tenant, at 30 ms an answer 500 a second. */
-export const quickLaneMax = 16
-/** Who takes longer than that hangs, as far as others are concerned. */
+const quickMax = 512
+/** Who takes longer than that gives up its place among the quick, and gets no more until it answers. */
 const quickMs = 500
+/** Who answers within that is quick again: a moment in which the machine is busy delays everybody's answers. */
+const answerMs = 2_000
 /** All in all: what was quick and hangs now gives up its place and is still held. */
 const heldMax = 2_048
 /** Callbacks that are known to answer in time; of more the one known longest is forgotten until its next answer. */
@@ -61,7 +61,7 @@ export class Capacity {
     return Math.max(0, Math.min(quickMax - this.#counts.quick, heldMax - this.count))
   }
 
-  /** Whether the tenant's callback answered within half a second when it was last called, and keeps nothing waiting longer. */
+  /** Whether the tenant's callback answered when it was last called, and was not found to keep a call waiting since. */
   isQuick(tenantId: string): boolean {
     this.#age()
     return this.#quickCallbacks.has(tenantId)
@@ -72,10 +72,10 @@ export class Capacity {
     return bytesMax - this.#bytes.taken
   }
 
-  /** How many more deliveries each tenant may have here that has some already; where only the quick have room, fewer. */
-  laneRooms(laneMax = laneDeliveriesMax): Map<string, number> {
+  /** How many more deliveries each tenant may have here that has some already. */
+  laneRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
-    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneMax - held))
+    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneDeliveriesMax - held))
     for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(tenantId, 0)
       else this.#heldBackUntilMs.delete(tenantId)
@@ -101,7 +101,8 @@ export class Capacity {
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { tenantId } = place
-    if (this.#young.delete(place) && called) this.#knowQuick(tenantId)
+    this.#young.delete(place)
+    if (called && this.#now() - place.sinceMs < answerMs) this.#knowQuick(tenantId)
     this.#counts[place.kind] -= 1
     const held = this.#held.get(tenantId) ?? 0
     const left = held - 1

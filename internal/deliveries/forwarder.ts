@@ -4,7 +4,7 @@ import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/ind
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory, KeyRing } from '#internal/tenants/index.ts'
-import { Capacity, laneDeliveriesMax, quickLaneMax } from './capacity.ts'
+import { Capacity, laneDeliveriesMax } from './capacity.ts'
 import { type ClaimRequest, claimDue, wokenMaxOf } from './claim.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
@@ -174,22 +174,20 @@ export class Forwarder {
   /** Of tenants that are said to have work, those whose callbacks answer in time; who has all it may have is kept for later. */
   async #claimForQuick(settlementsMax: number): Promise<void> {
     const rowsMax = Math.min(settlementsMax, this.#capacity.quickRoom)
-    const rooms = this.#rooms(quickLaneMax)
+    const rooms = this.#rooms()
     const woken = this.#takeWoken(
       (id) => this.#capacity.isQuick(id) && rooms.get(id) !== 0,
       Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
     )
     if (woken.length === 0) return
-    const more = { rooms, rowsMax, laneRowsMax: quickLaneMax, wokenAlone: true }
     // A lane that got its whole share may have more; nobody else would tell.
-    if (await this.#claim(woken, more)) this.notify(woken)
+    if (await this.#claim(woken, { rooms, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
   async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {
     const isTheirs = (id: string) => !isTight || !this.#capacity.isQuick(id)
     const woken = this.#takeWoken(isTheirs, wokenMaxOf(rowsMax))
-    const more = { rooms: this.#rooms(laneDeliveriesMax), rowsMax, laneRowsMax: laneDeliveriesMax }
-    this.#hasMore = await this.#claim(woken, more)
+    this.#hasMore = await this.#claim(woken, { rooms: this.#rooms(), rowsMax })
     if (this.#hasMore || [...this.#woken].some(isTheirs)) this.#loops[0]?.wake()
   }
 
@@ -202,7 +200,7 @@ export class Forwarder {
   /** True when there is more to be taken. Whom a failed claim was for is woken again. */
   async #claim(
     woken: readonly string[],
-    more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'laneRowsMax' | 'wokenAlone'>,
+    more: Pick<ClaimRequest, 'rooms' | 'rowsMax' | 'wokenAlone'>,
   ): Promise<boolean> {
     const startedMs = performance.now()
     this.#claimedAtMs = startedMs
@@ -212,6 +210,7 @@ export class Forwarder {
         ...more,
         lease: this.#lease,
         woken,
+        laneRowsMax: laneDeliveriesMax,
         usualDays: this.#usualDays.current,
         payloadBytesMax: this.#deliverer.isFull ? 0 : Math.min(claimBytesMax, this.#capacity.bytesRoom),
       })
@@ -231,8 +230,8 @@ export class Forwarder {
   }
 
   /** A tenant that asked to be left alone gets no room, also before that is written; nor does one that is paused. */
-  #rooms(laneMax: number): Map<string, number> {
-    const rooms = this.#capacity.laneRooms(laneMax)
+  #rooms(): Map<string, number> {
+    const rooms = this.#capacity.laneRooms()
     for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     return rooms

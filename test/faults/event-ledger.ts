@@ -17,6 +17,8 @@ export class EventLedger {
   readonly #sent = new Set<string>()
   readonly #acknowledged = new Map<string, number>()
   readonly #arrivals = new Map<string, number>()
+  readonly #acknowledgedAtMs = new Map<string, number>()
+  readonly #delays: { readonly atMs: number; readonly delayMs: number }[] = []
 
   /** Notes that an event goes out; harmless to repeat. */
   sent(id: string): void {
@@ -25,12 +27,28 @@ export class EventLedger {
 
   /** Notes that an event was answered 200 or 202; the first answer counts. */
   acknowledged(id: string, status: number): void {
-    if (!this.#acknowledged.has(id)) this.#acknowledged.set(id, status)
+    if (this.#acknowledged.has(id)) return
+    this.#acknowledged.set(id, status)
+    this.#acknowledgedAtMs.set(id, performance.now())
   }
 
   /** Notes one arrival at the callback; of an event of another ledger nothing is kept. */
   arrived(id: string): void {
-    if (this.#sent.has(id)) this.#arrivals.set(id, (this.#arrivals.get(id) ?? 0) + 1)
+    if (!this.#sent.has(id)) return
+    const before = this.#arrivals.get(id) ?? 0
+    this.#arrivals.set(id, before + 1)
+    if (before > 0) return
+    const atMs = performance.now()
+    // The callback may have it before its sender hears of it.
+    this.#delays.push({ atMs, delayMs: atMs - (this.#acknowledgedAtMs.get(id) ?? atMs) })
+  }
+
+  /** From acknowledged to delivered, ms, of events that were first delivered since a time of `performance.now()`; sorted. */
+  delaysSince(sinceMs: number): number[] {
+    return this.#delays
+      .filter(({ atMs }) => atMs >= sinceMs)
+      .map(({ delayMs }) => delayMs)
+      .sort((a, b) => a - b)
   }
 
   /** How many were acknowledged so far, by 200, 202 or either. */

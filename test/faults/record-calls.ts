@@ -36,9 +36,15 @@ export function acquire(caller: Caller, key: string, more: object = {}): Promise
   return send(caller, 'POST', '/v1/record', { scope: 'faults', key, ...more })
 }
 
-/** Saves a record under `key`. */
-export function save(caller: Caller, key: string, body: unknown = { saved: key }): Promise<TimedAnswer> {
-  return send(caller, 'PUT', '/v1/record', { scope: 'faults', key, status: 201, body })
+/** Saves a record under `key`, with the token of its lock if there is one. */
+export function save(
+  caller: Caller,
+  key: string,
+  body: unknown = { saved: key },
+  lockToken?: string,
+): Promise<TimedAnswer> {
+  const fields = { scope: 'faults', key, status: 201, body, ...(lockToken !== undefined && { lockToken }) }
+  return send(caller, 'PUT', '/v1/record', fields)
 }
 
 /** Reads the record of `key`. */

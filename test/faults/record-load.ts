@@ -48,7 +48,11 @@ export function startRecordLoad(url: () => string, callers = callersDefault): Re
     },
     seen() {
       const counted = [...answers].map(([status, count]) => `${status} ${count}`).join(', ')
-      return { answers: new Map(answers), slowestMs: slowest, text: `${counted}, slowest ${slowest.toFixed(0)} ms` }
+      return {
+        answers: new Map(answers),
+        slowestMs: slowest,
+        text: `${counted}, slowest ${slowest.toFixed(0)} ms`,
+      }
     },
     async untilMore(count, status) {
       const from = answers.get(status) ?? 0

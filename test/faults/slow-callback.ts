@@ -1,0 +1,49 @@
+/** A callback that lets its calls hang until they are released. */
+export interface SlowCallback {
+  readonly url: string
+  /** Calls that hang. */
+  hanging(): number
+  /** All calls so far. */
+  calls(): number
+  /** From now on calls hang. */
+  hang(): void
+  /** Answers all that hang, and from now on each call at once. */
+  release(): void
+  stop(): Promise<void>
+}
+
+/** Starts one; `onArrived` hears the id in each call's payload. */
+export function startSlowCallback(onArrived: (id: string) => void): SlowCallback {
+  const waiting = new Set<(answer: Response) => void>()
+  let isSlow = true
+  let calls = 0
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const { payload } = (await request.json()) as { payload: { id: string } }
+      calls += 1
+      onArrived(payload.id)
+      if (!isSlow) return new Response(null, { status: 204 })
+      const { promise, resolve } = Promise.withResolvers<Response>()
+      waiting.add(resolve)
+      request.signal.addEventListener('abort', () => waiting.delete(resolve))
+      return promise
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}/`,
+    hanging: () => waiting.size,
+    calls: () => calls,
+    hang() {
+      isSlow = true
+    },
+    release() {
+      isSlow = false
+      for (const answer of waiting) answer(new Response(null, { status: 204 }))
+      waiting.clear()
+    },
+    stop: () => server.stop(true),
+  }
+}

@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto'
+import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
+import { type Pool, withTx } from '#internal/storage/index.ts'
+import { callbackField } from '#internal/tenants/index.ts'
+import { testKeyRing } from './api.ts'
+import { callbackSecret } from './callback-receiver.ts'
+
+/** Whom to make more of, and what differs. */
+export interface CloneOptions {
+  /** Slug of a tenant that is in force. */
+  readonly of: string
+  readonly count: number
+  /** Where the clones' events go: fields of `spec.callback`. */
+  readonly callback: { readonly url: string } & Readonly<Record<string, unknown>>
+  /** What their slugs begin with; default `of`. */
+  readonly name?: string
+}
+
+/**
+ * Makes tenants `<name>-0`, `<name>-1`, … like one that is there, with another callback and no API key, and gives their ids: in some
+ * milliseconds, for which manifests take a minute. Directories hear of them by their next look.
+ */
+export async function cloneTenants(
+  pool: Pool,
+  { of, count, callback, name = of }: CloneOptions,
+): Promise<TenantId[]> {
+  const ids = Array.from({ length: count }, (_none, nth) =>
+    tenantIdFromBytes(createHash('sha256').update(`${name}-${nth}`).digest().subarray(0, 16)),
+  )
+  const sealed = ids.map((tenantId) => testKeyRing.seal({ tenantId, field: callbackField }, callbackSecret))
+  await withTx(pool, async (tx) => {
+    await tx.query('UPDATE directory_version SET version = version + 1')
+    await tx.query(
+      `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
+       SELECT c.id, c.id, t.namespace, $4 || '-' || nth, $4 || '-' || nth, false,
+         jsonb_set(t.spec, '{callback}', (t.spec -> 'callback') || $3::jsonb), v.version, now(), now(), now()
+       FROM tenants t, directory_version v, unnest($1::text[]) WITH ORDINALITY c (id, nth) WHERE t.slug = $2`,
+      [ids, of, callback, name],
+    )
+    await tx.query(
+      `INSERT INTO tenant_secrets (tenant_id, field, ordinal, key_id, nonce, ciphertext, source_name, source_version, created_at)
+       SELECT id, $2, 0, key_id, nonce, ciphertext, 'clone', '1', now()
+       FROM unnest($1::text[], $3::text[], $4::bytea[], $5::bytea[]) s (id, key_id, nonce, ciphertext)`,
+      [
+        ids,
+        callbackField,
+        sealed.map(({ keyId }) => keyId),
+        sealed.map(({ nonce }) => nonce),
+        sealed.map(({ ciphertext }) => ciphertext),
+      ],
+    )
+  })
+  return ids
+}
