@@ -44,7 +44,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|charts\/latchkey\/|crds\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
+  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/kind\.yaml$|charts\/latchkey\/|crds\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
 const fileLinesMax = 400
 const testLinesMax = 600
 const functionLinesMax = 70
@@ -66,7 +66,10 @@ const rules: Record<string, Rule> = {
     const names = path
       .split('/')
       .filter(
-        (name) => !/^[A-Z]+(\.md)?$|^Dockerfile$|^\d{4}_[a-z0-9_]+\.sql$|^[a-z.]+_[a-z]+\.yaml$/.test(name),
+        (name) =>
+          !/^[A-Z]+(\.md|\.txt)?$|^(Dockerfile|Chart\.yaml)$|^\d{4}_[a-z0-9_]+\.sql$|^[a-z.]+_[a-z]+\.yaml$/.test(
+            name,
+          ),
       )
     const odd = names.filter(
       (name) => !/^\.?[a-z0-9]+([-.][a-z0-9]+)*$/.test(name) && !/^_[a-z]+\.tpl$/.test(name),

@@ -1,11 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { crdFiles } from '#internal/tenants/index.ts'
+import { chartFiles } from './chart/files.ts'
 
-// What is generated is committed, for those who only apply it; a test tells when this has to run again.
-const folder = resolve(import.meta.dir, '../../crds')
-mkdirSync(folder, { recursive: true })
-for (const { name, text } of crdFiles()) {
-  writeFileSync(resolve(folder, name), text)
-  console.log(`crds/${name}`)
+// What is generated is committed, for those who only apply it; tests tell when this has to run again.
+const root = resolve(import.meta.dir, '../..')
+const files = [...crdFiles().map(({ name, text }) => ({ path: `crds/${name}`, text })), ...chartFiles()]
+for (const { path, text } of files) {
+  mkdirSync(dirname(resolve(root, path)), { recursive: true })
+  writeFileSync(resolve(root, path), text)
+  console.log(path)
 }

@@ -1,5 +1,7 @@
+import { checkCommand } from './check.ts'
 import type { Command } from './command.ts'
 import { processCommand } from './processes.ts'
+import { removeFinalizersCommand } from './remove-finalizers.ts'
 import { replayCommand } from './replay.ts'
 import { settingsCommand } from './settings.ts'
 
@@ -32,4 +34,6 @@ export const commands: Readonly<Record<string, Command>> = {
   }),
   settings: settingsCommand,
   replay: replayCommand,
+  check: checkCommand,
+  'remove-finalizers': removeFinalizersCommand,
 }

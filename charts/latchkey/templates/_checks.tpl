@@ -1,0 +1,53 @@
+{{/* What the schema of values cannot say. */}}
+{{- define "latchkey.checks" -}}
+{{- $values := .Values -}}
+{{- range $store := list "database" "redis" -}}
+{{- $of := get $values $store -}}
+{{- if and (not $of.existingSecret) (not $of.url) -}}
+{{- fail (printf "%s.existingSecret is missing: the name of a Secret whose key %q holds the URL" $store $of.key) -}}
+{{- end -}}
+{{- if and $of.existingSecret $of.url -}}
+{{- fail (printf "%s.existingSecret and %s.url are both set: take one" $store $store) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not $values.keyRing.existingSecret) (not $values.keyRing.generate) -}}
+{{- fail "keyRing.existingSecret is missing, and keyRing.generate is off" -}}
+{{- end -}}
+{{- range $process := list "api" "forwarder" "operator" "backoffice" "migration" -}}
+{{- range concat $values.extraEnv (get $values $process).extraEnv -}}
+{{- if regexMatch "^(LATCHKEY_|IDEMPOTENCY_MAX_|OTEL_EXPORTER_OTLP_(ENDPOINT|HEADERS)$|OTEL_TRACES_SAMPLER_ARG$)" .name -}}
+{{- fail (printf "extraEnv: %s is a setting of Latchkey: set it by its value, see config in values.yaml" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $keda := and (eq $values.forwarder.autoscaling.mode "keda") -}}
+{{- if and $keda (not $values.forwarder.autoscaling.keda.serverAddress) -}}
+{{- fail "forwarder.autoscaling.keda.serverAddress is missing: where Prometheus is" -}}
+{{- end -}}
+{{- if and (ne $values.forwarder.autoscaling.mode "none") (not $values.backoffice.enabled) -}}
+{{- fail "forwarder.autoscaling needs backoffice.enabled: its figures must not come from what they scale" -}}
+{{- end -}}
+{{- range $process := list "api" "forwarder" -}}
+{{- $scaling := (get $values $process).autoscaling -}}
+{{- if gt (int64 $scaling.minReplicas) (int64 $scaling.maxReplicas) -}}
+{{- fail (printf "%s.autoscaling: minReplicas is over maxReplicas" $process) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.metrics.podMonitor.enabled $values.metrics.serviceMonitor.enabled -}}
+{{- fail "metrics.podMonitor and metrics.serviceMonitor are both enabled: every figure would count twice" -}}
+{{- end -}}
+{{- if and (eq $values.rbac.scope "namespaces") $values.operator.enabled -}}
+{{- if not $values.operator.namespaces -}}
+{{- fail "rbac.scope namespaces needs operator.namespaces" -}}
+{{- end -}}
+{{- if $values.operator.secrets.clusterWide -}}
+{{- fail "rbac.scope namespaces does not go with operator.secrets.clusterWide" -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs is missing: which gateway" -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
+{{- fail "ingress.hosts is missing" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,74 @@
+{{/*
+The environment of a process: (dict "root" $ "name" "api" "values" .Values.api). Each gets what it uses and nothing else.
+Numbers of values are floats to a template: int64 keeps them whole.
+*/}}
+{{- define "latchkey.env" -}}
+{{- $config := .root.Values.config -}}
+{{- $serves := ne .name "migrate" -}}
+{{- if and (eq .name "migrate") .root.Values.migration.existingSecret }}
+{{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_DATABASE_URL" "secret" .root.Values.migration.existingSecret "key" .root.Values.migration.key) }}
+{{- else }}
+{{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_DATABASE_URL" "secret" (.root.Values.database.existingSecret | default (include "latchkey.storesSecret" .root)) "key" (ternary .root.Values.database.key "databaseUrl" (not (empty .root.Values.database.existingSecret)))) }}
+{{- end }}
+{{- if $serves }}
+{{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_REDIS_URL" "secret" (.root.Values.redis.existingSecret | default (include "latchkey.storesSecret" .root)) "key" (ternary .root.Values.redis.key "redisUrl" (not (empty .root.Values.redis.existingSecret)))) }}
+{{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_KEY_RING" "secret" (include "latchkey.keyRingSecret" .root) "key" (ternary .root.Values.keyRing.key "keyRing" (not (empty .root.Values.keyRing.existingSecret)))) }}
+{{- end }}
+- name: LATCHKEY_LOG_LEVEL
+  value: {{ $config.logLevel | quote }}
+{{- if $serves }}
+- name: LATCHKEY_SHUTDOWN_GRACE_SECONDS
+  value: {{ .values.shutdownGraceSeconds | int64 | quote }}
+{{- end }}
+{{- if eq .name "api" }}
+- name: LATCHKEY_SHUTDOWN_DELAY_SECONDS
+  value: {{ .values.shutdownDelaySeconds | int64 | quote }}
+- name: IDEMPOTENCY_MAX_RECORD_TTL_SECONDS
+  value: {{ $config.recordTtlSecondsMax | int64 | quote }}
+- name: IDEMPOTENCY_MAX_RECORD_BODY_BYTES
+  value: {{ $config.recordBodyBytesMax | int64 | quote }}
+- name: LATCHKEY_SIGNATURE_MAX_AGE_SECONDS
+  value: {{ $config.signatureMaxAgeSeconds | int64 | quote }}
+- name: LATCHKEY_REDIS_SPOOL_DURABLE
+  value: {{ $config.redisSpoolDurable | quote }}
+{{- end }}
+{{- if and (has .name (list "api" "backoffice")) $config.trustedProxies }}
+- name: LATCHKEY_TRUSTED_PROXIES
+  value: {{ join "," $config.trustedProxies | quote }}
+{{- end }}
+{{- if and (has .name (list "forwarder" "operator" "backoffice")) $config.callbackCidrsMax }}
+- name: LATCHKEY_CALLBACK_CIDRS_MAX
+  value: {{ join "," $config.callbackCidrsMax | quote }}
+{{- end }}
+{{- if and $serves $config.egressProxy }}
+- name: LATCHKEY_EGRESS_PROXY
+  value: {{ $config.egressProxy | quote }}
+{{- end }}
+{{- if and (has .name (list "operator" "backoffice")) $config.publicUrl }}
+- name: LATCHKEY_PUBLIC_URL
+  value: {{ $config.publicUrl | quote }}
+{{- end }}
+{{- if eq .name "operator" }}
+- name: LATCHKEY_OPERATOR_NAMESPACES
+  value: {{ join "," .values.namespaces | default "*" | quote }}
+- name: LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE
+  value: {{ .values.secrets.clusterWide | quote }}
+{{- end }}
+{{- if and $serves $config.traces.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ $config.traces.endpoint | quote }}
+{{- with $config.traces.headersSecret }}
+{{ include "latchkey.fromSecret" (dict "env" "OTEL_EXPORTER_OTLP_HEADERS" "secret" . "key" $config.traces.headersKey) }}
+{{- end }}
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ $config.traces.sampleShare | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "latchkey.fromSecret" -}}
+- name: {{ .env }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- end -}}

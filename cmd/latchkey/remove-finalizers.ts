@@ -1,0 +1,157 @@
+import { parseArgs } from 'node:util'
+import {
+  createKubeClient,
+  createTransport,
+  type Endpoint,
+  expectOk,
+  fromKubeconfig,
+  inCluster,
+  type KubeClient,
+  leases,
+  probeServer,
+  type Transport,
+} from '#internal/kube/index.ts'
+import { type TenantObject, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
+import { type Command, misused, type Terminal, wantsHelp } from './command.ts'
+
+const name = 'latchkey remove-finalizers'
+const help = `usage: ${name} [--operator DEPLOYMENT] [--namespaces A,B]
+
+Takes our finalizer from all Tenants, or from those of some namespaces, so that they and their namespaces can be deleted
+when no operator is left to do it. Their data stays. It is what the chart runs before it is uninstalled.
+
+  --operator DEPLOYMENT   first scales this Deployment to 0, in the namespace that we are in, and waits until nobody leads
+  --namespaces A,B        left out: all namespaces
+
+Exit codes: 0 done, 1 not done, 2 not understood.`
+
+const leaseName = 'latchkey-operator'
+/** A leader that was killed keeps its lease for 15 s. */
+const leaderMsMax = 60_000
+const lookAgainMs = 500
+/** The operator's last writes may come in between. */
+const triesMax = 5
+
+/** Takes our finalizer from Tenants that no operator is left for: `latchkey remove-finalizers`. */
+export const removeFinalizersCommand: Command = {
+  summary: 'lets Tenants go that no operator is left for',
+  async run(args, terminal) {
+    if (wantsHelp(args)) {
+      terminal.say(help)
+      return 0
+    }
+    const asked = parseRequest(args)
+    if (asked === undefined) return misused(terminal, 'It takes --operator and --namespaces', name)
+    try {
+      await removeFinalizers(asked, terminal)
+      return 0
+    } catch (error) {
+      terminal.complain(`It did not work: ${error instanceof Error ? error.message : 'for no reason told'}`)
+      return 1
+    }
+  },
+}
+
+interface Request {
+  readonly operator: string | undefined
+  readonly namespaces: readonly string[] | undefined
+}
+
+function parseRequest(args: readonly string[]): Request | undefined {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { operator: { type: 'string' }, namespaces: { type: 'string' } },
+    })
+    return { operator: values.operator, namespaces: values.namespaces?.split(',').filter(Boolean) }
+  } catch {
+    return undefined
+  }
+}
+
+async function removeFinalizers({ operator, namespaces }: Request, terminal: Terminal): Promise<void> {
+  const endpoint = await findEndpoint(terminal.env)
+  const options = { endpoint, userAgent: 'latchkey-remove-finalizers' }
+  const probed = await probeServer(options)
+  if (probed.kind === 'unsafe') throw new Error(probed.reason)
+  if (probed.kind === 'unavailable') throw new Error(probed.failure.message)
+  const transport = createTransport(options)
+  const client = createKubeClient(transport)
+  if (operator !== undefined) await endOperator(operator, { transport, client, endpoint })
+  let count = 0
+  for (const namespace of namespaces ?? [undefined]) {
+    const listed = await client.list(tenantObjects, { namespace })
+    // Without the definition there are none.
+    if (listed.kind === 'notFound') continue
+    const { items } = expectOk('listing Tenants', listed)
+    for (const tenant of items) count += Number(await letGo(client, tenant))
+  }
+  terminal.say(`${count} Tenants were let go`)
+}
+
+/** The names are Kubernetes' own, and the same in every pod. */
+async function findEndpoint(env: Terminal['env']): Promise<Endpoint> {
+  const path = env['KUBECONFIG']
+  if (path) return fromKubeconfig({ path })
+  const host = env['KUBERNETES_SERVICE_HOST']
+  if (host) return inCluster({ host, port: env['KUBERNETES_SERVICE_PORT'] ?? '443' })
+  throw new Error('nothing says where the API server is: run this in a pod, or set KUBECONFIG')
+}
+
+interface Cluster {
+  readonly transport: Transport
+  readonly client: KubeClient
+  readonly endpoint: Endpoint
+}
+
+/** An operator that is still there would give the finalizers back. */
+async function endOperator(deployment: string, { transport, client, endpoint }: Cluster): Promise<void> {
+  const namespace = endpoint.namespace ?? 'default'
+  const scaled = await transport.request({
+    method: 'PATCH',
+    path: `/apis/apps/v1/namespaces/${namespace}/deployments/${deployment}/scale`,
+    contentType: 'application/merge-patch+json',
+    body: { spec: { replicas: 0 } },
+  })
+  if (scaled.kind === 'notFound') return
+  expectOk('scaling the operator to 0', scaled)
+  const untilMs = performance.now() + leaderMsMax
+  let seen = ''
+  let sinceMs = performance.now()
+  while (performance.now() < untilMs) {
+    const found = await client.get(leases, { namespace, name: leaseName })
+    if (found.kind === 'notFound') return
+    const { spec } = expectOk('reading the lease', found)
+    if (!spec?.holderIdentity) return
+    // Renewed by a leader that still ends its work; one that was killed renews it no more.
+    const now = `${spec.holderIdentity} ${spec.renewTime}`
+    if (now !== seen) sinceMs = performance.now()
+    seen = now
+    if (performance.now() - sinceMs > (spec.leaseDurationSeconds ?? 15) * 1000) return
+    await Bun.sleep(lookAgainMs)
+  }
+  throw new Error(`an operator still leads after ${leaderMsMax / 1000} s: is there another one?`)
+}
+
+/** Whether it had our finalizer. */
+async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean> {
+  let { metadata } = tenant
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const finalizers = metadata.finalizers ?? []
+    if (!finalizers.includes(tenantFinalizer)) return tries > 0
+    const { resourceVersion } = metadata
+    const kept = finalizers.filter((each) => each !== tenantFinalizer)
+    const patched = await client.mergePatch(tenantObjects, metadata, {
+      metadata: { finalizers: kept, ...(resourceVersion !== undefined && { resourceVersion }) },
+    })
+    if (patched.kind === 'notFound') return true
+    if (patched.kind !== 'conflict') {
+      expectOk('letting a Tenant go', patched)
+      return true
+    }
+    const read = await client.get(tenantObjects, metadata)
+    if (read.kind === 'notFound') return true
+    metadata = expectOk('reading a Tenant', read).metadata
+  }
+  throw new Error(`Tenant ${metadata.namespace}/${metadata.name} changes faster than we can: run this again`)
+}

@@ -1,0 +1,233 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { type ProcessName, settings } from '#internal/config/settings.ts'
+import {
+  buildTools,
+  helms,
+  named,
+  podsOf,
+  presets,
+  type Rendered,
+  type RenderedPod,
+  type Rendering,
+  render,
+} from './chart.ts'
+
+const buildMsMax = 1_800_000
+beforeAll(buildTools, buildMsMax)
+
+/** As many values as are set at once. */
+const crowded = {
+  commonLabels: { team: 'payments' },
+  commonAnnotations: { 'reloader.stakater.com/auto': 'true' },
+  config: {
+    publicUrl: 'https://hooks.example.com',
+    trustedProxies: ['10.0.0.0/8'],
+    callbackCidrsMax: ['10.0.0.0/8', '::1'],
+    egressProxy: 'http://proxy:3128',
+    traces: { endpoint: 'http://collector:4318', headersSecret: 'otlp' },
+  },
+  extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }],
+  extraVolumes: [{ name: 'ca', configMap: { name: 'ca' } }],
+  extraVolumeMounts: [{ name: 'ca', mountPath: '/ca' }],
+  podLabels: { common: 'all' },
+  tolerations: [{ key: 'shared', operator: 'Exists' }],
+  nodeSelector: { 'kubernetes.io/os': 'linux' },
+  priorityClassName: 'usual',
+  imagePullSecrets: [{ name: 'registry' }],
+  global: { imagePullSecrets: [{ name: 'shared-registry' }] },
+  api: {
+    podLabels: { own: 'api' },
+    tolerations: [{ key: 'api', operator: 'Exists' }],
+    priorityClassName: 'first',
+    autoscaling: { enabled: true },
+    extraEnv: [{ name: 'OTEL_SERVICE_NAME', value: 'intake' }],
+  },
+  forwarder: { autoscaling: { mode: 'keda', keda: { serverAddress: 'http://prometheus:9090' } } },
+  operator: { namespaces: ['shops', 'stalls'], secrets: { namespaces: ['shops'] } },
+  migration: { existingSecret: 'owner' },
+  metrics: { scrapeAnnotations: true, podMonitor: { enabled: true } },
+  networkPolicy: { enabled: true, egress: { enabled: true } },
+  ingress: { enabled: true, hosts: ['hooks.example.com'] },
+  httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+}
+
+const renderings: [string, Rendering][] = [
+  ['the least that has to be set', {}],
+  ...presets.map((preset): [string, Rendering] => [`preset ${preset}`, { preset }]),
+  ['much at once', { values: crowded }],
+  ['much at once, as an upgrade', { values: crowded, flags: ['--is-upgrade'] }],
+]
+
+describe.each(helms)('by %s,', (helm) => {
+  describe.each(renderings)('%s:', (_what, rendering) => {
+    let objects: Rendered[]
+    let pods: RenderedPod[]
+    beforeAll(async () => {
+      objects = await render({ ...rendering, helm })
+      pods = podsOf(objects)
+    })
+    const each = (what: (pod: RenderedPod) => unknown) =>
+      Object.fromEntries(pods.map((pod) => [pod.owner, what(pod)]))
+    const all = (value: unknown) => each(() => value)
+
+    test('pods get no variables of Services', () => {
+      expect(pods.length).toBeGreaterThan(5)
+      expect(each(({ spec }) => spec.enableServiceLinks)).toEqual(all(false))
+    })
+
+    test('pods keep to the restricted standard', () => {
+      expect(each(restrictedProblems)).toEqual(all([]))
+    })
+
+    test('our containers write nowhere but in volumes', () => {
+      const ours = (pod: RenderedPod) =>
+        pod.spec.containers
+          .filter(({ name }) => name === 'latchkey')
+          .map(({ securityContext }) => securityContext)
+      for (const contexts of pods.map(ours).filter((found) => found.length > 0))
+        expect(contexts).toEqual([expect.objectContaining({ readOnlyRootFilesystem: true })])
+    })
+
+    test('only what talks to the API server has a token', () => {
+      const tokens = pods.filter(({ spec }) => spec.automountServiceAccountToken !== false)
+      const expected = ['Deployment latchkey-operator', 'Job latchkey-cleanup']
+      expect(tokens.map(({ owner }) => owner).toSorted()).toEqual(expected)
+    })
+
+    test('containers say what they need, and have a bound of memory', () => {
+      for (const { spec } of pods) {
+        for (const { resources } of spec.containers) {
+          expect(Object.keys(resources?.requests ?? {})).toEqual(expect.arrayContaining(['cpu', 'memory']))
+          expect(resources?.limits).toHaveProperty('memory')
+        }
+      }
+    })
+
+    test('what serves is asked whether it starts, lives and is ready', () => {
+      const served = podsOf(objects.filter(({ kind }) => kind === 'Deployment'))
+      expect(served.length).toBe(4)
+      for (const { spec } of served) {
+        const path = (probe: string) =>
+          (spec.containers[0]?.[probe] as { httpGet?: { path?: string } })?.httpGet?.path
+        expect(['startupProbe', 'livenessProbe', 'readinessProbe'].map(path)).toEqual([
+          '/livez',
+          '/livez',
+          '/readyz',
+        ])
+      }
+    })
+
+    test('a pod has the time that its process takes to end', () => {
+      for (const { spec } of podsOf(objects.filter(({ kind }) => kind === 'Deployment'))) {
+        const [container] = spec.containers
+        const value = (name: string) => Number(container?.env?.find((each) => each.name === name)?.value ?? 0)
+        const lifecycle = container?.['lifecycle'] as { preStop: { sleep: { seconds: number } } } | undefined
+        const waits = lifecycle?.preStop.sleep.seconds ?? 0
+        expect(Number(spec['terminationGracePeriodSeconds'])).toBeGreaterThan(
+          waits + value('LATCHKEY_SHUTDOWN_GRACE_SECONDS'),
+        )
+      }
+    })
+
+    test('nothing that is scaled says how many it is', () => {
+      const targets = objects.flatMap(
+        ({ spec }) => (spec?.['scaleTargetRef'] as { name: string } | undefined) ?? [],
+      )
+      const deployments = named(objects, 'Deployment')
+      for (const { name } of targets) expect(deployments[name]?.spec).not.toHaveProperty('replicas')
+      const others = Object.keys(deployments).filter(
+        (name) => !targets.some((target) => target.name === name),
+      )
+      for (const name of others) expect(deployments[name]?.spec).toHaveProperty('replicas')
+    })
+
+    test('secrets come by reference, and stand in no argument', () => {
+      for (const { owner, spec } of pods.filter(({ spec }) => spec.containers[0]?.name === 'latchkey')) {
+        for (const { args = [], env = [] } of spec.containers) {
+          expect([owner, args.filter((arg) => /:\/\/.*@|^k1:/.test(arg))]).toEqual([owner, []])
+          const bare = env.filter(
+            ({ name, value }) => /DATABASE_URL|REDIS_URL|KEY_RING|HEADERS/.test(name) && value,
+          )
+          expect([owner, bare]).toEqual([owner, []])
+        }
+      }
+    })
+
+    test('a process gets the settings that it uses, and no other', () => {
+      for (const { owner, spec } of pods) {
+        const [container] = spec.containers
+        const name = container?.args?.[0] as ProcessName
+        const names = (container?.env ?? []).map((each) => each.name)
+        const used = Object.values(settings).filter(({ usedBy }) =>
+          (usedBy as readonly string[]).includes(name),
+        )
+        const ours = names.filter((each) => /^(LATCHKEY|IDEMPOTENCY)_/.test(each))
+        expect([owner, ours.filter((each) => !used.some(({ env }) => env === each))]).toEqual([owner, []])
+        expect(new Set(names).size).toBe(names.length)
+        const required = used.filter((each) =>
+          (('requiredBy' in each && each.requiredBy) || []).includes(name as never),
+        )
+        for (const { env } of container?.name === 'latchkey' ? required : []) expect(names).toContain(env)
+      }
+    })
+
+    test('every service account that is named is there', () => {
+      const accounts = [...Object.keys(named(objects, 'ServiceAccount')), 'default', undefined]
+      for (const { spec } of pods) expect(accounts).toContain(spec.serviceAccountName)
+    })
+
+    test('selectors find the pods that are meant, and no others', () => {
+      for (const { kind, metadata, spec } of objects.filter((each) => selects(each) !== undefined)) {
+        const selector = Object.entries(selects({ kind, metadata, spec } as Rendered) ?? {})
+        const found = pods.filter(({ labels }) => selector.every(([name, value]) => labels[name] === value))
+        const components = new Set(found.map(({ labels }) => labels['app.kubernetes.io/component']))
+        expect([`${kind} ${metadata.name}`, found.length > 0, components.size]).toEqual([
+          `${kind} ${metadata.name}`,
+          true,
+          1,
+        ])
+      }
+    })
+
+    test('everything has a place, and says whose it is', () => {
+      for (const { kind, metadata } of objects.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])) {
+        const isClusterWide = kind.startsWith('Cluster')
+        expect([kind, metadata.namespace !== undefined]).toEqual([kind, !isClusterWide])
+        expect(metadata.labels).toMatchObject({
+          'app.kubernetes.io/instance': 'latchkey',
+          'app.kubernetes.io/managed-by': 'Helm',
+        })
+      }
+      const names = objects.map(
+        ({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`,
+      )
+      expect(new Set(names).size).toBe(names.length)
+    })
+  })
+})
+
+/** What the restricted standard of Kubernetes' Pod Security would refuse. */
+function restrictedProblems({ spec }: RenderedPod): string[] {
+  const pod = spec.securityContext ?? {}
+  const problems: string[] = []
+  for (const of of ['hostNetwork', 'hostPID', 'hostIPC']) if (spec[of]) problems.push(of)
+  for (const { name, securityContext = {} } of [...(spec.initContainers ?? []), ...spec.containers]) {
+    const effective = { ...pod, ...securityContext } as Record<string, unknown>
+    if (effective['runAsNonRoot'] !== true || effective['runAsUser'] === 0)
+      problems.push(`${name} may be root`)
+    if (effective['allowPrivilegeEscalation'] !== false) problems.push(`${name} may gain rights`)
+    const { drop } = (effective['capabilities'] ?? {}) as { drop?: string[] }
+    if (!drop?.includes('ALL')) problems.push(`${name} keeps capabilities`)
+    const { type } = (effective['seccompProfile'] ?? {}) as { type?: string }
+    if (type !== 'RuntimeDefault') problems.push(`${name} has no seccomp profile`)
+  }
+  return problems
+}
+
+/** The labels by which an object finds pods. */
+function selects({ kind, spec = {} }: Rendered): Readonly<Record<string, string>> | undefined {
+  if (kind === 'Service' && spec['clusterIP'] !== 'None') return spec['selector'] as Record<string, string>
+  if (!['Deployment', 'PodDisruptionBudget', 'NetworkPolicy'].includes(kind)) return undefined
+  const selector = (spec['selector'] ?? spec['podSelector']) as { matchLabels: Record<string, string> }
+  return selector.matchLabels
+}
