@@ -62,8 +62,13 @@ async function fill(): Promise<void> {
      VALUES ('live', 'live', 'shops', 'live', false, '{}', 1, $1, $1, $1)`,
     [ago(1000)],
   )
-  for (const [name, at] of pairs(0))
+  for (const [name, at] of pairs(0)) {
     await pool.query(`INSERT INTO slug_reservations VALUES ($1, 'shops', 'x', $2)`, [name, at])
+    await pool.query(
+      `INSERT INTO sessions VALUES (sha256(convert_to($1, 'UTF8')), '{}', $1, NULL, $2, $3, $2)`,
+      [name, at, ago(0)],
+    )
+  }
   for (const [name, at] of [...pairs(90), ['unended', null] as const])
     await pool.query(
       `INSERT INTO replays (id, idempotency_key, filter, rate_per_second, requested_by, state, total_count, total_is_exact, ends_before,
@@ -97,11 +102,13 @@ test('a turn removes what is kept no longer from every table, and nothing else; 
     slug_reservations: 1,
     tenants: 1,
     audit: 1,
+    sessions: 1,
   }
   expect(await turn()).toEqual(one)
   expect(await turn()).toEqual({})
   const left = async (text: string) => (await pool.query<{ name: string }>(text)).rows.map(({ name }) => name)
   expect(await left('SELECT actor AS name FROM audit')).toEqual(['kept'])
+  expect(await left('SELECT actor_name AS name FROM sessions')).toEqual(['kept'])
   expect(await left('SELECT meter AS name FROM usage_hourly')).toEqual(['kept'])
   expect(await left('SELECT slug AS name FROM slug_reservations')).toEqual(['kept'])
   expect(await left('SELECT id AS name FROM replays ORDER BY 1')).toEqual(['kept', 'unended'])

@@ -1,6 +1,7 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetReplays } from '#internal/deliveries/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
@@ -80,6 +81,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('slug_reservations', forgetSlugReservations),
       step('tenants', forgetDeletedTenants),
       step('audit', forgetAudit),
+      step('sessions', forgetSessions),
     ],
   }
 }

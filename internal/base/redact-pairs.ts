@@ -124,13 +124,13 @@ function valueAt(
   const opening = openingQuote.exec(text)?.[0]
   if (opening !== undefined) return { start: start + opening.length, end: endOfQuoted(text, start, opening) }
   const markEnd = endOf(marker, text, start)
-  if (markEnd === start && (text[start] === '{' || text[start] === '['))
-    return { start, end: endOfBrackets(text, start) }
   const takesLine = wholeLine.test(name) && !isInQuotes && text[start - 1] !== '='
   if (takesLine) return { start, end: endOf(lineEnd, text, start) }
+  const isOpen = markEnd === start && (text[start] === '{' || text[start] === '[')
+  const wholeTo = isOpen ? endOfBrackets(text, start) : markEnd
   const schemed = endOf(credentialScheme, text, start)
-  let end = schemed > start ? schemed : endOf(unquoted, text, markEnd)
-  while (end > markEnd && punctuation.has(text.charCodeAt(end - 1))) end -= 1
+  let end = schemed > start ? schemed : endOf(unquoted, text, wholeTo)
+  while (end > wholeTo && punctuation.has(text.charCodeAt(end - 1))) end -= 1
   return { start, end }
 }
 

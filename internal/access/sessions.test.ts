@@ -1,0 +1,245 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { type Actor, actorName, type KubeUser } from './actor.ts'
+import { listAudit, writeAudit } from './audit.ts'
+import { forgetSessions } from './forget-sessions.ts'
+import { createSessions, isCsrfToken, type Sessions, sessionIdleMsMax, sessionMsMax } from './session.ts'
+import { clearedSessionCookie, readSessionCookie, sessionCookie } from './session-cookie.ts'
+
+const startMs = Date.parse('2026-11-01T12:00:00Z')
+let nowMs: number
+let counts: 'yes' | 'no' | 'unknown'
+let database: TestDatabase
+let pool: Pool
+let otherPod: Pool
+const open = (name: string) => {
+  const bounds = { connectionsMax: 8, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  return createPool({ url: database.url, applicationName: name, ...bounds })
+}
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = open('one')
+  otherPod = open('other')
+})
+afterAll(async () => {
+  await pool.end()
+  await otherPod.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  nowMs = startMs
+  counts = 'yes'
+  await pool.query('TRUNCATE sessions, audit')
+})
+
+const sessionsOf = (of: Pool): Sessions =>
+  createSessions({ pool: of, clock: { now: () => nowMs }, access: { stillCounts: () => counts } })
+const ada: KubeUser = {
+  kind: 'user',
+  username: 'ada',
+  uid: 'u-1',
+  groups: ['support', 'größe'],
+  extra: { 'example.org/from': ['vpn', ''] },
+}
+const key: Actor = { kind: 'tenantKey', tenantId: someTenantId(), keyName: 'default', keySha256: 'c2hh' }
+
+async function signIn(actor: Actor = ada, endsAtMs: number | null = null) {
+  const started = await sessionsOf(pool).start(actor, endsAtMs)
+  if (started.kind !== 'started') throw new Error(started.kind)
+  return started
+}
+const found = async (token: string) => (await sessionsOf(otherPod).find(token)).kind
+
+describe('a session', () => {
+  test.each([ada, key, { kind: 'devAdmin' } as const])(
+    'is the same in every pod, and after each pod’s end: %#',
+    async (actor) => {
+      const { token, session } = await signIn(actor)
+      expect(await sessionsOf(otherPod).find(token)).toEqual({ kind: 'session', session })
+      expect(session).toMatchObject({
+        actor,
+        name: actorName(actor),
+        startedAtMs: startMs,
+        endsAtMs: startMs + sessionMsMax,
+      })
+    },
+  )
+
+  test('is stored without what could sign in', async () => {
+    const { token, session } = await signIn()
+    const { rows } = await pool.query<{ row: string }>('SELECT s::text AS row FROM sessions s')
+    expect(rows).toHaveLength(1)
+    for (const secret of [token, Buffer.from(token, 'base64url').toString('hex'), session.csrfToken])
+      expect(rows[0]?.row).not.toContain(secret)
+  })
+
+  test('ends at once in every pod when it is signed out, and again is harmless', async () => {
+    const [mine, hers] = [await signIn(), await signIn(key)]
+    expect(await found(mine.token)).toBe('session')
+    await sessionsOf(pool).end(mine.token)
+    await sessionsOf(otherPod).end(mine.token)
+    expect([await found(mine.token), await found(hers.token)]).toEqual(['none', 'session'])
+    const { entries } = await listAudit(pool)
+    expect(entries.map(({ action, actor, tenantId }) => [action, actor, tenantId])).toEqual([
+      ['sessions.ended', 'user:ada', null],
+      ['sessions.started', actorName(key), key.tenantId],
+      ['sessions.started', 'user:ada', null],
+    ])
+  })
+
+  test('ends after 8 h, however much it is used', async () => {
+    const { token } = await signIn()
+    for (; nowMs < startMs + sessionMsMax; nowMs += 30 * 60_000) expect(await found(token)).toBe('session')
+    expect(await found(token)).toBe('none')
+  })
+
+  test('ends after an hour without use, and not with it', async () => {
+    const [used, idle] = [await signIn(), await signIn()]
+    nowMs += sessionIdleMsMax - 1
+    expect(await found(used.token)).toBe('session')
+    nowMs += 1
+    expect([await found(used.token), await found(idle.token)]).toEqual(['session', 'none'])
+  })
+
+  test('ends with the token that began it', async () => {
+    const { token } = await signIn(ada, startMs + 600_000)
+    nowMs += 599_999
+    expect(await found(token)).toBe('session')
+    nowMs += 1
+    expect(await found(token)).toBe('none')
+  })
+
+  test('ends with the key that began it, and nobody knows while nobody knows of keys', async () => {
+    const { token } = await signIn(key)
+    counts = 'unknown'
+    expect(await found(token)).toBe('unavailable')
+    counts = 'no'
+    expect(await found(token)).toBe('none')
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['a guess', 'x'.repeat(43)],
+    ['something else', '../../etc/passwd'],
+  ])('is found by its token alone, not by %s', async (_what, token) => {
+    await signIn()
+    expect(await found(token)).toBe('none')
+    await sessionsOf(pool).end(token)
+    expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(1)
+  })
+
+  test('is one of ten at most of the same person, the oldest ends', async () => {
+    const first = await signIn()
+    const others = []
+    for (let times = 0; times < 10; times += 1) {
+      nowMs += 1
+      others.push(await signIn())
+    }
+    const hers = await signIn(key)
+    expect(await found(first.token)).toBe('none')
+    expect(await found(hers.token)).toBe('session')
+    for (const { token } of others) expect(await found(token)).toBe('session')
+  })
+
+  test('is one of ten also where all of them begin at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, () => signIn()))
+    expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(10)
+  })
+
+  test('is refused while ten thousand others are signed in, and not after these', async () => {
+    await pool.query(
+      `INSERT INTO sessions SELECT sha256(convert_to(n::text, 'UTF8')), '{}', 'user:' || n, NULL, $1, $1, $2
+       FROM generate_series(1, 10000) n`,
+      [new Date(nowMs), new Date(nowMs + 1_000)],
+    )
+    expect(await sessionsOf(pool).start(ada, null)).toEqual({ kind: 'full' })
+    nowMs += 1_000
+    const { token } = await signIn()
+    expect(await found(token)).toBe('session')
+  })
+
+  test('is removed once it is over', async () => {
+    const [over, idle, kept] = [await signIn(ada, startMs + 60_000), await signIn(), await signIn()]
+    nowMs += sessionIdleMsMax - 1
+    expect(await found(kept.token)).toBe('session')
+    nowMs += 1
+    expect(await forgetSessions(pool, nowMs)).toEqual({ removed: 2, hasMore: false })
+    const left = await Promise.all([over, idle, kept].map(({ token }) => found(token)))
+    expect(left).toEqual(['none', 'none', 'session'])
+  })
+})
+
+describe('a form’s token', () => {
+  test('is good for its session alone', async () => {
+    const [mine, hers] = [await signIn(), await signIn(key)]
+    expect(isCsrfToken(mine.session, mine.session.csrfToken)).toBe(true)
+    for (const wrong of ['', 'ü', hers.session.csrfToken, mine.token, `${mine.session.csrfToken}x`])
+      expect(isCsrfToken(mine.session, wrong)).toBe(false)
+  })
+})
+
+describe('a cookie', () => {
+  const [https, http] = [{ isHttps: true }, { isHttps: false }]
+
+  test('is for this host alone, unseen by scripts, and sent to us by our own pages', () => {
+    expect(sessionCookie('abc', https)).toBe('__Host-latchkey=abc; Path=/; HttpOnly; SameSite=Strict; Secure')
+    expect(sessionCookie('abc', http)).toBe('latchkey=abc; Path=/; HttpOnly; SameSite=Strict')
+    expect(clearedSessionCookie(https)).toBe(
+      '__Host-latchkey=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure',
+    )
+  })
+
+  test.each([
+    ['alone', '__Host-latchkey=abc', 'abc'],
+    ['among others', 'a=b; __Host-latchkey=abc; c="d"', 'abc'],
+    ['none', null, undefined],
+    ['of other names', 'latchkey=abc; x__Host-latchkey=d; __host-latchkey=e', undefined],
+    ['empty', '__Host-latchkey=', undefined],
+    ['twice', '__Host-latchkey=a; __Host-latchkey=b', undefined],
+  ])('is read %s', (_what, header, token) => {
+    expect(readSessionCookie(header, https)).toBe(token)
+  })
+})
+
+describe('the audit', () => {
+  test('is read page by page, the latest first, of all or of one tenant', async () => {
+    const [acme, other] = [someTenantId(), someTenantId()]
+    const write = (nth: number) => {
+      const tenantId = nth % 3 === 0 ? null : nth % 3 === 1 ? acme : other
+      return writeAudit(
+        pool,
+        { actor: 'user:ada', action: 'payloads.read', tenantId, detail: { nth } },
+        startMs + nth,
+      )
+    }
+    for (let nth = 0; nth < 10; nth += 1) await write(nth)
+    const read = async (tenantId?: typeof acme) => {
+      const pages = []
+      let beforeId: number | undefined
+      do {
+        const page = await listAudit(pool, { tenantId, beforeId, limit: 2 })
+        pages.push(page.entries.map(({ detail }) => detail['nth']))
+        beforeId = page.next
+      } while (beforeId !== undefined)
+      return pages
+    }
+    expect(await read()).toEqual([
+      [9, 8],
+      [7, 6],
+      [5, 4],
+      [3, 2],
+      [1, 0],
+    ])
+    expect(await read(acme)).toEqual([[7, 4], [1]])
+    const { entries } = await listAudit(pool, { tenantId: other, limit: 1 })
+    expect(entries).toEqual([
+      {
+        ...{ id: expect.any(Number), atMs: startMs + 8, actor: 'user:ada', action: 'payloads.read' },
+        ...{ tenantId: other, detail: { nth: 8 } },
+      },
+    ])
+  })
+})

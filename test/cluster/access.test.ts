@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type Access, type Actor, actions, createAccess, type TenantPlace } from '#internal/access/index.ts'
+import { systemClock, tenantIdFromBytes } from '#internal/base/index.ts'
+import { createTransport, type Endpoint, expectOk, type Transport } from '#internal/kube/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import { until } from '#test/support/until.ts'
+import {
+  type ClusterAccess,
+  createNamespace,
+  createServiceAccount,
+  openCluster,
+  type TestNamespace,
+} from './cluster.ts'
+import { run } from './installation.ts'
+
+/** Knows no tenant: what is tried here are users. */
+const directory = { hasSnapshot: () => true, findKey: () => undefined } as unknown as Directory
+const id = tenantIdFromBytes(new Uint8Array(16))
+const userAgent = 'latchkey-test'
+
+let admin: ClusterAccess
+let shops: TestNamespace
+let others: TestNamespace
+let access: Access
+const clusterWide: string[] = []
+beforeAll(async () => {
+  admin = await openCluster()
+  shops = await createNamespace(admin)
+  others = await createNamespace(admin)
+  access = await accessOf('backoffice', true)
+})
+afterAll(async () => {
+  for (const name of clusterWide)
+    await run(['delete', 'clusterrolebinding,clusterrole', name, '--ignore-not-found'])
+  await shops?.remove()
+  await others?.remove()
+})
+
+const account = (name: string) => `system:serviceaccount:${shops.name}:${name}`
+
+/** The backoffice as a service account of its own, which may ask for reviews or not. */
+async function accessOf(name: string, mayReview: boolean): Promise<Access> {
+  const ask = await createServiceAccount(admin, { namespace: shops.name, name })
+  if (mayReview) await bind(name, ['--clusterrole=system:auth-delegator'])
+  const token = await ask()
+  const endpoint: Endpoint = {
+    ...admin.endpoint,
+    credentials: async () => ({
+      ...(await admin.endpoint.credentials()),
+      ...{ cert: undefined, key: undefined, headers: { authorization: `Bearer ${token}` } },
+    }),
+  }
+  return createAccess({ directory, clock: systemClock, transport: createTransport({ endpoint, userAgent }) })
+}
+
+/** Waits until the server goes by a right that was just given: what it refuses before is remembered for a while. */
+async function inForce(name: string, resourceAttributes: object): Promise<void> {
+  const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' }
+  const spec = { user: account(name), resourceAttributes }
+  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+  await until(async () => {
+    const answer = await admin.transport.request({ method: 'POST', path, body: { ...review, spec } })
+    return (expectOk('asking', answer) as { status: { allowed: boolean } }).status.allowed
+  })
+}
+
+/** Gives a service account a role in the whole cluster. */
+async function bind(name: string, role: readonly string[]): Promise<void> {
+  const binding = `${shops.name}-${name}`
+  clusterWide.push(binding)
+  await run(['create', 'clusterrolebinding', binding, ...role, `--serviceaccount=${shops.name}:${name}`])
+  await inForce(name, { group: 'authentication.k8s.io', resource: 'tokenreviews', verb: 'create' })
+}
+
+/** Gives a service account a right in a namespace, or on one tenant there. */
+async function grant(
+  name: string,
+  namespace: string,
+  { verb, resource, tenant }: { readonly verb: string; readonly resource: string; readonly tenant?: string },
+): Promise<void> {
+  const role = `${name}-${crypto.randomUUID().slice(0, 8)}`
+  // By a manifest, since kubectl makes roles of those resources alone that the server has.
+  const rule = {
+    ...{ apiGroups: ['latchkey.dev'], resources: [resource], verbs: [verb] },
+    ...(tenant !== undefined && { resourceNames: [tenant] }),
+  }
+  const manifest = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'Role',
+    metadata: { name: role, namespace },
+    rules: [rule],
+  }
+  await run(['apply', '-f', '-'], JSON.stringify(manifest))
+  await run([
+    'create',
+    'rolebinding',
+    role,
+    '-n',
+    namespace,
+    `--role=${role}`,
+    `--serviceaccount=${shops.name}:${name}`,
+  ])
+  const [plural, subresource] = resource.split('/')
+  await inForce(name, { group: 'latchkey.dev', resource: plural, subresource, namespace, verb, name: tenant })
+}
+
+/** A token as `kubectl create token` gives it. */
+async function tokenOf(name: string, audiences: readonly string[]): Promise<string> {
+  const flags = audiences.map((audience) => `--audience=${audience}`)
+  return (await run(['create', 'token', name, '-n', shops.name, '--duration=600s', ...flags])).trim()
+}
+
+async function user(name: string): Promise<Actor> {
+  await createServiceAccount(admin, { namespace: shops.name, name })
+  const found = await access.authenticate(await tokenOf(name, ['latchkey']))
+  if (found.kind !== 'actor') throw new Error(found.kind)
+  return found.actor
+}
+
+const tenant = (namespace: string, name: string): TenantPlace => ({ id, namespace, name })
+
+async function allowed(actor: Actor, place: TenantPlace | 'all') {
+  const asked = await Promise.all(actions.map((action) => access.may(actor, action, place)))
+  expect(asked.map(({ kind }) => kind)).not.toContain('unavailable')
+  return actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')
+}
+
+describe('a token', () => {
+  test('for our audience tells who it is, with groups and extra, and when it ends', async () => {
+    await createServiceAccount(admin, { namespace: shops.name, name: 'ada' })
+    const askedAtMs = Date.now()
+    const found = await access.authenticate(await tokenOf('ada', ['latchkey']))
+    expect(found).toMatchObject({
+      kind: 'actor',
+      actor: {
+        kind: 'user',
+        username: account('ada'),
+        uid: expect.stringMatching(/^[\da-f-]{36}$/),
+        groups: expect.arrayContaining([`system:serviceaccounts:${shops.name}`, 'system:authenticated']),
+      },
+    })
+    const endsInMs = found.kind === 'actor' ? (found.endsAtMs ?? 0) - askedAtMs : 0
+    expect(endsInMs).toBeGreaterThan(590_000)
+    expect(endsInMs).toBeLessThan(610_000)
+  })
+
+  test('of the API server’s audience is refused, also beside ours, and so is another service’s', async () => {
+    const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'bob' })
+    const own = await ask()
+    const { aud } = JSON.parse(Buffer.from(own.split('.')[1] ?? '', 'base64url').toString()) as {
+      aud: string[]
+    }
+    expect(aud.length).toBeGreaterThan(0)
+    const tokens = [own, await tokenOf('bob', ['latchkey', ...aud]), await tokenOf('bob', ['vault'])]
+    for (const token of tokens)
+      expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause: 'otherAudience' })
+  })
+
+  test('that is altered, or none at all, is refused', async () => {
+    await createServiceAccount(admin, { namespace: shops.name, name: 'eve' })
+    const token = await tokenOf('eve', ['latchkey'])
+    const [head, payload, signature] = token.split('.')
+    const claims = Buffer.from(payload ?? '', 'base64url')
+      .toString()
+      .replaceAll('eve', 'ada')
+    const forged = `${head}.${Buffer.from(claims).toString('base64url')}.${signature}`
+    for (const wrong of [forged, 'no-token', `${token}x`])
+      expect(await access.authenticate(wrong)).toEqual({ kind: 'refused', cause: 'unknown' })
+  })
+})
+
+describe('a user', () => {
+  test('without any role may do nothing and sees nothing', async () => {
+    const actor = await user('nobody')
+    expect(await allowed(actor, tenant(shops.name, 'acme'))).toEqual([])
+    expect(await allowed(actor, 'all')).toEqual([])
+    expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
+  })
+
+  test('may do what a role of the namespace says, there and nowhere else', async () => {
+    await createServiceAccount(admin, { namespace: shops.name, name: 'support' })
+    await grant('support', shops.name, { verb: 'get', resource: 'tenants' })
+    await grant('support', shops.name, { verb: 'create', resource: 'tenants/replays' })
+    const found = await access.authenticate(await tokenOf('support', ['latchkey']))
+    if (found.kind !== 'actor') throw new Error(found.kind)
+    expect(await allowed(found.actor, tenant(shops.name, 'acme'))).toEqual(['see', 'replay'])
+    expect(await allowed(found.actor, tenant(others.name, 'acme'))).toEqual([])
+    expect(await allowed(found.actor, 'all')).toEqual([])
+    const named = [others.name, shops.name, 'no-such-namespace']
+    expect(await access.visibleTenants(found.actor, named)).toEqual({
+      kind: 'namespaces',
+      namespaces: [shops.name],
+    })
+  })
+
+  test('may be let to one tenant alone', async () => {
+    const actor = await user('one-tenant')
+    await grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants', tenant: 'acme' })
+    await grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants/payloads', tenant: 'acme' })
+    expect(await allowed(actor, tenant(shops.name, 'acme'))).toEqual(['see', 'readPayloads'])
+    expect(await allowed(actor, tenant(shops.name, 'other'))).toEqual([])
+    expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
+  })
+
+  test('with the whole cluster sees all tenants, and changes what holds for all', async () => {
+    const actor = await user('platform')
+    await bind('platform', ['--clusterrole=cluster-admin'])
+    expect(await allowed(actor, 'all')).toEqual([...actions])
+    expect(await access.visibleTenants(actor)).toEqual({ kind: 'all' })
+  })
+})
+
+describe('a backoffice', () => {
+  test('that may not ask for reviews lets nobody in and says that it cannot', async () => {
+    const blind = await accessOf('blind', false)
+    const actor = await user('carol')
+    expect(await blind.authenticate(await tokenOf('carol', ['latchkey']))).toMatchObject({
+      kind: 'unavailable',
+    })
+    expect(await blind.may(actor, 'see', tenant(shops.name, 'acme'))).toMatchObject({ kind: 'unavailable' })
+  })
+
+  test('whose API server does not answer says so', async () => {
+    const transport: Transport = createTransport({
+      endpoint: { ...admin.endpoint, server: 'https://127.0.0.1:1' },
+      userAgent,
+    })
+    const away = createAccess({ directory, clock: systemClock, transport })
+    expectOk('reading', await admin.transport.request({ method: 'GET', path: '/version' }))
+    expect(await away.authenticate('any')).toMatchObject({ kind: 'unavailable' })
+  })
+})
