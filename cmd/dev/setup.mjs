@@ -1,5 +1,5 @@
 // Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
-// there are any: node cmd/dev/setup.mjs dev|test|lint|bench|format|generate|latchkey [arguments]
+// there are any: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -14,11 +14,14 @@ const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
 const clusterTests = 'test/cluster'
+/** They break whole stores for many seconds, so they have a run of their own. */
+const faultTests = 'test/faults'
 /** An API server that is started again takes some seconds to let anybody in. */
 const clusterTestMsMax = 120_000
 const commands = {
   dev: runDev,
   test: runTest,
+  'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
   lint: runLint,
   bench: runBench,
@@ -55,28 +58,42 @@ async function runDev(bun, args) {
 async function runTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
-  const without = `--path-ignore-patterns=${clusterTests}/**`
-  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, without, ...args])
+  const without = [clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`)
+  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...without, ...args])
   if (exitCode !== 0) explainPatterns(args)
   return exitCode
+}
+
+/** Faults of the stores, of the processes and of callbacks. Each prints what was sent, acknowledged, delivered and lost. */
+async function runFaultTest(bun, args) {
+  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  if (redis !== 0) return redis
+  const { flags, files } = chooseTests(faultTests, args, () => true)
+  if (files.length === 0) fail(`no test in ${faultTests} has ${args.join(' ')} in its path`)
+  return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 
 /** Against a Kubernetes API server: the one of KUBECONFIG, or one that is started for this and can be broken. */
 async function runClusterTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
+  const isMeant = (path) => !(process.env.KUBECONFIG && path.includes('/faults/'))
+  const { flags, files } = chooseTests(clusterTests, args, isMeant)
+  if (files.length === 0)
+    fail(`no test in ${clusterTests} has ${args.join(' ')} in its path (with KUBECONFIG faults/ is left out)`)
+  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...files])
+}
+
+/** The test files of a folder that have one of the patterns among the arguments in their path, or all; and the other arguments. */
+function chooseTests(folder, args, isMeant) {
+  // What follows a flag may be its value.
   const isPattern = (arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-')
   const patterns = args.filter(isPattern)
-  const files = readdirSync(join(root, clusterTests), { recursive: true })
-    .map((path) => `./${clusterTests}/${path}`)
-    .filter((path) => path.endsWith('.test.ts') && !(process.env.KUBECONFIG && path.includes('/faults/')))
+  const files = readdirSync(join(root, folder), { recursive: true })
+    .map((path) => `./${folder}/${path}`)
+    .filter((path) => path.endsWith('.test.ts') && isMeant(path))
     .filter((path) => patterns.length === 0 || patterns.some((pattern) => path.includes(pattern)))
-  if (files.length === 0)
-    fail(
-      `no test in ${clusterTests} has ${patterns.join(' or ')} in its path (with KUBECONFIG faults/ is left out)`,
-    )
-  const flags = args.filter((arg, at) => !isPattern(arg, at))
-  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...files])
+  return { flags: args.filter((arg, at) => !isPattern(arg, at)), files }
 }
 
 /** Bun says that no file matched, but not what would. */
@@ -87,7 +104,8 @@ function explainPatterns(args) {
   const files = ['cmd', 'internal', 'test'].flatMap((dir) =>
     readdirSync(join(root, dir), { recursive: true })
       .filter((path) => path.endsWith('.test.ts'))
-      .map((path) => join(root, dir, path)),
+      .map((path) => join(root, dir, path))
+      .filter((path) => ![clusterTests, faultTests].some((folder) => path.startsWith(join(root, folder)))),
   )
   if (files.some((file) => patterns.some((pattern) => file.includes(pattern.replace(/^\.\//, ''))))) return
   console.error(`
