@@ -17,6 +17,7 @@ export interface DirectoryTenant {
   readonly providers: readonly DirectoryProvider[]
   readonly walletStage: DirectoryRow['walletStage']
   readonly retention: DirectoryRow['retention']
+  readonly redactedFields: DirectoryRow['redactedFields']
   /** The live secrets of providers and callback, sealed: `openTenantSecrets` opens those of one field. */
   readonly secrets: readonly DirectorySecretRow[]
 }
@@ -83,6 +84,7 @@ export class DirectoryIndex {
       providers: this.#share(row.providers.filter(({ enabled }) => enabled).map(toProvider)),
       walletStage: row.walletStage,
       retention: this.#share(row.retention),
+      redactedFields: this.#share(row.redactedFields),
       secrets: row.secrets,
     }
     this.#byId.set(row.id, { tenant, sha256s: row.keys.map((key) => key.sha256Base64) })

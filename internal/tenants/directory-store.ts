@@ -26,6 +26,8 @@ export interface DirectoryRow {
   readonly providers: TenantSpec['providers']
   readonly walletStage: TenantSpec['walletRollout']['stage']
   readonly retention: TenantSpec['retention']
+  /** Names of fields that are hidden where payloads are shown, beside the built-in ones. */
+  readonly redactedFields: readonly string[]
   readonly keys: readonly DirectoryKeyRow[]
   readonly secrets: readonly DirectorySecretRow[]
 }
@@ -58,6 +60,7 @@ const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec -> 'records' AS records, t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
   t.spec -> 'providers' AS providers, t.spec -> 'walletRollout' ->> 'stage' AS "walletStage", t.spec -> 'retention' AS retention,
+  coalesce(t.spec #> '{redaction,fields}', '[]') AS "redactedFields",
   coalesce((
     SELECT json_agg(json_build_array(encode(k.sha256, 'base64'), k.name, k.scopes,
       floor(extract(epoch FROM k.expires_at) * 1000)::bigint, floor(extract(epoch FROM k.ends_at) * 1000)::bigint))

@@ -171,6 +171,7 @@ describe('a snapshot', () => {
       name: 'one',
       slug: 'one',
       limits: { locksPerMinute: { hard: 60 } },
+      retention: {},
     })
     expect(directory.findTenantById(idOf('one'))).toEqual(tenant)
     expect(directory.findTenantBySlug('one')).toEqual(tenant)
@@ -375,7 +376,9 @@ describe('what intake and delivery need', () => {
       { name: 'github', secretRef: { name: 's' }, enabled: false },
       { name: 'shopify', secretRef: { name: 's' }, storefront: { shopDomain: 'a.example' } },
     ]
-    await put('one', { spec: { providers, retention: { payloadDays: 3, eventDays: 7 } } })
+    await put('one', {
+      spec: { providers, retention: { payloadDays: 3, eventDays: 7 }, redaction: { fields: ['iban'] } },
+    })
     const directory = directoryOf()
     await directory.start()
     expect(directory.findTenantBySlug('one')).toMatchObject({
@@ -383,6 +386,7 @@ describe('what intake and delivery need', () => {
       providers: [{ name: 'card' }, { name: 'storefront', storefront: { shopDomain: 'a.example' } }],
       retention: { payloadDays: 3, eventDays: 7 },
       walletStage: 'off',
+      redactedFields: ['iban'],
     })
   })
 

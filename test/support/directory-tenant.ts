@@ -25,6 +25,7 @@ export function directoryTenant(fields: Partial<DirectoryTenant> = {}): Director
     providers: [],
     walletStage: 'off',
     retention: { payloadDays: 30, eventDays: 90 },
+    redactedFields: [],
     secrets: [],
     ...fields,
   }
