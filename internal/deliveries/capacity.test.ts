@@ -33,12 +33,12 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   const late = capacity.take('late')
   const busy = capacity.take('busy')
   nowMs = 1_999
-  expect(capacity.isQuick('busy')).toBe(false)
+  expect(capacity.paceOf('busy')).toBe('slow')
   capacity.give(busy, true)
   nowMs = 2_000
   capacity.give(late, true)
   const ids = ['quick', 'uncalled', 'late', 'busy', 'unknown']
-  expect(ids.filter((id) => capacity.isQuick(id))).toEqual(['quick', 'busy'])
+  expect(ids.map((id) => capacity.paceOf(id))).toEqual(['quick', 'unknown', 'slow', 'quick', 'unknown'])
 
   for (let each = 0; each < 1_024; each += 1) capacity.take(`hangs-${each}`)
   expect([capacity.room, capacity.quickRoom]).toEqual([0, 512])
@@ -46,14 +46,14 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   expect([capacity.room, capacity.quickRoom]).toEqual([0, 448])
   expect(capacity.laneRooms().get('quick')).toBe(0)
   nowMs = 2_499
-  expect(capacity.isQuick('quick')).toBe(true)
+  expect(capacity.paceOf('quick')).toBe('quick')
   nowMs = 2_500
-  expect(capacity.isQuick('quick')).toBe(false)
+  expect(capacity.paceOf('quick')).toBe('slow')
   expect(capacity.quickRoom).toBe(512)
   expect(capacity.count).toBe(1_088)
   nowMs = 4_000
   for (const place of places) capacity.give(place, true)
-  expect([capacity.count, capacity.isQuick('quick')]).toEqual([1_024, false])
+  expect([capacity.count, capacity.paceOf('quick')]).toEqual([1_024, 'slow'])
 })
 
 test('of what was quick and hangs 2 048 are held in all', () => {

@@ -3,8 +3,8 @@ import { Shares } from '#internal/base/index.ts'
 /** Deliveries that one process holds at a time for anybody, from claim to answer. */
 const deliveriesMax = 1_024
 /**
- * Beyond those, for callbacks that answered in time when they were last called: a thousand that hang fill the others for their
- * whole time-out, and these go on.
+ * Beyond those, for callbacks that answer, and one at a time for those nobody has called yet: a thousand that hang fill the others
+ * for their whole time-out, and these go on.
  */
 const quickMax = 512
 /** Who takes longer than that gives up its place among the quick, and gets no more until it answers. */
@@ -13,8 +13,8 @@ const quickMs = 500
 const answerMs = 2_000
 /** All in all: what was quick and hangs now gives up its place and is still held. */
 const heldMax = 2_048
-/** Callbacks that are known to answer in time; of more the one known longest is forgotten until its next answer. */
-const quickCallbacksMax = 10_000
+/** Callbacks whose pace is known; of more the one known longest is forgotten. */
+const pacesMax = 10_000
 /** At 100 ms an answer that is 640 deliveries a second for one tenant in each process. */
 export const laneDeliveriesMax = 64
 /** Texts in memory; a tenant gets a quarter of them. */
@@ -22,6 +22,9 @@ const bytesMax = 64 * 1024 * 1024
 
 /** Until then an opened breaker is in Postgres, or it could not be written and opens again. */
 const holdBackMs = 2_000
+
+/** `quick`: it answered when it was last called. `slow`: it keeps a call waiting, or did so to the end. */
+export type Pace = 'quick' | 'slow' | 'unknown'
 
 /** A delivery's place, from `take` to `give`. */
 export interface Place {
@@ -35,7 +38,7 @@ export class Capacity {
   readonly #held = new Map<string, number>()
   /** Places that were taken less than `quickMs` ago, as of the last look, in their order. */
   readonly #young = new Set<Place>()
-  readonly #quickCallbacks = new Set<string>()
+  readonly #paces = new Map<string, Pace>()
   readonly #now: () => number
   readonly #heldBackUntilMs = new Map<string, number>()
   readonly #bytes = new Shares(bytesMax)
@@ -55,21 +58,21 @@ export class Capacity {
     return Math.max(0, Math.min(deliveriesMax - this.#counts.anybody, heldMax - this.count))
   }
 
-  /** How many more fit beyond those, of tenants that `isQuick`. */
+  /** How many more fit beyond those, of callbacks that are not slow. */
   get quickRoom(): number {
     this.#age()
     return Math.max(0, Math.min(quickMax - this.#counts.quick, heldMax - this.count))
   }
 
-  /** Whether the tenant's callback answered when it was last called, and was not found to keep a call waiting since. */
-  isQuick(tenantId: string): boolean {
-    this.#age()
-    return this.#quickCallbacks.has(tenantId)
-  }
-
   /** How many more bytes fit. */
   get bytesRoom(): number {
     return bytesMax - this.#bytes.taken
+  }
+
+  /** How the tenant's callback answers, as this process knows it. */
+  paceOf(tenantId: string): Pace {
+    this.#age()
+    return this.#paces.get(tenantId) ?? 'unknown'
   }
 
   /** How many more deliveries each tenant may have here that has some already. */
@@ -102,7 +105,7 @@ export class Capacity {
     this.#age()
     const { tenantId } = place
     this.#young.delete(place)
-    if (called && this.#now() - place.sinceMs < answerMs) this.#knowQuick(tenantId)
+    if (called && this.#now() - place.sinceMs < answerMs) this.#note(tenantId, 'quick')
     this.#counts[place.kind] -= 1
     const held = this.#held.get(tenantId) ?? 0
     const left = held - 1
@@ -126,7 +129,7 @@ export class Capacity {
     for (const place of this.#young) {
       if (place.sinceMs > sinceMs) return
       this.#young.delete(place)
-      this.#quickCallbacks.delete(place.tenantId)
+      this.#note(place.tenantId, 'slow')
       if (place.kind !== 'quick') continue
       place.kind = 'overdue'
       this.#counts.quick -= 1
@@ -134,12 +137,12 @@ export class Capacity {
     }
   }
 
-  #knowQuick(tenantId: string): void {
-    this.#quickCallbacks.delete(tenantId)
-    this.#quickCallbacks.add(tenantId)
-    if (this.#quickCallbacks.size <= quickCallbacksMax) return
-    for (const oldest of this.#quickCallbacks) {
-      this.#quickCallbacks.delete(oldest)
+  #note(tenantId: string, pace: Pace): void {
+    this.#paces.delete(tenantId)
+    this.#paces.set(tenantId, pace)
+    if (this.#paces.size <= pacesMax) return
+    for (const oldest of this.#paces.keys()) {
+      this.#paces.delete(oldest)
       return
     }
   }

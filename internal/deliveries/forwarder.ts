@@ -171,12 +171,17 @@ export class Forwarder {
     if (rowsMax >= (isTight ? tightRowsMin : 1)) await this.#claimForAll(rowsMax, isTight)
   }
 
-  /** Of tenants that are said to have work, those whose callbacks answer in time; who has all it may have is kept for later. */
+  /**
+   * Of tenants that are said to have work, those whose callbacks answer, and one delivery of those nobody has called yet. Who has
+   * all it may have is kept for later.
+   */
   async #claimForQuick(settlementsMax: number): Promise<void> {
     const rowsMax = Math.min(settlementsMax, this.#capacity.quickRoom)
     const rooms = this.#rooms()
+    for (const id of this.#woken)
+      if (this.#capacity.paceOf(id) === 'unknown') rooms.set(id, rooms.has(id) ? 0 : 1)
     const woken = this.#takeWoken(
-      (id) => this.#capacity.isQuick(id) && rooms.get(id) !== 0,
+      (id) => this.#capacity.paceOf(id) !== 'slow' && rooms.get(id) !== 0,
       Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
     )
     if (woken.length === 0) return
@@ -185,7 +190,7 @@ export class Forwarder {
   }
 
   async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {
-    const isTheirs = (id: string) => !isTight || !this.#capacity.isQuick(id)
+    const isTheirs = (id: string) => !isTight || this.#capacity.paceOf(id) !== 'quick'
     const woken = this.#takeWoken(isTheirs, wokenMaxOf(rowsMax))
     this.#hasMore = await this.#claim(woken, { rooms: this.#rooms(), rowsMax })
     if (this.#hasMore || [...this.#woken].some(isTheirs)) this.#loops[0]?.wake()

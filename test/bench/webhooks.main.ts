@@ -8,15 +8,15 @@ import { machine } from './processes.ts'
 import { boundsTable, type Held, isKept } from './webhooks/bounds.ts'
 import { measureBare, measureIntake, type Numbers } from './webhooks/intake.ts'
 import { listStatements, resetStatements } from './webhooks/meters.ts'
-import { measureDead, measureHanging } from './webhooks/neighbours.ts'
+import { measureDead, measureHanging, measureManyHanging } from './webhooks/neighbours.ts'
 import { runAtRate } from './webhooks/run-at-rate.ts'
 import { seedBehind } from './webhooks/seed.ts'
 import { type Stack, startStack } from './webhooks/stack.ts'
 import { flatShareMin, measureTogether, startWarm, stepLine } from './webhooks/together.ts'
 
 const options = {
-  /** Parts to run, with commas between: intake, together, hanging, dead, rest. */
-  only: { type: 'string', default: 'intake,together,hanging,dead,rest' },
+  /** Parts to run, with commas between: intake, together, hanging, many, dead, rest. */
+  only: { type: 'string', default: 'intake,together,hanging,many,dead,rest' },
   /** Seconds of a run at one rate, after its warm-up. */
   seconds: { type: 'string', default: '15' },
   warm: { type: 'string', default: '5' },
@@ -24,7 +24,7 @@ const options = {
   rounds: { type: 'string', default: '5' },
   /** Steps of the search for the highest flat rate, at most. */
   steps: { type: 'string', default: '6' },
-  /** Events a second for `hanging` and `dead`; default half of the highest flat rate, or of its bound where that was not run. */
+  /** Events a second for `hanging`, `many` and `dead`; default half of the highest flat rate, or of its bound where that was not run. */
   rate: { type: 'string' },
   /** Events that wait for the dead callback. */
   waiting: { type: 'string', default: '100000' },
@@ -43,6 +43,7 @@ const rounds = Number(values.rounds)
 const pairs = Math.max(1, Math.round(rounds / 2))
 const roundMs = 3000
 const apiWarmRounds = 3
+const hangingTenants = 1_000
 const numbers: Numbers = { next: 0 }
 
 const held: Held[] = []
@@ -57,6 +58,10 @@ try {
       value: p99Ratio,
       atMost: 1.5,
     })
+  }
+  if (parts.has('many')) {
+    const { p99Ratio } = await measureManyHanging(stack, numbers, { ...trouble, tenants: hangingTenants })
+    held.push({ name: 'p99 beside 1 000 callbacks that hang, over without', value: p99Ratio, atMost: 1.5 })
   }
   if (parts.has('dead')) {
     const { p99Ratio } = await measureDead(stack, numbers, { ...trouble, waiting: Number(values.waiting) })
@@ -147,7 +152,7 @@ function holdToSame(before: Rates, behind: Rates): void {
 async function rateFor(measured: Stack, flatRate: number | undefined): Promise<number> {
   if (values.rate !== undefined) return Number(values.rate)
   if (flatRate !== undefined) return Math.round(flatRate / 2)
-  if (!parts.has('hanging') && !parts.has('dead')) return 0
+  if (!parts.has('hanging') && !parts.has('many') && !parts.has('dead')) return 0
   const bare = await measureBare(measured, numbers, { rounds: 3, warmRounds: 2, roundMs })
   return Math.round((bare * flatShareMin) / 2)
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { type Pool, withTx } from '#internal/storage/index.ts'
-import { callbackField } from '#internal/tenants/index.ts'
+import { callbackField, type KeyRing } from '#internal/tenants/index.ts'
 import { testKeyRing } from './api.ts'
 import { callbackSecret } from './callback-receiver.ts'
 
@@ -14,6 +14,8 @@ export interface CloneOptions {
   readonly callback: { readonly url: string } & Readonly<Record<string, unknown>>
   /** What their slugs begin with; default `of`. */
   readonly name?: string
+  /** What seals their secrets; default that of tests. */
+  readonly keyRing?: KeyRing
 }
 
 /**
@@ -22,12 +24,12 @@ export interface CloneOptions {
  */
 export async function cloneTenants(
   pool: Pool,
-  { of, count, callback, name = of }: CloneOptions,
+  { of, count, callback, name = of, keyRing = testKeyRing }: CloneOptions,
 ): Promise<TenantId[]> {
   const ids = Array.from({ length: count }, (_none, nth) =>
     tenantIdFromBytes(createHash('sha256').update(`${name}-${nth}`).digest().subarray(0, 16)),
   )
-  const sealed = ids.map((tenantId) => testKeyRing.seal({ tenantId, field: callbackField }, callbackSecret))
+  const sealed = ids.map((tenantId) => keyRing.seal({ tenantId, field: callbackField }, callbackSecret))
   await withTx(pool, async (tx) => {
     await tx.query('UPDATE directory_version SET version = version + 1')
     await tx.query(

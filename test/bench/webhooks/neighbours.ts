@@ -1,4 +1,10 @@
+import { parseKeyRing } from '#internal/tenants/index.ts'
+import { startSlowCallback } from '#test/faults/slow-callback.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { cloneTenants } from '#test/support/cloned-tenants.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
 import { median } from '../bounds.ts'
+import { keyRing } from '../processes.ts'
 import { slugOf } from './calls.ts'
 import type { Numbers } from './intake.ts'
 import { type RateFigures, type RunOptions, runAtRate } from './run-at-rate.ts'
@@ -45,6 +51,43 @@ export async function measureHanging(
     () => run(true),
   )
 }
+
+/** So many more tenants' callbacks answer nothing at all, each with enough events to keep hanging. */
+export async function measureManyHanging(
+  stack: Stack,
+  numbers: Numbers,
+  { tenants, ...options }: NeighbourOptions & { readonly tenants: number },
+): Promise<NeighbourFigures> {
+  const ring = parseKeyRing(keyRing)
+  if (ring.kind === 'invalid') throw new Error(ring.message)
+  const slow = startSlowCallback(() => undefined)
+  const tenantIds = await cloneTenants(stack.observer, {
+    ...{ of: slugOf(0), name: 'hanging', count: tenants, keyRing: ring.keyRing },
+    callback: { url: slow.url },
+  })
+  const release = async () => {
+    slow.release()
+    await stack.observer.query('DELETE FROM deliveries_due WHERE tenant_id = ANY($1)', [tenantIds])
+  }
+  const hang = async () => {
+    slow.hang()
+    const each = Array.from({ length: hangingEvents })
+    const events = tenantIds.flatMap((tenantId) => each.map(() => receivedEvent({ tenantId })))
+    await acceptEvents(stack.observer, events)
+  }
+  try {
+    return await compareRuns(
+      options.pairs,
+      () => runWarm(stack, numbers, options, release),
+      () => runWarm(stack, numbers, options, hang),
+    )
+  } finally {
+    await slow.stop()
+  }
+}
+
+/** Fewer than open a breaker, so that nothing but the forwarder's room protects the others. */
+const hangingEvents = 9
 
 /** A tenant whose callback takes no connections has many events waiting, all of them due. */
 export async function measureDead(
