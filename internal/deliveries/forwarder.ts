@@ -185,8 +185,10 @@ export class Forwarder {
       Math.min(rowsMax, wokenMaxOf(claimRowsMax)),
     )
     if (woken.length === 0) return
+    // Of a thousand that hold something, those that are asked for.
+    const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
     // A lane that got its whole share may have more; nobody else would tell.
-    if (await this.#claim(woken, { rooms, rowsMax, wokenAlone: true })) this.notify(woken)
+    if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
   async #claimForAll(rowsMax: number, isTight: boolean): Promise<void> {

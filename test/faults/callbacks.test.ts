@@ -180,7 +180,7 @@ test.each([
         'SELECT state, count(*) AS count FROM events WHERE tenant_id = $1 GROUP BY state',
         [tenantIds[0]],
       )
-      return Object.fromEntries(rows.map((row) => [row.state, Number(row.count)]))
+      return Object.fromEntries(rows.map((row) => [row.state, row.count]))
     }
     await until('all of them ended', async () => (await states())[state] === endlessEvents, 30_000)
     await until('no connection that is left', () => endless.open() === 0)
