@@ -28,9 +28,9 @@ const readMsMax = 6_000
 /** A worker takes tens of megabytes, which are given back when nobody sends large bodies. */
 const idleMs = 60_000
 /** A compiled program is one module, and holds its other ones by their path in the repository. */
-const workerPath = import.meta.url.includes('/$bunfs/')
-  ? './internal/webhooks/large-bodies.worker.ts'
-  : './large-bodies.worker.ts'
+const workerUrl = import.meta.url.includes('/$bunfs/')
+  ? new URL('./internal/webhooks/large-bodies.worker.ts', import.meta.url)
+  : new URL('./large-bodies.worker.ts', import.meta.url)
 
 interface Pending {
   settle(reading: Normalization | undefined): void
@@ -73,7 +73,7 @@ export class LargeBodies {
 
   #open(): Worker {
     if (this.#worker) return this.#worker
-    const worker = new Worker(new URL(workerPath, import.meta.url).href)
+    const worker = new Worker(workerUrl.href)
     worker.addEventListener('message', ({ data }: MessageEvent<ReadResponse>) => {
       this.#pending.get(data.number)?.settle(data.reading)
     })

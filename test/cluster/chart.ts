@@ -43,6 +43,8 @@ export interface Rendering {
   readonly preset?: (typeof presets)[number]
   readonly values?: object
   readonly release?: string
+  /** Default `latchkey`. */
+  readonly namespace?: string
   /** Further flags of `helm template`, such as `--is-upgrade`. */
   readonly flags?: readonly string[]
 }
@@ -61,10 +63,10 @@ export function tool(name: string): string {
 
 /** Renders the chart, as text. @throws with Helm's words when it refuses */
 export async function renderText(rendering: Rendering = {}): Promise<string> {
-  const { helm = 'helm', release = 'latchkey', flags = [] } = rendering
+  const { helm = 'helm', release = 'latchkey', namespace = 'latchkey', flags = [] } = rendering
   return run(
     [
-      ...[tool(helm), 'template', release, chartFolder, '--namespace', 'latchkey'],
+      ...[tool(helm), 'template', release, chartFolder, '--namespace', namespace],
       ...['--kube-version', kubeVersion, ...valueFlags(rendering), ...flags],
     ],
     valuesInput(rendering),

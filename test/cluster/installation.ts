@@ -73,6 +73,8 @@ export interface KubeconfigChange {
   readonly server?: string
   /** The user's entry in place of a token. */
   readonly user?: object
+  /** Default the one that operators live in. */
+  readonly namespace?: string
 }
 
 /** Writes the administrator's kubeconfig with the operator in place of the administrator. Gives its path. */
@@ -84,7 +86,8 @@ export async function writeKubeconfig(folder: string, change: KubeconfigChange =
     clusters: { name: string; cluster: object }[]
   }
   const [first] = config.contexts
-  const context = { ...first, context: { ...first?.context, user: 'operator', namespace: operatorNamespace } }
+  const { namespace = operatorNamespace } = change
+  const context = { ...first, context: { ...first?.context, user: 'operator', namespace } }
   const clusters = config.clusters.map(({ name, cluster }) => ({
     name,
     cluster: { ...cluster, ...(change.server !== undefined && { server: change.server }) },

@@ -99,7 +99,7 @@ test('1 000 tenants with 3 Secrets each are Ready within 60 s of the operator’
       await lookAtMemory()
       return (await countInForce()) === tenants || undefined
     },
-    { deadlineMs: readyMsMax, everyMs: 500 },
+    { deadlineMs: readyMsMax, everyMs: 2_000 },
   )
   expect(rows).toBe(true)
   const ready = await poll(

@@ -27,7 +27,7 @@ export interface ApiProcess extends TestProcess {
 
 /** Starts `cmd/<name>/main.ts` with `env` and nothing of ours beside it. The caller ends it. */
 export function startProcess(
-  name: 'api' | 'forwarder' | 'operator' | 'migrate',
+  name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate',
   env: Readonly<Record<string, string>>,
 ): TestProcess {
   return startProgram([`cmd/${name}/main.ts`], env)

@@ -1,0 +1,50 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { latchkey } from '#test/support/latchkey.ts'
+
+let asked = 0
+const server = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch({ url }) {
+    const { pathname } = new URL(url)
+    if (pathname === '/well') return new Response('yes')
+    asked += 1
+    // As of something that is still starting.
+    return new Response(null, { status: asked > 1 ? 204 : 503 })
+  },
+})
+afterAll(() => server.stop(true))
+const at = (path: string) => `http://127.0.0.1:${server.port}${path}`
+
+describe('latchkey check', () => {
+  test('says of each address whether it answers, once it does', async () => {
+    const { code, out, err } = await latchkey(['check', at('/well'), at('/late')], {})
+    expect([code, out, err]).toEqual([0, `${at('/well')}: 200\n${at('/late')}: 204\n`, ''])
+  })
+
+  test.each([[[]], [['well']], [['file:///etc/hosts']]])('does not understand %j', async (args) => {
+    const { code, out, err } = await latchkey(['check', ...args], {})
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toContain('latchkey check --help')
+  })
+
+  test('explains itself', async () => {
+    expect(await latchkey(['check', '--help'], {})).toMatchObject({ code: 0, err: '' })
+  })
+})
+
+describe('latchkey remove-finalizers', () => {
+  test.each([[['--all']], [['shops']]])('does not understand %j', async (args) => {
+    const { code, err } = await latchkey(['remove-finalizers', ...args], {})
+    expect(code).toBe(2)
+    expect(err).toContain('latchkey remove-finalizers --help')
+  })
+
+  test('says what it lacks outside of a cluster', async () => {
+    const { code, err } = await latchkey(['remove-finalizers'], {})
+    expect([code, err]).toEqual([
+      1,
+      'It did not work: nothing says where the API server is: run this in a pod, or set KUBECONFIG\n',
+    ])
+  })
+})

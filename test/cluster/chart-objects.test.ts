@@ -1,0 +1,324 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { scratchFolder } from '#test/support/scratch.ts'
+import {
+  buildTools,
+  chartFolder,
+  helms,
+  leastValues,
+  named,
+  parseObjects,
+  podsOf,
+  presetFolder,
+  type Rendered,
+  refusal,
+  render,
+  tool,
+} from './chart.ts'
+import { run } from './program.ts'
+
+const buildMsMax = 1_800_000
+beforeAll(buildTools, buildMsMax)
+
+describe.each(helms)('%s refuses', (helm) => {
+  test.each<[string, object, string]>([
+    ['an unknown value', { api: { replica: 2 } }, 'replica'],
+    ['an unknown group', { apis: {} }, 'apis'],
+    ['no store', { redis: { existingSecret: '' } }, 'redis.existingSecret is missing'],
+    ['two places of a store', { redis: { existingSecret: 's', url: 'redis://h' } }, 'are both set'],
+    ['no key ring', { keyRing: { generate: false } }, 'keyRing.existingSecret is missing'],
+    [
+      'the reserved provider',
+      { extraEnv: [{ name: 'LATCHKEY_GATEWAY_SANDBOX', value: 'true' }] },
+      'extraEnv',
+    ],
+    ['a setting beside its value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
+    ['KEDA without Prometheus', { forwarder: { autoscaling: { mode: 'keda' } } }, 'serverAddress is missing'],
+    [
+      'figures from what they scale',
+      { forwarder: { autoscaling: { mode: 'hpa' } }, backoffice: { enabled: false } },
+      'needs backoffice.enabled',
+    ],
+    ['fewest over most', { api: { autoscaling: { minReplicas: 5, maxReplicas: 2 } } }, 'minReplicas is over'],
+    ['no forwarder', { forwarder: { autoscaling: { minReplicas: 0 } } }, 'minReplicas'],
+    [
+      'two monitors',
+      { metrics: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } } },
+      'would count twice',
+    ],
+    ['roles of no namespace', { rbac: { scope: 'namespaces' } }, 'needs operator.namespaces'],
+    ['an Ingress of no host', { ingress: { enabled: true } }, 'ingress.hosts is missing'],
+    ['a route of no gateway', { httpRoute: { enabled: true } }, 'parentRefs is missing'],
+  ])('%s, and says what to do', async (_what, values, words) => {
+    expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)
+  })
+})
+
+describe('the operator', () => {
+  test('has exactly the roles that it is tested with', async () => {
+    const documented = parseObjects(readFileSync(`${presetFolder}/operator-rbac.yaml`, 'utf8'))
+    const objects = await render()
+    for (const { kind, metadata, rules, subjects, roleRef } of documented) {
+      const ours = objects.find((each) => each.kind === kind && each.metadata.name === metadata.name)
+      expect([`${kind} ${metadata.name}`, ours?.rules, ours?.subjects, ours?.roleRef]).toEqual([
+        `${kind} ${metadata.name}`,
+        rules,
+        subjects,
+        roleRef,
+      ])
+      expect(ours?.metadata.namespace).toBe(metadata.namespace)
+    }
+    const bound = objects.filter(({ subjects = [] }) =>
+      subjects.some(({ name }) => name === 'latchkey-operator'),
+    )
+    expect(bound.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
+      'ClusterRoleBinding latchkey-operator',
+      'RoleBinding latchkey-operator-lease',
+    ])
+  })
+
+  test('alone has rights, beside what cleans up', async () => {
+    const objects = await render({ preset: 'production' })
+    const subjects = objects.flatMap((each) => each.subjects ?? []).map(({ name }) => name)
+    expect([...new Set(subjects)].toSorted()).toEqual(['latchkey-cleanup', 'latchkey-operator'])
+  })
+
+  test('gets the Secrets of the namespaces that are listed, or of all', async () => {
+    const some = await render({ values: { operator: { secrets: { namespaces: ['shops'] } } } })
+    const inShops = named(some, 'RoleBinding')['latchkey-operator-secrets']
+    expect([inShops?.metadata.namespace, inShops?.roleRef]).toMatchObject(['shops', { kind: 'ClusterRole' }])
+    const all = await render({ values: { operator: { secrets: { clusterWide: true } } } })
+    expect(named(all, 'ClusterRoleBinding')).toHaveProperty('latchkey-operator-secrets')
+    expect(environment(all, 'operator')['LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE']).toBe('true')
+  })
+
+  test('makes do with its namespaces', async () => {
+    const objects = await render({
+      preset: 'namespaced',
+      values: { operator: { namespaces: ['shops', 'stalls'], secrets: { namespaces: ['shops'] } } },
+    })
+    const wide = objects.filter(({ metadata }) => metadata.namespace === undefined)
+    expect(wide.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([])
+    const secrets = objects.filter(
+      ({ kind, rules = [] }) => kind === 'Role' && JSON.stringify(rules).includes('"secrets"'),
+    )
+    expect(secrets.map(({ metadata }) => metadata.namespace)).toEqual(['shops'])
+    expect(environment(objects, 'operator')['LATCHKEY_OPERATOR_NAMESPACES']).toBe('shops,stalls')
+    const cleanup = podsOf(objects).find(({ owner }) => owner === 'Job latchkey-cleanup')
+    expect(cleanup?.spec.containers[0]?.args).toEqual([
+      ...['remove-finalizers', '--operator', 'latchkey-operator'],
+      ...['--namespaces', 'shops,stalls'],
+    ])
+  })
+})
+
+test('nobody is given what is the platform’s, and only administrators see payloads', async () => {
+  const roles = Object.values(named(await render(), 'ClusterRole'))
+  const resourcesOf = (to: string) =>
+    roles
+      .filter(({ metadata }) => metadata.labels?.[`rbac.authorization.k8s.io/aggregate-to-${to}`] === 'true')
+      .flatMap(({ rules = [] }) => rules.flatMap(({ resources }) => resources as string[]))
+  expect(resourcesOf('view')).toEqual(['tenants', 'tenants/status'])
+  expect(resourcesOf('edit')).toEqual(['tenants', 'tenants/replays', 'tenants/simulations'])
+  expect(resourcesOf('admin')).toEqual(['tenants/payloads', 'tenants/settings'])
+})
+
+describe('the migration', () => {
+  const job = (objects: readonly Rendered[]) =>
+    objects.find(({ metadata }) => /-migrate-/.test(metadata.name))
+
+  test('is no hook at first, so that pods and whoever waits for them get what they wait for', async () => {
+    expect(job(await render())?.metadata.annotations).toBeUndefined()
+  })
+
+  test('comes before an upgrade, and again in each', async () => {
+    const { metadata } = job(await render({ flags: ['--is-upgrade'] })) as Rendered
+    expect(metadata.annotations).toEqual({
+      'helm.sh/hook': 'pre-upgrade',
+      'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+    })
+  })
+
+  test('has another name when it is another one, since a Job cannot be changed', async () => {
+    const nameOf = async (values: object) => job(await render({ values }))?.metadata.name
+    const names = await Promise.all([{}, {}, { image: { tag: 'next' } }].map(nameOf))
+    expect(names[0]).toBe(names[1] as string)
+    expect(names[0]).not.toBe(names[2] as string)
+  })
+
+  test('works as another role of the database', async () => {
+    const objects = await render({ values: { migration: { existingSecret: 'owner', key: 'dsn' } } })
+    const pod = podsOf(objects).find(({ owner }) => owner.startsWith('Job latchkey-migrate'))
+    expect(pod?.spec.containers[0]?.env?.[0]?.valueFrom).toEqual({
+      secretKeyRef: { name: 'owner', key: 'dsn' },
+    })
+  })
+})
+
+describe('the key ring', () => {
+  test('is one that the program takes, stays, and cannot be replaced', async () => {
+    const secret = (await render()).find(({ metadata }) => metadata.name === 'latchkey-key-ring')
+    const ring = Buffer.from(secret?.data?.['keyRing'] ?? '', 'base64').toString()
+    expect(ring).toMatch(/^k1:[A-Za-z0-9+/]{43}=$/)
+    expect(secret).toMatchObject({
+      immutable: true,
+      metadata: { annotations: { 'helm.sh/resource-policy': 'keep' } },
+    })
+  })
+
+  test('is made by nobody where one is named', async () => {
+    const objects = await render({ values: { keyRing: { existingSecret: 'mine', key: 'ring' } } })
+    expect(Object.keys(named(objects, 'Secret'))).toEqual([])
+    expect(reference(objects, 'api', 'LATCHKEY_KEY_RING')).toEqual({ name: 'mine', key: 'ring' })
+  })
+})
+
+describe('what is reached from outside', () => {
+  test('is /v1 and nothing else, by Ingress and by route', async () => {
+    const objects = await render({
+      values: {
+        ingress: { enabled: true, hosts: ['a.example.com', 'b.example.com'] },
+        httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+      },
+    })
+    const ingress = JSON.stringify(named(objects, 'Ingress')['latchkey-api']?.spec)
+    expect(ingress.match(/"path":"[^"]*"/g)).toEqual(['"path":"/v1"', '"path":"/v1"'])
+    const route = JSON.stringify(named(objects, 'HTTPRoute')['latchkey-api']?.spec)
+    expect(route.match(/"value":"[^"]*"/g)).toEqual(['"value":"/v1"'])
+  })
+
+  test('is never the ops port', async () => {
+    const services = Object.values(named(await render({ preset: 'kind' }), 'Service'))
+    const ours = services.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])
+    expect(ours.flatMap(({ spec }) => spec?.['ports'] as { targetPort: string }[])).toMatchObject([
+      { targetPort: 'http' },
+    ])
+  })
+})
+
+describe('scaling', () => {
+  const forwarder = (autoscaling: object) => ({ values: { forwarder: { autoscaling } } })
+
+  test('by KEDA takes the largest of what processes show, never their sum, and no answer for none', async () => {
+    const objects = await render(forwarder({ mode: 'keda', keda: { serverAddress: 'http://p:9090' } }))
+    const spec = named(objects, 'ScaledObject')['latchkey-forwarder']?.spec as {
+      minReplicaCount: number
+      fallback: object
+      triggers: { metricType: string; metadata: Record<string, string> }[]
+    }
+    expect(spec.triggers.map(({ metadata }) => metadata['query'])).toEqual([
+      'max(latchkey_deliveries_due_count{namespace="latchkey"}) + (max(latchkey_webhooks_spool_entries_count{namespace="latchkey"}) or vector(0))',
+      'max(latchkey_deliveries_oldest_age_seconds{namespace="latchkey"} or latchkey_webhooks_spool_oldest_age_seconds{namespace="latchkey"})',
+    ])
+    for (const { metricType, metadata } of spec.triggers)
+      expect([metricType, metadata['ignoreNullValues']]).toEqual(['AverageValue', 'false'])
+    expect(spec.fallback).toMatchObject({ replicas: 2, behavior: 'currentReplicasIfHigher' })
+    expect(Object.keys(named(objects, 'HorizontalPodAutoscaler'))).toEqual([])
+  })
+
+  test('by external metrics takes both figures', async () => {
+    const objects = await render(forwarder({ mode: 'hpa' }))
+    const spec = named(objects, 'HorizontalPodAutoscaler')['latchkey-forwarder']?.spec as {
+      metrics: { external: { metric: { name: string }; target: object } }[]
+    }
+    expect(spec.metrics.map(({ external }) => [external.metric.name, external.target])).toEqual([
+      ['latchkey_deliveries_due_count', { type: 'AverageValue', averageValue: '500' }],
+      ['latchkey_deliveries_oldest_age_seconds', { type: 'AverageValue', averageValue: '30' }],
+    ])
+  })
+})
+
+test('an image is named as registries, digests and charts around this one want it', async () => {
+  const imageOf = async (values: object) => podsOf(await render({ values }))[0]?.spec.containers[0]?.image
+  const digest = `sha256:${'0'.repeat(64)}`
+  expect(
+    await Promise.all([
+      imageOf({}),
+      imageOf({ image: { tag: 'edge' } }),
+      imageOf({ image: { digest } }),
+      imageOf({ image: { registry: '', repository: 'localhost/latchkey', tag: 'test' } }),
+      imageOf({ global: { imageRegistry: 'mirror:5000' } }),
+    ]),
+  ).toEqual([
+    'ghcr.io/latchkey/latchkey:0.1.0',
+    'ghcr.io/latchkey/latchkey:edge',
+    `ghcr.io/latchkey/latchkey@${digest}`,
+    'localhost/latchkey:test',
+    'mirror:5000/latchkey/latchkey:0.1.0',
+  ])
+})
+
+test('what is said of all pods and of one is put together', async () => {
+  const objects = await render({
+    values: {
+      podLabels: { a: 'all', b: 'all' },
+      extraEnv: [{ name: 'A', value: '1' }],
+      tolerations: [{ key: 'all' }],
+      priorityClassName: 'all',
+      api: {
+        podLabels: { b: 'api' },
+        extraEnv: [{ name: 'B', value: '2' }],
+        tolerations: [{ key: 'api' }],
+        priorityClassName: 'api',
+      },
+    },
+  })
+  const [api, forwarder] = ['api', 'forwarder'].map((name) =>
+    podsOf(objects).find(({ owner }) => owner === `Deployment latchkey-${name}`),
+  )
+  expect(api?.labels).toMatchObject({ a: 'all', b: 'api' })
+  expect(forwarder?.labels).toMatchObject({ a: 'all', b: 'all' })
+  expect(environment(objects, 'api')).toMatchObject({ A: '1', B: '2' })
+  expect([api?.spec['tolerations'], forwarder?.spec['tolerations']]).toEqual([
+    [{ key: 'all' }, { key: 'api' }],
+    [{ key: 'all' }],
+  ])
+  expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
+})
+
+test('rules and dashboards are taken over as they are, braces too', async () => {
+  const folder = scratchFolder()
+  const chart = join(folder, 'latchkey')
+  cpSync(chartFolder, chart, { recursive: true })
+  for (const kind of ['rules', 'dashboards']) {
+    rmSync(join(chart, 'files', kind), { recursive: true, force: true })
+    mkdirSync(join(chart, 'files', kind))
+  }
+  const groups = [
+    { name: 'a', rules: [{ alert: 'A', expr: 'up == 0', annotations: { summary: '{{ $labels.pod }}' } }] },
+  ]
+  writeFileSync(join(chart, 'files/rules/alerts.yaml'), JSON.stringify({ groups }))
+  const dashboard = '{"title": "{{pod}}",\n "uid": "a"}\n'
+  writeFileSync(join(chart, 'files/dashboards/overview.json'), dashboard)
+  const values = ['database', 'redis'].map((store) => `${store}.existingSecret=s`)
+  const on = [
+    'metrics.rules.enabled=true',
+    'metrics.dashboards.enabled=true',
+    'metrics.rules.namespace=monitoring',
+  ]
+  const set = [...values, ...on].flatMap((each) => ['--set', each])
+  const objects = parseObjects(await run([tool('helm'), 'template', 'latchkey', chart, ...set]))
+  rmSync(folder, { recursive: true })
+  const rule = named(objects, 'PrometheusRule')['latchkey-alerts']
+  expect([rule?.metadata.namespace, rule?.spec]).toEqual(['monitoring', { groups }])
+  const { metadata, data } = named(objects, 'ConfigMap')['latchkey-dashboard-overview'] as Rendered
+  expect([metadata.labels?.['grafana_dashboard'], data]).toEqual([
+    '1',
+    { 'latchkey-overview.json': dashboard },
+  ])
+})
+
+/** The plain variables of a process. */
+function environment(
+  objects: readonly Rendered[],
+  process: string,
+): Readonly<Record<string, string | undefined>> {
+  const pod = podsOf(objects).find(({ owner }) => owner === `Deployment latchkey-${process}`)
+  return Object.fromEntries((pod?.spec.containers[0]?.env ?? []).map(({ name, value }) => [name, value]))
+}
+
+function reference(objects: readonly Rendered[], process: string, variable: string) {
+  const pod = podsOf(objects).find(({ owner }) => owner === `Deployment latchkey-${process}`)
+  return pod?.spec.containers[0]?.env?.find(({ name }) => name === variable)?.valueFrom?.secretKeyRef
+}

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { poll } from '#internal/dev/index.ts'
+import { expectOk, leases } from '#internal/kube/index.ts'
+import { tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
+import { startProgram } from '#test/support/api-process.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { buildTools, chartFolder, helms, podsOf, render, tool, valueFlags, valuesInput } from './chart.ts'
+import { type ClusterAccess, createNamespace, openCluster, type TestNamespace } from './cluster.ts'
+import { installDefinition, run as kubectl, writeKubeconfig } from './installation.ts'
+import { run } from './program.ts'
+import { createTenantCalls, type TenantCalls } from './tenant-calls.ts'
+
+const buildMsMax = 1_800_000
+const seenMsMax = 30_000
+let admin: ClusterAccess
+let tenants: TenantCalls
+const places: TestNamespace[] = []
+
+beforeAll(async () => {
+  await buildTools()
+  admin = await openCluster()
+  tenants = createTenantCalls(admin)
+  await installDefinition()
+}, buildMsMax)
+
+afterAll(async () => {
+  for (const { remove } of places) await remove()
+  // A release takes the policy with it.
+  await installDefinition()
+})
+
+async function newPlace(): Promise<string> {
+  const place = await createNamespace(admin)
+  places.push(place)
+  return place.name
+}
+
+/** No pod runs here: nobody may wait for one, nor for a hook. What other tests have made is taken over. */
+async function change(helm: string, verb: 'install' | 'upgrade', namespace: string, values = {}) {
+  const flags = ['--namespace', namespace, '--no-hooks', '--take-ownership', ...valueFlags({ values })]
+  // Helm 3 does not apply on the server's side.
+  if (helm === 'helm') flags.push('--force-conflicts')
+  await run([tool(helm), verb, 'life', chartFolder, ...flags], valuesInput({ values }))
+}
+
+const uninstall = (helm: string, namespace: string) =>
+  run([tool(helm), 'uninstall', 'life', '--namespace', namespace, '--no-hooks'])
+
+describe.each(helms)('a release of %s', (helm) => {
+  test('keeps its key ring over upgrades, a rollback, its own end and the next release', async () => {
+    const namespace = await newPlace()
+    const ring = () =>
+      kubectl(['get', 'secret', 'life-latchkey-key-ring', '-n', namespace, '-o', 'jsonpath={.data}'])
+    await change(helm, 'install', namespace)
+    const first = await ring()
+    expect(first).toContain('keyRing')
+    await change(helm, 'upgrade', namespace, { config: { logLevel: 'warn' } })
+    expect(await ring()).toBe(first)
+    await run([tool(helm), 'rollback', 'life', '1', '--namespace', namespace, '--no-hooks'])
+    expect(await ring()).toBe(first)
+    await uninstall(helm, namespace)
+    expect(await ring()).toBe(first)
+    await change(helm, 'install', namespace)
+    expect(await ring()).toBe(first)
+    await uninstall(helm, namespace)
+  })
+
+  test('leaves Tenants and their definition behind, and nothing else', async () => {
+    const namespace = await newPlace()
+    const shops = await newPlace()
+    await change(helm, 'install', namespace)
+    await tenants.create(shops, 'acme')
+    await uninstall(helm, namespace)
+    expect((await tenants.tenant(shops, 'acme')).metadata.deletionTimestamp).toBeUndefined()
+    const kinds = 'deployments,services,jobs,poddisruptionbudgets,roles,rolebindings,secrets,serviceaccounts'
+    const left = await poll(
+      async () => {
+        const names = (await kubectl(['get', kinds, '-n', namespace, '-o', 'name'])).trim().split('\n')
+        const ours = names.filter((name) => !name.endsWith('/default'))
+        return ours.length === 1 ? ours : undefined
+      },
+      { deadlineMs: seenMsMax },
+    )
+    expect(left).toEqual(['secret/life-latchkey-key-ring'])
+    await tenants.remove(shops, 'acme')
+  })
+})
+
+describe('before a release goes', () => {
+  test('its Job ends the operator, waits for the leader, and lets Tenants go with the rights that it has', async () => {
+    const namespace = await newPlace()
+    const shops = await newPlace()
+    await change('helm', 'install', namespace)
+    await tenants.create(shops, 'acme')
+    const others = ['example.com/theirs']
+    const place = { namespace: shops, name: 'acme' }
+    const finalizers = [...others, tenantFinalizer]
+    expectOk('patching', await admin.client.mergePatch(tenantObjects, place, { metadata: { finalizers } }))
+    const lease = { namespace, name: 'latchkey-operator' }
+    const held = { holderIdentity: 'somebody', leaseDurationSeconds: 3600 }
+    expectOk('making a lease', await admin.client.create(leases, { metadata: lease, spec: held }))
+
+    const { env, args } = await cleanupOf(namespace)
+    const job = startProgram(['cmd/latchkey/main.ts', ...args], env)
+    const replicas = () =>
+      kubectl([
+        'get',
+        'deployment',
+        'life-latchkey-operator',
+        '-n',
+        namespace,
+        '-o',
+        'jsonpath={.spec.replicas}',
+      ])
+    const scaled = await poll(async () => ((await replicas()) === '0' ? true : undefined), {
+      deadlineMs: seenMsMax,
+    })
+    expect([scaled, job.errors()]).toEqual([true, ''])
+    expect((await tenants.tenant(shops, 'acme')).metadata.finalizers).toEqual(finalizers)
+    const free = { spec: { holderIdentity: '' } }
+    expectOk('giving the lease back', await admin.client.mergePatch(leases, lease, free))
+
+    expect([await job.exited, job.errors(), job.output()]).toEqual([0, '', '1 Tenants were let go\n'])
+    const { metadata } = await tenants.tenant(shops, 'acme')
+    expect([metadata.finalizers, metadata.deletionTimestamp]).toEqual([others, undefined])
+    const again = startProgram(['cmd/latchkey/main.ts', ...args], env)
+    expect([await again.exited, again.output()]).toEqual([0, '0 Tenants were let go\n'])
+    await admin.client.mergePatch(tenantObjects, place, { metadata: { finalizers: null } })
+    await uninstall('helm', namespace)
+  })
+})
+
+/** What the Job runs as, made as Helm would make it, and its arguments. */
+async function cleanupOf(namespace: string) {
+  const objects = await render({ release: 'life', namespace })
+  const hooks = objects.filter(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === 'pre-delete')
+  const [pod] = podsOf(hooks)
+  const account = pod?.spec.serviceAccountName ?? ''
+  const rights = hooks.filter(({ kind }) => kind !== 'Job').map((each) => JSON.stringify(each))
+  await kubectl(['apply', '-f', '-'], rights.join('\n---\n'))
+  const token = (await kubectl(['create', 'token', account, '-n', namespace])).trim()
+  const folder = scratchFolder()
+  folders.push(folder)
+  const KUBECONFIG = await writeKubeconfig(folder, { user: { token }, namespace })
+  const [verb = '', ...rest] = pod?.spec.containers[0]?.args ?? []
+  return { env: { KUBECONFIG }, args: [verb, ...rest] }
+}
+
+const folders: string[] = []
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true })
+})

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { scratchFolder } from '#test/support/scratch.ts'
+import {
+  buildTools,
+  chartFolder,
+  helms,
+  presets,
+  type Rendering,
+  renderText,
+  tool,
+  valueFlags,
+  valuesInput,
+} from './chart.ts'
+import { type ClusterAccess, createNamespace, openCluster, type TestNamespace } from './cluster.ts'
+import { run as kubectl } from './installation.ts'
+import { run, runProgram } from './program.ts'
+import { writeSchemas } from './schemas.ts'
+
+const buildMsMax = 1_800_000
+/** All that is off by default, in two steps since some exclude each other. */
+const everything: [string, Rendering][] = [
+  ['least', {}],
+  ...presets.map((preset): [string, Rendering] => [preset, { preset }]),
+  [
+    'everything',
+    {
+      values: {
+        api: { autoscaling: { enabled: true, behavior: { scaleDown: { stabilizationWindowSeconds: 60 } } } },
+        forwarder: { autoscaling: { mode: 'keda', keda: { serverAddress: 'http://prometheus:9090' } } },
+        httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }], hostnames: ['hooks.example.com'] },
+        ingress: { enabled: true, className: 'nginx', hosts: ['hooks.example.com'] },
+        networkPolicy: { enabled: true, egress: { enabled: true } },
+        metrics: {
+          podMonitor: { enabled: true, interval: '15s' },
+          rules: { enabled: true },
+          dashboards: { enabled: true },
+        },
+        operator: { secrets: { namespaces: ['default'] } },
+      },
+    },
+  ],
+  [
+    'the other ways',
+    {
+      values: {
+        database: { existingSecret: '', url: 'postgres://h/d' },
+        redis: { existingSecret: '', url: 'redis://h' },
+        api: { service: { type: 'LoadBalancer', trafficDistribution: 'PreferClose' }, preStopSeconds: 0 },
+        forwarder: { autoscaling: { mode: 'hpa', hpa: { selector: { matchLabels: { a: 'b' } } } } },
+        metrics: { serviceMonitor: { enabled: true } },
+        operator: { secrets: { clusterWide: true } },
+        backoffice: { podDisruptionBudget: { maxUnavailable: '50%' } },
+        extraObjects: ['kind: ConfigMap\napiVersion: v1\nmetadata: {name: "{{ .Release.Name }}-more"}\n'],
+      },
+      flags: ['--is-upgrade'],
+    },
+  ],
+]
+
+let admin: ClusterAccess
+let place: TestNamespace
+let folder: string
+let schemas: string
+
+beforeAll(async () => {
+  await buildTools()
+  admin = await openCluster()
+  folder = scratchFolder()
+  await run([`${import.meta.dir}/definitions`, join(folder, 'definitions')])
+  const served = [
+    'apply',
+    '--server-side',
+    '--force-conflicts',
+    '-f',
+    join(folder, 'definitions'),
+    '-f',
+    'crds',
+  ]
+  await kubectl(served)
+  await kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  schemas = await writeSchemas(admin, join(folder, 'schemas'))
+  place = await createNamespace(admin)
+  const standard = ['enforce', 'warn'].map((mode) => `pod-security.kubernetes.io/${mode}=restricted`)
+  await kubectl(['label', 'namespace', place.name, ...standard])
+}, buildMsMax)
+
+afterAll(async () => {
+  await place?.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const inPlace = (rendering: Rendering, preset?: string): Rendering => {
+  const namespaces = { namespaces: [place.name], secrets: { namespaces: [place.name] } }
+  const values =
+    preset === 'namespaced' || preset === 'everything'
+      ? { ...rendering.values, operator: namespaces }
+      : rendering.values
+  return { ...rendering, namespace: place.name, ...(values && { values }) }
+}
+
+describe.each(helms)('%s', (helm) => {
+  test.each(everything)('lint --strict has nothing to say: %s', async (_name, rendering) => {
+    const lint = [tool(helm), 'lint', '--strict', chartFolder, ...valueFlags(rendering)]
+    const { exitCode, out, err } = await runProgram(lint, valuesInput(rendering))
+    expect([exitCode, `${out}${err}`.match(/\[(ERROR|WARNING)\].*/g)]).toEqual([0, null])
+  })
+
+  test.each(everything)('renders what the schemas of the server allow: %s', async (_name, rendering) => {
+    const text = await renderText({ ...rendering, helm })
+    const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, '-']
+    const { exitCode, out, err } = await runProgram(conform, text)
+    expect([exitCode, out.match(/Invalid: \d+, Errors: \d+, Skipped: \d+/)?.[0], err]).toEqual([
+      0,
+      'Invalid: 0, Errors: 0, Skipped: 0',
+      '',
+    ])
+  })
+
+  test.each(everything)('renders what the server takes, without a warning: %s', async (name, rendering) => {
+    const text = await renderText({ ...inPlace(rendering, name), helm })
+    const apply = [
+      'kubectl',
+      'apply',
+      '--server-side',
+      '--force-conflicts',
+      '--dry-run=server',
+      '-n',
+      place.name,
+    ]
+    const { exitCode, err } = await runProgram([...apply, '-f', '-'], text)
+    expect([exitCode, err]).toEqual([0, ''])
+  })
+})
+
+/** What kube-score would have otherwise, and why it is as it is. */
+const exceptions: Readonly<Record<string, string>> = {
+  'container-resources':
+    'No bound of processor time: it makes calls wait while the node is idle. What is asked for is shared fairly without.',
+  'container-image-pull-policy':
+    'IfNotPresent: a tag names one image for good, and a node starts its pods while the registry is away.',
+  'deployment-has-host-podantiaffinity':
+    'Topology spread says the same, and goes on where pods are more than nodes.',
+}
+
+/** Off by default, since not every cluster has what enforces it. */
+const bounded = { networkPolicy: { enabled: true, egress: { enabled: true } } }
+
+interface Scored {
+  readonly object_name: string
+  readonly checks: readonly {
+    readonly check: { readonly id: string }
+    readonly grade: number
+    readonly skipped: boolean
+  }[]
+}
+
+test.each<[string, Rendering]>([
+  ['least', { values: bounded }],
+  ['production', { preset: 'production', values: bounded }],
+  ['namespaced', { preset: 'namespaced', values: bounded }],
+])('kube-score finds nothing but what has its reason: %s', async (_name, rendering) => {
+  const score = ['score', '--kubernetes-version', 'v1.34', '--output-format', 'json', '-']
+  const { out } = await runProgram([tool('kube-score'), ...score], await renderText(rendering))
+  const found = (JSON.parse(out) as Scored[]).flatMap(({ checks }) => checks)
+  const poor = found.filter(({ grade, skipped }) => !skipped && grade < 10).map(({ check }) => check.id)
+  expect(found.length).toBeGreaterThan(100)
+  expect([...new Set(poor)].filter((id) => !(id in exceptions))).toEqual([])
+  expect(new Set(poor)).toEqual(new Set(Object.keys(exceptions)))
+})
