@@ -73,7 +73,7 @@ WITH input AS MATERIALIZED (
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })} e
   SET state = CASE x.ending WHEN 'processed' THEN 'processed' ELSE 'delivery_failed' END, settled_at = now()
-  FROM ended x WHERE e.id = x.id AND e.tenant_id = x.tenant_id AND x.ending <> 'expired'
+  FROM ended x WHERE e.id = x.id AND (e.tenant_id = x.tenant_id) IS TRUE AND x.ending <> 'expired'
 ), lanes_left AS (
   UPDATE lanes l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
   FROM (SELECT l.tenant_id, n.due_at FROM (SELECT tenant_id, min(due_at) AS due_at FROM later GROUP BY tenant_id) n

@@ -48,12 +48,12 @@ export interface SettlementQueueOptions {
 const rowsMax = 500
 /** One statement commits while the next one is gathered; a second one begins only for many rows. */
 const statementsMax = 2
-const secondStatementRows = 64
+const secondStatementRows = 96
 /**
  * Under load rows are gathered for this long since the last statement began, or for four times as long as that took, so that
  * they share a commit. At rest a row goes at once.
  */
-const gatherMs = 15
+const gatherMs = 30
 const gatherShare = 4
 const gatherMsMax = 100
 /** A failed batch is tried again for about a minute, while its leases are renewed; after it they end, and its rows are sent again. */
