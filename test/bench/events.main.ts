@@ -59,6 +59,8 @@ try {
 } finally {
   await stack.stop()
 }
+// After minutes of load kept connections to what is gone have kept this process from its end.
+process.exit()
 
 function isList({ name }: Held): boolean {
   return name.startsWith('list: ')

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   type EventListRequest,
@@ -36,8 +37,11 @@ interface Timed {
   readonly sortedMs: readonly number[]
   /** Rows that a call gave, on average. */
   readonly rows: number
+  /** What a call cost, ours and Postgres', on average: on a machine that is busy otherwise it says more than the times. */
+  readonly cpuMs: number
 }
 
+const applicationName = 'bench reads'
 const pageRows = 50
 const deepPages = 200
 const listMsMax = 50
@@ -47,7 +51,7 @@ const eventMsMax = 10
 export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
   const bounds = { connectionsMax: 2, queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 }
   const pool = createPool({
-    ...{ url: options.databaseUrl, applicationName: 'bench reads', ...bounds },
+    ...{ url: options.databaseUrl, applicationName, ...bounds },
     sessionSettings: eventReadSettings,
   })
   try {
@@ -56,8 +60,8 @@ export async function measureReads(options: ReadOptions): Promise<ReadFigures> {
     const others = await timeOthers(pool, { ...options, known })
     return {
       table: [
-        '| read | rows | p50 ms | p95 ms | p99 ms | first ms |',
-        '|---|---|---|---|---|---|',
+        '| read | rows | p50 ms | p95 ms | p99 ms | first ms | CPU ms |',
+        '|---|---|---|---|---|---|---|',
         ...[...lists, ...others.map(({ timed }) => timed)].map(rowOf),
       ],
       held: [
@@ -89,7 +93,7 @@ async function timeLists(pool: Pool, parts: Parts): Promise<Timed[]> {
   const list = async (request: Omit<EventListRequest, 'limit'>) =>
     (await listEvents(pool, { ...request, limit: pageRows }, parts.nowMs)).events.length
   for (const { name, request } of listCases(parts))
-    timed.push(await time(name, parts.calls, (random) => list(request(random))))
+    timed.push(await time(pool, { name, calls: parts.calls }, (random) => list(request(random))))
   timed.push(await timeWalk(pool, parts))
   return timed
 }
@@ -99,7 +103,7 @@ async function timeWalk(pool: Pool, { tenantIds, nowMs }: Parts): Promise<Timed>
   const [tenantId] = tenantIds
   if (tenantId === undefined) throw new RangeError('no tenant')
   let after: EventListRequest['after']
-  return await time(`${deepPages} pages in a row, tenant`, deepPages, async () => {
+  return await time(pool, { name: `${deepPages} pages in a row, tenant`, calls: deepPages }, async () => {
     const page = await listEvents(pool, { tenantId, limit: pageRows, ...(after && { after }) }, nowMs)
     after = page.next
     return page.events.length
@@ -124,32 +128,68 @@ async function timeOthers(pool: Pool, parts: Parts): Promise<{ timed: Timed; msM
     return (await listRefusedCalls(pool, { tenantId, limit: pageRows }, nowMs)).calls.length
   }
   return [
-    { timed: await time('one event with its attempts', calls, event(known)), msMax: eventMsMax },
-    { timed: await time('one failed event with its attempts', calls, event(failed)), msMax: eventMsMax },
-    { timed: await time('one payload', calls, payload), msMax: eventMsMax },
-    { timed: await time('list: refused calls of a tenant', calls, refused), msMax: listMsMax },
+    {
+      timed: await time(pool, { name: 'one event with its attempts', calls }, event(known)),
+      msMax: eventMsMax,
+    },
+    {
+      timed: await time(pool, { name: 'one failed event with its attempts', calls }, event(failed)),
+      msMax: eventMsMax,
+    },
+    { timed: await time(pool, { name: 'one payload', calls }, payload), msMax: eventMsMax },
+    {
+      timed: await time(pool, { name: 'list: refused calls of a tenant', calls }, refused),
+      msMax: listMsMax,
+    },
   ]
 }
 
-async function time(name: string, calls: number, call: (random: Random) => Promise<number>): Promise<Timed> {
+async function time(
+  pool: Pool,
+  { name, calls }: { readonly name: string; readonly calls: number },
+  call: (random: Random) => Promise<number>,
+): Promise<Timed> {
   const random = seededRandom(Bun.hash.crc32(name))
   const takenMs: number[] = []
   let rows = 0
+  let cpuBeforeMs = 0
   for (let nth = 0; nth <= calls; nth += 1) {
+    if (nth === 1) cpuBeforeMs = await readCpuMs(pool)
     const startedAt = performance.now()
     rows += await call(random)
     takenMs.push(performance.now() - startedAt)
   }
+  const cpuMs = ((await readCpuMs(pool)) - cpuBeforeMs) / calls
   const [firstMs = Number.NaN, ...others] = takenMs
-  return { name, firstMs, sortedMs: others.toSorted((a, b) => a - b), rows: rows / takenMs.length }
+  return { name, firstMs, sortedMs: others.toSorted((a, b) => a - b), rows: rows / takenMs.length, cpuMs }
+}
+
+/** CPU time so far of this process and of the pool's sessions; NaN where there is no /proc. */
+async function readCpuMs(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ pid: number }>(
+    'SELECT pid FROM pg_stat_activity WHERE application_name = $1',
+    [applicationName],
+  )
+  const { user, system } = process.cpuUsage()
+  return rows.reduce((sum, { pid }) => sum + cpuMsOf(pid), (user + system) / 1000)
+}
+
+function cpuMsOf(pid: number): number {
+  try {
+    // After the name in brackets: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html (read 2026-11), in hundredths.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? []
+    return (Number(fields[11]) + Number(fields[12])) * 10
+  } catch {
+    return Number.NaN
+  }
 }
 
 function at(sortedMs: readonly number[], share: number): number {
   return sortedMs[Math.min(sortedMs.length - 1, Math.floor(sortedMs.length * share))] ?? Number.NaN
 }
 
-function rowOf({ name, firstMs, sortedMs, rows }: Timed): string {
-  const times = [at(sortedMs, 0.5), at(sortedMs, 0.95), at(sortedMs, 0.99), firstMs].map((ms) =>
+function rowOf({ name, firstMs, sortedMs, rows, cpuMs }: Timed): string {
+  const times = [at(sortedMs, 0.5), at(sortedMs, 0.95), at(sortedMs, 0.99), firstMs, cpuMs].map((ms) =>
     ms.toFixed(1),
   )
   return `| ${[name, rows.toFixed(1), ...times].join(' | ')} |`
