@@ -4,6 +4,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { readiness, startProcess, startProgram, type TestProcess } from '#test/support/api-process.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { emptyTables } from '#test/support/empty-tables.ts'
 import { testStores } from '#test/support/stores.ts'
 import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 
@@ -37,7 +38,7 @@ afterAll(async () => {
   await receiver.stop()
 })
 beforeEach(async () => {
-  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes')
+  await emptyTables(pool, 'dedupe_keys', 'events', 'event_payloads', 'attempts', 'deliveries_due', 'lanes')
 })
 
 /** A tenant that may call by every provider, with a callback on this machine. */

@@ -8,6 +8,7 @@ import {
   type TestProcess,
 } from '#test/support/api-process.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { emptyTables } from '#test/support/empty-tables.ts'
 import { latchkey } from '#test/support/latchkey.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
@@ -54,8 +55,15 @@ afterAll(async () => {
   await database.drop()
 }, 60_000)
 beforeEach(async () => {
-  await pool.query(
-    'TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, refused_calls',
+  await emptyTables(
+    pool,
+    'dedupe_keys',
+    'events',
+    'event_payloads',
+    'attempts',
+    'deliveries_due',
+    'lanes',
+    'refused_calls',
   )
 })
 

@@ -10,6 +10,7 @@ import {
   type TestProcess,
 } from '#test/support/api-process.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { emptyTables } from '#test/support/empty-tables.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
@@ -61,8 +62,15 @@ afterAll(async () => {
   await receiver.stop()
 }, 30_000)
 beforeEach(async () => {
-  await pool.query(
-    'TRUNCATE simulations, dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes',
+  await emptyTables(
+    pool,
+    'simulations',
+    'dedupe_keys',
+    'events',
+    'event_payloads',
+    'attempts',
+    'deliveries_due',
+    'lanes',
   )
 })
 
