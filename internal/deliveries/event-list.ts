@@ -1,4 +1,4 @@
-import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
+import { type EventId, expectPageLimit, parseEventId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type EventFilter, rangeBeyond, rangeOf } from './event-filter.ts'
 import { type EventSummary, scanEvents } from './event-scan.ts'
@@ -29,7 +29,6 @@ export interface EventPage {
 
 /** Events that a page looks at where no index knows all of its filter: some milliseconds of work. */
 const examinedMax = 1_000
-const limitMax = 100
 
 /** Reads a cursor that came from outside; undefined for anything that none of ours looks like. */
 export function parseEventCursor(text: string): EventCursor | undefined {
@@ -44,8 +43,7 @@ export function parseEventCursor(text: string): EventCursor | undefined {
  */
 export async function listEvents(pool: Pool, request: EventListRequest, nowMs: number): Promise<EventPage> {
   const { id, sourceEventId, after, limit, tenantId } = request
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
-    throw new RangeError(`a page has 1 to ${limitMax} events, not ${limit}`)
+  expectPageLimit(limit, 'events')
   const ids = id === undefined ? undefined : [id]
   const known = sourceEventId === undefined ? ids : await idsOfSource(pool, sourceEventId, tenantId)
   const filter: EventFilter = {

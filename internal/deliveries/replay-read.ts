@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { expectPageLimit, pageOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type JobRow, jobColumns, jobOf, type ReplayId, type ReplayJob } from './replay-job.ts'
 
@@ -18,8 +18,6 @@ export interface ReplayPage {
   readonly next: ReplayId | undefined
 }
 
-const limitMax = 100
-
 // By key. A read, no locks.
 const readText = `SELECT ${jobColumns} FROM replays WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)`
 
@@ -36,14 +34,13 @@ export async function readReplay(
 /** A page of replays. @throws RangeError for a limit out of its bounds; whatever Postgres throws */
 export async function listReplays(pool: Pool, request: ReplayListRequest): Promise<ReplayPage> {
   const { tenantId, after, limit } = request
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
-    throw new RangeError(`a page has 1 to ${limitMax} replays, not ${limit}`)
+  expectPageLimit(limit, 'replays')
   const whose = tenantId === undefined ? '' : 'tenant_id = $2 AND'
   const { rows } = await pool.query<JobRow>({
     text: `SELECT ${jobColumns} FROM replays WHERE ${whose} id < $1 ORDER BY id DESC LIMIT ${limit + 1}`,
     rowMode: 'array',
     values: [after ?? 'rpl_~', ...(tenantId === undefined ? [] : [tenantId])],
   })
-  const replays = rows.slice(0, limit).map(jobOf)
-  return { replays, next: rows.length > limit ? replays.at(-1)?.id : undefined }
+  const { page, next } = pageOf(rows.map(jobOf), limit)
+  return { replays: page, next }
 }

@@ -10,7 +10,6 @@ export {
   type ExecutionCursor,
   type ExecutionFilter,
   type ExecutionPage,
-  executionsPageMax,
   listExecutions,
   parseExecutionCursor,
 } from './list-executions.ts'

@@ -1,4 +1,4 @@
-import { type Branded, dayAfter, type TenantId } from '#internal/base/index.ts'
+import { type Branded, dayAfter, expectPageLimit, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import {
   acquiredAtMsOf,
@@ -37,8 +37,6 @@ export interface ExecutionPage {
   readonly next?: ExecutionCursor
 }
 
-/** Rows of a page at most. */
-export const executionsPageMax = 100
 /** What a tenant's days may be at most, as the schema of the resource has it. */
 const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
@@ -73,9 +71,7 @@ export async function listExecutions(
   nowMs: number,
 ): Promise<ExecutionPage> {
   const { limit } = filter
-  if (!Number.isInteger(limit) || limit < 1 || limit > executionsPageMax) {
-    throw new RangeError(`limit must be a whole number from 1 to ${executionsPageMax}, got ${limit}`)
-  }
+  expectPageLimit(limit, 'executions')
   const { text, values } = selectText(filter, nowMs)
   const { rows } = await pool.query<FactsRow>({ text, values })
   const page = rows.slice(0, limit)

@@ -1,4 +1,4 @@
-import { type ApiError, apiError } from '#internal/base/index.ts'
+import { type ApiError, apiError, hasRepeatedMember } from '#internal/base/index.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
 import { brokeOff, readPieces, sentTooSlowly, tooLong } from './body-pieces.ts'
 
@@ -104,6 +104,21 @@ export function parseJson(body: Uint8Array | string): JsonBody {
   } catch {
     return apiError('invalid_request', 'The body must be JSON')
   }
+}
+
+/** A JSON object as text and as value. */
+export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
+
+/** Takes a body for a JSON object whose fields stand once each, since readers of JSON do not agree which of two counts. */
+export function parseJsonObject(body: Uint8Array | string): JsonObject {
+  const json = parseJson(body)
+  if (json.kind === 'error') return json
+  const { text, value } = json
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return apiError('invalid_request', 'The body must be a JSON object')
+  }
+  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
+  return { kind: 'object', text, value }
 }
 
 function decode(bytes: Uint8Array): string | undefined {

@@ -1,5 +1,5 @@
-export type { JsonBody } from './body.ts'
-export { parseJson } from './body.ts'
+export type { JsonObject } from './body.ts'
+export { parseJsonObject } from './body.ts'
 export { BodyBudget } from './body-budget.ts'
 export type { Listening } from './listen.ts'
 export { listen } from './listen.ts'

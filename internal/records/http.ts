@@ -12,7 +12,7 @@ import {
   createParser,
   type GuardedRoute,
   type Parsed,
-  parseJson,
+  parseJsonObject,
   parseQuery,
 } from '#internal/http/index.ts'
 import type { ApiKeyScope } from '#internal/tenants/index.ts'
@@ -120,7 +120,7 @@ async function check(
 }
 
 function parseCheckBody(body: Uint8Array | string): Parsed<CheckRequest> {
-  const json = parseObject(body)
+  const json = parseJsonObject(body)
   return json.kind === 'error' ? json : parseCheck(json.value)
 }
 
@@ -129,7 +129,7 @@ function anyOf(hungUp: AbortSignal, ending: AbortSignal | undefined): AbortSigna
 }
 
 async function batch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseObject(call.body)
+  const json = parseJsonObject(call.body)
   if (json.kind === 'error') return json
   const parsed = parseBatch(json.value)
   if (parsed.kind === 'error') return parsed
@@ -151,7 +151,7 @@ function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
 }
 
 async function save(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseObject(call.body)
+  const json = parseJsonObject(call.body)
   if (json.kind === 'error') return json
   const parsed = parseSave(json.value)
   if (parsed.kind === 'error') return parsed
@@ -188,7 +188,7 @@ async function remove(records: Records, call: Call, tenant: Tenant): Promise<Ans
 }
 
 async function extend(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseObject(call.body)
+  const json = parseJsonObject(call.body)
   if (json.kind === 'error') return json
   const parsed = parseExtend(json.value)
   if (parsed.kind === 'error') return parsed
@@ -197,21 +197,6 @@ async function extend(records: Records, call: Call, tenant: Tenant): Promise<Ans
   const extended = await records.store.extend({ tenantId: tenant.id, scope, key }, lockToken, lockMs)
   if (extended.kind === 'lost') return apiError('lock_lost')
   return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
-}
-
-/** A JSON object as text and as value. */
-type ReceivedObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
-
-function parseObject(body: Uint8Array | string): ReceivedObject {
-  const json = parseJson(body)
-  if (json.kind === 'error') return json
-  const { text, value } = json
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return apiError('invalid_request', 'The body must be a JSON object')
-  }
-  // Readers of JSON do not agree which of the two counts.
-  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
-  return { kind: 'object', text, value }
 }
 
 /** The received text of one field of an object without repeated ones. */

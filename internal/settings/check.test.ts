@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { providerNames } from '#internal/tenants/index.ts'
+import { limitNames, providerNames } from '#internal/tenants/index.ts'
 // The rooms of tests may be entered by any door.
 import { effectiveLimits } from '#internal/usage/limits.ts'
 import { checkSetting, conflictBetween, isValueOf, parseSettingText } from './check.ts'
-import { limitNames, settingDefinitions, settingNames } from './definitions.ts'
+import { settingDefinitions, settingNames } from './definitions.ts'
 
 const problemOf = (name: string, value: unknown, ofTenant = false) => {
   const checked = checkSetting({ name, value, ofTenant })

@@ -1,8 +1,11 @@
 import { type TSchema, Type as t } from '@sinclair/typebox'
-import { type Limits, type ProviderName, providerNames } from '#internal/tenants/index.ts'
-
-/** A limit that has a default, by its name in a Tenant's `spec.limits`. */
-export type LimitName = keyof Limits
+import {
+  type LimitName,
+  limitAmountMax,
+  limitNames,
+  type ProviderName,
+  providerNames,
+} from '#internal/tenants/index.ts'
 
 /** The name of a setting, as people type it. */
 export type SettingName =
@@ -29,17 +32,6 @@ export interface SettingDefinition {
   readonly doc: string
 }
 
-/** Limits in the order of a Tenant's `spec.limits`. */
-export const limitNames = [
-  'locksPerMinute',
-  'locksPerMonth',
-  'eventsPerMinute',
-  'eventsPerMonth',
-  'recordBytes',
-] as const satisfies readonly LimitName[]
-
-/** As in a Tenant's `spec.limits`. */
-const amountMax = 1_000_000_000_000_000
 const daysMax = 90
 
 const flag = { schema: t.Boolean(), expected: 'true or false', default: false }
@@ -112,8 +104,8 @@ function limitSettings(limit: LimitName): [SettingName, SettingDefinition][] {
       name,
       {
         scope: 'installation',
-        schema: t.Integer({ minimum: 0, maximum: amountMax }),
-        expected: `a whole number from 0 to ${amountMax}`,
+        schema: t.Integer({ minimum: 0, maximum: limitAmountMax }),
+        expected: `a whole number from 0 to ${limitAmountMax}`,
         default: limitDefaults[name] ?? null,
         doc: `${limitDocs[limit]} ${ends[end]}, where its spec.limits.${limit} leaves it open.`,
       },

@@ -1,6 +1,12 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { type Limits, type ProviderName, providerNames, type RetentionDays } from '#internal/tenants/index.ts'
-import { limitNames, type SettingName, type SettingValue, settingDefinitions } from './definitions.ts'
+import {
+  type Limits,
+  limitNames,
+  type ProviderName,
+  providerNames,
+  type RetentionDays,
+} from '#internal/tenants/index.ts'
+import { type SettingName, type SettingValue, settingDefinitions } from './definitions.ts'
 import type { SettingsRead } from './store.ts'
 
 /** What is in force in this process. Never changes: a change brings another one. */

@@ -1,12 +1,12 @@
 import type { Principal } from '#internal/access/index.ts'
-import { type ApiError, apiError, type Clock, hasRepeatedMember } from '#internal/base/index.ts'
+import { type ApiError, apiError, type Clock } from '#internal/base/index.ts'
 import {
   type Answer,
   type Call,
   createParser,
   type GuardedRoute,
   type Parsed,
-  parseJson,
+  parseJsonObject,
 } from '#internal/http/index.ts'
 import { type Pool, sqlErrorOf } from '#internal/storage/index.ts'
 import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
@@ -84,14 +84,8 @@ async function simulate(
 }
 
 function parseBody(body: Uint8Array | string): Parsed<SimulateChargebackRequest> {
-  const json = parseJson(body)
-  if (json.kind === 'error') return json
-  const { text, value } = json
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return apiError('invalid_request', 'The body must be a JSON object')
-  }
-  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
-  return parseRequest(value)
+  const json = parseJsonObject(body)
+  return json.kind === 'error' ? json : parseRequest(json.value)
 }
 
 /** Why a tenant cannot have a simulation of this provider; undefined when it can. A pause passes. */

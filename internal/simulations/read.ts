@@ -1,4 +1,4 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { expectPageLimit, pageOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import {
   type Simulation,
@@ -27,8 +27,6 @@ export interface SimulationPage {
   readonly next: SimulationId | undefined
 }
 
-const limitMax = 100
-
 // By key. A read, no locks.
 const readText = `SELECT ${simulationColumns} FROM simulations WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)`
 
@@ -45,8 +43,7 @@ export async function readSimulation(
 /** A page of simulations. @throws RangeError for a limit out of its bounds; whatever Postgres throws */
 export async function listSimulations(pool: Pool, request: SimulationListRequest): Promise<SimulationPage> {
   const { tenantId, state, after, limit } = request
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
-    throw new RangeError(`a page has 1 to ${limitMax} simulations, not ${limit}`)
+  expectPageLimit(limit, 'simulations')
   const values: string[] = [after ?? 'sim_~']
   const only = (column: string, value: string | undefined) =>
     value === undefined ? '' : `${column} = $${values.push(value)} AND`
@@ -56,6 +53,6 @@ export async function listSimulations(pool: Pool, request: SimulationListRequest
     rowMode: 'array',
     values,
   })
-  const simulations = rows.slice(0, limit).map(simulationOf)
-  return { simulations, next: rows.length > limit ? simulations.at(-1)?.id : undefined }
+  const { page, next } = pageOf(rows.map(simulationOf), limit)
+  return { simulations: page, next }
 }

@@ -21,8 +21,16 @@ export type { KeyRing, Opened, ParsedKeyRing, Sealed, SealedPlace } from './key-
 export { parseKeyRing } from './key-ring.ts'
 export type { TenantLog } from './log.ts'
 export type { SecretManifest, SecretOwner } from './manifest.ts'
-export type { ApiKeyScope, Limits, ProviderName, RecordRules, TenantSpec } from './model.ts'
-export { apiKeyScopes, providerAliases, providerNames, Tenant, tenantApiVersion } from './model.ts'
+export type { ApiKeyScope, LimitName, Limits, ProviderName, RecordRules, TenantSpec } from './model.ts'
+export {
+  apiKeyScopes,
+  limitAmountMax,
+  limitNames,
+  providerAliases,
+  providerNames,
+  Tenant,
+  tenantApiVersion,
+} from './model.ts'
 export type { Problem } from './model-rules.ts'
 export type { OpenedSecrets } from './open-secrets.ts'
 export { callbackField, openTenantSecrets, providerField } from './open-secrets.ts'

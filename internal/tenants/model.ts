@@ -229,8 +229,10 @@ const records = strict(
   { default: {}, description: 'Rules of the record API for this tenant.' },
 )
 
+/** The highest amount that a limit can be set to. */
+export const limitAmountMax = 1_000_000_000_000_000
 const amount = (description: string) =>
-  t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000_000_000, description }))
+  t.Optional(t.Integer({ minimum: 0, maximum: limitAmountMax, description }))
 const bounds = {
   soft: amount('From here on the tenant is marked and warned of.'),
   hard: amount('From here on calls are limited.'),
@@ -372,5 +374,15 @@ export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
 }
 /** Limits of usage; an absent limit or bound is the platform's default. */
 export type Limits = Static<typeof limits>
+/** The name of a limit. */
+export type LimitName = keyof Limits
+/** All limits, in the order of `spec.limits`. */
+export const limitNames = [
+  'locksPerMinute',
+  'locksPerMonth',
+  'eventsPerMinute',
+  'eventsPerMonth',
+  'recordBytes',
+] as const satisfies readonly LimitName[]
 /** Rules of the record API, defaults filled. */
 export type RecordRules = Static<typeof records>

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'bun:test'
+import { type LimitName, limitNames } from '#internal/tenants/index.ts'
 import {
   type EffectiveLimits,
   effectiveLimits,
   hardLockLimits,
-  type LimitName,
   type LimitSources,
   limitHeaders,
-  limitNames,
 } from './limits.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 10)

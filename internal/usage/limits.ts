@@ -1,20 +1,9 @@
-import type { Limits } from '#internal/tenants/index.ts'
+import type { LimitName, Limits } from '#internal/tenants/index.ts'
 
-/** The name of a limit, as in a Tenant's `spec.limits`. */
-export type LimitName = keyof Limits
 /** The name of a limit that an acquisition can meet. */
 export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
 /** The name of a limit that an event can meet. */
 export type EventLimitName = 'eventsPerMinute' | 'eventsPerMonth'
-
-/** All limits in the order of a Tenant's `spec.limits`. */
-export const limitNames = [
-  'locksPerMinute',
-  'locksPerMonth',
-  'eventsPerMinute',
-  'eventsPerMonth',
-  'recordBytes',
-] as const satisfies readonly LimitName[]
 
 /** A limit in force; `null` is none. */
 export interface LimitBounds {

@@ -1,6 +1,7 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient } from '#internal/storage/index.ts'
-import { type LimitName, type LimitOverride, limitNames } from './limits.ts'
+import { type LimitName, limitNames } from '#internal/tenants/index.ts'
+import type { LimitOverride } from './limits.ts'
 
 /** An override as it was set, with whose it is. Times in milliseconds since the epoch. */
 export interface StoredOverride extends LimitOverride {

@@ -1,6 +1,6 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type RedisConnection, withTx } from '#internal/storage/index.ts'
-import { type LimitName, limitNames } from './limits.ts'
+import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import {
   countOverrides,
   lockLiveTenant,
@@ -48,7 +48,6 @@ export type OverrideWritten =
   | { readonly kind: 'cleared'; readonly existed: boolean }
   | { readonly kind: 'refused'; readonly problem: string }
 
-const amountMax = 1_000_000_000_000_000
 const lastingMsMax = 366 * 24 * 3_600_000
 const byPattern = /^[^\p{Cc}\p{Cf}]{1,200}$/u
 const reasonPattern = /^[^\p{Cc}\p{Cf}]{1,500}$/u
@@ -101,8 +100,8 @@ function problemWithNames({ limit, by }: OverrideClearing): string | undefined {
 
 function problemWith(setting: OverrideSetting, nowMs: number): string | undefined {
   const { hard, untilMs, reason } = setting
-  if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= amountMax))
-    return `The limit has to be a whole number from 0 to ${amountMax}, or null for none`
+  if (hard !== null && !(Number.isSafeInteger(hard) && hard >= 0 && hard <= limitAmountMax))
+    return `The limit has to be a whole number from 0 to ${limitAmountMax}, or null for none`
   if (!(untilMs > nowMs && untilMs <= nowMs + lastingMsMax))
     return 'The time at which it ends has to lie ahead, by at most 366 days'
   if (!reasonPattern.test(reason)) return 'Why has to be said, in 1 to 500 printable characters'

@@ -1,5 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { EffectiveLimits, LimitName } from './limits.ts'
+import type { LimitName } from '#internal/tenants/index.ts'
+import type { EffectiveLimits } from './limits.ts'
 import type { UsageReading, WindowCount } from './reading.ts'
 
 /** A soft limit that was reached in a period. */

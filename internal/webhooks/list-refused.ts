@@ -1,4 +1,4 @@
-import { dayAfter, type TenantId } from '#internal/base/index.ts'
+import { dayAfter, expectPageLimit, pageOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
 /** Which page of a tenant's refused calls. */
@@ -30,7 +30,6 @@ export interface RefusedPage {
   readonly next: string | undefined
 }
 
-const limitMax = 100
 /** Sorts behind every id. */
 const behindAll = 'ref_~'
 
@@ -52,13 +51,12 @@ export async function listRefusedCalls(
   { tenantId, after, limit }: RefusedListRequest,
   nowMs: number,
 ): Promise<RefusedPage> {
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax)
-    throw new RangeError(`a page has 1 to ${limitMax} calls, not ${limit}`)
+  expectPageLimit(limit, 'calls')
   const { rows } = await pool.query<RefusedCallView>({
     name: 'list_refused_calls',
     text: listText,
     values: [dayAfter(nowMs, 0), tenantId, after ?? behindAll, limit + 1],
   })
-  const calls = rows.slice(0, limit)
-  return { calls, next: rows.length > limit ? calls.at(-1)?.id : undefined }
+  const { page, next } = pageOf(rows, limit)
+  return { calls: page, next }
 }
