@@ -14,7 +14,7 @@ export interface ExchangeRequest {
   readonly connectTimeoutMs: number
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
-  /** Opens a new connection, whatever is idle. */
+  /** Opens a new connection, whatever is idle, and closes it afterwards: its server has just closed a kept one. */
   readonly isFresh: boolean
 }
 
@@ -111,8 +111,9 @@ class Exchange implements ConnectionUser {
     this.#finish(answerOf(this.#reader, answerCut))
     if (!connection) return
     // A server that answers before it has the whole request leaves the rest to be taken for another one.
-    if (this.#reader.leavesConnection && connection.isFlushed)
-      this.#connections.keep(this.#request.endpoint, connection)
+    const { endpoint, isFresh } = this.#request
+    if (!isFresh && this.#reader.leavesConnection && connection.isFlushed)
+      this.#connections.keep(endpoint, connection)
     else connection.close()
   }
 
