@@ -5,6 +5,7 @@ import type {
   Admission,
   AdmittingRoute,
   Answer,
+  AnswerBody,
   Call,
   GuardedRoute,
   Head,
@@ -28,7 +29,10 @@ export interface Entry {
   readonly budget: BodyBudget
   admit(head: Head): LetIn | Answer | ApiError
   /** `admitted` is what `admit` of this very entry has let in. */
-  handle(call: Call, admitted: unknown): Promise<Answer | ApiError> | Answer | ApiError
+  handle(
+    call: Call,
+    admitted: unknown,
+  ): Promise<Answer<AnswerBody> | ApiError> | Answer<AnswerBody> | ApiError
 }
 
 /** Knows who calls with an API key. */

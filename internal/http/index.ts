@@ -26,6 +26,7 @@ export type {
   Admission,
   AdmittingRoute,
   Answer,
+  AnswerBody,
   Call,
   GuardedRoute,
   Head,

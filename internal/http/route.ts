@@ -19,19 +19,21 @@ export interface Call<Body extends Uint8Array | string = Uint8Array | string> ex
 /** Fields that a log line gets beside its own, which keep their names: few, short, and nothing secret. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>
 
-/** What a handler answers when it is no error. */
-export interface Answer {
+/** What an answer may carry; a stream is sent as it comes, and cancelled when the caller goes. */
+export type AnswerBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>
+
+/** What a handler answers when it is no error; JSON text, unless a header names another type. */
+export interface Answer<Body extends AnswerBody = string> {
   readonly kind: 'answer'
   readonly status: number
-  /** JSON text. */
-  readonly body: string
+  readonly body: Body
   readonly headers?: Readonly<Record<string, string>>
   /** What happened, in one word of a closed set, for the log line and the metric. */
   readonly outcome: string
   readonly log?: LogFields
 }
 
-type Answered = Promise<Answer | ApiError> | Answer | ApiError
+type Answered<Body extends AnswerBody = string> = Promise<Answer<Body> | ApiError> | Answer<Body> | ApiError
 
 interface RouteShape {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -52,7 +54,7 @@ interface SizedRouteShape extends RouteShape {
 /** A route that anybody may call. */
 export interface PublicRoute extends SizedRouteShape {
   readonly access: 'public'
-  handle(call: Call): Answered
+  handle(call: Call): Answered<AnswerBody>
 }
 
 /** A route that needs an API key of one of the `Scope`s; `Principal` is who the key belongs to. */

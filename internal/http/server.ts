@@ -5,7 +5,7 @@ import { type Authority, type BodyBudgets, createEntry, type Entry } from './ent
 import { allowedMethods } from './methods.ts'
 import { refuseQuery } from './query.ts'
 import { createRequestIds } from './request-id.ts'
-import type { Answer, Call, LogFields, Route } from './route.ts'
+import type { Answer, AnswerBody, Call, LogFields, Route } from './route.ts'
 
 /** What is known of a request when it has been answered: one wide log line's worth, and nothing secret. */
 export interface RequestEvent {
@@ -35,9 +35,14 @@ interface Runtime {
   explain(error: unknown): ApiError | undefined
   /** `cause` is a bug's error, or what the store said; never sent to the caller. */
   onAnswered(event: RequestEvent, cause: unknown): void
+  /** How an error looks where people read it; undefined, or absent: as the envelope. Adds to the headers of the error. */
+  present?(error: ApiError, request: Request, requestId: string): Shown | undefined
   /** Runs a handler inside a trace span; absent when traces are off. */
   readonly traced?: Traced
 }
+
+/** What of an answer the caller sees, beside its status. */
+type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
 /** Runs `work` inside a span that continues the caller's `traceparent`. */
 export type Traced = <T>(name: string, traceparent: string | null, work: () => Promise<T>) => Promise<T>
@@ -176,11 +181,11 @@ interface Finished {
   cause?: unknown
 }
 
-function respond(runtime: Runtime, finished: Finished, result: Answer | ApiError): Response {
+function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody> | ApiError): Response {
   const { request, requestId, route, startedAt, tenant, cause } = finished
   const failed = result.kind === 'error'
   const status = failed ? statusOf(result.code) : result.status
-  const body = failed ? JSON.stringify(errorEnvelope(result, requestId)) : result.body
+  const shown = failed ? showError(runtime, result, finished) : result
   const event: RequestEvent = {
     requestId,
     method: request.method,
@@ -193,10 +198,17 @@ function respond(runtime: Runtime, finished: Finished, result: Answer | ApiError
   }
   runtime.onAnswered(event, cause)
   // Given as one object that is there already, the headers cost half of what a new object's do.
-  const response = new Response(body, { status, headers: commonHeaders })
+  const response = new Response(shown.body, { status, headers: commonHeaders })
   response.headers.set('X-Request-Id', requestId)
-  for (const name in result.headers) response.headers.set(name, result.headers[name] ?? '')
+  for (const name in shown.headers) response.headers.set(name, shown.headers[name] ?? '')
   return response
+}
+
+function showError(runtime: Runtime, error: ApiError, { request, requestId }: Finished): Shown {
+  const presented = runtime.present?.(error, request, requestId)
+  if (presented) return { body: presented.body, headers: { ...error.headers, ...presented.headers } }
+  const body = JSON.stringify(errorEnvelope(error, requestId))
+  return error.headers ? { body, headers: error.headers } : { body }
 }
 
 const commonHeaders = new Headers({ 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
