@@ -50,6 +50,25 @@ describe.each(helms)('%s refuses', (helm) => {
     ['roles of no namespace', { rbac: { scope: 'namespaces' } }, 'needs operator.namespaces'],
     ['an Ingress of no host', { ingress: { enabled: true } }, 'ingress.hosts is missing'],
     ['a route of no gateway', { httpRoute: { enabled: true } }, 'parentRefs is missing'],
+    [
+      'an Ingress of no host for the backoffice',
+      { backoffice: { ingress: { enabled: true } } },
+      'backoffice.ingress.hosts is missing',
+    ],
+    [
+      'a route of no gateway for the backoffice',
+      { backoffice: { httpRoute: { enabled: true } } },
+      'backoffice.httpRoute.parentRefs is missing',
+    ],
+    [
+      'the backoffice on a public host',
+      {
+        ingress: { enabled: true, hosts: ['a.example.com'] },
+        backoffice: { ingress: { enabled: true, hosts: ['a.example.com'] } },
+      },
+      'give the backoffice one of its own',
+    ],
+    ['runbooks that are nowhere', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
   ])('%s, and says what to do', async (_what, values, words) => {
     expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)
   })
@@ -78,10 +97,14 @@ describe('the operator', () => {
     ])
   })
 
-  test('alone has rights, beside what cleans up', async () => {
+  test('alone has rights, beside what cleans up and what asks about people', async () => {
     const objects = await render({ preset: 'production' })
     const subjects = objects.flatMap((each) => each.subjects ?? []).map(({ name }) => name)
-    expect([...new Set(subjects)].toSorted()).toEqual(['latchkey-cleanup', 'latchkey-operator'])
+    expect([...new Set(subjects)].toSorted()).toEqual([
+      'latchkey-backoffice',
+      'latchkey-cleanup',
+      'latchkey-operator',
+    ])
   })
 
   test('gets the Secrets of the namespaces that are listed, or of all', async () => {
@@ -110,6 +133,131 @@ describe('the operator', () => {
       ...['remove-finalizers', '--operator', 'latchkey-operator'],
       ...['--namespaces', 'shops,stalls'],
     ])
+  })
+})
+
+describe('the backoffice', () => {
+  test('may ask the API server about people, and nothing else', async () => {
+    const objects = await render()
+    const bound = objects.filter(({ subjects = [] }) =>
+      subjects.some(({ name, namespace }) => name === 'latchkey-backoffice' && namespace === 'latchkey'),
+    )
+    expect(bound.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([
+      'ClusterRoleBinding latchkey-backoffice',
+    ])
+    expect(bound[0]?.subjects).toHaveLength(1)
+    expect(named(objects, 'ClusterRole')['latchkey-backoffice']?.rules).toEqual([
+      { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+      { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+    ])
+  })
+
+  test('is given that by the administrator where the chart makes no roles of the cluster', async () => {
+    for (const values of [{ rbac: { create: false } }, { backoffice: { enabled: false } }]) {
+      const objects = await render({ values })
+      expect(Object.keys(named(objects, 'ClusterRole'))).not.toContain('latchkey-backoffice')
+      expect(Object.keys(named(objects, 'ClusterRoleBinding'))).not.toContain('latchkey-backoffice')
+    }
+  })
+
+  test('is reached inside the cluster alone, unless its own opt-in says more', async () => {
+    const outside = (objects: readonly Rendered[]) =>
+      objects.filter(({ kind }) => kind === 'Ingress' || kind === 'HTTPRoute')
+    const publicOnly = await render({
+      values: {
+        ingress: { enabled: true, hosts: ['a.example.com'] },
+        httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+      },
+    })
+    const service = named(publicOnly, 'Service')['latchkey-backoffice']
+    expect(service?.spec).toMatchObject({ type: 'ClusterIP', ports: [{ port: 8081, targetPort: 'http' }] })
+    expect(JSON.stringify(outside(publicOnly))).not.toContain('latchkey-backoffice')
+    const own = {
+      ingress: { enabled: true, hosts: ['b.example.com'], tls: [{ secretName: 'b' }] },
+      httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }], hostnames: ['b.example.com'] },
+    }
+    const opened = outside(await render({ values: { backoffice: own } }))
+    expect(opened.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([
+      'Ingress latchkey-backoffice',
+      'HTTPRoute latchkey-backoffice',
+    ])
+    expect(JSON.stringify(opened)).not.toContain('latchkey-api')
+  })
+
+  test('opens no more to its roles than they are named for', async () => {
+    const roles = named(await render(), 'ClusterRole')
+    const rights = (name: string) =>
+      roles[`latchkey-dashboard-${name}`]?.rules?.flatMap(({ resources, verbs }) =>
+        (resources as string[]).map((resource) => `${String(verbs)} ${resource}`),
+      )
+    const support = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
+    expect([rights('viewer'), rights('support'), rights('admin')]).toEqual([
+      ['get tenants'],
+      support,
+      [...support, 'get tenants/payloads', 'update tenants/settings'],
+    ])
+    for (const { metadata } of Object.values(roles).filter(({ metadata }) =>
+      /-dashboard-/.test(metadata.name),
+    ))
+      expect(JSON.stringify(metadata.labels)).not.toContain('aggregate-to')
+  })
+})
+
+describe('network policies', () => {
+  const marked = (port: number) => [{ ports: [{ port }] }]
+  const egress = {
+    enabled: true,
+    stores: marked(1),
+    apiServer: marked(2),
+    callbacks: marked(3),
+    certificates: marked(4),
+  }
+
+  test('let each process call what it has to, and nothing else', async () => {
+    const policies = named(
+      await render({ values: { networkPolicy: { enabled: true, egress } } }),
+      'NetworkPolicy',
+    )
+    const ports = (name: string) => {
+      const rules = policies[`latchkey-${name}`]?.spec?.['egress'] as { ports?: { port: number }[] }[]
+      return rules.flatMap(({ ports = [] }) => ports.map(({ port }) => port)).filter((port) => port !== 53)
+    }
+    expect(
+      Object.fromEntries(
+        ['api', 'forwarder', 'operator', 'backoffice', 'migrate', 'cleanup'].map((name) => [
+          name,
+          ports(name),
+        ]),
+      ),
+    ).toEqual({
+      api: [1, 4],
+      forwarder: [1, 3],
+      operator: [1, 2],
+      backoffice: [1, 2, 3],
+      migrate: [1],
+      cleanup: [2],
+    })
+  })
+
+  test('let certificates be fetched over HTTPS by default', async () => {
+    const values = { networkPolicy: { enabled: true, egress: { enabled: true } } }
+    const policy = named(await render({ values }), 'NetworkPolicy')['latchkey-api']
+    expect(policy?.spec?.['egress']).toContainEqual(
+      expect.objectContaining({ ports: [{ port: 443, protocol: 'TCP' }] }),
+    )
+  })
+
+  test('let in whom they name: callers, people, and who scrapes', async () => {
+    const from = (name: string) => [{ podSelector: { matchLabels: { name } } }]
+    const values = {
+      networkPolicy: { enabled: true, apiFrom: from('a'), backofficeFrom: from('b'), metricsFrom: from('m') },
+    }
+    const policies = named(await render({ values }), 'NetworkPolicy')
+    const ingress = (name: string) => policies[`latchkey-${name}`]?.spec?.['ingress']
+    const metrics = { ports: [{ port: 'ops' }], from: from('m') }
+    expect(ingress('api')).toEqual([{ ports: [{ port: 'http' }], from: from('a') }, metrics])
+    expect(ingress('backoffice')).toEqual([{ ports: [{ port: 'http' }], from: from('b') }, metrics])
+    expect(ingress('forwarder')).toEqual([metrics])
   })
 })
 
@@ -192,6 +340,7 @@ describe('what is reached from outside', () => {
     const services = Object.values(named(await render({ preset: 'kind' }), 'Service'))
     const ours = services.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])
     expect(ours.flatMap(({ spec }) => spec?.['ports'] as { targetPort: string }[])).toMatchObject([
+      { targetPort: 'http' },
       { targetPort: 'http' },
     ])
   })
@@ -277,7 +426,7 @@ test('what is said of all pods and of one is put together', async () => {
   expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
 })
 
-test('rules and dashboards are taken over as they are, braces too', async () => {
+test('rules and dashboards are taken over, braces too; values say which alerts, for whom, and where their pages are', async () => {
   const folder = scratchFolder()
   const chart = join(folder, 'latchkey')
   cpSync(chartFolder, chart, { recursive: true })
@@ -285,9 +434,13 @@ test('rules and dashboards are taken over as they are, braces too', async () => 
     rmSync(join(chart, 'files', kind), { recursive: true, force: true })
     mkdirSync(join(chart, 'files', kind))
   }
-  const groups = [
-    { name: 'a', rules: [{ alert: 'A', expr: 'up == 0', annotations: { summary: '{{ $labels.pod }}' } }] },
-  ]
+  const alert = (name: string) => ({
+    ...{ alert: name, expr: 'up == 0', labels: { severity: 'warning' } },
+    annotations: { summary: '{{ $labels.pod }}', runbook_url: `https://latchkey.dev/runbooks/${name}.md` },
+  })
+  const record = { record: 'a:b:c', expr: 'up' }
+  const only = (name: string) => ({ name, rules: [alert(name)] })
+  const groups = [{ name: 'a', interval: '30s', rules: [record, alert('A'), alert('B')] }, only('Quiet')]
   writeFileSync(join(chart, 'files/rules/alerts.yaml'), JSON.stringify({ groups }))
   const dashboard = '{"title": "{{pod}}",\n "uid": "a"}\n'
   writeFileSync(join(chart, 'files/dashboards/overview.json'), dashboard)
@@ -296,12 +449,23 @@ test('rules and dashboards are taken over as they are, braces too', async () => 
     'metrics.rules.enabled=true',
     'metrics.dashboards.enabled=true',
     'metrics.rules.namespace=monitoring',
+    'metrics.rules.alertLabels.team=payments',
+    'metrics.rules.disabled={B,Quiet}',
+    'metrics.rules.runbookUrl=https://wiki.example.com/latchkey/',
   ]
   const set = [...values, ...on].flatMap((each) => ['--set', each])
   const objects = parseObjects(await run([tool('helm'), 'template', 'latchkey', chart, ...set]))
   rmSync(folder, { recursive: true })
   const rule = named(objects, 'PrometheusRule')['latchkey-alerts']
-  expect([rule?.metadata.namespace, rule?.spec]).toEqual(['monitoring', { groups }])
+  const kept = {
+    ...alert('A'),
+    labels: { severity: 'warning', team: 'payments' },
+    annotations: { summary: '{{ $labels.pod }}', runbook_url: 'https://wiki.example.com/latchkey/A.md' },
+  }
+  expect([rule?.metadata.namespace, rule?.spec]).toEqual([
+    'monitoring',
+    { groups: [{ name: 'a', interval: '30s', rules: [record, kept] }] },
+  ])
   const { metadata, data } = named(objects, 'ConfigMap')['latchkey-dashboard-overview'] as Rendered
   expect([metadata.labels?.['grafana_dashboard'], data]).toEqual([
     '1',

@@ -49,6 +49,10 @@ const crowded = {
   networkPolicy: { enabled: true, egress: { enabled: true } },
   ingress: { enabled: true, hosts: ['hooks.example.com'] },
   httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+  backoffice: {
+    ingress: { enabled: true, hosts: ['latchkey.example.com'] },
+    httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+  },
 }
 
 const renderings: [string, Rendering][] = [
@@ -90,7 +94,11 @@ describe.each(helms)('by %s,', (helm) => {
 
     test('only what talks to the API server has a token', () => {
       const tokens = pods.filter(({ spec }) => spec.automountServiceAccountToken !== false)
-      const expected = ['Deployment latchkey-operator', 'Job latchkey-cleanup']
+      const expected = [
+        'Deployment latchkey-backoffice',
+        'Deployment latchkey-operator',
+        'Job latchkey-cleanup',
+      ]
       expect(tokens.map(({ owner }) => owner).toSorted()).toEqual(expected)
     })
 

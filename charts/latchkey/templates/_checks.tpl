@@ -44,10 +44,20 @@
 {{- fail "rbac.scope namespaces does not go with operator.secrets.clusterWide" -}}
 {{- end -}}
 {{- end -}}
-{{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) -}}
-{{- fail "httpRoute.parentRefs is missing: which gateway" -}}
+{{- range $path, $of := dict "" $values "backoffice." $values.backoffice -}}
+{{- if and $of.httpRoute.enabled (not $of.httpRoute.parentRefs) -}}
+{{- fail (printf "%shttpRoute.parentRefs is missing: which gateway" $path) -}}
 {{- end -}}
-{{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
-{{- fail "ingress.hosts is missing" -}}
+{{- if and $of.ingress.enabled (not $of.ingress.hosts) -}}
+{{- fail (printf "%singress.hosts is missing" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- $backoffice := $values.backoffice -}}
+{{- if and $values.ingress.enabled $backoffice.ingress.enabled -}}
+{{- range $backoffice.ingress.hosts -}}
+{{- if has . $values.ingress.hosts -}}
+{{- fail (printf "backoffice.ingress.hosts: %s is a public host: give the backoffice one of its own" .) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

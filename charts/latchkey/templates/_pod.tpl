@@ -109,9 +109,9 @@ envFrom:
 {{- end }}
 {{- if .serves }}
 ports:
-  {{- if eq .name "api" }}
+  {{- with get (dict "api" 8080 "backoffice" 8081) .name }}
   - name: http
-    containerPort: 8080
+    containerPort: {{ . }}
   {{- end }}
   - name: ops
     containerPort: 9090

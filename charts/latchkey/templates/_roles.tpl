@@ -17,3 +17,10 @@
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
 {{- end -}}
+
+{{/* Whether the backoffice is given the right to ask the API server about people: "true" or nothing. That right is the cluster's. */}}
+{{- define "latchkey.reviews" -}}
+{{- if and .Values.backoffice.enabled .Values.rbac.create (eq .Values.rbac.scope "cluster") -}}
+true
+{{- end -}}
+{{- end -}}

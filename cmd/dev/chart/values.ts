@@ -216,9 +216,23 @@ const processes: Keys = {
     },
   }),
   backoffice: workload({
-    ...{ doc: 'Shows in metrics how much waits.', replicas: 2, shutdownGraceSeconds: 25 },
-    ...{ cpu: '25m', memory: '96Mi', memoryMax: '256Mi' },
-    own: { enabled: flag('Whether there is one: what scales forwarders needs it.', true) },
+    ...{
+      doc: 'The dashboard and the internal contract, and how much waits in metrics. Reached inside the cluster alone, unless its own ingress or httpRoute is on.',
+      replicas: 2,
+      shutdownGraceSeconds: 25,
+    },
+    ...{ cpu: '50m', memory: '128Mi', memoryMax: '384Mi' },
+    own: {
+      enabled: flag('Whether there is one: what scales forwarders needs it.', true),
+      preStopSeconds: count(
+        'Seconds between leaving the Service and SIGTERM, in which load balancers learn of it.',
+        5,
+        [0, 60],
+      ),
+      service: service(8081),
+      ingress: ingress('the dashboard and the internal contract, with a host of their own'),
+      httpRoute: httpRoute('the dashboard and the internal contract, with a host of their own'),
+    },
   }),
   migration: group(
     'The Job that brings the database’s schema up to date: before an upgrade, and beside the pods at first.',
@@ -260,6 +274,10 @@ const rights: Keys = {
       'namespaces',
     ),
     aggregate: flag('Whether Tenants are added to the cluster’s view, edit and admin roles.', true),
+    dashboardRoles: flag(
+      'Whether there are roles for the dashboard alone, to be bound to people: viewer, support and admin.',
+      true,
+    ),
   }),
   cleanup: group(
     'Before the release goes, a Job ends the operator and takes our finalizers from Tenants, so that no namespace hangs. Data stays.',
@@ -280,18 +298,30 @@ const anywhere = [
   },
 ]
 
+const overHttps = anywhere.map((rule) => ({ ...rule, ports: [{ port: 443, protocol: 'TCP' }] }))
+
 const network: Keys = {
   networkPolicy: group(
     'NetworkPolicies. Each list holds rules as Kubernetes has them; an empty ingress list lets everybody in.',
     {
       enabled: flag('Whether there are any.', false),
       apiFrom: kubeList('Who may call the public port: peers.'),
+      backofficeFrom: kubeList('Who may call the dashboard and the internal contract: peers.'),
       metricsFrom: kubeList('Who may call the ops port: peers.'),
       egress: group('What may be called. Names may always be looked up.', {
         enabled: flag('Whether it is bounded.', false),
         stores: kubeList('Rules for Postgres and Redis, of all.'),
-        apiServer: kubeList('Rules for the API server, of the operator and of the Job that cleans up.'),
-        callbacks: kubeList('Rules for callbacks, and for the wallet’s certificates.', anywhere),
+        apiServer: kubeList(
+          'Rules for the API server, of the operator, the backoffice and the Job that cleans up.',
+        ),
+        callbacks: kubeList(
+          'Rules for callbacks, of forwarders and of the backoffice’s test events.',
+          anywhere,
+        ),
+        certificates: kubeList(
+          'Rules for the wallet’s certificates, of the API. With config.egressProxy, that proxy in place of these.',
+          overHttps,
+        ),
         more: kubeList('Rules of all, such as for traces.'),
       }),
     },
@@ -310,6 +340,13 @@ const seen: Keys = {
       enabled: flag('Whether there is one.', false),
       labels: pairs('Labels by which Prometheus finds it.'),
       namespace: objectName('Where it is made; empty: with the release.'),
+      alertLabels: pairs('Further labels of each alert, such as the team that it goes to.'),
+      disabled: texts('Names of alerts that are left out.', [], '[A-Za-z]+'),
+      runbookUrl: text(
+        'Where the pages of docs/runbooks are: what stands before their names in each alert.',
+        'https://latchkey.dev/runbooks',
+        'https?://.+',
+      ),
     }),
     dashboards: group('Dashboards as ConfigMaps, for Grafana’s sidecar.', {
       enabled: flag('Whether there are any.', false),
