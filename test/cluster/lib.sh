@@ -33,10 +33,12 @@ start() { # name command...: in the background, to be started again by `cycle`
 }
 
 launch() { # name
-  local command
+  local command prefix
   eval "command=($(<"$state/command/$1"))"
+  prefix=$(in_node -n -m -p) || exit 1 # or else it would run on the machine's own network
   # A group of its own: a Ctrl-C for the tests is not for the server that they still talk to.
-  setsid "${command[@]}" </dev/null >>"$state/log/$1.log" 2>&1 &
+  # shellcheck disable=SC2086  # several words
+  setsid $prefix "${command[@]}" </dev/null >>"$state/log/$1.log" 2>&1 &
   echo "$! $(start_time $!)" >"$state/pid/$1"
 }
 
@@ -53,7 +55,23 @@ has_ended() { # name pid
   ! running "$1" && [ "$(find "/proc/$2/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -le 1 ]
 }
 
-kubectl() { "$bin/kubectl" --kubeconfig="$state/admin.kubeconfig" "$@"; }
+# The prefix that runs a command in the named namespaces of the node; empty for a control plane alone.
+in_node() { # nsenter's options
+  local pid holder
+  [ -e "$state/pid/node" ] || return 0
+  running node || die "no node is up in $state"
+  read -r pid _ <"$state/pid/node"
+  holder=$(cat "/proc/$pid/task/$pid/children")
+  [ -n "$holder" ] || die "the node in $state is ending"
+  echo "nsenter --target ${holder% } $* --"
+}
+
+kubectl() {
+  local prefix
+  prefix=$(in_node -n) || return 1
+  # shellcheck disable=SC2086  # several words
+  $prefix "$bin/kubectl" --kubeconfig="$state/admin.kubeconfig" "$@"
+}
 
 wait_for() { # seconds description command...
   local deadline=$((SECONDS + $1)) what=$2

@@ -1,4 +1,4 @@
-# Sourced by build: the programs that building and running a control plane needs, found or installed.
+# Sourced: the programs that building and running a cluster needs, found or installed.
 # shellcheck shell=bash disable=SC2154  # here and cache come from lib.sh
 
 # command | Debian package
@@ -8,13 +8,16 @@ flock util-linux
 setsid util-linux
 "
 
+# Others may be installing something as well.
+apt_flags=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120)
+
 # Only root on Debian may be helped; everybody else is told.
 apt_install() { # package...
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
   say "installing $* by apt-get"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 ||
-    { apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends "$@" >/dev/null; }
+  apt-get install "${apt_flags[@]}" "$@" >/dev/null 2>&1 ||
+    { apt-get update -q >/dev/null && apt-get install "${apt_flags[@]}" "$@" >/dev/null; }
 }
 
 find_programs() {
