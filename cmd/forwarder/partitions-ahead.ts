@@ -3,6 +3,7 @@ import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { ensurePartitionsAhead, type Pool } from '#internal/storage/index.ts'
+import { unlabelled } from '#internal/telemetry/index.ts'
 
 /** Two days are made ahead, so that many turns may fail before a midnight is met unprepared. */
 const intervalMs = 3_600_000
@@ -15,12 +16,20 @@ export async function startPartitionsAhead(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { log } = telemetry
+  const { log, metrics } = telemetry
+  let assuredMs = systemClock.now()
+  unlabelled(metrics).gauge(
+    'latchkey_storage_partitions_ahead_age_seconds',
+    'Time since the partitions of today and the two days after it were last known to be there; before that, since the start.',
+    () => Math.max(0, systemClock.now() - assuredMs) / 1000,
+  )
   await openLoop(
     {
       ...{ name: 'partitions ahead', intervalMs, turnMsMax },
       runOnce: async (signal) => {
-        const made = await ensurePartitionsAhead(pool, systemClock.now(), signal)
+        const nowMs = systemClock.now()
+        const made = await ensurePartitionsAhead(pool, nowMs, signal)
+        assuredMs = nowMs
         if (made > 0) log.info({ made }, 'partitions of the next days were made')
       },
       onError: (cause, failures) =>

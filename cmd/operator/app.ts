@@ -16,7 +16,9 @@ import {
 } from '#internal/kube/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
+import type { Metrics } from '#internal/telemetry/index.ts'
 import {
+  type ClusterView,
   createClusterSecrets,
   fenceName,
   findWriterFence,
@@ -76,6 +78,7 @@ export async function startOperator(
   const kubeMetrics = createKubeMetrics(metrics)
   const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
   const parts = await openTenants(config, { cluster, pool, redis }, telemetry, scope)
+  showReadiness(metrics, parts.view)
   await scope.open({
     name: 'election',
     open: () =>
@@ -144,6 +147,23 @@ async function openTenants(
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
     resumeCallback: resume,
   }
+}
+
+/** What `kubectl get tenants` shows, counted at each scrape. */
+function showReadiness(metrics: Metrics, view: Pick<ClusterView, 'tenants'>): void {
+  metrics.gauge({
+    name: 'latchkey_tenants_resources_count',
+    help: 'Tenants that are followed, by their condition Ready: True, False, or Unknown where it has not been written.',
+    labels: ['ready'],
+    collect: (gauge) => {
+      const counts = { True: 0, False: 0, Unknown: 0 }
+      for (const { status } of view.tenants()) {
+        const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status
+        counts[ready === 'True' || ready === 'False' ? ready : 'Unknown'] += 1
+      }
+      for (const [ready, count] of Object.entries(counts)) gauge.with(ready).set(count)
+    },
+  })
 }
 
 function reportElection(log: ProcessTelemetry['log'], metrics: KubeMetrics, event: ElectionEvent): void {

@@ -7,15 +7,20 @@ export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
   readonly lastTurn?: () => Promise<void>
 }
 
-/** Turns a loop for the scope's life and shows in health that it turns. */
+/** Turns a loop for the scope's life, shows in health that it turns, and counts its failures. */
 export function openLoop(
   { lastTurn, ...options }: ProcessLoopOptions,
-  { health }: Pick<ProcessTelemetry, 'health'>,
+  { health, loopFailed }: Pick<ProcessTelemetry, 'health' | 'loopFailed'>,
   scope: Scope,
 ): Promise<SupervisedLoop> {
+  const { name } = options
+  const onError = (error: unknown, failures: number) => {
+    loopFailed(name)
+    options.onError(error, failures)
+  }
   return scope.open({
-    name: options.name,
-    open: () => superviseLoop({ ...options, health }),
+    name,
+    open: () => superviseLoop({ ...options, onError, health }),
     close: async (loop) => {
       await loop.stop()
       await lastTurn?.().catch(() => undefined)

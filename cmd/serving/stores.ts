@@ -41,17 +41,20 @@ export async function openStores(
 export function openPostgres(
   name: string,
   options: PostgresOptions,
-  { log }: Pick<ProcessTelemetry, 'log'>,
+  { log, connectionBroke, watchPool }: Pick<ProcessTelemetry, 'log' | 'connectionBroke' | 'watchPool'>,
   scope: Scope,
 ): Promise<Pool> {
+  const onIdleError = (error: Error) => {
+    connectionBroke(name)
+    log.warn({ cause: error.message }, 'an idle connection to Postgres broke')
+  }
   return scope.open({
     name,
-    open: () =>
-      createPool({
-        ...options,
-        connectTimeoutMs: connectMsMax,
-        onIdleError: (error) => log.warn({ cause: error.message }, 'an idle connection to Postgres broke'),
-      }),
+    open: () => {
+      const pool = createPool({ ...options, connectTimeoutMs: connectMsMax, onIdleError })
+      watchPool(name, pool, options.connectionsMax)
+      return pool
+    },
     close: (pool) => pool.end(),
   })
 }

@@ -14,9 +14,10 @@ import {
   type Tracing,
   unlabelled,
 } from '#internal/telemetry/index.ts'
+import { type Watched, watchParts } from './watched.ts'
 
 /** What every process that serves tells about itself. */
-export interface ProcessTelemetry {
+export interface ProcessTelemetry extends Watched {
   readonly log: OwnedLogger
   readonly metrics: Metrics
   readonly tracing: Tracing
@@ -62,7 +63,8 @@ export async function createProcessTelemetry(options: TelemetryOptions): Promise
     ...(options.otelSamplerRatio !== undefined && { sampleRatio: options.otelSamplerRatio }),
     onLost: (spans, cause) => log.warn({ spans, cause }, 'spans were not sent'),
   })
-  return { log, metrics, tracing, health: createHealth({ clock: systemClock }), ...storeEvents(log, metrics) }
+  const health = createHealth({ clock: systemClock })
+  return { log, metrics, tracing, health, ...storeEvents(log, metrics), ...watchParts(metrics, health) }
 }
 
 /** Has the spans that are not sent yet go out when the scope ends: to be opened first, so that it closes last. */

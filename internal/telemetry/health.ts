@@ -27,6 +27,14 @@ export interface Heartbeat {
   stop(): void
 }
 
+/** A loop that is watched, at a moment. */
+export interface HeartbeatState {
+  readonly name: string
+  /** Since its last turn. */
+  readonly silentMs: number
+  readonly silentMsMax: number
+}
+
 /** Readiness and liveness of one process. */
 export interface Health {
   /** Adds a readiness check; a repeated name throws. */
@@ -37,6 +45,8 @@ export interface Health {
   startDraining(): void
   /** Whether to send work here. Checks run at most once a second, however often this is asked; never rejects. */
   readiness(): Promise<HealthSnapshot>
+  /** All loops that are watched, in the order in which they began. */
+  heartbeats(): readonly HeartbeatState[]
   /** Whether to restart the process: its loops only, since a store that is away is not mended by a restart. */
   liveness(): HealthSnapshot
 }
@@ -63,6 +73,14 @@ export function createHealth(options: HealthOptions = {}): Health {
     | { readonly atMs: number; forMs: number; readonly results: Promise<readonly NamedCheck[]> }
     | undefined
   let draining = false
+  const heartbeats = () => {
+    const nowMs = clock.now()
+    return [...beats].map(([name, { lastMs, silentMsMax }]) => ({
+      name,
+      silentMs: nowMs - lastMs,
+      silentMsMax,
+    }))
+  }
 
   return {
     addCheck(name, check) {
@@ -101,11 +119,10 @@ export function createHealth(options: HealthOptions = {}): Health {
         : results
       return { ok: all.every((each) => each.ok), checks: all }
     },
+    heartbeats,
     liveness() {
-      const nowMs = clock.now()
-      const results = [...beats].map(([name, beat]) => {
-        const silentMs = nowMs - beat.lastMs
-        const ok = silentMs <= beat.silentMsMax
+      const results = heartbeats().map(({ name, silentMs, silentMsMax }) => {
+        const ok = silentMs <= silentMsMax
         return named(name, ok ? { ok } : { ok, reason: `no turn for ${Math.round(silentMs / 1000)} s` })
       })
       return { ok: results.every((each) => each.ok), checks: results }

@@ -5,6 +5,7 @@ export type {
   HealthOptions,
   HealthSnapshot,
   Heartbeat,
+  HeartbeatState,
   NamedCheck,
 } from './health.ts'
 export { createHealth } from './health.ts'
