@@ -23,7 +23,7 @@ const turnMsMax = 5_000
 export async function startNews(
   { name, channel, onMessage, missing }: NewsOptions,
   redis: RedisConnection,
-  telemetry: Pick<ProcessTelemetry, 'log' | 'health'>,
+  telemetry: Pick<ProcessTelemetry, 'log' | 'health' | 'loopFailed'>,
   scope: Scope,
 ): Promise<void> {
   let subscribed = false

@@ -22,7 +22,8 @@ export function countRequestsByTenant(metrics: Metrics, slugs: Slugs): (event: R
   })
   const slugOf = createSlugs(slugs)
   return (event) => {
-    if (event.tenant !== undefined) requests.with(slugOf(event.tenant), areaOf(event.route), resultOf(event)).inc()
+    if (event.tenant !== undefined)
+      requests.with(slugOf(event.tenant), areaOf(event.route), resultOf(event)).inc()
   }
 }
 
@@ -54,7 +55,7 @@ function createSlugs(directory: Slugs): (tenantId: string) => string {
     const found = known.get(tenantId)
     if (found !== undefined) return found
     const slug = directory.findTenantById(tenantId)?.slug
-    if (slug === undefined || known.size >= tenantsMax) return others
+    if (!slug || known.size >= tenantsMax) return others
     known.set(tenantId, slug)
     return slug
   }
