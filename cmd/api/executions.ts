@@ -32,6 +32,7 @@ export async function startExecutions(
     help: 'Notes of locks that will not be in the history: the buffer was full, or Postgres refused their data.',
     labels: ['reason'],
   })
+  for (const reason of ['full', 'refused']) dropped.with(reason).inc(0)
   const recorder = new ExecutionRecorder({
     pool,
     clock: systemClock,

@@ -1,5 +1,5 @@
 import { unlabelled } from '#internal/telemetry/index.ts'
-import type { DirectoryTenant, ProviderName } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, type ProviderName, providerNames } from '#internal/tenants/index.ts'
 import type {
   CallOutcome,
   DeadEntry,
@@ -53,6 +53,9 @@ function callObserver(
     help: 'Times that a tenant’s secrets could not be opened with the key ring.',
     labels: ['provider'],
   })
+  // Shown as 0 before the first one, so that the first is a rise.
+  for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
+  for (const provider of providerNames) unreadable.with(provider).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
   return {
     called: (provider, outcome) => calls.with(provider, outcome).inc(),
@@ -99,6 +102,8 @@ function spoolObserver(
     help: 'Entries of the spool that were set aside: unreadable, or refused by Postgres for good.',
     labels: ['reason'],
   })
+  for (const reason of ['away', 'volatile', 'full', 'share', 'unconfirmed']) refused.with(reason).inc(0)
+  for (const reason of ['unreadable', 'refused']) dead.with(reason).inc(0)
   let seen: SpoolStats = { entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 0, deadBytes: 0 }
   const { gauge } = unlabelled(metrics)
   gauge(

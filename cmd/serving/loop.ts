@@ -18,6 +18,8 @@ export function openLoop(
     loopFailed(name)
     options.onError(error, failures)
   }
+  // Shown as 0 before the first one, so that the first is a rise.
+  loopFailed(name, 0)
   return scope.open({
     name,
     open: () => superviseLoop({ ...options, onError, health }),

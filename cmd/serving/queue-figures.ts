@@ -1,10 +1,19 @@
 import { type PausedForwarding, readQueueDepth } from '#internal/deliveries/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
+
+/** What the queue's figures stand on. */
+export interface QueueFigureParts {
+  readonly pool: Pool
+  readonly settings: SettingsWatch
+  /** Gets what was seen, for the roll-ups: there the worst of a minute counts, whoever saw it. */
+  readonly figures: FigureTally
+}
 
 const lookMs = 5_000
 const turnMsMax = 5_000
@@ -14,8 +23,7 @@ const turnMsMax = 5_000
  * does this. While Postgres is away the last ones stand.
  */
 export async function startQueueFigures(
-  pool: Pool,
-  settings: SettingsWatch,
+  { pool, settings, figures }: QueueFigureParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -29,6 +37,7 @@ export async function startQueueFigures(
         gauges.oldest.with().set(depth.oldestAgeMs / 1000)
         gauges.suspended.with().set(depth.suspendedCount)
         gauges.open.with().set(depth.openBreakerCount)
+        figures.noteQueue(depth)
       },
       onError: (cause, failures) =>
         telemetry.log.debug({ failures, cause }, 'the queue’s depth could not be read'),

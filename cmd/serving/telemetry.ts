@@ -92,6 +92,9 @@ function storeEvents(
     help: 'Calls of Redis that got no answer, by reason.',
     labels: ['reason'],
   })
+  // Shown as 0 before the first one, so that the first is a rise.
+  for (const reason of ['disconnected', 'timeout', 'full', 'refused', 'overloaded'])
+    redisFailures.with(reason).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
   return {
     redisError(cause) {

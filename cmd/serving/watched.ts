@@ -3,8 +3,8 @@ import type { Health, Metrics } from '#internal/telemetry/index.ts'
 
 /** What is told of loops and pools, whichever a process has. */
 export interface Watched {
-  /** A turn of a loop failed. */
-  loopFailed(loop: string): void
+  /** Turns of a loop failed, one unless more are given; none says that there is such a loop. */
+  loopFailed(loop: string, turns?: number): void
   /** An idle connection of a pool broke. */
   connectionBroke(pool: string): void
   /** From now on the pool is read at each scrape, in place of the one of that name before. */
@@ -27,7 +27,7 @@ export function watchParts(metrics: Metrics, health: Health): Watched {
   const pools = new Map<string, { readonly pool: Pool; readonly connectionsMax: number }>()
   declarePools(metrics, pools)
   return {
-    loopFailed: (loop) => failures.with(loop).inc(),
+    loopFailed: (loop, turns = 1) => failures.with(loop).inc(turns),
     connectionBroke: (pool) => broken.with(pool).inc(),
     watchPool(name, pool, connectionsMax) {
       pools.set(name, { pool, connectionsMax })

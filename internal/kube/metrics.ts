@@ -35,6 +35,7 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
   return {
     forQueue(controller, concurrency) {
       reconcile.concurrency.with(controller).set(concurrency)
+      reconcile.errors.with(controller).inc(0)
       const result = (kind: string) => reconcile.total.with(controller, kind)
       return {
         added: () => queue.adds.with(controller).inc(),
