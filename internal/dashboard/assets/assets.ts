@@ -1,0 +1,70 @@
+import sse from 'htmx.org/dist/ext/hx-sse.min.js' with { type: 'text' }
+import htmx from 'htmx.org/dist/htmx.min.js' with { type: 'text' }
+import type { Answer } from '#internal/http/index.ts'
+import browser from './browser.mjs' with { type: 'text' }
+import styles from './dashboard.css' with { type: 'text' }
+import icon from './icon.svg' with { type: 'text' }
+
+/** What pages load beside themselves, each at an address that changes with its content. */
+export interface Assets {
+  readonly stylesPath: string
+  readonly scriptPath: string
+  readonly iconPath: string
+  /** The asset of the last part of a path; undefined for one that is none, such as that of an older version. */
+  find(fileName: string, acceptEncoding: string | null): Answer<Uint8Array<ArrayBuffer>> | undefined
+}
+
+interface Asset {
+  readonly type: string
+  readonly plain: Uint8Array<ArrayBuffer>
+  readonly gzipped: Uint8Array<ArrayBuffer>
+}
+
+/** Where assets are served, with the parameter that names one. */
+export const assetsPath = '/assets/:file'
+const yearSeconds = 31_536_000
+const hashChars = 12
+
+/** Names and compresses all assets once. They are part of the program: nothing is read from disk, nor from another origin. */
+export function createAssets(): Assets {
+  const files = new Map<string, Asset>()
+  const add = (name: string, ending: string, type: string, text: string) => {
+    const plain = Uint8Array.from(Buffer.from(text))
+    const hash = Buffer.from(Bun.SHA256.hash(plain) as Uint8Array)
+      .toString('hex')
+      .slice(0, hashChars)
+    const fileName = `${name}.${hash}.${ending}`
+    files.set(fileName, { type, plain, gzipped: Uint8Array.from(Bun.gzipSync(plain, { level: 9 })) })
+    return assetsPath.replace(':file', fileName)
+  }
+  return {
+    stylesPath: add('dashboard', 'css', 'text/css; charset=utf-8', styles),
+    // One file and one request: the library, its extension for server-sent events, and our own few lines.
+    scriptPath: add('dashboard', 'js', 'text/javascript; charset=utf-8', [htmx, sse, browser].join('\n;')),
+    iconPath: add('icon', 'svg', 'image/svg+xml', icon),
+    find(fileName, acceptEncoding) {
+      const asset = files.get(fileName)
+      return asset && assetAnswer(asset, acceptsGzip(acceptEncoding))
+    },
+  }
+}
+
+function assetAnswer({ type, plain, gzipped }: Asset, isGzip: boolean): Answer<Uint8Array<ArrayBuffer>> {
+  return {
+    ...{ kind: 'answer', status: 200, outcome: 'asset', body: isGzip ? gzipped : plain },
+    headers: {
+      'Content-Type': type,
+      'Cache-Control': `public, max-age=${yearSeconds}, immutable`,
+      Vary: 'Accept-Encoding',
+      ...(isGzip && { 'Content-Encoding': 'gzip' }),
+    },
+  }
+}
+
+/** Whether an `Accept-Encoding` header takes gzip; `gzip;q=0` says no. */
+export function acceptsGzip(acceptEncoding: string | null): boolean {
+  return (acceptEncoding ?? '').split(',').some((part) => {
+    const [name, weight = ''] = part.split(';').map((each) => each.trim().toLowerCase())
+    return name === 'gzip' && !/^q=0(\.0*)?$/.test(weight)
+  })
+}

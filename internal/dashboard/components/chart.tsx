@@ -1,0 +1,256 @@
+import { scaleLinear } from 'd3-scale'
+import { area, curveMonotoneX, line, stack } from 'd3-shape'
+import { Time } from './text.tsx'
+
+/** The colours of series, which mean the same in every chart. */
+export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
+
+/** One line, or one layer of the bars. */
+export interface Series {
+  readonly label: string
+  readonly tone: SeriesTone
+  /** One for each point; undefined where nothing is known. */
+  readonly values: readonly (number | undefined)[]
+}
+
+/** What a chart shows. */
+export interface ChartParts {
+  readonly title: string
+  /** What was found, in words: for whoever does not see the chart. */
+  readonly summary: string
+  /** Bars stand on each other; lines each for themselves; an area is a line that is filled. */
+  readonly kind: 'bars' | 'lines' | 'area'
+  readonly series: readonly Series[]
+  /** When each point begins, ms since the epoch. */
+  readonly atMs: readonly number[]
+  readonly stepMs: number
+  format(value: number): string
+  /** What stands in the place of a chart without any value but 0. */
+  readonly empty: string
+}
+
+const width = 1_000
+const height = 200
+const dayMs = 86_400_000
+const tickLabels = 5
+
+/**
+ * A chart over time, drawn here: the page holds its lines and bars, and nothing has to be run to see them. Its labels are text beside
+ * the drawing, so that they keep their size on a phone. The values stand in a table below, which can be opened.
+ */
+export function TimeChart(parts: ChartParts) {
+  const { title, summary, series, format, empty } = parts
+  const top = topOf(parts)
+  return (
+    <figure class="chart">
+      <figcaption>
+        <h3>{title}</h3>
+        <ul class="legend">
+          {series.map(({ label, tone }) => (
+            <li key={label} class={`series is-${tone}`}>
+              <span class="swatch" aria-hidden="true" />
+              {label}
+            </li>
+          ))}
+        </ul>
+      </figcaption>
+      {top === 0 ? (
+        <p class="chart-empty">{empty}</p>
+      ) : (
+        <>
+          <div class="plot">
+            <div class="axis-y" aria-hidden="true">
+              <span>{format(top)}</span>
+              <span>{format(top / 2)}</span>
+              <span>0</span>
+            </div>
+            <Drawing parts={parts} top={top} />
+            <AxisX {...parts} />
+          </div>
+          <p class="readout" data-readout>
+            {summary}
+          </p>
+          <Values {...parts} />
+        </>
+      )}
+    </figure>
+  )
+}
+
+/** The value of the upper edge: a round one, so that its half is round too. 0 where there is nothing to show. */
+function topOf({ kind, series, atMs }: ChartParts): number {
+  const heights = atMs.map((_at, nth) => {
+    const values = series.map(({ values: own }) => own[nth] ?? 0)
+    return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
+  })
+  const most = Math.max(0, ...heights)
+  if (most === 0) return 0
+  return scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most
+}
+
+function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
+  const { kind, series, atMs, summary, title } = parts
+  const x = scaleLinear([0, atMs.length], [0, width])
+  const y = scaleLinear([0, top], [height, 2])
+  return (
+    <svg
+      class="drawing"
+      viewBox={`0 0 ${width} ${height}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${title}: ${summary}`}
+    >
+      <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(top / 2)}H${width}`} />
+      {kind === 'bars' ? (
+        <Bars series={series} count={atMs.length} x={x} y={y} />
+      ) : (
+        series.map((each) => <Line key={each.label} {...each} isFilled={kind === 'area'} x={x} y={y} />)
+      )}
+      <path class="baseline" d={`M0 ${height}H${width}`} />
+      {atMs.map((at, nth) => (
+        <rect
+          key={at}
+          class="hit"
+          x={rounded(x(nth))}
+          width={rounded(x(1))}
+          height={height}
+          data-at={at}
+          data-point={pointText(parts, nth)}
+        />
+      ))}
+    </svg>
+  )
+}
+
+interface Scaled {
+  x(value: number): number
+  y(value: number): number
+}
+
+function Bars({
+  series,
+  count,
+  x,
+  y,
+}: { readonly series: readonly Series[]; readonly count: number } & Scaled) {
+  const layers = stack<number, number>()
+    .keys(series.map((_series, nth) => nth))
+    .value((point, of) => series[of]?.values[point] ?? 0)(Array.from({ length: count }, (_none, nth) => nth))
+  const gap = Math.min(2, x(1) * 0.2)
+  return (
+    <>
+      {layers.map((layer, of) => {
+        const bars = layer.flatMap(([low, high], nth) =>
+          high > low
+            ? [
+                `M${rounded(x(nth) + gap / 2)} ${rounded(y(low))}V${rounded(y(high))}h${rounded(x(1) - gap)}V${rounded(y(low))}z`,
+              ]
+            : [],
+        )
+        const each = series[of]
+        return each && <path key={each.label} class={`series-fill is-${each.tone}`} d={bars.join('')} />
+      })}
+    </>
+  )
+}
+
+function Line({ values, tone, isFilled, x, y }: Series & Scaled & { readonly isFilled: boolean }) {
+  const at = (_value: number | undefined, nth: number) => rounded(x(nth + 0.5))
+  const isKnown = (value: number | undefined) => value !== undefined
+  const drawn = line<number | undefined>()
+    .defined(isKnown)
+    .curve(curveMonotoneX)
+    .digits(1)
+    .x(at)
+    .y((value) => y(value ?? 0))
+  const filled = area<number | undefined>()
+    .defined(isKnown)
+    .curve(curveMonotoneX)
+    .digits(1)
+    .x(at)
+    .y0(height)
+    .y1((value) => y(value ?? 0))
+  return (
+    <>
+      {isFilled && <path class={`series-area is-${tone}`} d={filled(values) ?? ''} />}
+      <path class={`series-line is-${tone}`} d={drawn(values) ?? ''} />
+    </>
+  )
+}
+
+function AxisX({ atMs, stepMs }: ChartParts) {
+  const fromMs = atMs[0] ?? 0
+  const spanMs = atMs.length * stepMs
+  const format = spanMs > 2 * dayMs ? 'day' : 'minute'
+  const labels = Array.from(
+    { length: tickLabels },
+    (_none, nth) => fromMs + (spanMs * nth) / (tickLabels - 1),
+  )
+  return (
+    <div class="axis-x" aria-hidden="true">
+      {labels.map((at) => (
+        <Time key={at} atMs={at} format={format} />
+      ))}
+    </div>
+  )
+}
+
+/** At most this many rows stand in the table, so that a page stays small: longer times are summed up by its filters. */
+const valueRowsMax = 200
+
+function Values(parts: ChartParts) {
+  const { title, series, atMs, format } = parts
+  const rows = atMs
+    .map((at, nth) => ({ at, nth }))
+    .filter(({ nth }) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
+    .slice(-valueRowsMax)
+  return (
+    <details class="values">
+      <summary>Values</summary>
+      <div class="table-wrap" role="region" aria-label={`${title}: values`} tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">From</th>
+              {series.map(({ label }) => (
+                <th key={label} scope="col" class="is-number">
+                  {label}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ at, nth }) => (
+              <tr key={at}>
+                <th scope="row">
+                  <Time atMs={at} />
+                </th>
+                {series.map(({ label, values }) => {
+                  const value = values[nth]
+                  return (
+                    <td key={label} class="is-number">
+                      {value === undefined ? '–' : format(value)}
+                    </td>
+                  )
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  )
+}
+
+function pointText({ series, format }: ChartParts, nth: number): string {
+  return series
+    .map(({ label, values }) => {
+      const value = values[nth]
+      return `${label} ${value === undefined ? '–' : format(value)}`
+    })
+    .join('  ·  ')
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 10) / 10
+}

@@ -1,0 +1,91 @@
+import type { CookieOptions } from '#internal/access/index.ts'
+
+/** How pages look; `auto` follows the system. */
+export const themes = ['auto', 'light', 'dark'] as const
+/** One of the themes. */
+export type Theme = (typeof themes)[number]
+
+/** What a page says once about what was just done. */
+export interface Flash {
+  readonly tone: 'good' | 'bad' | 'info'
+  readonly text: string
+}
+
+/** What a browser keeps for us beside the session; none of it says who somebody is or what they may do. */
+export interface Preferences {
+  readonly theme: Theme
+  /** Namespaces that lists ask for, by whoever may not see all of them. */
+  readonly namespaces: readonly string[]
+  readonly flash: Flash | undefined
+}
+
+const names = { theme: 'latchkey-theme', namespaces: 'latchkey-namespaces', flash: 'latchkey-flash' } as const
+const yearSeconds = 31_536_000
+const flashSeconds = 60
+const flashCharsMax = 500
+const namespacesMax = 50
+/** As Kubernetes names namespaces: a label of RFC 1123. */
+const namespacePattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+
+/** Reads the preferences of a `Cookie` header; what is not as we wrote it counts as absent. */
+export function readPreferences(cookies: string | null): Preferences {
+  const values = new Map(
+    (cookies ?? '').split(';').map((pair) => {
+      const at = pair.indexOf('=')
+      return [pair.slice(0, Math.max(0, at)).trim(), pair.slice(at + 1).trim()] as const
+    }),
+  )
+  return {
+    theme: themes.find((theme) => theme === values.get(names.theme)) ?? 'auto',
+    namespaces: parseNamespaces(values.get(names.namespaces) ?? '') ?? [],
+    flash: readFlash(values.get(names.flash)),
+  }
+}
+
+/** Takes namespaces apart that stand with commas, spaces or dots between them; undefined for names that are none, or over 50. */
+export function parseNamespaces(text: string): readonly string[] | undefined {
+  const named = [...new Set(text.split(/[\s,.]+/).filter((name) => name !== ''))]
+  return named.length <= namespacesMax && named.every((name) => namespacePattern.test(name))
+    ? named
+    : undefined
+}
+
+/** The `Set-Cookie` that remembers a theme for a year. */
+export function themeCookie(theme: Theme, options: CookieOptions): string {
+  return `${names.theme}=${theme}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
+}
+
+/** The `Set-Cookie` that remembers namespaces for a year. */
+export function namespacesCookie(namespaces: readonly string[], options: CookieOptions): string {
+  return `${names.namespaces}=${namespaces.join('.')}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
+}
+
+/** The `Set-Cookie` that has the next page say something, within a minute. */
+export function flashCookie({ tone, text }: Flash, options: CookieOptions): string {
+  const value = Buffer.from(JSON.stringify([tone, text.slice(0, flashCharsMax)])).toString('base64url')
+  return `${names.flash}=${value}; Max-Age=${flashSeconds}; ${attributesOf(options)}`
+}
+
+/** The `Set-Cookie` after a page has said it. */
+export function clearedFlashCookie(options: CookieOptions): string {
+  return `${names.flash}=; Max-Age=0; ${attributesOf(options)}`
+}
+
+function readFlash(value: string | undefined): Flash | undefined {
+  if (value === undefined || !/^[\w-]{1,4000}$/.test(value)) return undefined
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(value, 'base64url').toString('utf8'))
+    if (!Array.isArray(parsed)) return undefined
+    const [tone, text] = parsed as readonly unknown[]
+    const known = (['good', 'bad', 'info'] as const).find((each) => each === tone)
+    return known === undefined || typeof text !== 'string'
+      ? undefined
+      : { tone: known, text: text.slice(0, flashCharsMax) }
+  } catch {
+    return undefined
+  }
+}
+
+function attributesOf({ isHttps }: CookieOptions): string {
+  return `Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
+}

@@ -1,0 +1,64 @@
+import { type ApiError, apiError } from '#internal/base/index.ts'
+import type { Answer, AnswerBody, PublicRoute } from '#internal/http/index.ts'
+import { assetsPath, createAssets } from './assets/assets.ts'
+import { createLiveStreams } from './live.ts'
+import { pages } from './pages/pages.ts'
+import type { DashboardOptions, DashboardParts } from './parts.ts'
+import { problemOf } from './problem.tsx'
+import { routeOf } from './serve-row.tsx'
+import { signInRoutes } from './sign-in-routes.tsx'
+import { problemAnswer, withSession } from './signed-in.tsx'
+
+/** The dashboard of a process. */
+export interface Dashboard {
+  readonly routes: readonly PublicRoute[]
+  /** How an error looks on its paths; undefined on those of others. For the server. */
+  presentError(
+    error: ApiError,
+    request: Request,
+    requestId: string,
+  ): Pick<Answer<AnswerBody>, 'body' | 'headers'> | undefined
+  /** Ends the live streams, which would keep the server from stopping. Repeating it is harmless. */
+  close(): void
+  /** Pages that are followed live, for the metric. */
+  liveCount(): number
+}
+
+/** Paths of the server's that are not for people. */
+const otherPaths = /^\/(internal|assets)\//
+
+/** Makes the dashboard of a process. It holds nothing but its assets and the live streams. */
+export function createDashboard(options: DashboardOptions): Dashboard {
+  const parts: DashboardParts = { ...options, assets: createAssets(), live: createLiveStreams() }
+  return {
+    routes: [
+      ...signInRoutes(parts),
+      ...pages.map((row) => routeOf(parts, row)),
+      liveRoute(parts),
+      assetRoute(parts),
+    ],
+    presentError(error, request, requestId) {
+      const { pathname, search } = new URL(request.url)
+      if (otherPaths.test(pathname)) return undefined
+      return problemAnswer(parts, { request, requestId }, problemOf(error, `${pathname}${search}`))
+    },
+    close: () => parts.live.close(),
+    liveCount: () => parts.live.count(),
+  }
+}
+
+function liveRoute(parts: DashboardParts): PublicRoute {
+  return {
+    ...{ access: 'public', method: 'GET', path: '/live', bodyBytesMax: 0 },
+    handle: (call) => withSession(parts, call, ({ session }) => parts.live.open(session.name)),
+  }
+}
+
+/** Anybody may load them: they hold nothing of anybody. */
+function assetRoute({ assets }: DashboardParts): PublicRoute {
+  return {
+    ...{ access: 'public', method: 'GET', path: assetsPath, bodyBytesMax: 0 },
+    handle: ({ request, params }) =>
+      assets.find(params['file'] ?? '', request.headers.get('accept-encoding')) ?? apiError('route_unknown'),
+  }
+}

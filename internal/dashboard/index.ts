@@ -1,0 +1,2 @@
+export { createDashboard, type Dashboard } from './dashboard.tsx'
+export type { DashboardOptions } from './parts.ts'

@@ -1,0 +1,270 @@
+import type { ComponentChildren } from 'preact'
+import { type Actor, actorName } from '#internal/access/index.ts'
+import type { TenantSummary } from '#internal/backoffice/index.ts'
+import type { Assets } from './assets/assets.ts'
+import { Notice } from './components/block.tsx'
+import { Icon } from './components/icon.tsx'
+import type { Flash, Theme } from './cookies.ts'
+import { link } from './page.ts'
+import { type SectionName, sections } from './sections.ts'
+
+/** What every document has, signed in or not. */
+export interface DocumentParts {
+  readonly assets: Assets
+  readonly title: string
+  readonly theme: Theme
+  /** Seconds after which the page is asked for once more; absent: never. */
+  readonly refreshSeconds?: number
+  readonly children: ComponentChildren
+}
+
+/** How the library is set: nothing is ever run that is written in a page, and nothing is asked of another origin. */
+const htmxConfig = JSON.stringify({
+  mode: 'same-origin',
+  history: false,
+  includeIndicatorCSS: false,
+  extensions: 'sse',
+  morphIgnore: ['data-htmx-powered', 'open'],
+})
+
+/** A whole document. There is no script and no style in it: both are files of ours, and the policy allows nothing else. */
+export function Document({ assets, title, theme, refreshSeconds, children }: DocumentParts) {
+  return (
+    <html lang="en" data-theme={theme}>
+      <head>
+        <meta charset="utf-8" />
+        <title>{`${title} · Latchkey`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content={theme === 'auto' ? 'light dark' : theme} />
+        <meta name="htmx-config" content={htmxConfig} />
+        {refreshSeconds !== undefined && <meta http-equiv="refresh" content={String(refreshSeconds)} />}
+        <link rel="icon" type="image/svg+xml" href={assets.iconPath} />
+        <link rel="stylesheet" href={assets.stylesPath} />
+        <script src={assets.scriptPath} defer />
+      </head>
+      <body>{children}</body>
+    </html>
+  )
+}
+
+/** What the frame around a page shows. */
+export interface FrameParts {
+  readonly actor: Actor
+  readonly csrfToken: string
+  readonly endsAtMs: number
+  readonly section: SectionName
+  readonly here: string
+  readonly theme: Theme
+  readonly tenant: TenantSummary | undefined
+  readonly namespaces: readonly string[]
+  readonly flash: Flash | undefined
+  readonly children: ComponentChildren
+}
+
+/** A page's surroundings: the way to everything else, whose data is shown, and who is signed in. */
+export function Frame(parts: FrameParts) {
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <Sidebar {...parts} />
+      <main id="main" tabIndex={-1}>
+        {parts.flash !== undefined && <Notice tone={parts.flash.tone}>{parts.flash.text}</Notice>}
+        {parts.children}
+        <div id="live" hx-sse:connect="/live" />
+      </main>
+    </div>
+  )
+}
+
+function Sidebar(parts: FrameParts) {
+  return (
+    <header class="sidebar">
+      <div class="brand-row">
+        <a class="brand" href={link('/', { tenant: tenantParam(parts) })}>
+          <Mark />
+          Latchkey
+        </a>
+        <a class="menu-link" href="#menu">
+          <Icon name="menu" />
+          <span>Menu</span>
+        </a>
+      </div>
+      <div class="menu" id="menu">
+        <WhoseData {...parts} />
+        <Navigation {...parts} />
+        <Account {...parts} />
+        <a class="menu-close" href="#main">
+          Close menu
+        </a>
+      </div>
+    </header>
+  )
+}
+
+/** The sign on the door. */
+export function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="8" />
+      <g>
+        <circle cx="12" cy="13" r="4.6" />
+        <path d="M15.4 16.4 23.5 24.5M19.6 20.6l2.6-2.6" />
+      </g>
+    </svg>
+  )
+}
+
+/** A chosen tenant goes along to the other pages; a key's own is always there. */
+function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
+  return actor.kind === 'tenantKey' ? undefined : tenant?.id
+}
+
+function Navigation(parts: FrameParts) {
+  const groups = [...new Set(sections.map(({ group }) => group))]
+  return (
+    <nav class="navigation" aria-label="Main">
+      {groups.map((group) => (
+        <div key={group} class="nav-group">
+          <p class="nav-title">{group}</p>
+          <ul>
+            {sections
+              .filter((section) => section.group === group)
+              .map(({ name, label, path }) => (
+                <li key={name}>
+                  <a
+                    href={link(path, { tenant: name === 'tenants' ? undefined : tenantParam(parts) })}
+                    {...(name === parts.section && { 'aria-current': 'page' as const })}
+                  >
+                    <Icon name={name} />
+                    {label}
+                  </a>
+                </li>
+              ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  )
+}
+
+function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
+  const [path = '/'] = here.split('?')
+  if (actor.kind === 'tenantKey')
+    return (
+      <div class="whose">
+        <p class="nav-title">Tenant</p>
+        <p class="whose-name">{tenant === undefined ? actor.tenantId : tenantName(tenant)}</p>
+      </div>
+    )
+  return (
+    <div class="whose">
+      <form method="get" action="/go" role="search" aria-label="Choose a tenant">
+        <label for="go-tenant" class="nav-title">
+          Tenant
+        </label>
+        <div class="go">
+          <input
+            id="go-tenant"
+            name="find"
+            value={tenant === undefined ? '' : tenantName(tenant)}
+            placeholder="All: type slug or id"
+            autocomplete="off"
+            spellcheck={false}
+            maxLength={200}
+          />
+          <input type="hidden" name="to" value={path} />
+          <button type="submit" title="Go">
+            <Icon name="next" />
+            <span class="visually-hidden">Show this tenant</span>
+          </button>
+        </div>
+      </form>
+      {tenant !== undefined && (
+        <a class="whose-all" href={path.startsWith('/tenants') ? '/tenants' : path}>
+          Show all tenants
+        </a>
+      )}
+      {actor.kind === 'user' && <Namespaces {...{ namespaces, here, csrfToken }} />}
+    </div>
+  )
+}
+
+function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'>) {
+  return (
+    <details class="namespaces">
+      <summary>
+        Namespaces: <span>{namespaces.length === 0 ? 'all' : namespaces.join(', ')}</span>
+      </summary>
+      <form method="post" action="/namespaces">
+        <input type="hidden" name="csrf" value={csrfToken} />
+        <input type="hidden" name="next" value={here} />
+        <label for="namespaces">Only these, where you may not see all</label>
+        <input
+          id="namespaces"
+          name="namespaces"
+          value={namespaces.join(' ')}
+          spellcheck={false}
+          autocomplete="off"
+        />
+        <button type="submit" class="button">
+          Save
+        </button>
+      </form>
+    </details>
+  )
+}
+
+function tenantName({ slug, namespace, name }: TenantSummary): string {
+  return slug ?? `${namespace}/${name}`
+}
+
+const themeChoices = [
+  ['auto', 'system', 'Follow the system'],
+  ['light', 'sun', 'Light'],
+  ['dark', 'moon', 'Dark'],
+] as const
+
+function Account({ actor, csrfToken, here, theme }: FrameParts) {
+  return (
+    <div class="account">
+      <p class="who" title={actorName(actor)}>
+        {actor.kind === 'user' ? actor.username : actorLabel(actor)}
+      </p>
+      <div class="account-row">
+        <form method="post" action="/theme" class="theme">
+          <input type="hidden" name="csrf" value={csrfToken} />
+          <input type="hidden" name="next" value={here} />
+          {themeChoices.map(([value, icon, label]) => (
+            <button
+              key={value}
+              type="submit"
+              name="theme"
+              value={value}
+              title={label}
+              aria-pressed={theme === value}
+            >
+              <Icon name={icon} />
+              <span class="visually-hidden">{label}</span>
+            </button>
+          ))}
+        </form>
+        <form method="post" action="/sign-out">
+          <input type="hidden" name="csrf" value={csrfToken} />
+          <button type="submit" class="sign-out" title="Sign out">
+            <Icon name="leave" />
+            <span>Sign out</span>
+          </button>
+        </form>
+      </div>
+      <p class="zone">
+        Times: <span data-zone>UTC</span>
+      </p>
+    </div>
+  )
+}
+
+function actorLabel(actor: Exclude<Actor, { kind: 'user' }>): string {
+  return actor.kind === 'devAdmin' ? 'Local admin' : `API key ${actor.keyName}`
+}

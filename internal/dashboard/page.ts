@@ -1,0 +1,103 @@
+import type { ComponentChildren } from 'preact'
+import type { Actor } from '#internal/access/index.ts'
+import type { Backoffice, Refusal, TenantSummary, Whose } from '#internal/backoffice/index.ts'
+import type { ApiError, TenantId } from '#internal/base/index.ts'
+import type { Flash } from './cookies.ts'
+import type { Form } from './form.ts'
+import type { SectionName } from './sections.ts'
+
+/** What a page is made from: who asks, for what, and where to get it. */
+export interface PageContext {
+  readonly backoffice: Backoffice
+  readonly actor: Actor
+  /** To be handed to every form. */
+  readonly csrfToken: string
+  readonly nowMs: number
+  /** The address of this page with its query, to come back to. */
+  readonly here: string
+  /** The path's parameters, decoded. */
+  readonly params: Readonly<Record<string, string>>
+  /** The query's parameters, trimmed; those that are empty, as of a filter left blank, are left out. */
+  readonly query: Readonly<Record<string, string>>
+  /** The one tenant that is looked at: `?tenant=` has its id or slug; a tenant's key has its own always. */
+  readonly tenant: TenantSummary | undefined
+  /** Whose rows lists are to have, for the backoffice: that tenant's, or those of the namespaces that were chosen. */
+  readonly whose: Whose
+  /** What to call a tenant that the actor sees rows of: its slug, else its name, else its id. From memory. */
+  tenantLabel(id: TenantId): string
+}
+
+/** What an action is made from: a form of ours, its token checked. */
+export interface ActionContext extends PageContext {
+  readonly form: Form
+}
+
+/** A page to be shown. */
+export interface Shown {
+  readonly kind: 'page'
+  readonly title: string
+  readonly body: ComponentChildren
+  /** Default 200. */
+  readonly status?: number
+}
+
+/** Another page to go to. */
+export interface GoTo {
+  readonly kind: 'goTo'
+  /** A path of ours. */
+  readonly path: string
+  /** What that page says at its top, once. */
+  readonly flash?: Flash
+}
+
+/** The page tells of one tenant, and none is chosen: the choice is offered. */
+export interface NeedsTenant {
+  readonly kind: 'needsTenant'
+}
+
+/** What came of asking for a page. A refusal of the backoffice is one as it is: the frame shows it. */
+export type PageResult = Shown | GoTo | NeedsTenant | Refusal | ApiError
+
+interface Row {
+  /** Such as `/events/:id`. */
+  readonly path: string
+  /** Where in the navigation it belongs. */
+  readonly section: SectionName
+}
+
+/** A page that is read: `GET`. It changes nothing. */
+export interface PageRow extends Row {
+  readonly method: 'GET'
+  show(context: PageContext): Promise<PageResult> | PageResult
+}
+
+/** A form that is sent: `POST`. It ends with `goTo`, or with the page that shows what is wrong. */
+export interface ActionRow extends Row {
+  readonly method: 'POST'
+  act(context: ActionContext): Promise<PageResult> | PageResult
+}
+
+/** Makes a page to be shown. */
+export function shown(title: string, body: ComponentChildren): Shown {
+  return { kind: 'page', title, body }
+}
+
+/** Makes the answer to a form that did what it should. */
+export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): GoTo {
+  return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
+}
+
+/**
+ * A path of ours with its query: parameters that are undefined or empty are left out, all are encoded. The one way by which links
+ * are made of what came from outside.
+ */
+export function link(
+  path: string,
+  query: Readonly<Record<string, string | number | undefined>> = {},
+): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== '') parameters.set(name, String(value))
+  const text = parameters.toString()
+  return text === '' ? path : `${path}?${text}`
+}

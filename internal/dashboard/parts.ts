@@ -1,0 +1,24 @@
+import type { Access, Sessions } from '#internal/access/index.ts'
+import type { Backoffice } from '#internal/backoffice/index.ts'
+import type { Clock } from '#internal/base/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import type { Assets } from './assets/assets.ts'
+import type { LiveStreams } from './live.ts'
+
+/** What the dashboard is made of. */
+export interface DashboardOptions {
+  readonly backoffice: Backoffice
+  readonly access: Pick<Access, 'authenticate'>
+  readonly sessions: Sessions
+  /** For tenants' names, from memory. */
+  readonly directory: Pick<Directory, 'findTenantById'>
+  readonly clock: Clock
+  /** Whether this is `npm run dev`, whose token the sign-in page asks for. Default false. */
+  readonly isDev?: boolean
+}
+
+/** What every page is served with. */
+export interface DashboardParts extends DashboardOptions {
+  readonly assets: Assets
+  readonly live: LiveStreams
+}

@@ -1,0 +1,113 @@
+import type { ComponentChildren } from 'preact'
+import type { Refusal } from '#internal/backoffice/index.ts'
+import { type ApiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
+import { Empty } from './components/block.tsx'
+import { LinkButton } from './components/form.tsx'
+import type { IconName } from './components/icon.tsx'
+import type { NeedsTenant } from './page.ts'
+
+/** What stands in a page's place. */
+export interface Problem {
+  readonly status: number
+  /** For the log and the metric. */
+  readonly outcome: string
+  readonly title: string
+  readonly body: ComponentChildren
+  readonly retryAfterSeconds?: number
+}
+
+/** How a refusal, or an error of the server, is shown to people. `here` is the address that was asked for. */
+export function problemOf(refusal: Refusal | ApiError | NeedsTenant, here: string): Problem {
+  switch (refusal.kind) {
+    case 'needsTenant':
+      return problem(200, 'page', 'Choose a tenant', {
+        icon: 'tenants',
+        text: 'This page tells of one tenant. Type its slug or id at the left, or pick it from the list.',
+        links: <LinkButton href="/tenants">All tenants</LinkButton>,
+      })
+    case 'forbidden':
+      return problem(403, 'forbidden', 'You may not do this', {
+        icon: 'lock',
+        text: 'Your rights on this tenant do not include it. Ask the platform team for the role, then try again: it counts within 10 seconds.',
+        links: <LinkButton href="/">Overview</LinkButton>,
+      })
+    case 'notFound':
+      return problem(404, 'not_found', 'There is nothing here', {
+        icon: 'search',
+        text: 'It does not exist, or it belongs to a tenant that you may not see. If your rights are for some namespaces only, name them at the left.',
+        links: <LinkButton href="/">Overview</LinkButton>,
+      })
+    case 'invalid':
+    case 'conflict':
+    case 'tooMany':
+      return problem(refusalStatus[refusal.kind], refusal.kind, refusalTitle[refusal.kind], {
+        icon: 'warning',
+        text: refusal.problem,
+        links: <LinkButton href={here.split('?')[0] ?? '/'}>Back</LinkButton>,
+      })
+    case 'unavailable':
+      return {
+        ...problem(503, 'unavailable', 'No answer at the moment', awayParts(here)),
+        retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
+      }
+    case 'error':
+      return errorProblem(refusal, here)
+  }
+}
+
+const refusalStatus = { invalid: 400, conflict: 409, tooMany: 429 } as const
+const refusalTitle = {
+  invalid: 'This cannot be asked for',
+  conflict: 'Something changed meanwhile',
+  tooMany: 'Too many at a time',
+} as const
+
+function errorProblem(error: ApiError, here: string): Problem {
+  const status = statusOf(error.code)
+  if (error.code === 'route_unknown')
+    return problem(status, error.code, 'There is no such page', {
+      icon: 'search',
+      text: 'The address may be mistyped, or be one of an older version.',
+      links: <LinkButton href="/">Overview</LinkButton>,
+    })
+  if (status >= 500 && error.code !== 'internal')
+    return problem(status, error.code, 'No answer at the moment', awayParts(here))
+  const isBug = error.code === 'internal'
+  return problem(status, error.code, isBug ? 'Something broke on our side' : 'This cannot be done', {
+    icon: 'warning',
+    text: isBug
+      ? 'It was noted. Try again; if it stays, report the request’s id.'
+      : errorEnvelope(error, '').message,
+    links: <LinkButton href={isBug ? here : '/'}>{isBug ? 'Try again' : 'Overview'}</LinkButton>,
+  })
+}
+
+const awayParts = (here: string): ProblemParts => ({
+  icon: 'clock',
+  text: 'A store or the Kubernetes API does not answer. Deliveries and records may well go on; this page cannot tell. Try again in a moment.',
+  links: <LinkButton href={here}>Try again</LinkButton>,
+})
+
+interface ProblemParts {
+  readonly icon: IconName
+  readonly text: string
+  readonly links: ComponentChildren
+}
+
+function problem(
+  status: number,
+  outcome: string,
+  title: string,
+  { icon, text, links }: ProblemParts,
+): Problem {
+  const body = (
+    <div class="problem">
+      <h1 class="visually-hidden">{title}</h1>
+      <Empty icon={icon} title={title}>
+        <p>{text}</p>
+        <div class="buttons">{links}</div>
+      </Empty>
+    </div>
+  )
+  return { status, outcome, title, body }
+}

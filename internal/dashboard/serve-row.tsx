@@ -1,0 +1,160 @@
+import { actorName, isCsrfToken } from '#internal/access/index.ts'
+import type { Outcome, TenantRef, TenantSummary, Whose } from '#internal/backoffice/index.ts'
+import { apiError, type TenantId } from '#internal/base/index.ts'
+import type { Call, PublicRoute } from '#internal/http/index.ts'
+import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
+import { type Form, parseForm } from './form.ts'
+import { Document, Frame } from './layout.tsx'
+import type { ActionRow, GoTo, PageContext, PageResult, PageRow, Shown } from './page.ts'
+import type { DashboardParts } from './parts.ts'
+import { problemOf } from './problem.tsx'
+import { documentAnswer, redirectAnswer } from './render.ts'
+import { factsOf, isFromOwnPage, safePath } from './request-facts.ts'
+import { type Answered, type SignedInCall, withSession } from './signed-in.tsx'
+
+/** Bytes that a form may have; a token of 16 KiB and a filter fit well. */
+export const formBytesMax = 32 * 1024
+
+/** Makes the route of a page or an action. */
+export function routeOf(parts: DashboardParts, row: PageRow | ActionRow): PublicRoute {
+  return {
+    access: 'public',
+    method: row.method,
+    path: row.path,
+    bodyBytesMax: row.method === 'POST' ? formBytesMax : 0,
+    handle: (call) => withSession(parts, call, (signedIn) => serve(parts, row, signedIn)),
+  }
+}
+
+async function serve(
+  parts: DashboardParts,
+  row: PageRow | ActionRow,
+  signedIn: SignedInCall,
+): Promise<Answered> {
+  const preferences = readPreferences(signedIn.call.request.headers.get('cookie'))
+  const form = row.method === 'POST' ? readForm(signedIn) : undefined
+  if (form?.kind === 'error') return form
+  const chosen = await findChosen(parts, signedIn, form?.fields['tenant'])
+  const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
+  const context = contextOf(parts, signedIn, preferences, tenant)
+  const result =
+    chosen !== undefined && chosen.kind !== 'ok' ? chosen : await ask(row, context, form?.fields ?? {})
+  if (result.kind === 'error') return result
+  if (result.kind === 'goTo') return leadOn(signedIn.call, result)
+  return showPage(parts, { row, signedIn, preferences, context, result })
+}
+
+function ask(row: PageRow | ActionRow, context: PageContext, form: Form): Promise<PageResult> | PageResult {
+  return row.method === 'GET' ? row.show(context) : row.act({ ...context, form })
+}
+
+/** A form counts when one of our pages has sent it, with the session's own token in it. */
+function readForm({ call, session }: SignedInCall) {
+  const fields = parseForm(call.request, call.body)
+  if (fields === undefined)
+    return apiError('invalid_request', 'This is no form of ours: go back and try again')
+  if (!isFromOwnPage(call.request) || !isCsrfToken(session, fields['csrf'] ?? ''))
+    return apiError(
+      'invalid_request',
+      'The form is too old, or was not sent by our own page: go back, load the page anew and try again',
+    )
+  return { kind: 'form', fields } as const
+}
+
+/** The tenant that a request names, if it names one; a tenant's own key always does. */
+function findChosen(
+  { backoffice }: DashboardParts,
+  { session, query }: SignedInCall,
+  inForm: string | undefined,
+): Promise<Outcome<TenantSummary>> | undefined {
+  const { actor } = session
+  const named = query['tenant'] ?? inForm
+  if (named !== undefined && named !== '') return backoffice.tenants.find(actor, refOf(named))
+  if (actor.kind !== 'tenantKey') return undefined
+  return backoffice.tenants.find(actor, { by: 'id', text: actor.tenantId })
+}
+
+/** What somebody means who types a tenant's id, slug, name with namespace, or how a key of it begins. */
+export function refOf(text: string): TenantRef {
+  if (text.startsWith('ten_')) return { by: 'id', text }
+  if (text.startsWith('lk_')) return { by: 'keyPrefix', text }
+  const [namespace, name, ...more] = text.split('/')
+  return namespace && name && more.length === 0 ? { by: 'name', namespace, name } : { by: 'slug', text }
+}
+
+function contextOf(
+  { backoffice, clock, directory }: DashboardParts,
+  { call, session, query, here }: SignedInCall,
+  { namespaces }: Preferences,
+  tenant: TenantSummary | undefined,
+): PageContext {
+  const whose: Whose = tenant
+    ? { tenantId: tenant.id }
+    : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
+  return {
+    ...{ backoffice, query, here, tenant, whose },
+    actor: session.actor,
+    csrfToken: session.csrfToken,
+    nowMs: clock.now(),
+    params: call.params,
+    tenantLabel: (id: TenantId) => {
+      const found = directory.findTenantById(id)
+      return found === undefined ? id : (found.slug ?? `${found.namespace}/${found.name}`)
+    },
+  }
+}
+
+function leadOn({ request }: Call, { path, flash }: GoTo): Answered {
+  return redirectAnswer(safePath(path), flash && flashCookie(flash, factsOf(request)))
+}
+
+interface PageParts {
+  readonly row: PageRow | ActionRow
+  readonly signedIn: SignedInCall
+  readonly preferences: Preferences
+  readonly context: PageContext
+  readonly result: Exclude<PageResult, GoTo | { readonly kind: 'error' }>
+}
+
+function showPage(
+  { assets }: DashboardParts,
+  { row, signedIn, preferences, context, result }: PageParts,
+): Answered {
+  const { request } = signedIn.call
+  const page = pageOf(result, context.here)
+  const { actor, csrfToken, endsAtMs } = signedIn.session
+  const { theme, namespaces, flash } = preferences
+  const { here, tenant } = context
+  const answer = documentAnswer(
+    <Document assets={assets} title={page.title} theme={theme}>
+      <Frame
+        {...{ actor, csrfToken, endsAtMs, here, theme, tenant, namespaces, flash }}
+        section={row.section}
+      >
+        {page.body}
+      </Frame>
+    </Document>,
+    {
+      status: page.status,
+      outcome: page.outcome,
+      acceptEncoding: request.headers.get('accept-encoding'),
+      headers: {
+        ...(flash && { 'Set-Cookie': clearedFlashCookie(factsOf(request)) }),
+        ...(page.retryAfterSeconds !== undefined && { 'Retry-After': String(page.retryAfterSeconds) }),
+      },
+    },
+  )
+  return { ...answer, log: { actor: actorName(actor) } }
+}
+
+function pageOf(result: PageParts['result'], here: string) {
+  if (result.kind !== 'page') return problemOf(result, here)
+  const { title, body, status = 200 }: Shown = result
+  return {
+    title,
+    body,
+    status,
+    outcome: status < 400 ? 'page' : 'form_refused',
+    retryAfterSeconds: undefined,
+  }
+}
