@@ -10,6 +10,7 @@ const refusals = {
   payload_expired: 'its payload is gone: nothing is left to send',
   not_enabled: 'it was only verified: set spec.walletRollout.stage of its tenant to enabled first',
   rounds_exhausted: 'it had as many rounds as can be counted',
+  changed: 'it is in another round by now',
   not_found: 'there is no such event, or its time is over',
 } as const
 

@@ -194,6 +194,8 @@ describe('a right', () => {
       { ...on, verb: 'create', subresource: 'replays' },
       { ...on, verb: 'update', subresource: 'settings' },
       { ...on, verb: 'create', subresource: 'simulations' },
+      { ...on, verb: 'create', subresource: 'events' },
+      { ...on, verb: 'create', subresource: 'usage' },
       { ...of, verb: 'update', subresource: 'settings' },
     ])
     const { kind: _kind, username, ...rest } = ada

@@ -1,5 +1,13 @@
 /** What somebody may want to do with a tenant. */
-export const actions = ['see', 'readPayloads', 'replay', 'changeSettings', 'simulate'] as const
+export const actions = [
+  'see',
+  'readPayloads',
+  'replay',
+  'changeSettings',
+  'simulate',
+  'appendEvents',
+  'emitUsage',
+] as const
 /** One of the things that somebody may want to do with a tenant. */
 export type Action = (typeof actions)[number]
 
@@ -7,7 +15,7 @@ export type Action = (typeof actions)[number]
 export interface ActionRule {
   readonly verb: 'get' | 'create' | 'update'
   /** Of `tenants`; '' for the resource itself. */
-  readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations'
+  readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations' | 'events' | 'usage'
 }
 
 /** The rule of each action. None of these subresources exists: only their rights do. */
@@ -17,4 +25,7 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   replay: { verb: 'create', subresource: 'replays' },
   changeSettings: { verb: 'update', subresource: 'settings' },
   simulate: { verb: 'create', subresource: 'simulations' },
+  // Of services, which hand in what they verified or counted themselves.
+  appendEvents: { verb: 'create', subresource: 'events' },
+  emitUsage: { verb: 'create', subresource: 'usage' },
 }

@@ -8,8 +8,15 @@ import type {
   QueuedView,
 } from '#internal/deliveries/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import { appendEvent } from './append-event.ts'
+import { attempt } from './attempt.ts'
+import { listEventPage } from './event-page.ts'
 import type { Outcome, Page, PageRequest } from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
 import type { Whose } from './reach.ts'
+import { readEventDetail, readRawPayload } from './read-event.ts'
+import type { RedactorOf } from './redaction.ts'
+import { replayOneEvent } from './replay-one-event.ts'
 
 /** Which events are listed: those that all of it applies to. */
 export interface EventListRequest extends PageRequest, Whose {
@@ -30,9 +37,9 @@ export interface EventListRequest extends PageRequest, Whose {
 /** One event, secrets hidden. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
-  /** undefined once its day has come. */
-  readonly payload: RedactedText | undefined
-  /** The latest 200, in their order; what the callback answered is redacted. */
+  /** Its first 65 536 characters, redacted; undefined once its day has come. */
+  readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
+  /** The latest 200, in their order, with the first 4 096 characters of what the callback answered, redacted. */
   readonly attempts: readonly AttemptView[]
   readonly queued: QueuedView | undefined
 }
@@ -94,4 +101,15 @@ export interface EventDesk {
   readPayload(actor: Actor, id: EventId): Promise<Outcome<RawPayload>>
   append(actor: Actor, event: AppendedEvent): Promise<Outcome<Appended>>
   replay(actor: Actor, replay: EventReplay): Promise<Outcome<EventReplayed>>
+}
+
+/** Makes the use cases of events. */
+export function createEventDesk(parts: BackofficeParts, redactorOf: RedactorOf): EventDesk {
+  return {
+    list: (actor, request) => attempt(parts, () => listEventPage(parts, actor, request)),
+    read: (actor, id) => attempt(parts, () => readEventDetail(parts, redactorOf, actor, id)),
+    readPayload: (actor, id) => attempt(parts, () => readRawPayload(parts, actor, id)),
+    append: (actor, event) => attempt(parts, () => appendEvent(parts, actor, event)),
+    replay: (actor, replay) => attempt(parts, () => replayOneEvent(parts, actor, replay)),
+  }
 }

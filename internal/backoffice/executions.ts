@@ -1,7 +1,15 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type { Execution, ExecutionState } from '#internal/executions/index.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
+import {
+  type Execution,
+  type ExecutionState,
+  listExecutions,
+  parseExecutionCursor,
+} from '#internal/executions/index.ts'
+import { attempt } from './attempt.ts'
+import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachTenant } from './reach.ts'
 
 /** Which executions of a tenant are listed. */
 export interface ExecutionListRequest extends PageRequest {
@@ -20,4 +28,29 @@ export interface ExecutionListRequest extends PageRequest {
 export interface ExecutionDesk {
   /** The latest first. */
   list(actor: Actor, request: ExecutionListRequest): Promise<Outcome<Page<Execution>>>
+}
+
+/** Makes the use cases of executions. */
+export function createExecutionDesk(parts: BackofficeParts): ExecutionDesk {
+  return { list: (actor, request) => attempt(parts, () => list(parts, actor, request)) }
+}
+
+async function list(
+  parts: BackofficeParts,
+  actor: Actor,
+  request: ExecutionListRequest,
+): Promise<Outcome<Page<Execution>>> {
+  const limit = limitOf(request)
+  if (limit.kind !== 'ok') return limit
+  const { tenantId, scope, key, state, fromMs, toMs } = request
+  if (key !== undefined && scope === undefined) return invalid('A key is looked for within its scope')
+  const after = request.after === undefined ? undefined : parseExecutionCursor(request.after)
+  if (request.after !== undefined && after === undefined)
+    return invalid('This cursor is none of ours: begin with the first page')
+  const reached = await reachTenant(parts, actor, tenantId)
+  if (reached.kind !== 'ok') return reached
+  const named = scope === undefined ? {} : { scope, key }
+  const filter = { tenantId, state, fromMs, toMs, after, limit: limit.value, ...named }
+  const { executions, next } = await listExecutions(parts.pool, filter, parts.clock.now())
+  return ok({ items: executions, next })
 }

@@ -1,5 +1,5 @@
 export type { AuditTrail } from './audit-trail.ts'
-export type { Backoffice } from './backoffice.ts'
+export { type Backoffice, createBackoffice } from './backoffice.ts'
 export type { Callbacks, TestEventSent } from './callbacks.ts'
 export type {
   Appended,
@@ -12,7 +12,9 @@ export type {
   RawPayload,
 } from './events.ts'
 export type { ExecutionDesk, ExecutionListRequest } from './executions.ts'
+export type { FigureDesk, FigureRankRequest, FigureRequest } from './figures.ts'
 export type { Outcome, Page, PageRequest, Refusal } from './outcome.ts'
+export type { BackofficeParts } from './parts.ts'
 export type { Whose } from './reach.ts'
 export type { RefusedCall, RefusedDesk } from './refused.ts'
 export type { ReplayDesk, ReplayStart, ReplayStarted } from './replays.ts'

@@ -1,7 +1,11 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type { RefusedCallView } from '#internal/webhooks/index.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
+import { listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
+import { attempt } from './attempt.ts'
+import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachTenant } from './reach.ts'
+import { type RedactorOf, redactHeaders } from './redaction.ts'
 
 /** A refused call, secrets hidden. */
 export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
@@ -15,4 +19,32 @@ export interface RefusedDesk {
     actor: Actor,
     request: PageRequest & { readonly tenantId: TenantId },
   ): Promise<Outcome<Page<RefusedCall>>>
+}
+
+const cursorForm = /^ref_[0-9a-hjkmnp-tv-z]{26}$/
+
+/** Makes the use cases of refused calls. */
+export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf): RefusedDesk {
+  return {
+    list: (actor, request) =>
+      attempt(parts, async () => {
+        const limit = limitOf(request)
+        if (limit.kind !== 'ok') return limit
+        const { tenantId, after } = request
+        if (after !== undefined && !cursorForm.test(after))
+          return invalid('This cursor is none of ours: begin with the first page')
+        const reached = await reachTenant(parts, actor, tenantId)
+        if (reached.kind !== 'ok') return reached
+        const asked = { tenantId, limit: limit.value, ...(after !== undefined && { after }) }
+        const { calls, next } = await listRefusedCalls(parts.readPool, asked, parts.clock.now())
+        const redactor = redactorOf(reached.value)
+        const items = calls.map((call) => ({
+          ...call,
+          headers: redactHeaders(redactor, call.headers),
+          // It is the start of a body, so that a secret may stand astride its end.
+          sample: call.sample === null ? null : redactor.payload(call.sample, call.sample.length - 1).text,
+        }))
+        return ok({ items, next })
+      }),
+  }
 }

@@ -1,7 +1,32 @@
-import type { Actor } from '#internal/access/index.ts'
-import type { ReplayFilter, ReplayId, ReplayJob, ReplayPreview } from '#internal/deliveries/index.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
-import type { Whose } from './reach.ts'
+import { type Action, type Actor, actorName } from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  cancelReplay,
+  listReplays,
+  parseReplayId,
+  previewReplay,
+  type ReplayFilter,
+  type ReplayId,
+  type ReplayJob,
+  type ReplayPreview,
+  readReplay,
+  startReplay,
+} from '#internal/deliveries/index.ts'
+import { attempt } from './attempt.ts'
+import { mergePages } from './merge-pages.ts'
+import {
+  conflict,
+  invalid,
+  limitOf,
+  notFound,
+  type Outcome,
+  ok,
+  type Page,
+  type PageRequest,
+} from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachAll, reachList, reachTenant, type Whose } from './reach.ts'
+import { nobody } from './reach-event.ts'
 
 /** What a replay is started with. */
 export interface ReplayStart {
@@ -29,4 +54,123 @@ export interface ReplayDesk {
   list(actor: Actor, request: PageRequest & Whose): Promise<Outcome<Page<ReplayJob>>>
   /** Ends it after the step under way. `isNew` is false where it had ended before. */
   cancel(actor: Actor, id: ReplayId): Promise<Outcome<ReplayStarted>>
+}
+
+const rateDefault = 50
+
+/** Makes the use cases of replays. */
+export function createReplayDesk(parts: BackofficeParts): ReplayDesk {
+  return {
+    preview: (actor, filter) => attempt(parts, () => preview(parts, actor, filter)),
+    start: (actor, start) => attempt(parts, () => startJob(parts, actor, start)),
+    read: (actor, id) => attempt(parts, () => reachReplay(parts, actor, id, 'see')),
+    list: (actor, request) => attempt(parts, () => list(parts, actor, request)),
+    cancel: (actor, id) => attempt(parts, () => cancel(parts, actor, id)),
+  }
+}
+
+/** Whose events a replay is of: one tenant's, or everybody's. */
+function reachOwner(
+  parts: BackofficeParts,
+  actor: Actor,
+  tenantId: TenantId | undefined,
+  action: Action,
+): Promise<Outcome<unknown>> {
+  return tenantId === undefined ? reachAll(parts, actor, action) : reachTenant(parts, actor, tenantId, action)
+}
+
+async function preview(
+  parts: BackofficeParts,
+  actor: Actor,
+  filter: ReplayFilter,
+): Promise<Outcome<ReplayPreview>> {
+  const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
+  if (reached.kind !== 'ok') return reached
+  if (filter.toMs !== undefined && filter.fromMs >= filter.toMs)
+    return invalid('The time it begins at has to lie before the one it ends at')
+  return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
+}
+
+async function startJob(
+  parts: BackofficeParts,
+  actor: Actor,
+  { filter, ratePerSecond = rateDefault, idempotencyKey }: ReplayStart,
+): Promise<Outcome<ReplayStarted>> {
+  const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const request = { filter, ratePerSecond, idempotencyKey, by: actorName(actor) }
+  const result = await startReplay(parts.readPool, request, parts.clock.now())
+  switch (result.kind) {
+    case 'started':
+    case 'already_started':
+      return ok({ job: result.job, isNew: result.kind === 'started' })
+    case 'conflict':
+      return conflict('This idempotency key was used for another replay: use a new one')
+    case 'unknown_tenant':
+      return notFound
+    case 'too_many':
+      return { kind: 'tooMany', problem: `${result.max} replays are under way: wait until one of them ends` }
+    case 'invalid':
+      return invalid(sentence(result.problem))
+  }
+}
+
+async function reachReplay(
+  parts: BackofficeParts,
+  actor: Actor,
+  id: ReplayId,
+  action: Action,
+): Promise<Outcome<ReplayJob>> {
+  const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
+  const job = await readReplay(parts.pool, { id, ...own })
+  if (job === undefined) {
+    const reached = await reachTenant(parts, actor, nobody)
+    return reached.kind === 'ok' ? notFound : reached
+  }
+  const { tenantId } = job.filter
+  // One of all tenants is seen by those only who see all.
+  const seen = await reachOwner(parts, actor, tenantId, 'see')
+  if (seen.kind !== 'ok') return seen.kind === 'forbidden' ? notFound : seen
+  const reached = action === 'see' ? seen : await reachOwner(parts, actor, tenantId, action)
+  return reached.kind === 'ok' ? ok(job) : reached
+}
+
+async function list(
+  parts: BackofficeParts,
+  actor: Actor,
+  request: PageRequest & Whose,
+): Promise<Outcome<Page<ReplayJob>>> {
+  const limit = limitOf(request)
+  if (limit.kind !== 'ok') return limit
+  const after = request.after === undefined ? undefined : parseReplayId(request.after)
+  if (request.after !== undefined && after === undefined)
+    return invalid('This cursor is none of ours: begin with the first page')
+  const scope = await reachList(parts, actor, request)
+  if (scope.kind !== 'ok') return scope
+  const asked = { limit: limit.value, ...(after !== undefined && { after }) }
+  if (scope.value.kind === 'all') {
+    const { replays, next } = await listReplays(parts.pool, asked)
+    return ok({ items: replays, next })
+  }
+  const { items, next } = await mergePages<ReplayJob, string>({
+    tenantIds: scope.value.tenantIds,
+    limit: limit.value,
+    positionOf: ({ id }) => id,
+    async list(tenantId) {
+      const page = await listReplays(parts.pool, { ...asked, tenantId })
+      return { items: page.replays, next: page.next }
+    },
+  })
+  return ok({ items, next })
+}
+
+async function cancel(parts: BackofficeParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayStarted>> {
+  const reached = await reachReplay(parts, actor, id, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })
+  return result.kind === 'not_found' ? notFound : ok({ job: result.job, isNew: result.kind === 'cancelled' })
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }

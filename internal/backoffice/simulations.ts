@@ -1,13 +1,36 @@
-import type { Actor } from '#internal/access/index.ts'
+import { type Action, type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type {
-  SimulateChargebackRequest,
-  Simulation,
-  SimulationId,
-  SimulationState,
+import {
+  advanceSimulation,
+  cancelSimulation,
+  chargebackOf,
+  listSimulations,
+  openPerTenantMax,
+  parseSimulationId,
+  readinessFor,
+  readSimulation,
+  type SimulateChargebackRequest,
+  type Simulation,
+  type SimulationId,
+  type SimulationState,
+  startSimulation,
 } from '#internal/simulations/index.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
-import type { Whose } from './reach.ts'
+import { retentionOf } from '#internal/tenants/index.ts'
+import { attempt } from './attempt.ts'
+import { mergePages } from './merge-pages.ts'
+import {
+  conflict,
+  invalid,
+  limitOf,
+  notFound,
+  type Outcome,
+  ok,
+  type Page,
+  type PageRequest,
+} from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachList, reachTenant, type Whose } from './reach.ts'
+import { nobody } from './reach-event.ts'
 
 /** Which simulations are listed. */
 export interface SimulationListRequest extends PageRequest, Whose {
@@ -38,4 +61,129 @@ export interface SimulationDesk {
   /** Makes its next event due now: the one that is named by its id, so that a repeat does not hasten the one after it. */
   advance(actor: Actor, id: SimulationId, eventId: string): Promise<Outcome<SimulationChanged>>
   cancel(actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>>
+}
+
+const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
+
+/** Makes the use cases of simulations. */
+export function createSimulationDesk(parts: BackofficeParts): SimulationDesk {
+  return {
+    list: (actor, request) => attempt(parts, () => list(parts, actor, request)),
+    read: (actor, id) => attempt(parts, () => reachSimulation(parts, actor, id)),
+    start: (actor, start) => attempt(parts, () => begin(parts, actor, start)),
+    advance: (actor, id, eventId) => attempt(parts, () => advance(parts, actor, id, eventId)),
+    cancel: (actor, id) => attempt(parts, () => cancel(parts, actor, id)),
+  }
+}
+
+async function list(
+  parts: BackofficeParts,
+  actor: Actor,
+  request: SimulationListRequest,
+): Promise<Outcome<Page<Simulation>>> {
+  const limit = limitOf(request)
+  if (limit.kind !== 'ok') return limit
+  const { state } = request
+  const after = request.after === undefined ? undefined : parseSimulationId(request.after)
+  if (request.after !== undefined && after === undefined)
+    return invalid('This cursor is none of ours: begin with the first page')
+  const scope = await reachList(parts, actor, request)
+  if (scope.kind !== 'ok') return scope
+  const asked = {
+    limit: limit.value,
+    ...(state !== undefined && { state }),
+    ...(after !== undefined && { after }),
+  }
+  if (scope.value.kind === 'all') {
+    const { simulations, next } = await listSimulations(parts.pool, asked)
+    return ok({ items: simulations, next })
+  }
+  const { items, next } = await mergePages<Simulation, string>({
+    tenantIds: scope.value.tenantIds,
+    limit: limit.value,
+    positionOf: ({ id }) => id,
+    async list(tenantId) {
+      const page = await listSimulations(parts.pool, { ...asked, tenantId })
+      return { items: page.simulations, next: page.next }
+    },
+  })
+  return ok({ items, next })
+}
+
+async function reachSimulation(
+  parts: BackofficeParts,
+  actor: Actor,
+  id: SimulationId,
+  action?: Action,
+): Promise<Outcome<Simulation>> {
+  const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
+  const simulation = await readSimulation(parts.pool, { id, ...own })
+  const reached = await reachTenant(parts, actor, simulation?.tenantId ?? nobody, action)
+  if (reached.kind !== 'ok') return reached
+  return simulation === undefined ? notFound : ok(simulation)
+}
+
+async function begin(
+  parts: BackofficeParts,
+  actor: Actor,
+  { tenantId, chargeback: asked, idempotencyKey }: SimulationStart,
+): Promise<Outcome<SimulationChanged>> {
+  const reached = await reachTenant(parts, actor, tenantId, 'simulate')
+  if (reached.kind !== 'ok') return reached
+  if (!idempotencyKeyForm.test(idempotencyKey))
+    return invalid('The idempotency key has to be 1 to 255 characters of ASCII')
+  const chargeback = chargebackOf(asked)
+  const readiness = readinessFor(parts.callers, reached.value, chargeback)
+  if (readiness.kind === 'suspended') return conflict('This tenant is suspended')
+  if (readiness.kind === 'notReady') return conflict(readiness.problem)
+  const days = retentionOf(reached.value.retention, parts.retentionDefaults()).eventDays
+  const request = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days }
+  const result = await startSimulation(parts.pool, request, parts.clock.now())
+  switch (result.kind) {
+    case 'started':
+    case 'already_started':
+      return ok({ simulation: result.simulation, isNew: result.kind === 'started' })
+    case 'conflict':
+      return conflict('This idempotency key was used for another simulation: use a new one')
+    case 'unknown_tenant':
+      return notFound
+    case 'too_many':
+      return {
+        kind: 'tooMany',
+        problem: `${openPerTenantMax} simulations of this tenant are under way: wait until one of them ends`,
+      }
+  }
+}
+
+async function advance(
+  parts: BackofficeParts,
+  actor: Actor,
+  id: SimulationId,
+  eventId: string,
+): Promise<Outcome<SimulationChanged>> {
+  const reached = await reachSimulation(parts, actor, id, 'simulate')
+  if (reached.kind !== 'ok') return reached
+  const simulation = reached.value
+  const sentCount = simulation.events.findIndex((event) => event.id === eventId)
+  if (sentCount < 0) return invalid('This simulation has no event of that id')
+  const sent = simulation.events.filter(({ sentAtMs }) => sentAtMs !== null).length
+  if (sent > sentCount) return ok({ simulation, isNew: false })
+  if (sent < sentCount) return conflict('Another event of this simulation comes first')
+  const result = await advanceSimulation(parts.pool, { id, by: actorName(actor), sentCount })
+  return result.kind === 'not_found'
+    ? notFound
+    : ok({ simulation: result.simulation, isNew: result.kind === 'advanced' })
+}
+
+async function cancel(
+  parts: BackofficeParts,
+  actor: Actor,
+  id: SimulationId,
+): Promise<Outcome<SimulationChanged>> {
+  const reached = await reachSimulation(parts, actor, id, 'simulate')
+  if (reached.kind !== 'ok') return reached
+  const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) })
+  return result.kind === 'not_found'
+    ? notFound
+    : ok({ simulation: result.simulation, isNew: result.kind === 'cancelled' })
 }

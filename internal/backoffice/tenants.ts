@@ -1,13 +1,30 @@
-import type { Action, Actor } from '#internal/access/index.ts'
+import { type Action, type Actor, actions } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type { ApiKeyScope, Condition, TenantSpec } from '#internal/tenants/index.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
-import type { Whose } from './reach.ts'
+import {
+  type ApiKeyScope,
+  type Condition,
+  type TenantSpec,
+  type WebhookUrl,
+  webhookUrls,
+} from '#internal/tenants/index.ts'
+import { attempt } from './attempt.ts'
+import { conflict, invalid, notFound, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachTenant, type Whose } from './reach.ts'
+import type { RedactorOf } from './redaction.ts'
+import { listTenants } from './tenant-list.ts'
+import {
+  findTenantIdByName,
+  findTenantIdsByKey,
+  findTenantRow,
+  readTenantRecord,
+  type TenantRow,
+} from './tenant-rows.ts'
 
 /** Which tenant is meant. */
 export type TenantRef =
   | { readonly by: 'id' | 'slug'; readonly text: string }
-  /** The first 11 characters of an API key at least, `lk_` included; the whole key is not to be sent. */
+  /** The first 11 characters of an API key, `lk_` included; the whole key is not to be sent. */
   | { readonly by: 'keyPrefix'; readonly text: string }
   | { readonly by: 'name'; readonly namespace: string; readonly name: string }
 
@@ -53,7 +70,7 @@ export interface TenantDetail extends TenantSummary {
   /** What it asks for; the callback's URL without credentials. */
   readonly spec: TenantSpec
   /** What to enter at each provider; only paths while no public URL is configured. */
-  readonly urls: readonly { readonly provider: string; readonly url: string }[]
+  readonly urls: readonly WebhookUrl[]
   readonly keys: readonly TenantKeyView[]
   readonly secrets: readonly TenantSecretView[]
   /** Why its deliveries stand still, and since when; undefined while they do not. */
@@ -76,4 +93,101 @@ export interface TenantDesk {
   read(actor: Actor, id: TenantId): Promise<Outcome<TenantDetail>>
   /** What may be done with a tenant, or with all of them: for pages, so that they offer no button in vain. */
   permissions(actor: Actor, tenant: TenantId | 'all'): Promise<Outcome<Readonly<Record<Action, boolean>>>>
+}
+
+/** Tenants that may share the beginning of a key and still be told apart by who asks. */
+const sameKeyMax = 10
+const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
+
+/** Makes the use cases of tenants. */
+export function createTenantDesk(parts: BackofficeParts, redactorOf: RedactorOf): TenantDesk {
+  return {
+    list: (actor, request) => attempt(parts, () => listTenants(parts, actor, request)),
+    find: (actor, ref) => attempt(parts, () => findTenant(parts, actor, ref)),
+    read: (actor, id) => attempt(parts, () => readTenant(parts, redactorOf, actor, id)),
+    permissions: (actor, tenant) => attempt(parts, () => listPermissions(parts, actor, tenant)),
+  }
+}
+
+async function findTenant(
+  parts: BackofficeParts,
+  actor: Actor,
+  ref: TenantRef,
+): Promise<Outcome<TenantSummary>> {
+  if (ref.by === 'keyPrefix' && !keyPrefixForm.test(ref.text))
+    return invalid('Name an API key by its first 11 characters, lk_ included')
+  const reached = []
+  for (const id of await candidatesFor(parts, ref)) {
+    const tenant = await reachTenant(parts, actor, id)
+    if (tenant.kind === 'ok') reached.push(tenant.value.id)
+    else if (tenant.kind !== 'notFound') return tenant
+  }
+  const [id, another] = reached
+  if (id === undefined) return notFound
+  if (another !== undefined) return conflict('Keys of several tenants begin like this: name one by its id')
+  const row = await findTenantRow(parts.pool, id)
+  return row === undefined ? notFound : ok(summaryOf(row))
+}
+
+/** Whoever names one that does not exist is asked as much about as whoever names another's: see `reachTenant`. */
+async function candidatesFor(
+  { pool, directory }: BackofficeParts,
+  ref: TenantRef,
+): Promise<readonly TenantId[]> {
+  switch (ref.by) {
+    case 'id':
+      return [ref.text as TenantId]
+    case 'slug':
+      return [directory.findTenantBySlug(ref.text)?.id ?? ('' as TenantId)]
+    case 'name':
+      return [(await findTenantIdByName(pool, ref)) ?? ('' as TenantId)]
+    case 'keyPrefix':
+      return await findTenantIdsByKey(pool, ref.text, sameKeyMax)
+  }
+}
+
+async function readTenant(
+  parts: BackofficeParts,
+  redactorOf: RedactorOf,
+  actor: Actor,
+  id: TenantId,
+): Promise<Outcome<TenantDetail>> {
+  const reached = await reachTenant(parts, actor, id)
+  if (reached.kind !== 'ok') return reached
+  const record = await readTenantRecord(parts.pool, id)
+  if (record === undefined) return notFound
+  const { spec, keys, secrets, conditions, suspendedCallback, breakerUntilMs } = record
+  const callback = { ...spec.callback, url: redactorOf(reached.value).text(spec.callback.url) }
+  return ok({
+    ...summaryOf(record),
+    ...{ conditions, keys, secrets },
+    spec: { ...spec, callback },
+    urls: webhookUrls(record.slug, spec, parts.publicUrl),
+    suspendedCallback: suspendedCallback ?? undefined,
+    breakerUntilMs: breakerUntilMs ?? undefined,
+  })
+}
+
+/** A tenant's row as lists show it. Pure. */
+export function summaryOf({ conditions, ...row }: TenantRow): TenantSummary {
+  const { id, namespace, name, slug, displayName, isSuspended, createdAtMs } = row
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  const isReady = ready?.status === 'True'
+  const reason = isReady ? null : (ready?.reason ?? 'Unknown')
+  return { id, namespace, name, slug, displayName, isSuspended, createdAtMs, isReady, reason }
+}
+
+async function listPermissions(
+  parts: BackofficeParts,
+  actor: Actor,
+  tenant: TenantId | 'all',
+): Promise<Outcome<Readonly<Record<Action, boolean>>>> {
+  const reached = tenant === 'all' ? ok('all' as const) : await reachTenant(parts, actor, tenant)
+  if (reached.kind !== 'ok') return reached
+  const asked = await Promise.all(
+    actions.map(async (action) => [action, await parts.access.may(actor, action, reached.value)] as const),
+  )
+  for (const [, permission] of asked) if (permission.kind === 'unavailable') return permission
+  const allowed = asked.map(([action, { kind }]) => [action, kind === 'allowed'] as const)
+  return ok(Object.fromEntries(allowed) as Record<Action, boolean>)
 }

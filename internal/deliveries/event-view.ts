@@ -85,13 +85,22 @@ export async function readEvent(
   }
 }
 
-/** The payload of an event, as received. Who reads it is to be written down by the caller. @throws whatever Postgres throws */
-export async function readPayload(pool: Pool, place: EventPlace, nowMs: number): Promise<PayloadRead> {
+/**
+ * The payload of an event, as received. Who reads it is to be written down by the caller. @throws whatever Postgres throws
+ * @param charsMax how much of its beginning is wanted at most; default all
+ */
+export async function readPayload(
+  pool: Pool,
+  place: EventPlace,
+  nowMs: number,
+  charsMax?: number,
+): Promise<PayloadRead> {
   const row = await readRow(pool, place, nowMs)
   if (row === undefined) return { kind: 'unknown' }
   const [, , , , ...ofEvent] = row
   const event = summaryOf(ofEvent)
-  const payload = await readPayloadOf(pool, event, nowMs, 'payload')
+  const column = charsMax === undefined ? 'payload' : (`left(payload, ${Math.floor(charsMax)})` as const)
+  const payload = await readPayloadOf(pool, event, nowMs, column)
   return payload === undefined ? { kind: 'expired' } : { kind: 'payload', payload, event }
 }
 
@@ -127,7 +136,7 @@ async function readPayloadOf(
   pool: Pool,
   { id, payloadExpiresOn }: EventSummary,
   nowMs: number,
-  column: 'payload' | 'event_id',
+  column: 'payload' | `left(payload, ${number})` | 'event_id',
 ): Promise<string | undefined> {
   if (hasCome(payloadExpiresOn, nowMs)) return undefined
   const { rows } = await pool.query<[string]>({

@@ -1,7 +1,11 @@
-import type { ClaimedDelivery, EventContent } from './delivery.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import type { EventContent } from './delivery.ts'
 
 /** The event as callbacks get it, JSON text. Payload and headers stand in it as they were received. */
-export function forwardedEvent({ eventId, tenantId }: ClaimedDelivery, content: EventContent): string {
+export function forwardedEvent(
+  { eventId, tenantId }: { readonly eventId: string; readonly tenantId: TenantId },
+  content: EventContent,
+): string {
   const { provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = content
   return (
     `{"id":"${eventId}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +

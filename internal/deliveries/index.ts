@@ -54,4 +54,11 @@ export {
 } from './replays.ts'
 export { type RequeueCandidate, requeueFailed } from './requeue.ts'
 export { prepareSigningKey, type SignedMessage, type SigningKey, signStandardWebhook } from './sign.ts'
+export {
+  sendTestEvent,
+  type TestEventParts,
+  type TestEventRequest,
+  type TestEventResult,
+  testEventType,
+} from './test-event.ts'
 export { wakeLanesText } from './wake-lanes.ts'

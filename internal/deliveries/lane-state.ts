@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
 
 /** Why a callback is left alone. */
 export type SuspendedCause = 'gone' | 'disabled'
@@ -31,8 +31,15 @@ UPDATE lanes SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-
 WHERE tenant_id = $1 AND suspended_at IS NOT NULL`
 
 /** Lets the deliveries of a suspended callback go on. False when it was not suspended. Call `tellForwarders` afterwards. */
-export async function resumeCallback(pool: Pool, tenantId: TenantId): Promise<boolean> {
-  const { rowCount } = await pool.query({ name: 'resume_callback', text: resumeText, values: [tenantId] })
+export async function resumeCallback(
+  connection: Pick<Pool | PoolClient, 'query'>,
+  tenantId: TenantId,
+): Promise<boolean> {
+  const { rowCount } = await connection.query({
+    name: 'resume_callback',
+    text: resumeText,
+    values: [tenantId],
+  })
   return rowCount === 1
 }
 

@@ -31,14 +31,15 @@ export class PreparedTenants {
   of(tenant: DirectoryTenant): PreparedTenant {
     let prepared = this.#prepared.get(tenant)
     if (prepared === undefined) {
-      prepared = prepare(this.#keyRing, tenant)
+      prepared = prepareTenant(this.#keyRing, tenant)
       this.#prepared.set(tenant, prepared)
     }
     return prepared
   }
 }
 
-function prepare(keyRing: KeyRing, tenant: DirectoryTenant): PreparedTenant {
+/** Works out what a delivery to a tenant needs: opens its secrets, so keep what it gives. */
+export function prepareTenant(keyRing: KeyRing, tenant: DirectoryTenant): PreparedTenant {
   const { url, rules } = tenant.callback
   const { values } = openTenantSecrets(keyRing, tenant, callbackField)
   return {

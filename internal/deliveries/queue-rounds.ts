@@ -31,6 +31,8 @@ export interface RoundRequest {
   readonly tenantId?: TenantId
   /** What they have to be now; default anything. */
   readonly state?: EventState
+  /** The round that they have to be in now; default any. */
+  readonly round?: number
 }
 
 /** What came of one event. */
@@ -66,7 +68,7 @@ WITH seen AS MATERIALIZED (
   SELECT s.id, s.tenant_id, coalesce(l.round, s.round + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS round, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
     WHEN l.id IS NULL THEN 'already_queued'
-    WHEN NOT l.state = ANY($3::text[]) THEN 'changed'
+    WHEN NOT l.state = ANY($3::text[]) OR l.round <> $5::integer THEN 'changed'
     WHEN l.state = 'verified' AND t.spec -> 'walletRollout' ->> 'stage' IS DISTINCT FROM 'enabled' THEN 'not_enabled'
     WHEN l.round >= ${roundMax} THEN 'rounds_exhausted'
     WHEN l.payload_expires_on < $4::date OR NOT EXISTS (
@@ -98,7 +100,7 @@ type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, round: numb
  */
 export async function queueRounds(
   connection: Queryable,
-  { ids, tenantId, state }: RoundRequest,
+  { ids, tenantId, state, round }: RoundRequest,
   nowMs: number,
 ): Promise<RoundResult[]> {
   if (ids.length > roundsMax) throw new RangeError(`at most ${roundsMax} events a call, got ${ids.length}`)
@@ -116,9 +118,11 @@ export async function queueRounds(
         tenantId ?? null,
         textArrayParam(state === undefined ? eventStates : [state]),
         tomorrow,
+        round ?? null,
       ],
     })
-    for (const [id, fate, tenant, round] of rows) results.set(id, { id, fate, tenantId: tenant, round })
+    for (const [id, fate, tenant, roundNow] of rows)
+      results.set(id, { id, fate, tenantId: tenant, round: roundNow })
   }
   return [...results.values()]
 }

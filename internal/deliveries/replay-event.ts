@@ -10,12 +10,16 @@ export interface ReplayEventRequest {
   readonly tenantId?: TenantId
   /** Who asks, for the audit. */
   readonly by: string
+  /** The round that it has to be in still; absent: any. */
+  readonly round?: number
 }
 
 /** What came of it; the round is the one that it is in now. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly round: number }
   | { readonly kind: Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'> }
+  /** It is in another round than was asked for. */
+  | { readonly kind: 'changed'; readonly tenantId: TenantId; readonly round: number }
 
 /**
  * Begins another round of one event, under the same id: of one that was processed or failed, or that was only verified, once its
@@ -25,11 +29,15 @@ export type ReplayEventResult =
  */
 export async function replayEvent(
   pool: Pool,
-  { eventId, tenantId, by }: ReplayEventRequest,
+  { eventId, tenantId, by, round: roundBefore }: ReplayEventRequest,
   nowMs: number,
 ): Promise<ReplayEventResult> {
   return await withTx(pool, async (client) => {
-    const request = { ids: [eventId], ...(tenantId !== undefined && { tenantId }) }
+    const request = {
+      ids: [eventId],
+      ...(tenantId !== undefined && { tenantId }),
+      ...(roundBefore !== undefined && { round: roundBefore }),
+    }
     const [result] = await queueRounds(client, request, nowMs)
     if (result?.tenantId === undefined) return { kind: 'not_found' }
     const { fate, round } = result
@@ -38,8 +46,8 @@ export async function replayEvent(
         ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
         detail: { event: eventId, round },
       })
-    if (fate === 'queued' || fate === 'already_queued')
+    if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
       return { kind: fate, tenantId: result.tenantId, round }
-    return { kind: fate === 'changed' ? 'not_found' : fate }
+    return { kind: fate }
   })
 }

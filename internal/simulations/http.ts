@@ -12,6 +12,7 @@ import { type Pool, sqlErrorOf } from '#internal/storage/index.ts'
 import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
 import type { Callers } from '#internal/webhooks/index.ts'
 import { stepsCount } from './chargeback.ts'
+import { readinessFor } from './readiness.ts'
 import { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
 import {
   createSimulationId,
@@ -88,40 +89,15 @@ function parseBody(body: Uint8Array | string): Parsed<SimulateChargebackRequest>
   return json.kind === 'error' ? json : parseRequest(json.value)
 }
 
-/** Why a tenant cannot have a simulation of this provider; undefined when it can. A pause passes. */
+/** Why a tenant cannot have a simulation of this provider; undefined when it can. */
 function refuse(
   callers: Simulations['callers'],
   tenant: DirectoryTenant,
-  { provider }: Chargeback,
+  chargeback: Chargeback,
 ): ApiError | undefined {
-  const caller = callers.byTenant(tenant, provider)
-  if (caller.kind === 'caller') {
-    const isSet = provider !== 'wallet' || caller.settings.wallet !== undefined
-    return isSet ? undefined : apiError('provider_not_ready', notReadyTexts.wallet_not_set(provider))
-  }
-  switch (caller.cause) {
-    case 'provider_paused':
-      return undefined
-    case 'tenant_suspended':
-      return apiError('tenant_suspended')
-    case 'provider_not_configured':
-    case 'provider_not_enabled':
-    case 'secrets_missing':
-      return apiError('provider_not_ready', notReadyTexts[caller.cause](provider))
-    default:
-      return apiError('provider_not_ready')
-  }
-}
-
-const notReadyTexts = {
-  provider_not_configured: (provider: string) =>
-    `This tenant does not take calls of "${provider}": add it to spec.providers of its Tenant, or name another provider`,
-  provider_not_enabled: (provider: string) =>
-    `"${provider}" is not rolled out to this tenant: its spec.walletRollout.stage is "off", which the platform team changes`,
-  secrets_missing: (provider: string) =>
-    `No signing secret of "${provider}" is in force for this tenant: see the conditions of its Tenant`,
-  wallet_not_set: (provider: string) =>
-    `"${provider}" has no webhookId in this tenant: set it in spec.providers of its Tenant`,
+  const readiness = readinessFor(callers, tenant, chargeback)
+  if (readiness.kind === 'notReady') return apiError('provider_not_ready', readiness.problem)
+  return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
 /** What would be answered; its ids name nothing. */

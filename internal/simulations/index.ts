@@ -3,7 +3,8 @@ export { advanceSimulation, cancelSimulation } from './change.ts'
 export { forgetSimulations } from './forget.ts'
 export { type Simulations, simulationRoutes } from './http.ts'
 export { listSimulations, readSimulation, type SimulationListRequest, type SimulationPage } from './read.ts'
-export { type Chargeback, SimulateChargebackRequest } from './request.ts'
+export { type Readiness, readinessFor } from './readiness.ts'
+export { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
 export {
   parseSimulationId,
   type SimulatedEvent,
@@ -14,4 +15,9 @@ export {
   simulationStates,
 } from './simulation.ts'
 export { Simulator, type SimulatorOptions, type StepReport } from './simulator.ts'
-export { openPerTenantMax } from './start.ts'
+export {
+  openPerTenantMax,
+  type StartSimulationRequest,
+  type StartSimulationResult,
+  startSimulation,
+} from './start.ts'

@@ -116,6 +116,7 @@ async function put(
     const sha256Hex = hashApiKey(keyOf(name))
     return {
       sha256Hex,
+      prefix: keyOf(name).slice(0, 11),
       name: 'default',
       scopes: ['records', 'webhooks'],
       expiresAtMs: null,

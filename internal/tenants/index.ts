@@ -80,3 +80,4 @@ export type {
 export type { LiveTenant } from './store.ts'
 export { findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
 export { tenantIdOfUid } from './tenant-id.ts'
+export { type WebhookUrl, webhookUrls } from './webhook-urls.ts'

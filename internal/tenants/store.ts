@@ -59,6 +59,7 @@ async function listKeys(pool: Pool, id: TenantId): Promise<StoredKey[]> {
     .orderBy(asc(apiKeys.createdAt))
   return rows.map((row) => ({
     sha256Hex: row.sha256.toString('hex'),
+    prefix: row.prefix,
     name: row.name,
     scopes: row.scopes as ApiKeyScope[],
     expiresAtMs: row.expiresAt?.getTime() ?? null,

@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import type { Pool, PoolClient } from '#internal/storage/index.ts'
 
 /** Usage that another system tells of. */
 export interface UsageEmission {
@@ -38,7 +38,7 @@ const rememberedMs = 40 * 24 * hourMs
  * @throws what Postgres throws: repeat it then
  */
 export async function recordUsage(
-  pool: Pool,
+  connection: Pick<Pool | PoolClient, 'query'>,
   emission: UsageEmission,
   nowMs: number,
 ): Promise<UsageRecorded> {
@@ -46,7 +46,7 @@ export async function recordUsage(
   if (problem !== undefined) return { kind: 'refused', problem }
   const { id, tenantId, kind, count, at } = emission
   const hour = new Date(Math.floor(at / hourMs) * hourMs)
-  const { rows } = await pool.query<{ alive: boolean; recorded: boolean }>({
+  const { rows } = await connection.query<{ alive: boolean; recorded: boolean }>({
     name: 'usage-record',
     // The share lock lets a deletion wait, so that its purge finds what is added here.
     text: `WITH owner AS (SELECT id FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE),
@@ -63,7 +63,7 @@ export async function recordUsage(
   if (rows[0]?.alive !== true) return { kind: 'refused', problem: 'There is no such tenant' }
   if (rows[0].recorded) return { kind: 'recorded' }
   // Another statement, since the first one's snapshot may be older than what it met.
-  const before = await pool.query({
+  const before = await connection.query({
     name: 'usage-find-emission',
     text: `SELECT FROM usage_emissions WHERE tenant_id = $1 AND id = $2 AND meter = $3 AND hour = $4 AND amount = $5`,
     values: [tenantId, id, kind, hour, count],

@@ -59,6 +59,7 @@ export const apiKeys = pgTable('api_keys', {
   tenantId: text('tenant_id').notNull(),
   name: text('name').notNull(),
   scopes: text('scopes').array().notNull(),
+  prefix: text('prefix'),
   expiresAt: at('expires_at'),
   endsAt: at('ends_at'),
   createdAt: at('created_at').notNull(),

@@ -5,7 +5,7 @@ import type { Condition } from '../reconcile/conditions.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
 import type { TenantPlan } from '../reconcile/plan.ts'
 import { generatedNamesOf, secretNamesOf } from '../secret-names.ts'
-import type { TenantManifest } from '../source.ts'
+import { webhookUrls } from '../webhook-urls.ts'
 import type { TenantObject } from './tenant-object.ts'
 
 /** What a status is made of. */
@@ -23,7 +23,7 @@ export function statusOf(object: TenantObject, { facts, plan, publicUrl }: Statu
     observedGeneration: generation,
     tenantId: plan.tenantId,
     conditions: plan.conditions.map((condition) => shown(condition, generation)),
-    urls: urlsOf(plan.row.slug, facts.manifest, publicUrl),
+    urls: [...webhookUrls(plan.row.slug, facts.manifest.spec, publicUrl)],
     secrets: secretsOf(facts),
   }
 }
@@ -75,18 +75,6 @@ function shown({ lastTransitionTime, ...condition }: Condition, observedGenerati
   const { type, status, reason, message } = condition
   const since = lastTransitionTime.replace(/\.\d+Z$/, 'Z')
   return { type, status, reason, message, lastTransitionTime: since, observedGeneration }
-}
-
-function urlsOf(
-  slug: string | null,
-  { spec }: TenantManifest,
-  publicUrl = '',
-): NonNullable<TenantStatus['urls']> {
-  if (slug === null) return []
-  const base = publicUrl.replace(/\/+$/, '')
-  return spec.providers
-    .filter(({ enabled }) => enabled)
-    .map(({ name }) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
 }
 
 function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus['secrets']> {

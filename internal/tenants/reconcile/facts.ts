@@ -6,6 +6,8 @@ import type { Condition } from './conditions.ts'
 /** An API key as it is stored. Times in milliseconds since the epoch. */
 export interface StoredKey {
   readonly sha256Hex: string
+  /** How it begins; null where it was stored before this was kept. */
+  readonly prefix: string | null
   readonly name: string
   readonly scopes: readonly ApiKeyScope[]
   readonly expiresAtMs: number | null

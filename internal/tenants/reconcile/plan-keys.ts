@@ -30,6 +30,9 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
+/** Characters of a key that are kept readable, `lk_` included, so that people can ask whose it is. */
+export const keyPrefixChars = 11
+
 /** The SHA-256 that a key is stored and found by, in hex. */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
@@ -62,7 +65,8 @@ export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): 
     if (resolved.generated !== undefined) generate.push(resolved.generated)
     if (resolved.trimmed) warnings.push(`API key ${entry.name}: one trailing newline was ignored`)
     const sha256Hex = hashApiKey(resolved.text)
-    desired.set(sha256Hex, { ...rulesOf(entry), sha256Hex, endsAtMs: null })
+    const prefix = resolved.text.slice(0, keyPrefixChars)
+    desired.set(sha256Hex, { ...rulesOf(entry), sha256Hex, prefix, endsAtMs: null })
   }
   const { put, remove } = compare(facts, { desired, kept, now })
   return { put, remove, generate, secretComplaints, keyComplaints, warnings }
@@ -148,12 +152,13 @@ function afterlife(
   if (entry === undefined) return undefined
   if (key.endsAtMs !== null && key.endsAtMs <= now) return undefined
   const endsAtMs = key.endsAtMs ?? (kept.has(key.name) ? null : now + rotatedLifeMs)
-  return { ...rulesOf(entry), sha256Hex: key.sha256Hex, endsAtMs }
+  return { ...rulesOf(entry), sha256Hex: key.sha256Hex, prefix: key.prefix, endsAtMs }
 }
 
 function isSameKey(one: StoredKey, other: StoredKey): boolean {
   return (
     one.name === other.name &&
+    one.prefix === other.prefix &&
     one.expiresAtMs === other.expiresAtMs &&
     one.endsAtMs === other.endsAtMs &&
     one.scopes.length === other.scopes.length &&

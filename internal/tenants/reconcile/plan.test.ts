@@ -468,6 +468,7 @@ describe('API keys', () => {
   const stored = (key: string, fields: Partial<StoredKey> = {}): StoredKey => {
     return {
       sha256Hex: hashApiKey(key),
+      prefix: key.slice(0, 11),
       name: 'default',
       scopes: ['records'],
       expiresAtMs: null,
@@ -485,7 +486,7 @@ describe('API keys', () => {
       { name: 'acme-key-default', values: { apiKey: value }, owner: { uid } },
     ])
     expect(planned.keys.put).toMatchObject([
-      { sha256Hex: hashApiKey(value), name: 'default', endsAtMs: null },
+      { sha256Hex: hashApiKey(value), prefix: 'lk_BwcHBwcH', name: 'default', endsAtMs: null },
     ])
   })
 

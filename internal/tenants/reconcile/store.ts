@@ -129,9 +129,10 @@ export async function writeKeys(client: PoolClient, plan: TenantPlan, now: numbe
   }
 }
 
-function keyColumns({ sha256Hex, name, scopes, expiresAtMs, endsAtMs }: StoredKey) {
+function keyColumns({ sha256Hex, prefix, name, scopes, expiresAtMs, endsAtMs }: StoredKey) {
   return {
     sha256: Buffer.from(sha256Hex, 'hex'),
+    prefix,
     name,
     scopes: [...scopes],
     expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),

@@ -1,0 +1,69 @@
+import type { Actor } from '#internal/access/index.ts'
+import {
+  type EventCursor,
+  type EventSummary,
+  listEvents,
+  parseEventCursor,
+} from '#internal/deliveries/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
+import type { EventListRequest } from './events.ts'
+import { mergePages } from './merge-pages.ts'
+import { invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
+import type { BackofficeParts } from './parts.ts'
+import { reachList } from './reach.ts'
+
+/** A page of events, newest first: of one tenant, of all, or of some, whose pages are merged. */
+export async function listEventPage(
+  parts: BackofficeParts,
+  actor: Actor,
+  request: EventListRequest,
+): Promise<Outcome<Page<EventSummary>>> {
+  const filter = filterOf(request)
+  if (filter.kind !== 'ok') return filter
+  const scope = await reachList(parts, actor, request)
+  if (scope.kind !== 'ok') return scope
+  const nowMs = parts.clock.now()
+  const { limit } = filter.value
+  if (scope.value.kind === 'all') {
+    if (request.sourceEventId !== undefined)
+      return invalid('A provider’s id is looked for within a tenant: name the tenant, too')
+    const { events, next } = await listEvents(parts.readPool, filter.value, nowMs)
+    return ok({ items: events, next })
+  }
+  const { items, next } = await mergePages<EventSummary, string>({
+    tenantIds: scope.value.tenantIds,
+    limit,
+    positionOf: ({ id }) => id,
+    async list(tenantId) {
+      const page = await listEvents(parts.readPool, { ...filter.value, tenantId }, nowMs)
+      return { items: page.events, next: page.next }
+    },
+  })
+  return ok({ items, next })
+}
+
+type Filter = Parameters<typeof listEvents>[1]
+
+function filterOf(request: EventListRequest): Outcome<Filter> {
+  const limit = limitOf(request)
+  if (limit.kind !== 'ok') return limit
+  const { type, state, fromMs, toMs, id, sourceEventId } = request
+  const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
+  if (request.provider !== undefined && provider === undefined) return invalid('There is no such provider')
+  let after: EventCursor | undefined
+  if (request.after !== undefined) {
+    after = parseEventCursor(request.after)
+    if (after === undefined) return invalid('This cursor is none of ours: begin with the first page')
+  }
+  return ok({
+    limit: limit.value,
+    ...(after !== undefined && { after }),
+    ...(provider !== undefined && { provider }),
+    ...(type !== undefined && { type }),
+    ...(state !== undefined && { state }),
+    ...(fromMs !== undefined && { fromMs }),
+    ...(toMs !== undefined && { toMs }),
+    ...(id !== undefined && { id }),
+    ...(sourceEventId !== undefined && { sourceEventId }),
+  })
+}
