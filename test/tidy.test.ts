@@ -46,7 +46,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 const rootFiles =
   /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY)\.md)$/
 const folders =
-  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/kind\.yaml$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
+  /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/(kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
 const fileLinesMax = 400
 const testLinesMax = 600
 const functionLinesMax = 70

@@ -73,26 +73,47 @@ async function runFaultTest(bun, args) {
   return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 
-/** Against a Kubernetes API server: the one of KUBECONFIG, or one that is started for this and can be broken. */
+/**
+ * Against a Kubernetes API server, the one of KUBECONFIG, or one that is started for this and can be broken; then, in files named
+ * node-…, on a whole node that is started for this. They install, drain and remove things, so that another cluster has to be meant,
+ * by LATCHKEY_NODE_URL.
+ */
 async function runClusterTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
-  const isMeant = (path) => !(process.env.KUBECONFIG && path.includes('/faults/'))
+  const isOfNode = (path) => path.includes('/node-')
+  const isMeant = (path) =>
+    !process.env.KUBECONFIG ||
+    (isOfNode(path) ? Boolean(process.env.LATCHKEY_NODE_URL) : !path.includes('/faults/'))
   const { flags, files } = chooseTests(clusterTests, args, isMeant)
   if (files.length === 0)
-    fail(`no test in ${clusterTests} has ${args.join(' ')} in its path (with KUBECONFIG faults/ is left out)`)
-  return run(`${clusterTests}/run`, [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...files])
+    fail(`no test in ${clusterTests} has ${args.join(' ')} in its path (see ${clusterTests}/README.md)`)
+  const parts = [
+    { cluster: [], part: files.filter((path) => !isOfNode(path)) },
+    { cluster: ['--node', bun], part: files.filter(isOfNode).sort() },
+  ]
+  let exitCode = 0
+  for (const { cluster, part } of parts) {
+    if (part.length === 0) continue
+    const command = [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...part]
+    const partCode = await run(`${clusterTests}/run`, [...cluster, ...command])
+    exitCode = exitCode || partCode
+  }
+  return exitCode
 }
 
-/** The test files of a folder that have one of the patterns among the arguments in their path, or all; and the other arguments. */
+/** The test files of a folder that have one of the patterns among the arguments in their path, or all, without those of a `!pattern`; and the other arguments. */
 function chooseTests(folder, args, isMeant) {
   // What follows a flag may be its value.
   const isPattern = (arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-')
   const patterns = args.filter(isPattern)
+  const without = patterns.filter((pattern) => pattern.startsWith('!')).map((pattern) => pattern.slice(1))
+  const wanted = patterns.filter((pattern) => !pattern.startsWith('!'))
   const files = readdirSync(join(root, folder), { recursive: true })
     .map((path) => `./${folder}/${path}`)
     .filter((path) => path.endsWith('.test.ts') && isMeant(path))
-    .filter((path) => patterns.length === 0 || patterns.some((pattern) => path.includes(pattern)))
+    .filter((path) => wanted.length === 0 || wanted.some((pattern) => path.includes(pattern)))
+    .filter((path) => !without.some((pattern) => path.includes(pattern)))
   return { flags: args.filter((arg, at) => !isPattern(arg, at)), files }
 }
 

@@ -1,7 +1,5 @@
 # Sourced by up and node/up: etcd, API server and controller manager.
-# shellcheck shell=bash disable=SC2154  # state, bin come from lib.sh; server_flags, controller_flags from who calls
-
-service_cidr=198.19.0.0/24
+# shellcheck shell=bash disable=SC2154  # state, bin come from lib.sh; service_cidr, server_flags, controller_flags from who calls
 
 make_identities() { # ip server: of the API server, the administrator and the controller manager
   local names=DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc

@@ -2,10 +2,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # for the scripts that source this; here, state, built come from lib.sh
 
 bin=$built # all of one version
-# 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network answers there.
+# Set aside for benchmarks (RFC 2544): no real network answers there.
 node_ip=198.18.0.1
-pod_cidr=198.18.128.0/24
-dns_ip=198.19.0.10
+# As kind has them, for which config/presets/kind.yaml is.
+pod_cidr=10.244.0.0/24
+service_cidr=10.96.0.0/16
+dns_ip=10.96.0.10
 
 ctr() { command ctr --address "$state/containerd.sock" --namespace k8s.io "$@"; }
 

@@ -1,0 +1,117 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { type Load, type LoadReport, serverErrors, startLoad } from './node-load.ts'
+import { bringRelease, helm, type Pod, pods, podsAre, processes, readyPods, releaseNamespace } from './node-release.ts'
+import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
+import { run, runProgram } from './program.ts'
+
+const stepMsMax = 400_000
+const perSecond = 20
+/** Two of each, so that one may go. */
+const twoOfEach = Object.fromEntries(processes.map((name) => [name, { replicas: 2 }]))
+const ours = '--pod-selector=app.kubernetes.io/instance=latchkey,app.kubernetes.io/component'
+let shop: Shop
+let load: Load
+let from: number
+
+beforeAll(async () => {
+  await bringRelease(twoOfEach)
+  shop = await openShop()
+}, stepMsMax)
+
+beforeEach(async () => {
+  from = await shop.callCount()
+  load = startLoad({ url: shop.webhookUrl, perSecond })
+})
+
+afterEach(() => load.stop(), stepMsMax)
+
+describe('under constant load', () => {
+  test('an upgrade and a rollback replace every pod, and no call is refused', async () => {
+    const before = await namesOf()
+    await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
+    const after = await allRunning()
+    expect(after.map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:next'))
+    expect(after.filter(({ metadata }) => before.has(metadata.name))).toEqual([])
+    await helm('rollback', '--wait', '--timeout=240s')
+    expect((await allRunning()).map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:test'))
+    const report = await load.stop()
+    expect(report.failures).toEqual([])
+    await expectDelivered(report)
+  }, stepMsMax)
+
+  test('a pod of each process is killed, and what was acknowledged arrives', async () => {
+    for (const name of processes) {
+      const [pod] = await readyPods(name)
+      const killed = ['pod', pod?.metadata.name ?? '', '--force', '--grace-period=0']
+      await run(['kubectl', 'delete', '-n', releaseNamespace, ...killed])
+      await podsAre(name, (count) => count === 2)
+    }
+    const report = await load.stop()
+    expect(serverErrors(report)).toEqual([])
+    await expectDelivered(report)
+  }, stepMsMax)
+
+  test('a drain leaves one of each as long as there is nowhere to go, and then all come back', async () => {
+    await inCordon(async () => {
+      const { exitCode, err } = await runProgram(['kubectl', 'drain', await nodeName(), ours, '--timeout=15s'])
+      expect(exitCode).not.toBe(0)
+      expect(err).toContain("violate the pod's disruption budget")
+      for (const name of processes) expect(await readyPods(name)).toHaveLength(1)
+      const { failures, acknowledged } = load.report
+      expect([failures, acknowledged.size > 0]).toEqual([[], true])
+    })
+    for (const name of processes) await podsAre(name, (count) => count === 2)
+    const report = await load.stop()
+    expect(report.failures).toEqual([])
+    await expectDelivered(report)
+  }, stepMsMax)
+
+  test('the last pods go with the node, senders try again, and what was acknowledged arrives', async () => {
+    await inCordon(async () => {
+      const drain = ['kubectl', 'drain', await nodeName(), ours, '--disable-eviction', '--timeout=120s']
+      await run(drain)
+      for (const name of processes) expect(await readyPods(name)).toEqual([])
+    })
+    for (const name of processes) await podsAre(name, (count) => count === 2)
+    const report = await load.stop()
+    expect(serverErrors(report)).toEqual([])
+    expect(report.failures.length).toBeGreaterThan(0)
+    await expectDelivered(report)
+  }, stepMsMax)
+})
+
+/** What was acknowledged has arrived, signed; whatever was not was so in the end. */
+async function expectDelivered(report: LoadReport): Promise<void> {
+  expect([report.given, report.acknowledged.size > 0]).toEqual([[], true])
+  const calls = await shop.received(report.acknowledged, from)
+  expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
+  const twice = calls.length - new Set(calls.map(payloadIdOf)).size
+  const failed = `${report.failures.length} calls repeated`
+  process.stdout.write(`${report.acknowledged.size} acknowledged and delivered, ${twice} of them twice, ${failed}\n`)
+}
+
+async function nodeName(): Promise<string> {
+  return (await run(['kubectl', 'get', 'nodes', '-o', 'jsonpath={.items[0].metadata.name}'])).trim()
+}
+
+/** Whatever becomes of the drain, pods can run on the node again. */
+async function inCordon(work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } finally {
+    await run(['kubectl', 'uncordon', await nodeName()])
+  }
+}
+
+async function allRunning(): Promise<readonly Pod[]> {
+  for (const name of processes) await podsAre(name, (count) => count === 2)
+  return (await Promise.all(processes.map((name) => readyPods(name)))).flat()
+}
+
+async function namesOf(): Promise<ReadonlySet<string>> {
+  return new Set((await pods()).map(({ metadata }) => metadata.name))
+}
+
+function imageOf({ spec }: Pod): string {
+  return spec.containers[0]?.image ?? ''
+}

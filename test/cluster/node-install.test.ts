@@ -1,0 +1,115 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { tenantObjects } from '#internal/tenants/index.ts'
+import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { openCluster } from './cluster.ts'
+import {
+  bringRelease,
+  helm,
+  metricsOf,
+  patience,
+  podsAre,
+  processes,
+  readyPods,
+  releaseNamespace,
+  removeRelease,
+  serviceUrl,
+} from './node-release.ts'
+import { openShop, payloadIdOf, type Shop, shopNamespace, unsigned } from './node-shop.ts'
+import { run } from './program.ts'
+
+const readyMsMax = 60_000
+const stepMsMax = 300_000
+let readyMs: number
+let shop: Shop
+
+beforeAll(async () => {
+  await removeRelease()
+  const startedMs = performance.now()
+  await bringRelease()
+  readyMs = performance.now() - startedMs
+  process.stdout.write(`installed and Ready after ${(readyMs / 1000).toFixed(1)} s\n`)
+  shop = await openShop()
+}, stepMsMax)
+
+describe('an installation by the preset kind', () => {
+  test('is Ready within a minute, stores and schema included', async () => {
+    expect(readyMs).toBeLessThan(readyMsMax * patience)
+    for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
+  })
+
+  test('passes helm test', async () => {
+    expect(await helm('test', '--timeout=60s')).toContain('Phase:          Succeeded')
+  }, stepMsMax)
+
+  test('runs where only restricted pods may be', async () => {
+    const enforced = ['-o', 'jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}']
+    for (const namespace of [releaseNamespace, shopNamespace])
+      expect(await run(['kubectl', 'get', 'namespace', namespace, ...enforced])).toBe('restricted')
+    const warnings = ['--field-selector', 'reason=FailedCreate', '-o', 'name']
+    expect(await run(['kubectl', 'get', 'events', '-n', releaseNamespace, ...warnings])).toBe('')
+  })
+
+  test('is Ready for a Tenant, whose webhooks reach its callback in a pod', async () => {
+    const from = await shop.callCount()
+    const { status } = await shop.tenants.tenant(shopNamespace, 'acme')
+    expect(status?.urls?.map(({ url }) => new URL(url).pathname)).toEqual([new URL(shop.webhookUrl).pathname])
+    const ids = Array.from({ length: 20 }, () => crypto.randomUUID())
+    const answers = await Promise.all(ids.map((id) => send(id)))
+    expect(new Set(answers)).toEqual(new Set(['200 {"ok":true}']))
+    expect(await send(ids[0] ?? '')).toBe('200 {"ok":true,"cached":true}')
+    expect(await send(crypto.randomUUID(), 'guessed')).toBe('400 {"error":"invalid signature"}')
+
+    const calls = await shop.received(ids, from)
+    expect(calls.map(payloadIdOf).toSorted()).toEqual(ids.toSorted())
+    expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
+  }, stepMsMax)
+
+  test('keeps records for who has the key that was made', async () => {
+    const key = await shop.secret('acme-key-default', 'apiKey')
+    const [scope, headers] = [crypto.randomUUID(), { Authorization: `Bearer ${key}` }]
+    const call = async (method: string, body: object) => {
+      const request = { method, headers, body: JSON.stringify({ scope, key: '1', ...body }) }
+      const response = await fetch(`${serviceUrl}/v1/record`, request)
+      return (await response.json()) as Record<string, unknown>
+    }
+    expect(await call('POST', {})).toMatchObject({ cached: false, locked: true })
+    expect(await call('PUT', { status: 201, headers: {}, body: { id: 'ch_1' } })).toEqual({ ok: true })
+    const record = { status: 201, headers: {}, body: { id: 'ch_1' } }
+    expect(await call('POST', {})).toEqual({ cached: true, record })
+  })
+
+  test('makes do with the rights that the chart gives, and only they have a token', async () => {
+    await podsAre('operator', (count) => count === 1)
+    const [operator] = await readyPods('operator')
+    if (!operator) throw new Error('no operator is Ready')
+    const requests = (await metricsOf(operator))
+      .split('\n')
+      .filter((line) => line.startsWith('rest_client_requests_total{'))
+    expect(requests.length).toBeGreaterThan(0)
+    expect(requests.filter((line) => line.includes('code="403"'))).toEqual([])
+    const hasToken = async (name: string) => {
+      const [pod] = await readyPods(name)
+      return JSON.stringify(pod?.spec.volumes ?? []).includes('serviceAccountToken')
+    }
+    expect(await Promise.all(processes.map(hasToken))).toEqual([false, false, true, await wantsToken()])
+    // The administrator sees what the operator has made of it.
+    const admin = await openCluster()
+    const seen = await admin.client.get(tenantObjects, { namespace: shopNamespace, name: 'acme' })
+    expect(seen.kind).toBe('ok')
+  })
+})
+
+/** Sends one event. Gives its answer's status and text. */
+async function send(id: string, secret?: string): Promise<string> {
+  const signed = signGeneric(genericBody(id), secret === undefined ? {} : { secret })
+  const response = await fetch(shop.webhookUrl, { method: 'POST', ...signed })
+  return `${response.status} ${await response.text()}`
+}
+
+/** Whether the chart gives the backoffice's pods a token. */
+async function wantsToken(): Promise<boolean> {
+  const path = ['-o', 'jsonpath={.spec.template.spec.automountServiceAccountToken}']
+  return (
+    (await run(['kubectl', 'get', 'deployment', 'latchkey-backoffice', '-n', releaseNamespace, ...path])) === 'true'
+  )
+}

@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Webhook } from 'standardwebhooks'
+import { poll } from '#internal/dev/index.ts'
+import { providerSecret } from '#test/support/webhook-calls.ts'
+import { openCluster } from './cluster.ts'
+import { makeRestrictedNamespace, patience, serviceUrl } from './node-release.ts'
+import { run } from './program.ts'
+import { createTenantCalls, entryOf, type TenantCalls } from './tenant-calls.ts'
+
+/** Where the tenant and its callback are. */
+export const shopNamespace = 'shops'
+const tenantName = 'acme'
+const arriveMsMax = 60_000
+
+/** A call that the callback's pod has got. */
+export interface ReceivedCall {
+  /** Value of `webhook-id`. */
+  readonly id: string
+  readonly timestamp: string
+  readonly signature: string
+  readonly body: string
+}
+
+/** A tenant in force, with its callback in a pod. */
+export interface Shop {
+  readonly tenants: TenantCalls
+  /** Where its webhooks go, through the Service. */
+  readonly webhookUrl: string
+  /** The text of an entry of one of its Secrets. */
+  secret(name: string, entry: string): Promise<string>
+  /** How many calls the callback has got so far. */
+  callCount(): Promise<number>
+  /** From now on the callback takes so long to answer. */
+  delay(ms: number): Promise<void>
+  /** Waits until every event with one of these ids in its payload has come, and gives all calls that came after the first `from`. @throws after 60 s */
+  received(ids: Iterable<string>, from: number): Promise<readonly ReceivedCall[]>
+}
+
+/** Makes the tenant and its callback, or finds them, and waits until both are Ready. */
+export async function openShop(): Promise<Shop> {
+  await makeRestrictedNamespace(shopNamespace)
+  await run(['kubectl', 'apply', '-f', '-'], objects().map((each) => JSON.stringify(each)).join('\n---\n'))
+  const tenants = createTenantCalls(await openCluster())
+  await tenants.ready(shopNamespace, tenantName, 60_000 * patience)
+  const rollout = ['rollout', 'status', 'deployment/receiver', '-n', shopNamespace, '--timeout=120s']
+  await run(['kubectl', ...rollout])
+  const calls = async (from: number) =>
+    JSON.parse(await askReceiver(`calls?from=${from}`)) as readonly ReceivedCall[]
+  return {
+    tenants,
+    webhookUrl: `${serviceUrl}/v1/t/${tenantName}/webhooks/generic`,
+    secret: async (name, entry) => entryOf(await tenants.secret(shopNamespace, name), entry),
+    callCount: async () => (await calls(0)).length,
+    delay: async (ms) => void (await askReceiver(`delay?ms=${ms}`)),
+    async received(ids, from) {
+      const missing = new Set(ids)
+      const seen: ReceivedCall[] = []
+      const isAll = async () => {
+        for (const call of await calls(from + seen.length)) {
+          seen.push(call)
+          missing.delete(payloadIdOf(call))
+        }
+        return missing.size === 0 ? true : undefined
+      }
+      const found = await poll(isAll, { deadlineMs: arriveMsMax * patience, everyMs: 250 })
+      if (found) return seen
+      throw new Error(`${missing.size} events did not come, such as ${[...missing][0]}; ${seen.length} calls came`)
+    },
+  }
+}
+
+/** The id that the sender gave to what a call brings. */
+export function payloadIdOf({ body }: ReceivedCall): string {
+  return (JSON.parse(body) as { payload: { id: string } }).payload.id
+}
+
+/** The calls that the tenant's secret did not sign. */
+export function unsigned(calls: readonly ReceivedCall[], secret: string): readonly ReceivedCall[] {
+  const webhook = new Webhook(secret)
+  return calls.filter(({ id, timestamp, signature, body }) => {
+    const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature }
+    try {
+      webhook.verify(body, headers)
+      return false
+    } catch {
+      return true
+    }
+  })
+}
+
+/** Through the API server, so that it can be asked from wherever that can. */
+function askReceiver(path: string): Promise<string> {
+  return run(['kubectl', 'get', '--raw', `/api/v1/namespaces/${shopNamespace}/services/receiver:8080/proxy/${path}`])
+}
+
+function objects(): readonly object[] {
+  const labels = { app: 'receiver' }
+  const metadata = { name: 'receiver', namespace: shopNamespace }
+  const script = readFileSync(join(import.meta.dir, 'node/receiver.main.ts'), 'utf8')
+  return [
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'receiver.ts': script } },
+    { apiVersion: 'v1', kind: 'Service', metadata, spec: { selector: labels, ports: [{ port: 8080 }] } },
+    {
+      ...{ apiVersion: 'apps/v1', kind: 'Deployment', metadata },
+      spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: receiverPod } },
+    },
+    {
+      ...{ apiVersion: 'v1', kind: 'Secret', stringData: { signingSecret: providerSecret } },
+      metadata: {
+        ...{ name: `${tenantName}-provider`, namespace: shopNamespace },
+        labels: { 'latchkey.dev/tenant': tenantName },
+      },
+    },
+    tenantObject,
+  ]
+}
+
+const receiverPod = {
+  automountServiceAccountToken: false,
+  terminationGracePeriodSeconds: 1,
+  securityContext: { runAsNonRoot: true, runAsUser: 65532, seccompProfile: { type: 'RuntimeDefault' } },
+  containers: [
+    {
+      name: 'receiver',
+      image: 'docker.io/oven/bun:1.4.5-slim',
+      command: ['bun', '/app/receiver.ts'],
+      ports: [{ containerPort: 8080 }],
+      readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1 },
+      resources: { requests: { cpu: '20m', memory: '64Mi' }, limits: { memory: '512Mi' } },
+      securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      volumeMounts: [{ name: 'app', mountPath: '/app' }],
+    },
+  ],
+  volumes: [{ name: 'app', configMap: { name: 'receiver' } }],
+}
+
+const tenantObject = {
+  apiVersion: 'latchkey.dev/v1alpha1',
+  kind: 'Tenant',
+  metadata: { name: tenantName, namespace: shopNamespace },
+  spec: {
+    slug: tenantName,
+    callback: {
+      url: `http://receiver.${shopNamespace}.svc.cluster.local:8080/hook`,
+      // Of Services, by the preset.
+      allowedCIDRs: ['10.96.0.0/16'],
+      // An attempt that fails while pods go is repeated soon.
+      retry: { schedule: ['0s', '1s', '2s', '5s', '5s', '10s', '10s', '30s'] },
+    },
+    providers: [{ name: 'generic', secretRef: { name: `${tenantName}-provider` } }],
+    apiKeys: [{ name: 'default', scopes: ['records', 'webhooks'] }],
+  },
+}
