@@ -220,7 +220,11 @@ test('a certificate that is not to be had is documented', async () => {
   const [kit] = wallet
   if (!kit) throw new Error('the wallet has no kit')
   const call = kit.compose({ eventId: 'WH-1', type: 'PAYMENT.CAPTURE.COMPLETED' })
-  const request = { method: 'POST', body: call.body, headers: kit.sign(call, kit.secrets[0], nowMs()) }
+  const request = {
+    method: 'POST',
+    body: Uint8Array.from(call.body),
+    headers: kit.sign(call, kit.secrets[0], nowMs()),
+  }
   const lab = openIntakeLab(api)
   const path = fillPath(bySlug, { provider: 'wallet', tenantSlug: 'payer' })
   const answer = await readAnswer(await lab.handle(new Request(`http://localhost${path}`, request)))
