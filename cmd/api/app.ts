@@ -1,10 +1,13 @@
+import { startFigures } from '#cmd/serving/figures.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
+import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { contractRoutes } from '#internal/contracts/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import { BodyBudget, createRequestObserver, createServer, listen, type Route } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import {
@@ -47,6 +50,7 @@ export interface Api {
   readonly directory: Directory
   readonly redis: RedisConnection
   readonly settings: SettingsWatch
+  readonly figures: FigureTally
 }
 
 /**
@@ -91,8 +95,18 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     limitsOf: (tenant: RecordTenant) => usage.limits.of(tenant).locks,
     onChecked: telemetry.checked,
   }
-  const intake = await startIntake(config, { pool, redis, directory, settings, usage }, telemetry, scope)
-  const simulations = await startSimulations({ pool, directory, intake, retentionDefaults }, telemetry, scope)
+  const figures = await startFigures(pool, telemetry, scope)
+  const intake = await startIntake(
+    config,
+    { pool, redis, directory, settings, usage, figures },
+    telemetry,
+    scope,
+  )
+  const simulations = await startSimulations(
+    { pool, directory, intake, figures, retentionDefaults },
+    telemetry,
+    scope,
+  )
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...recordRoutes(records, scope.signal),
     ...webhookRoutes(intake),
@@ -113,7 +127,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: delayMs + drainMsMax,
   })
   ops.markStarted()
-  return { port: server.port, opsPort: ops.port, directory, redis, settings }
+  return { port: server.port, opsPort: ops.port, directory, redis, settings, figures }
 }
 
 interface PublicParts {
@@ -124,16 +138,18 @@ interface PublicParts {
 
 function publicServer(telemetry: Telemetry, { directory, settings, routes }: PublicParts) {
   const { log, metrics, tracing } = telemetry
+  const keepsLine = createSampler(() => settings.current.logShare)
+  const observe = createRequestObserver(log, metrics, keepsLine)
+  const countByTenant = countRequestsByTenant(metrics, directory)
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
-    onAnswered: createRequestObserver(
-      log,
-      metrics,
-      createSampler(() => settings.current.logShare),
-    ),
+    onAnswered: (event, cause) => {
+      countByTenant(event)
+      observe(event, cause)
+    },
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
   })

@@ -2,6 +2,7 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { tellForwarders } from '#internal/deliveries/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -18,6 +19,7 @@ import {
   secretHeaders,
   storeBatch,
 } from '#internal/webhooks/index.ts'
+import { countCall } from './call-figures.ts'
 import { type CertificateConfig, openCertificates } from './certificates.ts'
 import { createIntakeObserver } from './intake-telemetry.ts'
 import { startSpool } from './spool.ts'
@@ -44,6 +46,7 @@ export interface IntakeParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'eventMeter' | 'limits'>
+  readonly figures: FigureTally
 }
 
 const refusedFlushMs = 1000
@@ -58,7 +61,7 @@ const largeEvents = {
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
   config: IntakeConfig,
-  { pool, redis, directory, settings, usage }: IntakeParts,
+  { pool, redis, directory, settings, usage, figures }: IntakeParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
@@ -121,6 +124,9 @@ export async function startIntake(
     checkLimits: (tenant) => usage.eventMeter.check(tenant.id, usage.limits.of(tenant).all),
     retentionDefaults: () => settings.current.retention,
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
-    onCall: observer.called,
+    onCall: (provider, outcome, tenantId) => {
+      observer.called(provider, outcome)
+      countCall(figures, tenantId, outcome)
+    },
   }
 }

@@ -1,5 +1,6 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { systemClock } from '#internal/base/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import {
   forgetSimulations,
@@ -10,6 +11,7 @@ import {
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { Intake } from '#internal/webhooks/index.ts'
+import { countStep } from './call-figures.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** What simulations stand on. */
@@ -18,6 +20,7 @@ export interface SimulationParts {
   readonly directory: Directory
   /** Their events come in by the path of real calls, which is in this process: no call to ourselves over the network. */
   readonly intake: Intake
+  readonly figures: FigureTally
   /** The days of a tenant that leaves them open. */
   readonly retentionDefaults: () => RetentionDays
 }
@@ -30,7 +33,7 @@ const forgetRowsMax = 5_000
 
 /** Starts to send the events of simulations, for the scope's life; gives what the route works with. */
 export async function startSimulations(
-  { pool, directory, intake, retentionDefaults }: SimulationParts,
+  { pool, directory, intake, figures, retentionDefaults }: SimulationParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Simulations> {
@@ -38,7 +41,7 @@ export async function startSimulations(
   const simulator = new Simulator({
     ...{ pool, directory, intake },
     clock: systemClock,
-    onStep: stepObserver(telemetry),
+    onStep: stepObserver(telemetry, figures),
   })
   const loop = await openLoop(
     {
@@ -65,14 +68,16 @@ export async function startSimulations(
   }
 }
 
-function stepObserver({ log, metrics }: Telemetry): (report: StepReport) => void {
+function stepObserver({ log, metrics }: Telemetry, figures: FigureTally): (report: StepReport) => void {
   const steps = metrics.counter({
     name: 'latchkey_simulations_steps_total',
     help: 'Simulated calls of providers, by what became of them.',
     labels: ['provider', 'outcome'],
   })
-  return ({ step, outcome, verdict, state, cause }) => {
+  return (report) => {
+    const { step, outcome, verdict, state, cause } = report
     steps.with(step.chargeback.provider, outcome).inc()
+    countStep(figures, report)
     const why = verdict.kind === 'sent' ? undefined : verdict.cause
     const fields = { simulation: step.id, tenant: step.tenantId, step: step.step + 1, outcome, state, why }
     if (cause === undefined) log.info(fields, 'simulated event')

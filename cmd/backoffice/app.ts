@@ -1,3 +1,4 @@
+import { startFigures } from '#cmd/serving/figures.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
@@ -42,7 +43,8 @@ export async function startBackoffice(
   )
   telemetry.health.addCheck('schema', schemaCheck(pool))
   const settings = await openSettings({ pool, redis }, telemetry, scope)
-  await startQueueFigures(pool, settings, telemetry, scope)
+  const figures = await startFigures(pool, telemetry, scope)
+  await startQueueFigures({ pool, settings, figures }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }
 }

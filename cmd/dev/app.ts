@@ -41,7 +41,7 @@ export async function startDev(
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const { api, sink } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
-  const { directory, redis, settings, port, opsPort } = api
+  const { directory, redis, settings, figures, port, opsPort } = api
   const tenants = await startDevTenants(
     {
       ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
@@ -51,7 +51,7 @@ export async function startDev(
     scope,
   )
   // After the sink, so that at the end deliveries stop before their receiver does.
-  await startDeliveries({ ...config, ...stores }, { redis, directory, settings }, telemetry, scope)
+  await startDeliveries({ ...config, ...stores }, { redis, directory, settings, figures }, telemetry, scope)
   await startRetention({ databaseUrl }, telemetry, scope)
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   printWelcome({

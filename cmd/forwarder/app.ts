@@ -1,3 +1,4 @@
+import { startFigures } from '#cmd/serving/figures.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -50,7 +51,8 @@ export async function startForwarder(
   await startTenantNews(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
   await startRetention(config, telemetry, scope)
-  await startDeliveries(config, { redis, directory, settings }, telemetry, scope)
+  const figures = await startFigures(pool, telemetry, scope)
+  await startDeliveries(config, { redis, directory, settings, figures }, telemetry, scope)
   await startReplays({ databaseUrl: config.databaseUrl, redis }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }

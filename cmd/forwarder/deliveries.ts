@@ -2,6 +2,7 @@ import { startNews } from '#cmd/serving/news.ts'
 import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import {
@@ -11,6 +12,7 @@ import {
   queueSessionSettings,
   tellForwarders,
 } from '#internal/deliveries/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import { createOutbound } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -32,6 +34,7 @@ export interface DeliveriesParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
+  readonly figures: FigureTally
 }
 
 const queuePool = {
@@ -50,7 +53,7 @@ const reserveMs = 1_000
 /** Starts to deliver what is due, for the scope's life. */
 export async function startDeliveries(
   config: DeliveriesConfig,
-  { redis, directory, settings }: DeliveriesParts,
+  { redis, directory, settings, figures }: DeliveriesParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -58,6 +61,7 @@ export async function startDeliveries(
   const observer = createDeliveryTelemetry(
     telemetry,
     createSampler(() => settings.current.logShare),
+    figures,
   )
   const pool = await openPostgres(
     'postgres of deliveries',
@@ -74,7 +78,8 @@ export async function startDeliveries(
     name: 'deliveries',
     open: () => {
       const opened = new Forwarder({
-        ...{ pool, directory, outbound, tracing, observer, health },
+        ...{ pool, directory, outbound, tracing, health },
+        observer: countAttemptsByTenant(observer, telemetry.metrics, directory),
         ...{ keyRing: config.keyRing, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         paused: () => pausedBy(settings),
@@ -100,5 +105,5 @@ export async function startDeliveries(
     telemetry,
     scope,
   )
-  await startQueueFigures(pool, settings, telemetry, scope)
+  await startQueueFigures({ pool, settings, figures }, telemetry, scope)
 }

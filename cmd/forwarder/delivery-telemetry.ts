@@ -1,5 +1,6 @@
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/deliveries/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 
 /** What deliveries tell about themselves. */
@@ -17,8 +18,32 @@ const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
  * Declares the metrics of deliveries.
  * @param keepsLine asked for each delivery that arrived, whose line is left out where it says no
  */
-export function createDeliveryTelemetry(telemetry: ProcessTelemetry, keepsLine: Sampler): DeliveryTelemetry {
-  return { ...workObserver(telemetry, keepsLine), ...troubleObserver(telemetry), ...gauges(telemetry) }
+export function createDeliveryTelemetry(
+  telemetry: ProcessTelemetry,
+  keepsLine: Sampler,
+  figures: FigureTally,
+): DeliveryTelemetry {
+  const work = workObserver(telemetry, keepsLine)
+  return {
+    ...work,
+    attempted(report) {
+      work.attempted(report)
+      countAttempt(figures, report)
+    },
+    ...troubleObserver(telemetry),
+    ...gauges(telemetry),
+  }
+}
+
+/** Only of a first round the time since the receipt says how long a delivery takes. */
+function countAttempt(figures: FigureTally, { delivery, content, ending }: AttemptReport): void {
+  const { tenantId, round } = delivery
+  const { outcome, startedAtMs, durationMs } = ending.attempt
+  if (outcome !== 'delivered' && content) figures.count(tenantId, 'attemptsFailed')
+  if (ending.kind === 'failed') figures.count(tenantId, 'failed')
+  if (ending.kind !== 'processed') return
+  const isFirstRound = round === 1 && content !== undefined
+  figures.countDelivered(tenantId, isFirstRound ? startedAtMs + durationMs - content.receivedAtMs : undefined)
 }
 
 function workObserver(
@@ -55,6 +80,11 @@ function workObserver(
     help: 'Statements of deliveries that failed.',
     labels: ['step'],
   })
+  // Shown as 0 before the first one, so that the first is a rise.
+  for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome).inc(0)
+  for (const ending of ['processed', 'later', 'failed']) endings.with(ending).inc(0)
+  for (const step of ['claim', 'load', 'send', 'settle', 'renew', 'sweep', 'give back'])
+    failures.with(step).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
   return {
     claimed(rows) {

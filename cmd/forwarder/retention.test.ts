@@ -23,6 +23,13 @@ afterAll(async () => {
 
 const ago = (days: number) => new Date(nowMs - days * dayMs)
 
+const figureDays = [
+  ['figures_minutely', 2],
+  ['figures_hourly', 35],
+  ['figures_queue', 35],
+  ['figures_writers', 1],
+] as const
+
 async function turn(): Promise<Record<string, number>> {
   const removed: Record<string, number> = {}
   const trouble: unknown[] = []
@@ -62,6 +69,15 @@ async function fill(): Promise<void> {
      VALUES ('live', 'live', 'shops', 'live', false, '{}', 1, $1, $1, $1)`,
     [ago(1000)],
   )
+  for (const [table, days] of figureDays)
+    for (const [name, at] of pairs(days)) {
+      const zeros = table === 'figures_queue' ? '1, 1' : Array(21).fill(0).join(', ')
+      const text =
+        table === 'figures_writers'
+          ? `INSERT INTO figures_writers VALUES ($1, 1, $2)`
+          : `INSERT INTO ${table} SELECT ${table === 'figures_queue' ? '' : '$1::text, '}$2::timestamptz, ${zeros} WHERE $1 <> ''`
+      await pool.query(text, [name, at])
+    }
   for (const [name, at] of pairs(0)) {
     await pool.query(`INSERT INTO slug_reservations VALUES ($1, 'shops', 'x', $2)`, [name, at])
     await pool.query(
@@ -99,6 +115,10 @@ test('a turn removes what is kept no longer from every table, and nothing else; 
     dedupe_keys: 1,
     replays: 1,
     usage_hourly: 1,
+    figures_minutely: 1,
+    figures_hourly: 1,
+    figures_queue: 1,
+    figures_writers: 1,
     slug_reservations: 1,
     tenants: 1,
     audit: 1,
@@ -110,6 +130,9 @@ test('a turn removes what is kept no longer from every table, and nothing else; 
   expect(await left('SELECT actor AS name FROM audit')).toEqual(['kept'])
   expect(await left('SELECT actor_name AS name FROM sessions')).toEqual(['kept'])
   expect(await left('SELECT meter AS name FROM usage_hourly')).toEqual(['kept'])
+  expect(await left('SELECT tenant_id AS name FROM figures_minutely')).toEqual(['kept'])
+  expect(await left('SELECT tenant_id AS name FROM figures_hourly')).toEqual(['kept'])
+  expect(await left('SELECT writer AS name FROM figures_writers')).toEqual(['kept'])
   expect(await left('SELECT slug AS name FROM slug_reservations')).toEqual(['kept'])
   expect(await left('SELECT id AS name FROM replays ORDER BY 1')).toEqual(['kept', 'unended'])
   expect(await left('SELECT event_id AS name FROM dedupe_keys')).toEqual(['kept'])

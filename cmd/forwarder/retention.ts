@@ -4,6 +4,7 @@ import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetReplays } from '#internal/deliveries/index.ts'
+import { figureTables, forgetFigures } from '#internal/figures/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
 import {
   type Pool,
@@ -78,6 +79,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('dedupe_keys', forgetDedupeKeys),
       step('replays', forgetReplays),
       step('usage_hourly', forgetHours),
+      ...figureTables.map((table) => step(table, (of, nowMs) => forgetFigures(of, table, nowMs))),
       step('slug_reservations', forgetSlugReservations),
       step('tenants', forgetDeletedTenants),
       step('audit', forgetAudit),

@@ -1,4 +1,4 @@
-import { type ApiError, apiError } from '#internal/base/index.ts'
+import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
@@ -16,7 +16,7 @@ export interface Intake extends AcceptContext {
   /** Where a call comes from, through the proxies that are trusted. */
   sourceAddressOf(head: Head): string | null
   /** Told of each call for a known tenant and provider. */
-  onCall(provider: ProviderName, outcome: CallOutcome): void
+  onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
 }
 
 /** What a call ended with: a label of metrics. */
@@ -83,24 +83,25 @@ const tenantNotAllowed: Answer = {
 async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): Promise<Answer | ApiError> {
   const { headers } = call.request
   const accepted = await acceptWebhook(intake, caller, { headers, body: call.body })
+  const { tenant } = caller
   const provider = caller.provider.name
   if (accepted.kind === 'invalid') {
-    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: accepted.cause }, call.body)
+    noteRefusal(intake, call, { tenant, provider, cause: accepted.cause }, call.body)
     return invalidAnswer(accepted.cause)
   }
   if (accepted.kind === 'unread') {
-    intake.onCall(provider, 'unavailable')
+    intake.onCall(provider, 'unavailable', tenant.id)
     return unavailable
   }
   if (accepted.kind === 'limited') {
-    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: limitedCauses[accepted.limit] })
+    noteRefusal(intake, call, { tenant, provider, cause: limitedCauses[accepted.limit] })
     return limitedAnswer(accepted)
   }
   if (accepted.kind === 'uncertified') {
-    noteRefusal(intake, call, { tenant: caller.tenant, provider, cause: 'certificate_unavailable' })
+    noteRefusal(intake, call, { tenant, provider, cause: 'certificate_unavailable' })
     return uncertified
   }
-  intake.onCall(provider, accepted.kind)
+  intake.onCall(provider, accepted.kind, tenant.id)
   const { id, type, overLimit } = accepted.event
   return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
 }
@@ -165,7 +166,7 @@ function noteRefusal(
   { tenant, provider, cause }: Refusal,
   body?: Uint8Array,
 ): void {
-  intake.onCall(provider, cause)
+  intake.onCall(provider, cause, tenant.id)
   if (!intake.refusedCalls.hasRoom(tenant.id, cause)) return
   const refused: RefusedCall = {
     tenantId: tenant.id,

@@ -18,6 +18,8 @@ const tables = [
   ...[
     'usage_hourly',
     'usage_emissions',
+    'figures_minutely',
+    'figures_hourly',
     'limit_overrides',
     'record_epochs',
     'deliveries_due',
@@ -111,6 +113,14 @@ async function fill(id: TenantId): Promise<void> {
     `INSERT INTO usage_emissions SELECT $1, nth, 'exports', now(), 1, now() FROM generate_series(1, 9) nth`,
     [id],
   )
+  for (const [table, rows] of [
+    ['figures_minutely', 8],
+    ['figures_hourly', 6],
+  ])
+    await pool.query(
+      `INSERT INTO ${table} SELECT $1, now() + nth * interval '1 hour', ${Array(21).fill(0).join(', ')} FROM generate_series(1, ${rows}) nth`,
+      [id],
+    )
   await pool.query(`INSERT INTO limit_overrides VALUES ($1, 'recordBytes', 1, now(), 'r', now(), 'b')`, [id])
   await pool.query(`INSERT INTO record_epochs VALUES ($1, 'x', now())`, [id])
   await pool.query(
@@ -180,7 +190,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 9, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 9, 8, 6, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -25,6 +25,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
     purgeSimulations,
     purgeUsage,
     purgeEmissions,
+    purgeFigures,
     purgeReplays,
     purgeDeliveries,
     purgeRefusedCalls,
@@ -63,6 +64,18 @@ async function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promis
     [id, rowsMax],
   )
   return rowCount ?? 0
+}
+
+async function purgeFigures(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  let removed = 0
+  for (const table of ['figures_minutely', 'figures_hourly']) {
+    const { rowCount } = await pool.query(
+      `DELETE FROM ${table} WHERE ctid IN (SELECT ctid FROM ${table} WHERE tenant_id = $1 LIMIT $2)`,
+      [id, rowsMax],
+    )
+    removed += rowCount ?? 0
+  }
+  return removed
 }
 
 // Before deliveries, so that none of them queues more. By key, since one that is worked on is waited for.

@@ -1,0 +1,52 @@
+-- What happened, counted by tenant and time, so that a chart reads a few thousand rows at most however many events there are. Every
+-- process adds what it counted. at: when the minute or hour began. tenant_id: '' is the installation as a whole.
+-- refused_by: calls by cause, absent where there was none. latency_…: events that arrived within so many ms of their receipt and
+-- not within the bound before; latency_over: later than all bounds.
+-- No indexed column changes, and pages have room, so that adding to a row stays in its page and writes no index.
+CREATE TABLE figures_minutely (
+  tenant_id text COLLATE "C" NOT NULL,
+  at timestamptz NOT NULL,
+  accepted integer NOT NULL,
+  duplicates integer NOT NULL,
+  spooled integer NOT NULL,
+  refused integer NOT NULL,
+  delivered integer NOT NULL,
+  failed integer NOT NULL,
+  attempts_failed integer NOT NULL,
+  latency_10 integer NOT NULL,
+  latency_25 integer NOT NULL,
+  latency_50 integer NOT NULL,
+  latency_100 integer NOT NULL,
+  latency_250 integer NOT NULL,
+  latency_500 integer NOT NULL,
+  latency_1000 integer NOT NULL,
+  latency_2500 integer NOT NULL,
+  latency_5000 integer NOT NULL,
+  latency_15000 integer NOT NULL,
+  latency_60000 integer NOT NULL,
+  latency_300000 integer NOT NULL,
+  latency_3600000 integer NOT NULL,
+  latency_over integer NOT NULL,
+  refused_by jsonb,
+  PRIMARY KEY (tenant_id, at)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX figures_minutely_at ON figures_minutely (at);
+
+CREATE TABLE figures_hourly (LIKE figures_minutely, PRIMARY KEY (tenant_id, at))
+WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX figures_hourly_at ON figures_hourly (at);
+
+-- The queue of deliveries as it was seen in a minute, at its worst.
+CREATE TABLE figures_queue (
+  at timestamptz PRIMARY KEY,
+  due_count integer NOT NULL,
+  oldest_age_ms bigint NOT NULL
+);
+
+-- The last batch that each process added: the same one again, after an answer that was lost, adds nothing.
+CREATE TABLE figures_writers (
+  writer text COLLATE "C" PRIMARY KEY,
+  turn bigint NOT NULL,
+  written_at timestamptz NOT NULL
+);
+CREATE INDEX figures_writers_age ON figures_writers (written_at);
