@@ -19,7 +19,7 @@ export interface PageContext {
   readonly params: Readonly<Record<string, string>>
   /** The query's parameters, trimmed; those that are empty, as of a filter left blank, are left out. */
   readonly query: Readonly<Record<string, string>>
-  /** The one tenant that is looked at: `?tenant=` has its id or slug; a tenant's key has its own always. */
+  /** The one tenant that is looked at: `/…/:tenant` or `?tenant=` has its id or slug; a tenant's key has its own always. */
   readonly tenant: TenantSummary | undefined
   /** Whose rows lists are to have, for the backoffice: that tenant's, or those of the namespaces that were chosen. */
   readonly whose: Whose

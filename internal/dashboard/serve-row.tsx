@@ -34,7 +34,9 @@ async function serve(
   const preferences = readPreferences(signedIn.call.request.headers.get('cookie'))
   const form = row.method === 'POST' ? readForm(signedIn) : undefined
   if (form?.kind === 'error') return form
-  const chosen = await findChosen(parts, signedIn, form?.fields['tenant'])
+  const { params } = signedIn.call
+  const named = params['tenant'] ?? signedIn.query['tenant'] ?? form?.fields['tenant']
+  const chosen = await findChosen(parts, signedIn, named)
   const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
   const context = contextOf(parts, signedIn, preferences, tenant)
   const result =
@@ -61,14 +63,13 @@ function readForm({ call, session }: SignedInCall) {
   return { kind: 'form', fields } as const
 }
 
-/** The tenant that a request names, if it names one; a tenant's own key always does. */
+/** The tenant that a request names, by its path, query or form, if it names one; a tenant's own key always does. */
 function findChosen(
   { backoffice }: DashboardParts,
-  { session, query }: SignedInCall,
-  inForm: string | undefined,
+  { session }: SignedInCall,
+  named: string | undefined,
 ): Promise<Outcome<TenantSummary>> | undefined {
   const { actor } = session
-  const named = query['tenant'] ?? inForm
   if (named !== undefined && named !== '') return backoffice.tenants.find(actor, refOf(named))
   if (actor.kind !== 'tenantKey') return undefined
   return backoffice.tenants.find(actor, { by: 'id', text: actor.tenantId })

@@ -9,7 +9,12 @@ export interface Choice {
 }
 
 /** One field of a form. */
-export type Field =
+export type Field = FieldKind & {
+  /** What is wrong with what was sent, and how to mend it. */
+  readonly problem?: string | undefined
+}
+
+type FieldKind =
   | {
       readonly kind: 'text' | 'number' | 'password'
       readonly name: string
@@ -67,15 +72,21 @@ export function Fields({
 }
 
 function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) {
-  const hintId = field.hint === undefined ? undefined : `${id}-hint`
+  const { hint, problem, label } = field
   const isShort = field.kind === 'number' || (field.kind === 'text' && field.isShort === true)
+  const ids = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ')
   return (
     <div class={`field${isShort ? ' is-short' : ''}`}>
-      <label for={id}>{field.label}</label>
-      <Control field={field} id={id} hintId={hintId} />
-      {field.hint !== undefined && (
-        <p class="hint" id={hintId}>
-          {field.hint}
+      <label for={id}>{label}</label>
+      <Control field={field} id={id} describedBy={ids === '' ? undefined : ids} />
+      {problem !== undefined && (
+        <p class="problem-text" id={`${id}-problem`}>
+          {problem}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
         </p>
       )}
     </div>
@@ -85,13 +96,17 @@ function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) 
 function Control({
   field,
   id,
-  hintId,
+  describedBy,
 }: {
   readonly field: Field
   readonly id: string
-  readonly hintId: string | undefined
+  readonly describedBy: string | undefined
 }) {
-  const own = { id, name: field.name, ...(hintId !== undefined && { 'aria-describedby': hintId }) }
+  const own = {
+    ...{ id, name: field.name },
+    ...(describedBy !== undefined && { 'aria-describedby': describedBy }),
+    ...(field.problem !== undefined && { 'aria-invalid': 'true' as const }),
+  }
   if (field.kind === 'choice')
     return (
       <select {...own}>
