@@ -5,11 +5,25 @@ import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from 
 import type { BackofficeParts } from './parts.ts'
 import { reachList, type Whose } from './reach.ts'
 
+/** Which lines of the audit log are listed. */
+interface AuditListRequest extends PageRequest, Whose {
+  /** Part of who did it, in any case; at most 200 characters, as `action`. */
+  readonly actor?: string | undefined
+  /** What it was, or how that begins. */
+  readonly action?: string | undefined
+  /** Done then or later, ms since the epoch. */
+  readonly fromMs?: number | undefined
+  /** Done earlier than that. */
+  readonly toMs?: number | undefined
+}
+
 /** Who did what. */
 export interface AuditTrail {
   /** The latest first; what belongs to no tenant is shown to those only who see all of them. */
-  list(actor: Actor, request: PageRequest & Whose): Promise<Outcome<Page<AuditRecord>>>
+  list(actor: Actor, request: AuditListRequest): Promise<Outcome<Page<AuditRecord>>>
 }
+
+const searchCharsMax = 200
 
 /** Makes the use case of the audit log. */
 export function createAuditTrail(parts: BackofficeParts): AuditTrail {
@@ -19,16 +33,19 @@ export function createAuditTrail(parts: BackofficeParts): AuditTrail {
 async function list(
   parts: BackofficeParts,
   actor: Actor,
-  request: PageRequest & Whose,
+  request: AuditListRequest,
 ): Promise<Outcome<Page<AuditRecord>>> {
   const limit = limitOf(request)
   if (limit.kind !== 'ok') return limit
   const beforeId = request.after === undefined ? undefined : readCursor(request.after)
   if (request.after !== undefined && beforeId === undefined)
     return invalid('This cursor is none of ours: begin with the first page')
-  const scope = await reachList(parts, actor, request)
+  const { tenantId, namespaces, actor: by, action, fromMs, toMs } = request
+  if ([by, action].some((text) => text !== undefined && text.length > searchCharsMax))
+    return invalid(`A search has at most ${searchCharsMax} characters`)
+  const scope = await reachList(parts, actor, { tenantId, namespaces })
   if (scope.kind !== 'ok') return scope
-  const asked = { beforeId, limit: limit.value }
+  const asked = { beforeId, limit: limit.value, actor: by, action, fromMs, toMs }
   if (scope.value.kind === 'all') {
     const { entries, next } = await listAudit(parts.pool, asked)
     return ok({ items: entries, next: next?.toString() })

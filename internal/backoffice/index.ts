@@ -13,6 +13,34 @@ export type {
 } from './events.ts'
 export type { ExecutionDesk, ExecutionListRequest } from './executions.ts'
 export type { FigureDesk, FigureRankRequest, FigureRequest } from './figures.ts'
+export { internalRoutes, internalRows } from './http.ts'
+export {
+  AppendBody,
+  EventReplayBody,
+  eventListParams,
+  ReplayFilterBody,
+  ReplayStartBody,
+  replayListParams,
+} from './http-events.ts'
+export {
+  AdvanceBody,
+  executionListParams,
+  SettingBody,
+  SimulationBody,
+  settingClearParams,
+  simulationListParams,
+} from './http-operations.ts'
+export type { Param, Params } from './http-params.ts'
+export type { InternalParts } from './http-row.ts'
+export {
+  auditParams,
+  EmissionBody,
+  OverrideBody,
+  refusedParams,
+  tenantListParams,
+  tenantLookupParams,
+  usageParams,
+} from './http-tenants.ts'
 export type { Outcome, Page, PageRequest, Refusal } from './outcome.ts'
 export type { BackofficeParts } from './parts.ts'
 export type { Whose } from './reach.ts'

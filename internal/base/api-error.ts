@@ -4,10 +4,16 @@
  */
 const catalogue = {
   invalid_request: [400, 'The request is not valid'],
+  unauthenticated: [
+    401,
+    'Send a token as "Authorization: Bearer …": of kubectl create token NAME --audience latchkey, or an API key of scope dashboard',
+  ],
+  forbidden: [403, 'You may not do this: ask whoever grants rights on Tenants for it'],
   api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],
   api_key_scope: [403, 'This API key lacks the scope for this call: ask for a key with it'],
   tenant_suspended: [403, 'This tenant is suspended: ask the platform team'],
   route_unknown: [404, 'There is no such route: see GET /v1/openapi.json'],
+  not_found: [404, 'There is nothing of this name, or you may not see it'],
   method_not_allowed: [405, 'This route does not take this method: see the Allow header'],
   provider_unknown: [404, 'There is no such provider: see the path of this call in GET /v1/openapi.json'],
   lock_lost: [
@@ -22,6 +28,7 @@ const catalogue = {
     409,
     'This tenant takes no calls of this provider: set the provider up in its Tenant, or name another one',
   ],
+  conflict: [409, 'Something else is there by now: read it again. Nothing was changed'],
   body_too_large: [413, 'The body is longer than this route takes'],
   fingerprint_mismatch: [
     422,
@@ -32,6 +39,7 @@ const catalogue = {
     'This Idempotency-Key was used with another request: use a new key for a new request',
   ],
   limit_exceeded: [429, 'The usage limit is exceeded: wait as long as Retry-After says'],
+  too_many: [429, 'Others have to end first: wait as long as Retry-After says'],
   too_many_simulations: [
     429,
     'This tenant has as many simulations under way as it may: wait until one of them ends',
@@ -49,6 +57,10 @@ const catalogue = {
   ],
   provider_paused: [503, 'Calls of this provider are paused: nothing was accepted, send it again later'],
   starting: [503, 'This process has not read its tenants yet: try again'],
+  unavailable: [
+    503,
+    'The API server or a store does not answer: whether anything was written is not known, repeat the call as it was',
+  ],
   overloaded: [503, 'Too many calls are under way in this process: try again'],
   loop_detected: [
     508,
@@ -65,6 +77,7 @@ export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 /** Reason phrases of the statuses in the catalogue: RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
 const phrases: Readonly<Record<number, string>> = {
   400: 'Bad Request',
+  401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
   405: 'Method Not Allowed',

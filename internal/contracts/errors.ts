@@ -39,15 +39,30 @@ function exampleOf(code: ErrorCode): [string, Examples[string]] {
   return [code, { value: errorEnvelope({ kind: 'error', code }, 'req-7f3a') }]
 }
 
-/** The envelope of contract section 2.6, with `code` and `requestId` beside it. */
-export const errorSchema = {
-  type: 'object',
-  required: ['message', 'error', 'statusCode', 'code', 'requestId'],
-  properties: {
-    message: { type: 'string', description: 'What is wrong and what to do next.' },
-    error: { type: 'string', description: 'Reason phrase of the status (RFC 9110).' },
-    statusCode: { type: 'integer', description: 'The HTTP status.' },
-    code: { type: 'string', enum: errorCodes, description: 'Stable name of the error.' },
-    requestId: { type: 'string', description: 'Name of this request in our logs.' },
-  },
+/** Codes that only the internal contract gives. */
+const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'unauthenticated',
+  'forbidden',
+  'not_found',
+  'conflict',
+  'too_many',
+  'unavailable',
+])
+
+/** The envelope of contract section 2.6, with `code` and `requestId` beside it, for an API that gives these codes. */
+export function errorSchemaOf(codes: readonly ErrorCode[]) {
+  return {
+    type: 'object',
+    required: ['message', 'error', 'statusCode', 'code', 'requestId'],
+    properties: {
+      message: { type: 'string', description: 'What is wrong and what to do next.' },
+      error: { type: 'string', description: 'Reason phrase of the status (RFC 9110).' },
+      statusCode: { type: 'integer', description: 'The HTTP status.' },
+      code: { type: 'string', enum: codes, description: 'Stable name of the error.' },
+      requestId: { type: 'string', description: 'Name of this request in our logs.' },
+    },
+  }
 }
+
+/** The envelope of the public contract. */
+export const errorSchema = errorSchemaOf(errorCodes.filter((code) => !internalCodes.has(code)))
