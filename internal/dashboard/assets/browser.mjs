@@ -1,11 +1,11 @@
 // Enhances pages that work without it: times in the reader's zone, buttons that copy, what a chart says under the pointer.
 ;(() => {
-  const longFormat = new Intl.DateTimeFormat(undefined, {
+  const full = new Intl.DateTimeFormat(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
     ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
   })
   const formats = {
-    full: longFormat,
+    full,
     short: new Intl.DateTimeFormat(undefined, {
       ...{ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
       hourCycle: 'h23',
@@ -46,27 +46,38 @@
     }, 1500)
   }
 
-  function readOut(target) {
-    const figure = target.closest('figure.chart')
-    const output = figure?.querySelector('[data-readout]')
-    if (!output) return
-    const bar = target.closest('[data-point]')
-    if (output.dataset.rest === undefined) output.dataset.rest = output.textContent
-    if (!bar) {
-      output.textContent = output.dataset.rest
-      return
-    }
-    const at = new Date(Number(bar.dataset.at))
-    output.textContent = `${formats.short.format(at)}  ·  ${bar.dataset.point}`
+  function readOut(event) {
+    const drawing = event.target.closest?.('svg[data-points]')
+    for (const band of document.querySelectorAll('[data-band]:not([width="0"])'))
+      if (band.ownerSVGElement !== drawing) rest(band.ownerSVGElement)
+    if (!drawing) return
+    const points = drawing.dataset.points.split('\n')
+    const { left, width } = drawing.getBoundingClientRect()
+    const nth = Math.max(
+      0,
+      Math.min(points.length - 1, Math.floor(((event.clientX - left) / width) * points.length)),
+    )
+    const band = drawing.querySelector('[data-band]')
+    band.setAttribute('x', String((1000 * nth) / points.length))
+    band.setAttribute('width', String(1000 / points.length))
+    const output = drawing.closest('figure').querySelector('[data-readout]')
+    output.dataset.rest ??= output.textContent
+    const at = new Date(Number(drawing.dataset.from) + nth * Number(drawing.dataset.step))
+    output.textContent = `${formats.short.format(at)}  ·  ${points[nth]}`
+  }
+
+  function rest(drawing) {
+    drawing.querySelector('[data-band]').setAttribute('width', '0')
+    const output = drawing.closest('figure').querySelector('[data-readout]')
+    if (output.dataset.rest !== undefined) output.textContent = output.dataset.rest
+    delete output.dataset.rest
   }
 
   document.addEventListener('click', (event) => {
     const button = event.target.closest?.('button[data-copy]')
     if (button) void copy(button)
   })
-  document.addEventListener('pointerover', (event) => {
-    if (event.target.closest?.('figure.chart')) readOut(event.target)
-  })
+  document.addEventListener('pointermove', readOut)
   document.addEventListener('change', (event) => {
     if (event.target.matches?.('select[data-submit]')) event.target.form?.requestSubmit()
   })
@@ -88,4 +99,8 @@
   }
 
   document.addEventListener('htmx:after:swap', () => enhance(document))
+  // Signed out meanwhile: the page that is shown would only grow old.
+  document.addEventListener('htmx:sse:error', (event) => {
+    if (event.detail?.status === 401) location.reload()
+  })
 })()

@@ -27,6 +27,8 @@ export interface ChartParts {
   format(value: number): string
   /** What stands in the place of a chart without any value but 0. */
   readonly empty: string
+  /** Whether the values stand below as a table. */
+  readonly hasValues: boolean
 }
 
 const width = 1_000
@@ -36,7 +38,7 @@ const tickLabels = 5
 
 /**
  * A chart over time, drawn here: the page holds its lines and bars, and nothing has to be run to see them. Its labels are text beside
- * the drawing, so that they keep their size on a phone. The values stand in a table below, which can be opened.
+ * the drawing, so that they keep their size on a phone. Whoever asks gets the values as a table below.
  */
 export function TimeChart(parts: ChartParts) {
   const { title, summary, series, format, empty } = parts
@@ -70,7 +72,7 @@ export function TimeChart(parts: ChartParts) {
           <p class="readout" data-readout>
             {summary}
           </p>
-          <Values {...parts} />
+          {parts.hasValues && <Values {...parts} />}
         </>
       )}
     </figure>
@@ -89,7 +91,7 @@ function topOf({ kind, series, atMs }: ChartParts): number {
 }
 
 function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
-  const { kind, series, atMs, summary, title } = parts
+  const { kind, series, atMs, stepMs, summary, title } = parts
   const x = scaleLinear([0, atMs.length], [0, width])
   const y = scaleLinear([0, top], [height, 2])
   return (
@@ -99,6 +101,9 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
       preserveAspectRatio="none"
       role="img"
       aria-label={`${title}: ${summary}`}
+      data-from={atMs[0]}
+      data-step={stepMs}
+      data-points={atMs.map((_at, nth) => pointText(parts, nth)).join('\n')}
     >
       <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(top / 2)}H${width}`} />
       {kind === 'bars' ? (
@@ -107,17 +112,7 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
         series.map((each) => <Line key={each.label} {...each} isFilled={kind === 'area'} x={x} y={y} />)
       )}
       <path class="baseline" d={`M0 ${height}H${width}`} />
-      {atMs.map((at, nth) => (
-        <rect
-          key={at}
-          class="hit"
-          x={rounded(x(nth))}
-          width={rounded(x(1))}
-          height={height}
-          data-at={at}
-          data-point={pointText(parts, nth)}
-        />
-      ))}
+      <rect class="band" height={height} width="0" data-band />
     </svg>
   )
 }
@@ -195,18 +190,13 @@ function AxisX({ atMs, stepMs }: ChartParts) {
   )
 }
 
-/** At most this many rows stand in the table, so that a page stays small: longer times are summed up by its filters. */
-const valueRowsMax = 200
-
 function Values(parts: ChartParts) {
   const { title, series, atMs, format } = parts
   const rows = atMs
     .map((at, nth) => ({ at, nth }))
     .filter(({ nth }) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
-    .slice(-valueRowsMax)
   return (
-    <details class="values">
-      <summary>Values</summary>
+    <div class="values">
       <div class="table-wrap" role="region" aria-label={`${title}: values`} tabIndex={0}>
         <table>
           <thead>
@@ -238,7 +228,7 @@ function Values(parts: ChartParts) {
           </tbody>
         </table>
       </div>
-    </details>
+    </div>
   )
 }
 

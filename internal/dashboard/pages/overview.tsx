@@ -1,6 +1,7 @@
 import type { FigurePoint, Figures, TenantFigures } from '#internal/figures/index.ts'
 import { Card, Empty, Live, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import { type Series, type SeriesTone, TimeChart } from '../components/chart.tsx'
+import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
@@ -44,11 +45,13 @@ interface OverviewParts {
 }
 
 function Overview({ context, range, figures, ranked }: OverviewParts) {
-  const { tenant, here, actor } = context
+  const { tenant, here, actor, query } = context
+  const charted = { figures, hasValues: query['values'] !== undefined }
   return (
     <>
       <PageHeader title="Overview" lead={leadOf(context)}>
         <RangeChoice context={context} range={range} />
+        <ValuesChoice context={context} />
       </PageHeader>
       <Live id="figures" here={here} every="slow">
         <Numbers figures={figures} context={context} />
@@ -58,16 +61,21 @@ function Overview({ context, range, figures, ranked }: OverviewParts) {
           </Notice>
         )}
         <div class="charts">
-          <EventsChart figures={figures} />
-          <DeliveriesChart figures={figures} />
-          <LatencyChart figures={figures} />
-          <RefusedChart figures={figures} />
-          {figures.points.some(({ queue }) => queue !== undefined) && <QueueCharts figures={figures} />}
+          <EventsChart {...charted} />
+          <DeliveriesChart {...charted} />
+          <LatencyChart {...charted} />
+          <RefusedChart {...charted} />
+          {figures.points.some(({ queue }) => queue !== undefined) && <QueueCharts {...charted} />}
         </div>
         {tenant === undefined && actor.kind !== 'tenantKey' && <Ranked {...{ context, ranked, range }} />}
       </Live>
     </>
   )
+}
+
+interface Charted {
+  readonly figures: Figures
+  readonly hasValues: boolean
 }
 
 function leadOf({ tenant, whose }: PageContext): string {
@@ -83,7 +91,7 @@ function RangeChoice({ context, range }: Pick<OverviewParts, 'context' | 'range'
       {ranges.map(({ name, label }) => (
         <a
           key={name}
-          href={link('/', { tenant: tenant && query['tenant'], range: name })}
+          href={link('/', { tenant: tenant && query['tenant'], range: name, values: query['values'] })}
           title={label}
           {...(name === range.name && { 'aria-current': 'true' as const })}
         >
@@ -91,6 +99,17 @@ function RangeChoice({ context, range }: Pick<OverviewParts, 'context' | 'range'
         </a>
       ))}
     </nav>
+  )
+}
+
+/** Nothing of a chart is told by its drawing alone. */
+function ValuesChoice({ context: { query } }: Pick<OverviewParts, 'context'>) {
+  const { values, ...others } = query
+  const isShown = values !== undefined
+  return (
+    <LinkButton href={link('/', isShown ? others : { ...others, values: 'shown' })} tone="plain">
+      {isShown ? 'Hide values' : 'Show values'}
+    </LinkButton>
   )
 }
 
@@ -172,7 +191,7 @@ const seriesOf = (
 
 const timesOf = ({ points, stepMs }: Figures) => ({ atMs: points.map(({ atMs }) => atMs), stepMs })
 
-function EventsChart({ figures }: Pick<OverviewParts, 'figures'>) {
+function EventsChart({ figures, hasValues }: Charted) {
   return (
     <TimeChart
       title="Events received"
@@ -183,13 +202,14 @@ function EventsChart({ figures }: Pick<OverviewParts, 'figures'>) {
         seriesOf(figures, 'Duplicates', 'five', ({ duplicates }) => duplicates),
       ]}
       {...timesOf(figures)}
+      hasValues={hasValues}
       format={compactText}
       empty="No event came in this time."
     />
   )
 }
 
-function DeliveriesChart({ figures }: Pick<OverviewParts, 'figures'>) {
+function DeliveriesChart({ figures, hasValues }: Charted) {
   const { delivered, failed, attemptsFailed } = figures.total
   return (
     <TimeChart
@@ -202,13 +222,14 @@ function DeliveriesChart({ figures }: Pick<OverviewParts, 'figures'>) {
         seriesOf(figures, 'Failed', 'bad', (point) => point.failed),
       ]}
       {...timesOf(figures)}
+      hasValues={hasValues}
       format={compactText}
       empty="No delivery ended in this time."
     />
   )
 }
 
-function LatencyChart({ figures }: Pick<OverviewParts, 'figures'>) {
+function LatencyChart({ figures, hasValues }: Charted) {
   const { p50, p95 } = figures.total.latencyMs
   return (
     <TimeChart
@@ -225,6 +246,7 @@ function LatencyChart({ figures }: Pick<OverviewParts, 'figures'>) {
         seriesOf(figures, 'p99', 'three', ({ latencyMs }) => latencyMs.p99),
       ]}
       {...timesOf(figures)}
+      hasValues={hasValues}
       format={durationText}
       empty="Nothing was delivered in this time."
     />
@@ -234,7 +256,7 @@ function LatencyChart({ figures }: Pick<OverviewParts, 'figures'>) {
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
 /** The four causes that are most have a colour each; all others share one. */
-function RefusedChart({ figures }: Pick<OverviewParts, 'figures'>) {
+function RefusedChart({ figures, hasValues }: Charted) {
   const { total, points } = figures
   const causes = Object.entries(total.refusedBy)
     .toSorted(([, a], [, b]) => b - a)
@@ -257,13 +279,14 @@ function RefusedChart({ figures }: Pick<OverviewParts, 'figures'>) {
         ...(others.length > 0 ? [seriesOf(figures, 'other', 'five', othersOf)] : []),
       ]}
       {...timesOf(figures)}
+      hasValues={hasValues}
       format={compactText}
       empty="No call was refused in this time."
     />
   )
 }
 
-function QueueCharts({ figures }: Pick<OverviewParts, 'figures'>) {
+function QueueCharts({ figures, hasValues }: Charted) {
   const sights = figures.points.flatMap(({ queue }) => (queue === undefined ? [] : [queue]))
   const most = Math.max(0, ...sights.map(({ dueCount }) => dueCount))
   const oldest = Math.max(0, ...sights.map(({ oldestAgeMs }) => oldestAgeMs))
@@ -275,6 +298,7 @@ function QueueCharts({ figures }: Pick<OverviewParts, 'figures'>) {
         summary={`at most ${countText(most)} deliveries waited`}
         series={[seriesOf(figures, 'Due deliveries', 'one', ({ queue }) => queue?.dueCount)]}
         {...timesOf(figures)}
+        hasValues={hasValues}
         format={compactText}
         empty="Nothing had to wait."
       />
@@ -284,6 +308,7 @@ function QueueCharts({ figures }: Pick<OverviewParts, 'figures'>) {
         summary={`nothing waited longer than ${durationText(oldest)}`}
         series={[seriesOf(figures, 'Age', 'two', ({ queue }) => queue?.oldestAgeMs)]}
         {...timesOf(figures)}
+        hasValues={hasValues}
         format={durationText}
         empty="Nothing had to wait."
       />
