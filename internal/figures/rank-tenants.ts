@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import { type FigureName, hourMs } from './figure.ts'
-import { type FigureSums, type FigureTenants, sumColumns, sumsOf } from './read-figures.ts'
+import { type FigureName, figureNames, hourMs } from './figure.ts'
+import type { FigureTenants } from './read-figures.ts'
 
 /** Which tenants are asked for. Times in milliseconds since the epoch. */
 export interface RankRequest {
@@ -14,8 +14,8 @@ export interface RankRequest {
   readonly limit: number
 }
 
-/** What happened for one tenant; causes of refusals are left out. */
-export interface TenantFigures extends Omit<FigureSums, 'refusedBy'> {
+/** What happened for one tenant. */
+export interface TenantFigures extends Readonly<Record<FigureName, number>> {
   readonly tenantId: TenantId
 }
 
@@ -44,7 +44,7 @@ export async function rankTenants(pool: Pool, request: RankRequest): Promise<rea
   const fromMs = isLong ? Math.floor(givenFromMs / hourMs) * hourMs : givenFromMs
   const table = isLong ? 'figures_hourly' : 'figures_minutely'
   const { rows } = await pool.query<[TenantId, ...number[]]>({
-    text: `SELECT tenant_id, ${sumColumns} FROM ${table}
+    text: `SELECT tenant_id, ${figureNames.map((name) => `sum(${columns[name]})::float8`).join(', ')} FROM ${table}
       WHERE at >= $1 AND at < $2 AND ${tenants === 'all' ? `tenant_id <> ''` : 'tenant_id = ANY($4::text[])'}
       GROUP BY tenant_id ORDER BY sum(${columns[orderBy]}) DESC, tenant_id LIMIT $3`,
     rowMode: 'array',
@@ -56,7 +56,7 @@ export async function rankTenants(pool: Pool, request: RankRequest): Promise<rea
     ],
   })
   return rows.map(([tenantId, ...counts]) => {
-    const { refusedBy: _none, ...sums } = sumsOf(counts, [])
-    return { tenantId, ...sums }
+    const named = Object.fromEntries(figureNames.map((name, at) => [name, counts[at] ?? 0]))
+    return { tenantId, ...(named as Record<FigureName, number>) }
   })
 }

@@ -56,13 +56,17 @@ export interface Figures {
 
 const pointsMax = 200
 const tenantsMax = 1_000
+const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/** The shortest step that makes at most 200 points of a time; of 30 days it is 4 h. */
-export function figureStepMs(spanMs: number): number {
-  return (
-    steps.find((step) => spanMs / step <= pointsMax - 1) ?? Math.ceil(spanMs / pointsMax / hourMs) * hourMs
-  )
+/**
+ * The shortest step that makes at most 200 points of a time; of 30 days it is 4 h. For so many tenants, each read by itself, that
+ * their minutes would be too many rows, it is an hour at least.
+ */
+export function figureStepMs(spanMs: number, tenantsCount = 1): number {
+  const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
+  const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
+  return steps.find((step) => step >= shortestMs) ?? Math.ceil(shortestMs / hourMs) * hourMs
 }
 
 /**
@@ -79,28 +83,26 @@ export async function readFigures(pool: Pool, request: FiguresRequest): Promise<
   const [from, to] = [fromMs, fromMs + count * stepMs].map((ms) => new Date(ms).toISOString())
   const values = [textArrayParam(ids), from, to, `${stepMs} ms`]
   const [rows, sights] = await Promise.all([
-    readCounts(pool, stepMs, values),
+    readSums(pool, stepMs, values),
     tenants === 'all' ? readQueue(pool, values.slice(1)) : undefined,
   ])
-  const causes = rows.some(([, counts]) => counts[refusedAt]) ? await readCauses(pool, stepMs, values) : []
-  const byStep = new Map(rows)
+  const byStep = new Map(rows.map((row) => [row.atMs, row]))
   const points = Array.from({ length: count }, (_none, nth): FigurePoint => {
     const atMs = fromMs + nth * stepMs
-    const own = causes.flatMap(([at, cause, calls]) => (at === atMs ? [[cause, calls] as const] : []))
-    return { atMs, ...sumsOf(byStep.get(atMs) ?? [], own), queue: sights?.get(atMs) }
+    const { counts = [], causes = [] } = byStep.get(atMs) ?? {}
+    return {
+      atMs,
+      ...sumsOf(
+        counts,
+        causes.flatMap((each) => Object.entries(each)),
+      ),
+      queue: sights?.get(atMs),
+    }
   })
-  const all = countColumns.map((_name, at) => rows.reduce((sum, [, counts]) => sum + (counts[at] ?? 0), 0))
-  return {
-    stepMs,
-    points,
-    total: sumsOf(
-      all,
-      causes.map(([, cause, calls]) => [cause, calls]),
-    ),
-  }
+  const all = countColumns.map((_name, at) => rows.reduce((sum, { counts }) => sum + (counts[at] ?? 0), 0))
+  const causes = rows.flatMap((row) => row.causes).flatMap((each) => Object.entries(each))
+  return { stepMs, points, total: sumsOf(all, causes) }
 }
-
-const refusedAt = figureNames.indexOf('refused')
 
 function checkRequest({ tenants, stepMs }: FiguresRequest, count: number): void {
   if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`at most ${pointsMax} points of figures`)
@@ -108,10 +110,12 @@ function checkRequest({ tenants, stepMs }: FiguresRequest, count: number): void 
   if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0) throw new RangeError('not a step of figures')
 }
 
-/** Counts as `countColumns` has them, and calls by cause, as sums. */
+type Causes = Readonly<Record<string, number>>
+
+/** Counts as `countColumns` has them, and calls by cause in any number of pieces, as sums. Pure. */
 export function sumsOf(
   counts: readonly number[],
-  causes: readonly (readonly [string, number])[],
+  causes: readonly (readonly [cause: string, calls: number])[],
 ): FigureSums {
   const refusedBy: Record<string, number> = {}
   for (const [cause, calls] of causes) refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
@@ -128,47 +132,30 @@ export function sumsOf(
   }
 }
 
-/** The columns of all counts, summed up. */
-export const sumColumns = countColumns.map((name) => `sum(${name})::float8`).join(', ')
-
 const tableOf = (stepMs: number) => (stepMs < hourMs ? 'figures_minutely' : 'figures_hourly')
 const epochMs = (of: string) => `(extract(epoch FROM ${of}) * 1000)::float8`
 const binOf = (step: string) => `date_bin(${step}::interval, at, 'epoch'::timestamptz)`
 
-// By the primary key: at most 60 rows a tenant and hour of minutes, or one of hours.
-async function readCounts(
-  pool: Pool,
-  stepMs: number,
-  values: readonly unknown[],
-): Promise<(readonly [number, readonly number[]])[]> {
-  const table = tableOf(stepMs)
-  const { rows } = await pool.query<[number, ...number[]]>({
-    name: `figures-read-${table}`,
-    text: `SELECT ${epochMs(binOf('$4'))}, ${sumColumns} FROM ${table}
-      WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 GROUP BY 1`,
-    rowMode: 'array',
-    values: [...values],
-  })
-  return rows.map(([atMs, ...counts]) => [atMs, counts])
+const sums = countColumns.map((name) => `sum(${name})::float8`).join(', ')
+
+interface StepSums {
+  readonly atMs: number
+  /** As `countColumns` has them. */
+  readonly counts: readonly number[]
+  readonly causes: readonly Causes[]
 }
 
-// The same rows again, those with refusals alone.
-async function readCauses(
-  pool: Pool,
-  stepMs: number,
-  values: readonly unknown[],
-): Promise<[number, string, number][]> {
+// By the primary key: 60 rows a tenant and hour of minutes at most, or one of hours.
+async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]): Promise<StepSums[]> {
   const table = tableOf(stepMs)
-  const { rows } = await pool.query<[number, string, number]>({
-    name: `figures-causes-${table}`,
-    text: `SELECT ${epochMs(binOf('$4'))}, cause, sum(calls::integer)::float8 FROM ${table}
-      CROSS JOIN LATERAL jsonb_each_text(refused_by) AS each(cause, calls)
-      WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 AND refused_by IS NOT NULL
-      GROUP BY 1, 2 ORDER BY 2`,
+  const { rows } = await pool.query<[number, Causes[] | null, ...number[]]>({
+    name: `figures-read-${table}`,
+    text: `SELECT ${epochMs(binOf('$4'))}, jsonb_agg(refused_by) FILTER (WHERE refused_by IS NOT NULL), ${sums}
+      FROM ${table} WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 GROUP BY 1`,
     rowMode: 'array',
     values: [...values],
   })
-  return rows
+  return rows.map(([atMs, causes, ...counts]) => ({ atMs, counts, causes: causes ?? [] }))
 }
 
 // By the primary key, a row a minute.

@@ -113,6 +113,11 @@ describe('percentiles', () => {
   })
 })
 
+test('many tenants are read by the hour, few of them or a short time by the minute', () => {
+  const minutes = (hours: number, tenants: number) => figureStepMs(hours * 3_600_000, tenants) / 60_000
+  expect([minutes(24, 10), minutes(24, 50), minutes(6, 50), minutes(720, 1_000)]).toEqual([10, 60, 2, 240])
+})
+
 test.each([
   ['an hour', 1, 1],
   ['six hours', 6, 2],
