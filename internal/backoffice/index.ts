@@ -44,7 +44,7 @@ export {
 export type { Outcome, Page, PageRequest, Refusal } from './outcome.ts'
 export type { BackofficeParts } from './parts.ts'
 export type { Whose } from './reach.ts'
-export type { RefusedCall, RefusedDesk } from './refused.ts'
+export type { RefusedCall, RefusedDesk, RefusedListRequest } from './refused.ts'
 export type { ReplayDesk, ReplayStart, ReplayStarted } from './replays.ts'
 export type { SettingChanged, SettingClear, SettingDesk, SettingWrite } from './settings.ts'
 export type {

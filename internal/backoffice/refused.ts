@@ -1,5 +1,6 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
+import { neutralProviderName } from '#internal/tenants/index.ts'
 import { listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
 import { attempt } from './attempt.ts'
 import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
@@ -12,13 +13,18 @@ export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** Which calls are listed: those that all of it applies to. */
+export interface RefusedListRequest extends PageRequest {
+  readonly tenantId: TenantId
+  /** A neutral name or a vendor's. */
+  readonly provider?: string | undefined
+  readonly cause?: string | undefined
+}
+
 /** Calls that were refused to a tenant, with their causes. */
 export interface RefusedDesk {
   /** Newest first. */
-  list(
-    actor: Actor,
-    request: PageRequest & { readonly tenantId: TenantId },
-  ): Promise<Outcome<Page<RefusedCall>>>
+  list(actor: Actor, request: RefusedListRequest): Promise<Outcome<Page<RefusedCall>>>
 }
 
 const cursorForm = /^ref_[0-9a-hjkmnp-tv-z]{26}$/
@@ -30,12 +36,20 @@ export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf
       attempt(parts, async () => {
         const limit = limitOf(request)
         if (limit.kind !== 'ok') return limit
-        const { tenantId, after } = request
+        const { tenantId, after, cause } = request
+        const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
+        if (request.provider !== undefined && provider === undefined)
+          return invalid('There is no such provider')
         if (after !== undefined && !cursorForm.test(after))
           return invalid('This cursor is none of ours: begin with the first page')
         const reached = await reachTenant(parts, actor, tenantId)
         if (reached.kind !== 'ok') return reached
-        const asked = { tenantId, limit: limit.value, ...(after !== undefined && { after }) }
+        const asked = {
+          ...{ tenantId, limit: limit.value },
+          ...(after !== undefined && { after }),
+          ...(provider !== undefined && { provider }),
+          ...(cause !== undefined && { cause }),
+        }
         const { calls, next } = await listRefusedCalls(parts.readPool, asked, parts.clock.now())
         const redactor = redactorOf(reached.value)
         const items = calls.map((call) => ({

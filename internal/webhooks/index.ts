@@ -22,15 +22,14 @@ export {
   type RefusedListRequest,
   type RefusedPage,
 } from './list-refused.ts'
-export type { SigningCertificate } from './provider.ts'
+export { refusalCauses, type SigningCertificate } from './provider.ts'
 export { signCard } from './providers/card/signer.ts'
 export { secretHeaders } from './providers/registry.ts'
 export { wallet } from './providers/wallet/provider.ts'
 export type { WalletSigner, WalletTransmission } from './providers/wallet/signer.ts'
 export { createWalletSigner } from './providers/wallet/signer.ts'
 export { walletSources } from './providers/wallet/sources.ts'
-export type { RefusedCause } from './refused-calls.ts'
-export { RefusedCalls } from './refused-calls.ts'
+export { RefusedCalls, type RefusedCause, refusedCauses } from './refused-calls.ts'
 export { type Accepting, SizedQueues } from './sized-queues.ts'
 export { Spool, type SpoolOptions, type SpoolRefusal, type SpoolStats } from './spool.ts'
 export type { StoreBatchOptions } from './store-batch.ts'

@@ -79,3 +79,35 @@ test('a tenant without any has an empty page; a limit out of its bounds is refus
   for (const limit of [0, 101, 1.5])
     expect(listRefusedCalls(pool, { tenantId, limit }, nowMs)).rejects.toThrow(RangeError)
 })
+
+test('by provider and cause a page looks at so many calls, says how far it went, and finds the rest on those that follow', async () => {
+  const busyId = someTenantId()
+  const day = dayAfter(nowMs, 30)
+  await ensurePartitions(pool, [{ table: 'refused_calls', day }])
+  // 2 500 calls, of which each 700th is of another provider; the 1 000th is one that is looked for.
+  await pool.query(
+    `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)
+     SELECT 'ref_' || lpad(nth::text, 26, '0'), $2, $1, CASE WHEN nth % 700 = 0 OR nth = 1501 THEN 'codehost' ELSE 'card' END,
+       CASE WHEN nth % 2 = 0 THEN 'signature_mismatch' ELSE 'loop_detected' END, now(), '{}'
+     FROM generate_series(1, 2500) AS nth`,
+    [busyId, day],
+  )
+  const walk = async (filter: { provider?: string; cause?: string }) => {
+    const pages: number[][] = []
+    let after: string | undefined
+    do {
+      const page = await listRefusedCalls(
+        pool,
+        { tenantId: busyId, limit: 100, ...filter, ...(after !== undefined && { after }) },
+        nowMs,
+      )
+      pages.push(page.calls.map(({ id }) => Number(id.slice(4))))
+      after = page.next
+    } while (after !== undefined)
+    return pages
+  }
+  expect(await walk({ provider: 'codehost' })).toEqual([[2100, 1501], [1400, 700], []])
+  expect(await walk({ provider: 'codehost', cause: 'loop_detected' })).toEqual([[1501], [], []])
+  expect(await walk({ provider: 'gateway' })).toEqual([[], [], []])
+  expect((await walk({ cause: 'loop_detected' })).flat()).toHaveLength(1_250)
+})
