@@ -14,6 +14,8 @@ const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
 const clusterTests = 'test/cluster'
+/** Those named dashboard-… drive a browser. */
+const browserTests = 'test/e2e'
 /** They break whole stores for many seconds, so they have a run of their own. */
 const faultTests = 'test/faults'
 /** An API server that is started again takes some seconds to let anybody in. */
@@ -58,10 +60,22 @@ async function runDev(bun, args) {
 async function runTest(bun, args) {
   const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
   if (redis !== 0) return redis
+  if (drivesBrowser(args)) {
+    const chromium = await run(bun, ['cmd/dev/ensure-chromium.ts'])
+    if (chromium !== 0) return chromium
+  }
   const without = [clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`)
   const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...without, ...args])
   if (exitCode !== 0) explainPatterns(args)
   return exitCode
+}
+
+/** Whether the tests that are meant have those of the dashboard's pages among them. */
+function drivesBrowser(args) {
+  const patterns = args.filter((arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-'))
+  if (patterns.length === 0) return true
+  const paths = readdirSync(join(root, browserTests)).filter((name) => name.startsWith('dashboard-'))
+  return paths.some((name) => patterns.some((pattern) => `./${browserTests}/${name}`.includes(pattern)))
 }
 
 /** Faults of the stores, of the processes and of callbacks. Each prints what was sent, acknowledged, delivered and lost. */

@@ -1,3 +1,4 @@
+export { ensureChromium } from './chromium-program.ts'
 export { type FolderLock, type LockResult, lockFolder } from './folder-lock.ts'
 export { poll } from './poll.ts'
 export { freePort, isPortFree } from './ports.ts'

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises'
+import { canInstallPackages, installPackage } from './apt.ts'
 import { StoreStartError } from './start-error.ts'
 
 /** A server program that speaks Redis' protocol, and its version. */
@@ -19,7 +20,7 @@ const majorMin = 7
 export async function ensureRedis(onProgress?: (line: string) => void): Promise<RedisProgram> {
   const found = findRedis()
   if (found) return found
-  if (process.getuid?.() === 0 && Bun.which('apt-get')) {
+  if (canInstallPackages()) {
     await installRedis(onProgress)
     const installed = findRedis()
     if (installed) return installed
@@ -58,26 +59,7 @@ function installCommand(): string {
 }
 
 async function installRedis(onProgress?: (line: string) => void): Promise<void> {
-  onProgress?.("Redis: not found, installing Debian's package redis-server (apt-get)")
-  await withoutServices(async () => {
-    if (await apt('install', '-y', '--no-install-recommends', 'redis-server')) return
-    onProgress?.('Redis: refreshing the package lists (apt-get update)')
-    await apt('update')
-    if (!(await apt('install', '-y', '--no-install-recommends', 'redis-server')))
-      throw new StoreStartError(
-        'apt-get could not install redis-server; run apt-get install redis-server to see why',
-      )
-  })
-}
-
-async function apt(...args: string[]): Promise<boolean> {
-  const child = Bun.spawn(['apt-get', '-q', '-o', 'DPkg::Lock::Timeout=120', ...args], {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    stdin: 'ignore',
-    stdout: 'ignore',
-    stderr: 'ignore',
-  })
-  return (await child.exited) === 0
+  await withoutServices(() => installPackage('Redis', 'redis-server', onProgress))
 }
 
 const policyPath = '/usr/sbin/policy-rc.d'
