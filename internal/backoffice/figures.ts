@@ -54,7 +54,8 @@ export function createFigureDesk(parts: BackofficeParts): FigureDesk {
     read: (actor, request) =>
       attempt(parts, () =>
         reach(actor, request, (tenants) => {
-          const stepMs = figureStepMs(request.toMs - request.fromMs)
+          const count = tenants === 'all' ? 1 : tenants.length
+          const stepMs = figureStepMs(request.toMs - request.fromMs, count)
           return readFigures(parts.pool, { tenants, fromMs: request.fromMs, toMs: request.toMs, stepMs })
         }),
       ),
