@@ -51,11 +51,11 @@ const pollMs = 1_000
 const turnMsMax = 5_000
 const sweepMs = 30_000
 /**
- * The next claim waits for 8 ms, or for twice as long as the last one took where the machine is busy, so that its cost is
+ * The next claim waits for 8 ms, or for four times as long as the last one took where the machine is busy, so that its cost is
  * shared by more rows. Not after one of so many rows that left some behind; and at rest a claim goes at once.
  */
 const claimRowsWanted = 20
-const gatherShare = 2
+const gatherShare = 4
 const gatherMs = 8
 const gatherMsMax = 50
 const claimRowsMax = 200

@@ -48,14 +48,12 @@ export interface SettlementQueueOptions {
 const rowsMax = 500
 /** One statement commits while the next one is gathered; a second one begins only for many rows. */
 const statementsMax = 2
-const secondStatementRows = 96
+const secondStatementRows = 256
 /**
- * Under load rows are gathered for this long since the last statement began, or for four times as long as that took, so that
- * they share a commit. At rest a row goes at once.
+ * Under load rows are gathered for this long since the last statement began, so that they share its cost: nobody waits for them,
+ * and a forwarder that is killed leaves no more than these to be sent again. At rest a row goes at once.
  */
-const gatherMs = 30
-const gatherShare = 4
-const gatherMsMax = 100
+const gatherMs = 100
 /** A failed batch is tried again for about a minute, while its leases are renewed; after it they end, and its rows are sent again. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
@@ -74,7 +72,6 @@ export class SettlementQueue {
   #underWay = 0
   #statements = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
-  #gatherMs = 0
   #timer: Timer | undefined
   #drained: (() => void) | undefined
 
@@ -138,7 +135,7 @@ export class SettlementQueue {
     }
     const many = this.#waiting.length >= secondStatementRows
     if (this.#statements >= (many ? statementsMax : 1)) return
-    const waitMs = many ? 0 : this.#startedAtMs + this.#gatherMs - performance.now()
+    const waitMs = many ? 0 : this.#startedAtMs + gatherMs - performance.now()
     if (waitMs <= 0) return this.#start()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
@@ -148,16 +145,11 @@ export class SettlementQueue {
 
   #start(): void {
     const batch = this.#waiting.splice(0, rowsMax)
-    const startedAtMs = performance.now()
     const tries: Tries = { failures: 0 }
-    this.#startedAtMs = startedAtMs
+    this.#startedAtMs = performance.now()
     this.#statements += 1
     this.#underWay += batch.length
     void this.#writeAll(batch, tries).finally(() => {
-      this.#gatherMs = Math.min(
-        gatherMsMax,
-        Math.max(gatherMs, gatherShare * (performance.now() - startedAtMs)),
-      )
       this.#failing.delete(tries)
       this.#statements -= 1
       this.#underWay -= batch.length

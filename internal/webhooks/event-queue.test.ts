@@ -14,7 +14,7 @@ function heldQueue(options: Partial<EventQueueOptions> = {}) {
   const batches: Batch[] = []
   const spooled: ReceivedEvent[] = []
   const queue = new EventQueue({
-    gatherMs: 0,
+    gatherMs: [0, 0],
     storeBatch: (events) => {
       const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
       const stored: BatchOutcome = { kind: 'settled', acceptances: events.map(() => 'stored') }
@@ -49,7 +49,7 @@ describe('batches', () => {
   })
 
   test('come no faster than they are worth: what arrives within the time to gather goes together', async () => {
-    const { queue, batches } = heldQueue({ gatherMs: 60 })
+    const { queue, batches } = heldQueue({ gatherMs: [60, 60] })
     const startedAtMs = performance.now()
     const first = queue.accept(receivedEvent())
     batches[0]?.settle()
@@ -61,14 +61,14 @@ describe('batches', () => {
     expect(gathered?.events).toHaveLength(3)
     gathered?.settle()
     await Promise.all(later)
-    for (const event of events(16)) void queue.accept(event)
-    expect(batches[2]?.events).toHaveLength(16)
+    for (const event of events(32)) void queue.accept(event)
+    expect(batches[2]?.events).toHaveLength(32)
   })
 
   test('a second one is under way beside the first once enough wait, and never a third', () => {
     const { queue, batches } = heldQueue()
     for (const event of events(100)) void queue.accept(event)
-    expect(batches.map((batch) => batch.events.length)).toEqual([1, 16])
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 32])
   })
 
   test('take at most 500 rows', async () => {
@@ -78,7 +78,7 @@ describe('batches', () => {
       batches[index]?.settle()
       await turn()
     }
-    expect(batches.map((batch) => batch.events.length)).toEqual([1, 16, 500, 500, 183])
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 32, 500, 500, 167])
   })
 
   test('take at most 4 MiB, and a larger body goes alone', async () => {

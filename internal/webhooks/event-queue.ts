@@ -28,20 +28,21 @@ export interface EventQueueOptions {
   readonly patienceMs?: number
   /** How long after a failure Postgres is not asked again, ms; default 500. */
   readonly restMs?: number
-  /** How long after the start of a batch the next one may wait for more rows, ms; default 5. */
-  readonly gatherMs?: number
+  /** How long after the start of a batch the next one may wait for more rows, ms; default 5 to 25. */
+  readonly gatherMs?: readonly [least: number, most: number]
   /** Batches under way at a time; default 2: one commits while the next one is gathered and sent. */
   readonly batchesMax?: number
 }
 
 const defaultBatchesMax = 2
 /** A second batch begins only with this many rows, so that few callers share one commit instead of taking turns in two. */
-const secondBatchRows = 16
+const secondBatchRows = 32
 /**
- * A batch of fewer rows waits until this long after the start of the one before, so that under load they share the cost of a
- * commit, which is that of a hundred rows. At rest an event goes at once.
+ * A batch of fewer rows waits until this long after the start of the one before, or twice as long as that took where Postgres is
+ * busy, so that under load they share a statement's own cost, which is that of dozens of rows. At rest an event goes at once.
  */
-const defaultGatherMs = 5
+const defaultGatherMs = [5, 25] as const
+const gatherShare = 2
 const defaultPatienceMs = 2_000
 const defaultRestMs = 500
 
@@ -66,6 +67,7 @@ export class EventQueue {
   /** Of these, those whose time is up and whose statements still run. */
   #late = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
+  #gatherMs = 0
   #gathering: ReturnType<typeof setTimeout> | undefined
   #restUntilMs = 0
 
@@ -101,7 +103,7 @@ export class EventQueue {
     if (this.#waiting.length >= secondBatchRows) return this.#startBatch()
     // One that is late says nothing of the next one.
     if (this.#batches > this.#late) return
-    const waitMs = this.#startedAtMs + (this.#options.gatherMs ?? defaultGatherMs) - performance.now()
+    const waitMs = this.#startedAtMs + this.#gatherMs - performance.now()
     if (waitMs <= 0) return this.#startBatch()
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined
@@ -118,6 +120,7 @@ export class EventQueue {
 
   /** A batch's place is free once its statement has ended, also where nobody waits for it any more. */
   async #runBatch(batch: readonly Waiting[]): Promise<void> {
+    const startedAtMs = performance.now()
     const storing = this.#store(batch)
     const outcome = await this.#inTime(batch, storing)
     if (outcome === 'late') {
@@ -127,6 +130,9 @@ export class EventQueue {
       await storing
       this.#late -= 1
     } else this.#conclude(batch, outcome)
+    const [leastMs, mostMs] = this.#options.gatherMs ?? defaultGatherMs
+    const tookMs = performance.now() - startedAtMs
+    this.#gatherMs = Math.min(mostMs, Math.max(leastMs, gatherShare * tookMs))
     this.#batches -= 1
     this.#startNext()
   }
