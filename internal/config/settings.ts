@@ -275,7 +275,7 @@ export const settings = {
   devDemo: {
     env: 'LATCHKEY_DEV_DEMO',
     type: flag,
-    default: 'false',
+    default: 'true',
     doc: 'Demo traffic for the sample tenant; only while `LATCHKEY_TENANTS_DIR` is unset.',
     usedBy: ['dev'],
   },

@@ -1,4 +1,6 @@
 export { ensureChromium } from './chromium-program.ts'
+export { writeDemoHistory } from './demo/history.ts'
+export { type DemoTarget, DemoTraffic } from './demo/traffic.ts'
 export { type FolderLock, type LockResult, lockFolder } from './folder-lock.ts'
 export { poll } from './poll.ts'
 export { freePort, isPortFree } from './ports.ts'

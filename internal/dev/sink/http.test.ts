@@ -116,6 +116,25 @@ describe('a delivery', () => {
     expect(listed?.headers).toContainEqual(['traceparent', '00-1'])
   })
 
+  test('of the demo is answered as it asks, and neither printed nor listed', async () => {
+    const statuses = async (id: string, fields: object) => {
+      const body = eventOf(fields)
+      return [await send({ id, body }), await send({ id, body }), await send({ id, body })].map(
+        ({ status }) => status,
+      )
+    }
+    const marked = (fate: string) => ({ headers: { 'x-demo-traffic': fate } })
+    expect(await statuses('evt_1', marked('taken'))).toEqual([200, 200, 200])
+    expect(await statuses('evt_2', marked('flaky'))).toEqual([500, 500, 200])
+    expect(await statuses('evt_3', marked('failing'))).toEqual([500, 500, 500])
+    expect(await statuses('evt_4', { payload: { metadata: { reference: 'demo-traffic-1' } } })).toEqual([
+      200, 200, 200,
+    ])
+    expect([said, await deliveries()]).toEqual([[], []])
+    await send({ body: eventOf(marked('something else')) })
+    expect((await deliveries()).length).toBe(1)
+  })
+
   test('that comes again is marked', async () => {
     await send()
     await send({ id: 'evt_2' })

@@ -1,6 +1,7 @@
 import type { Server } from 'bun'
 import { type Clock, systemClock, within } from '#internal/base/index.ts'
 import { sleep } from '#internal/process/index.ts'
+import { type DemoFate, demoFateOf } from '../demo/mark.ts'
 import { answerRead } from './answer-read.ts'
 import type { Delivery } from './delivery.ts'
 import { DeliveryLog, Tally } from './delivery-log.ts'
@@ -40,7 +41,8 @@ const slowMsDefault = 20_000
 
 /**
  * Starts a receiver of callbacks on this machine, for this machine only. Every POST is a delivery: its signature is checked, it is
- * shown at the terminal and on the page at /, and is answered 200, or what the path of a trial asks for. Nothing outlives `stop`.
+ * shown at the terminal and on the page at /, and is answered 200, or what the path of a trial asks for. What the demo has sent is
+ * answered as it asks, and not shown. Nothing outlives `stop`.
  * @throws when the port is taken
  */
 export function startSink(options: SinkOptions): RunningSink {
@@ -55,6 +57,7 @@ class Sink implements RunningSink {
   readonly #run: string
   readonly #log = new DeliveryLog()
   readonly #flaky = new Tally()
+  readonly #demo = new Tally()
   readonly #lines: TerminalLines
   readonly #stopping = new AbortController()
   readonly #server: Server<undefined>
@@ -133,6 +136,9 @@ class Sink implements RunningSink {
     const { headers } = request
     const call = { path: pathname + search, headers, body, nowMs: this.#clock.now() }
     const read = readCall(call, this.#options)
+    const fate = demoFateOf(read.body)
+    // Shown among the others, what a person has sent would be hard to find.
+    if (fate !== undefined) return this.#takeDemo(fate, read.webhookId)
     const { status, isSlow } = planAnswer(pathname, () => this.#flaky.count(read.webhookId))
     const delivery = this.#log.add({ ...read, status })
     this.#lines.show(delivery)
@@ -142,7 +148,15 @@ class Sink implements RunningSink {
     }
     return answer(status, receiptOf(delivery))
   }
+
+  #takeDemo(fate: DemoFate, webhookId: string): Response {
+    const { status } = planAnswer(demoPaths[fate], () => this.#demo.count(webhookId))
+    return answer(status, { demo: fate })
+  }
 }
+
+/** The trials that the demo's events go through. */
+const demoPaths: Record<DemoFate, string> = { taken: '/', flaky: '/flaky', failing: '/fail' }
 
 function receiptOf({ number, attempt, signature }: Delivery) {
   return { number, attempt, signature: signature.kind === 'ok' ? 'ok' : signature.reason }

@@ -1,0 +1,71 @@
+import { openLoop } from '#cmd/serving/loop.ts'
+import { openPostgres } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Config } from '#internal/config/index.ts'
+import { DemoTraffic, writeDemoHistory } from '#internal/dev/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import { sampleTenant } from './sample.ts'
+import { knowsSampleKey } from './welcome.ts'
+
+/** What demo traffic is made with. */
+export interface DemoOptions {
+  readonly config: Pick<Config<'dev'>, 'devDemo'>
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly databaseUrl: string
+  readonly directory: Directory
+  /** Where the API listens. */
+  readonly port: number
+  /** Prints a line for the person at the terminal. */
+  readonly say: (line: string) => void
+}
+
+const intervalMs = 4_000
+const turnMsMax = 30_000
+/** Room for the history's largest statement on a slow machine. */
+const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
+
+/**
+ * Starts the sample tenant's demo traffic for the scope's life, at most an event each four seconds after a burst; with the first one
+ * a made-up history of figures is written. Does nothing where the tenants are not the samples, or it is switched off.
+ */
+export async function startDemo(
+  options: DemoOptions,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  const { config, env, databaseUrl, directory, port, say } = options
+  const tenant = directory.findTenantBySlug(sampleTenant.slug)
+  if (!config.devDemo || env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
+  say(
+    'Demo traffic: made-up events of the sample tenant come in all the time (LATCHKEY_DEV_DEMO=false: none)',
+  )
+  const pool = await openPostgres(
+    'postgres of the demo',
+    { ...historyPool, url: databaseUrl },
+    telemetry,
+    scope,
+  )
+  const traffic = new DemoTraffic({ ...sampleTenant, url: `http://127.0.0.1:${port}` })
+  let hasBegun = false
+  await openLoop(
+    {
+      ...{ name: 'demo traffic', intervalMs, turnMsMax, jitter: 0.5 },
+      runOnce: async (signal) => {
+        if (traffic.isFutile) return
+        if (hasBegun) await traffic.next(signal)
+        else {
+          await writeDemoHistory({ pool, tenantId: tenant.id, nowMs: Date.now(), random: Math.random })
+          hasBegun = true
+          await traffic.burst(signal)
+        }
+        if (traffic.isFutile)
+          say('Demo traffic: the sample tenant is not what it was, so that it comes to nothing: it has ended')
+      },
+      onError: (cause, failures) =>
+        telemetry.log.warn({ failures, cause }, 'the demo’s history could not be written, trying again'),
+    },
+    telemetry,
+    scope,
+  )
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startTestApi, type TestApi } from '#test/support/api.ts'
+import { until } from '#test/support/until.ts'
+import { demoHeader, demoReference } from './mark.ts'
+import { type DemoStep, DemoTraffic } from './traffic.ts'
+
+const apiKey = 'lk_demo_0000000000000000000000000000'
+const signal = new AbortController().signal
+
+let api: TestApi
+let pool: Pool
+beforeAll(async () => {
+  const manifest = join(import.meta.dir, '../../../config/samples/dev/demo.yaml')
+  api = await startTestApi({ manifests: await Bun.file(manifest).text() })
+  const bounds = { connectionsMax: 2, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: api.databaseUrl, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await api.close()
+})
+
+const traffic = (key = apiKey) => new DemoTraffic({ url: api.url, slug: 'demo', apiKey: key })
+const column = async (text: string) => (await pool.query<{ name: string }>(text)).rows.map(({ name }) => name)
+
+test('with the sample tenant as it is, every step comes to what it is meant to come to', async () => {
+  const demo = traffic()
+  const steps: readonly DemoStep[] = [
+    'event',
+    'duplicate',
+    'badSignature',
+    'oldTimestamp',
+    'notEnabled',
+    'record',
+    'simulation',
+  ]
+  for (const step of steps) expect([step, await demo.take(step, signal)]).toEqual([step, true])
+  await until(async () => (await column('SELECT cause AS name FROM refused_calls')).length === 3)
+  expect(await column('SELECT cause AS name FROM refused_calls ORDER BY 1')).toEqual([
+    'provider_not_enabled',
+    'signature_mismatch',
+    'timestamp_outside_window',
+  ])
+})
+
+test('a burst brings events of every provider, each read as its kind and marked, and tells the callback what to do', async () => {
+  await traffic().burst(signal)
+  const count = (condition: string) => column(`SELECT count(*)::text AS name FROM events WHERE ${condition}`)
+  expect(await column('SELECT DISTINCT provider AS name FROM events ORDER BY 1')).toEqual(
+    expect.arrayContaining(['card', 'codehost', 'storefront']),
+  )
+  const types = await column(`SELECT DISTINCT type AS name FROM events`)
+  expect(types).toEqual(expect.arrayContaining(['payment.succeeded']))
+  // A type that no table lists is made of the provider's name.
+  expect(types.filter((type) => /^(card|storefront|codehost)\./.test(type))).toEqual([])
+  expect(
+    await count(`headers NOT LIKE '%"${demoHeader}":"%' AND headers NOT LIKE '%"latchkey-simulation":"%'`),
+  ).toEqual(['0'])
+  expect(await column(`SELECT DISTINCT request->>'reference' AS name FROM simulations`)).toEqual(
+    expect.arrayContaining([expect.stringContaining(demoReference)]),
+  )
+}, 30_000)
+
+test('gives up once nothing comes of it, and not before', async () => {
+  const stranger = new DemoTraffic({
+    url: api.url,
+    slug: 'nobody',
+    apiKey: 'lk_nobody_00000000000000000000000000',
+  })
+  for (let times = 0; times < 19; times += 1) expect(await stranger.take('event', signal)).toBe(false)
+  expect(stranger.isFutile).toBe(false)
+  await stranger.next(signal)
+  expect(stranger.isFutile).toBe(true)
+})
