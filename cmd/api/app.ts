@@ -8,7 +8,14 @@ import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { contractRoutes } from '#internal/contracts/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
-import { BodyBudget, createRequestObserver, createServer, listen, type Route } from '#internal/http/index.ts'
+import {
+  BodyBudget,
+  createRequestObserver,
+  createServer,
+  listen,
+  type RequestEvent,
+  type Route,
+} from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import {
   explainStoreError,
@@ -28,7 +35,7 @@ import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'
 import { startSimulations } from './simulations.ts'
 import { registerGauges, type Telemetry, traced } from './telemetry.ts'
-import { startUsage } from './usage.ts'
+import { startUsage, type Usage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
 export type ApiConfig = Pick<
@@ -51,6 +58,9 @@ export interface Api {
   readonly redis: RedisConnection
   readonly settings: SettingsWatch
   readonly figures: FigureTally
+  readonly usage: Usage
+  /** Told of each answered request; for other ports of this process, too. */
+  observe(event: RequestEvent, cause: unknown): void
 }
 
 /**
@@ -59,7 +69,13 @@ export interface Api {
  */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024
-const stores = { applicationName: 'latchkey-api', connectionsMax: 10, queryTimeoutMs: 2000 }
+/** A session keeps the plans that it made first: none may read a table whole that was small then. */
+const stores = {
+  applicationName: 'latchkey-api',
+  connectionsMax: 10,
+  queryTimeoutMs: 2000,
+  sessionSettings: { jit: 'off', enable_seqscan: 'off' },
+}
 /** What is left of the process' time is for the calls under way and for the stores. */
 const delayShare = 4
 /**
@@ -113,11 +129,12 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     ...simulationRoutes(simulations),
     ...contractRoutes(),
   ]
+  const observe = requestObserver(telemetry, { directory, settings })
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
   const server = await scope.open({
     name: 'api port',
     open: () =>
-      listen(publicServer(telemetry, { directory, settings, routes }), config.apiPort, config.hostname),
+      listen(publicServer(telemetry, { directory, routes, observe }), config.apiPort, config.hostname),
     close: async (opened, leftMs) => {
       health.startDraining()
       // Load balancers go on sending until they have seen that the process is not ready.
@@ -127,29 +144,33 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: delayMs + drainMsMax,
   })
   ops.markStarted()
-  return { port: server.port, opsPort: ops.port, directory, redis, settings, figures }
+  return { port: server.port, opsPort: ops.port, directory, redis, settings, figures, usage, observe }
 }
 
-interface PublicParts {
-  readonly directory: Directory
-  readonly settings: SettingsWatch
-  readonly routes: readonly Route<Principal, ApiKeyScope>[]
-}
-
-function publicServer(telemetry: Telemetry, { directory, settings, routes }: PublicParts) {
-  const { log, metrics, tracing } = telemetry
+function requestObserver(
+  { log, metrics }: Telemetry,
+  { directory, settings }: Pick<Api, 'directory' | 'settings'>,
+): Api['observe'] {
   const keepsLine = createSampler(() => settings.current.logShare)
   const observe = createRequestObserver(log, metrics, keepsLine)
   const countByTenant = countRequestsByTenant(metrics, directory)
+  return (event, cause) => {
+    countByTenant(event)
+    observe(event, cause)
+  }
+}
+
+interface PublicParts extends Pick<Api, 'directory' | 'observe'> {
+  readonly routes: readonly Route<Principal, ApiKeyScope>[]
+}
+
+function publicServer({ tracing }: Telemetry, { directory, routes, observe }: PublicParts) {
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
-    onAnswered: (event, cause) => {
-      countByTenant(event)
-      observe(event, cause)
-    },
+    onAnswered: observe,
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
   })

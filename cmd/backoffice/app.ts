@@ -1,36 +1,53 @@
+import { withRecordEvents } from '#cmd/api/telemetry.ts'
+import { startUsage } from '#cmd/api/usage.ts'
+import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { startFigures } from '#cmd/serving/figures.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import type { Config } from '#internal/config/index.ts'
+import { createRequestObserver } from '#internal/http/index.ts'
+import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
+import { createSampler } from '#internal/telemetry/index.ts'
+import type { KeyRing } from '#internal/tenants/index.ts'
+import { openBackofficePort } from './port.ts'
 
 /** The settings that the backoffice needs. */
-export type BackofficeConfig = Pick<Config<'backoffice'>, 'opsPort' | 'databaseUrl' | 'redisUrl'> & {
-  /** The interface of the ops port; default all of them. */
-  readonly hostname?: string
-}
+export type BackofficeConfig = Pick<
+  Config<'backoffice'>,
+  'backofficePort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'callbackCidrsMax' | 'egressProxy' | 'publicUrl'
+> &
+  ClusterConfig & {
+    readonly keyRing: KeyRing
+    /** The interface of the ports; default all of them. */
+    readonly hostname?: string
+  }
 
 /** A running backoffice. */
 export interface RunningBackoffice {
-  /** The port that is listened on, also where the configured one was 0. */
+  /** The ports that are listened on, also where the configured ones were 0. */
+  readonly port: number
   readonly opsPort: number
 }
 
 const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, queryTimeoutMs: 5_000 }
+const drainMs = 2_000
 
 /**
  * Opens the backoffice's parts in order: the ops port, stores, then the queue's figures, by which forwarders are scaled and which
- * therefore must not go when those do.
+ * therefore must not go when those do; then tenants, the API server, and the port for people and services.
  */
 export async function startBackoffice(
   config: BackofficeConfig,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<RunningBackoffice> {
+  const { log, metrics, health } = telemetry
   const ops = await openOpsPort(
     { ...config, check: 'backoffice', reason: 'not started yet' },
     telemetry,
@@ -41,10 +58,39 @@ export async function startBackoffice(
     telemetry,
     scope,
   )
-  telemetry.health.addCheck('schema', schemaCheck(pool))
+  health.addCheck('schema', schemaCheck(pool))
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const figures = await startFigures(pool, telemetry, scope)
   await startQueueFigures({ pool, settings, figures }, telemetry, scope)
+  const directory = await openDirectory(pool, telemetry, scope)
+  await startTenantNews(redis, directory, telemetry, scope)
+  const usage = await startUsage({ pool, redis, directory, settings }, withRecordEvents(telemetry), scope)
+  const transport = await findTransport(config, telemetry, scope)
+  const keepsLine = createSampler(() => settings.current.logShare)
+  const observe = createRequestObserver(log, metrics, keepsLine)
+  const port = await openBackofficePort(
+    { ...config, drainMs },
+    { redis, directory, settings, usage, transport, observe },
+    telemetry,
+    scope,
+  )
   ops.markStarted()
-  return { opsPort: ops.port }
+  return { port, opsPort: ops.port }
+}
+
+/** The API server, where something says where it is. */
+async function findTransport(
+  config: BackofficeConfig,
+  { log, metrics }: ProcessTelemetry,
+  { signal }: Scope,
+): Promise<Transport | undefined> {
+  if (config.kubeconfig === undefined && config.kubernetesHost === undefined) {
+    log.warn({}, 'nothing says where the API server is: only tenants’ own keys let anybody in')
+    return undefined
+  }
+  const cluster = await reachCluster(
+    { ...config, client: 'backoffice' },
+    { log, metrics: createKubeMetrics(metrics), signal },
+  )
+  return cluster.transport
 }

@@ -3,4 +3,6 @@ import { runServing } from '#cmd/serving/run.ts'
 import { startBackoffice } from './app.ts'
 
 const config = readConfigOrExit('backoffice')
-await runServing('backoffice', config, ({ telemetry, scope }) => startBackoffice(config, telemetry, scope))
+await runServing('backoffice', config, ({ keyRing, version, telemetry, scope }) =>
+  startBackoffice({ ...config, keyRing, version }, telemetry, scope),
+)

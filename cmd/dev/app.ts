@@ -2,8 +2,10 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
+import { openBackofficePort } from '#cmd/backoffice/port.ts'
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
+import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
@@ -40,7 +42,7 @@ export async function startDev(
   await bringUpToDate(databaseUrl, telemetry)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
-  const { api, sink } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
+  const { api, sink, dashboard } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
   const { directory, redis, settings, figures, port, opsPort } = api
   const tenants = await startDevTenants(
     {
@@ -61,6 +63,7 @@ export async function startDev(
     opsPort,
     sinkUrl: sink.url,
     tenantsDir,
+    dashboard,
   })
 }
 
@@ -78,12 +81,25 @@ async function openPorts(
     env,
     say,
   )
+  const backofficePort = await choosePort(
+    { name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
+    env,
+    say,
+  )
   // The sample keys are public: nobody but this machine may use them.
-  const ports = { apiPort, opsPort, hostname: '127.0.0.1' }
+  const hostname = '127.0.0.1'
+  const ports = { apiPort, opsPort, hostname }
   const api = await startApi({ ...config, ...ports, ...stores }, telemetry, scope)
   const { directory } = api
   const sink = await openSink({ config, env, directory, keyRing: stores.keyRing, say }, scope)
-  return { api, sink }
+  const token = randomToken()
+  const port = await openBackofficePort(
+    { ...config, ...stores, backofficePort, hostname, devToken: token },
+    api,
+    telemetry,
+    scope,
+  )
+  return { api, sink, dashboard: { port, token } }
 }
 
 /** One line of progress for the person at the terminal; the log has its own lines. */

@@ -8,7 +8,10 @@ const tenant = (name: string) => ({ id, uid: `folder:shops/${name}`, namespace: 
 
 function text(inForce: readonly string[], complaints: readonly string[] = [], hasSampleKey = false): string {
   const tenants = { inForce: inForce.map(tenant), complaints }
-  return welcomeText({ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090, sinkUrl })
+  const dashboard = { port: 8081, token: 'local-token' }
+  return welcomeText({
+    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090, sinkUrl, dashboard },
+  })
 }
 
 test('names ten tenants at most, and how many more there are', () => {

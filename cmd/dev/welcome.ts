@@ -12,6 +12,8 @@ export interface Welcome {
   readonly opsPort: number
   /** Where deliveries are shown. */
   readonly sinkUrl: string
+  /** Where the dashboard is, and what lets this person in; good until this server ends. */
+  readonly dashboard: { readonly port: number; readonly token: string }
 }
 
 /** The sample tenant's key, which is public; nobody else's is ever printed. */
@@ -26,7 +28,7 @@ export function printWelcome(welcome: Welcome): void {
 
 /** What `printWelcome` prints. */
 export function welcomeText(welcome: Welcome): string {
-  const { tenants, hasSampleKey, tenantsDir, port, opsPort, sinkUrl } = welcome
+  const { tenants, hasSampleKey, tenantsDir, port, opsPort, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const more =
     tenants.inForce.length > shown.length ? ` and ${tenants.inForce.length - shown.length} more` : ''
@@ -36,6 +38,7 @@ export function welcomeText(welcome: Welcome): string {
   return `
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
+  Dashboard  http://127.0.0.1:${dashboard.port}/   sign in with the token ${dashboard.token}
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
   Tenants  ${list}   (${tenantsDir})${complaints.join('')}
 

@@ -14,6 +14,8 @@ import type { Logger } from '#internal/telemetry/index.ts'
 /** Where the API server is found. */
 export type ClusterConfig = Pick<Config<'operator'>, 'kubeconfig' | 'kubernetesHost' | 'kubernetesPort'> & {
   readonly version: string
+  /** Who asks, in the API server's log; default `operator`. */
+  readonly client?: 'operator' | 'backoffice'
 }
 
 /** An API server that is what it says, and knows us. */
@@ -42,7 +44,7 @@ export async function reachCluster(
   const endpoint = await findEndpoint(config)
   const options: TransportOptions = {
     endpoint,
-    userAgent: `latchkey-operator/${config.version}`,
+    userAgent: `latchkey-${config.client ?? 'operator'}/${config.version}`,
     onAnswer: metrics.onAnswer,
   }
   for (let tries = 0; !signal.aborted; tries += 1) {

@@ -1,5 +1,5 @@
 /** Names of moments: they go out as RFC 3339, under the name without `Ms`. Durations keep theirs. */
-const momentName = /^(at|since|until|from|to|.*(At|Since|Until))Ms$/
+const momentName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
 
 /**
  * Makes of a value what the contract sends: moments as text, `undefined` left out. What holds payloads as received is not for this.

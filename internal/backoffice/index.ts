@@ -31,7 +31,7 @@ export {
   simulationListParams,
 } from './http-operations.ts'
 export type { Param, Params } from './http-params.ts'
-export type { InternalParts } from './http-row.ts'
+export type { InternalParts, InternalRow } from './http-row.ts'
 export {
   auditParams,
   EmissionBody,

@@ -32,9 +32,15 @@ export async function readEventDetail(
   return ok({
     ...{ event, hasEarlierAttempts, queued },
     headers: redactHeaders(redactor, view.headers),
-    payload: payload.kind === 'payload' ? redactor.payload(payload.payload) : undefined,
+    payload: payload.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     attempts: view.attempts.map((each) => redactAttempt(redactor, each)),
   })
+}
+
+/** How many characters there are is not known: no more than are shown were read. */
+function shownPayload(redactor: Redactor, payload: string): EventDetail['payload'] {
+  const { text, isCut } = redactor.payload(payload)
+  return { text, isCut }
 }
 
 function redactAttempt(redactor: Redactor, attempt: AttemptView): AttemptView {

@@ -16,6 +16,7 @@ const descriptions: Readonly<Record<number, string>> = {
 }
 
 const headers: Readonly<Record<number, readonly string[]>> = {
+  401: ['WWW-Authenticate'],
   405: ['Allow'],
   429: ['Retry-After', 'RateLimit', 'RateLimit-Policy'],
   503: ['Retry-After'],

@@ -42,7 +42,12 @@ test('what the sample tenant’s callback gets is checked and shown, on the page
 
 test('deliveries of the sample tenant go to this dev server’s receiver, wherever it listens', async () => {
   const database = await createTestDatabase()
-  const ports = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_DEV_SINK_PORT: '0' }
+  const ports = {
+    LATCHKEY_API_PORT: '0',
+    LATCHKEY_BACKOFFICE_PORT: '0',
+    LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_DEV_SINK_PORT: '0',
+  }
   server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DATABASE_URL: database.url } })
   const { sink } = await server.ready()
   const pool = createPool({

@@ -12,7 +12,7 @@ export interface DevServerOptions {
   readonly argv?: readonly string[]
   /** Default the repository. */
   readonly cwd?: string
-  /** Beyond the environment of the tests, without its settings; default free ports. */
+  /** Beyond the environment of the tests, without its settings and without demo traffic; default free ports. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -38,14 +38,24 @@ export interface DevServer {
   readonly exited: Promise<number | null>
 }
 
-const freePorts = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_DEV_SINK_PORT: '0' }
+const freePorts = {
+  LATCHKEY_API_PORT: '0',
+  LATCHKEY_BACKOFFICE_PORT: '0',
+  LATCHKEY_OPS_PORT: '0',
+  LATCHKEY_DEV_SINK_PORT: '0',
+}
 
 /** Starts a dev server of its own process. The caller ends it. */
 export function startDevServer(options: DevServerOptions): DevServer {
   const argv = options.argv ?? [process.execPath, 'cmd/dev/main.ts']
   const child = Bun.spawn([...argv], {
     cwd: options.cwd ?? root,
-    env: { ...inheritedEnv(), LATCHKEY_DATA_DIR: options.dataDir, ...(options.env ?? freePorts) },
+    env: {
+      ...inheritedEnv(),
+      LATCHKEY_DATA_DIR: options.dataDir,
+      LATCHKEY_DEV_DEMO: 'false',
+      ...(options.env ?? freePorts),
+    },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',

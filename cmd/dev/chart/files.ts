@@ -1,5 +1,6 @@
 import { parseAllDocuments, stringify } from 'yaml'
 import { crdFiles } from '#internal/tenants/index.ts'
+import { ruleFiles, ruleText } from './rules/write.ts'
 import { chartValues } from './values.ts'
 import { valuesSchema, valuesYaml } from './write.ts'
 
@@ -17,6 +18,10 @@ export function chartFiles(): ChartFile[] {
   return [
     { path: 'charts/latchkey/values.yaml', text: valuesYaml(chartValues, valuesHeader) },
     { path: 'charts/latchkey/values.schema.json', text: valuesSchema(chartValues) },
+    ...ruleFiles().map((file) => ({
+      path: `charts/latchkey/files/rules/${file.name}.yaml`,
+      text: header + ruleText(file),
+    })),
     ...crdFiles().map(({ name, text }) => ({ path: `charts/latchkey/files/crds/${name}`, text: kept(text) })),
   ]
 }

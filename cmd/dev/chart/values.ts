@@ -275,7 +275,7 @@ const rights: Keys = {
     ),
     aggregate: flag('Whether Tenants are added to the cluster’s view, edit and admin roles.', true),
     dashboardRoles: flag(
-      'Whether there are roles for the dashboard alone, to be bound to people: viewer, support and admin.',
+      'Whether there are roles to be bound: dashboard-viewer, -support and -admin to people, contract-service to services that hand in events and usage.',
       true,
     ),
   }),

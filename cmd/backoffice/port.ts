@@ -1,0 +1,172 @@
+import { type Usage } from '#cmd/api/usage.ts'
+import { openPostgres } from '#cmd/serving/stores.ts'
+import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { type Access, createAccess, createSessions } from '#internal/access/index.ts'
+import { type Backoffice, createBackoffice, internalRoutes } from '#internal/backoffice/index.ts'
+import { apiError, systemClock } from '#internal/base/index.ts'
+import type { Config } from '#internal/config/index.ts'
+import { internalContractRoutes } from '#internal/contracts/index.ts'
+import { createDashboard, type Dashboard } from '#internal/dashboard/index.ts'
+import { eventReadSettings } from '#internal/deliveries/index.ts'
+import {
+  BodyBudget,
+  createOutbound,
+  createServer,
+  listen,
+  type PublicRoute,
+  type RequestEvent,
+} from '#internal/http/index.ts'
+import type { Transport } from '#internal/kube/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import { unlabelled } from '#internal/telemetry/index.ts'
+import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import { Callers } from '#internal/webhooks/index.ts'
+import { createAccessObserver } from './access-telemetry.ts'
+
+/** The settings of the port for people and for other services. */
+export interface BackofficePortConfig
+  extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'egressProxy'> {
+  readonly databaseUrl: string
+  readonly keyRing: KeyRing
+  readonly publicUrl?: string | undefined
+  /** The interface to listen on; default all of them. */
+  readonly hostname?: string | undefined
+  /** The token of `npm run dev`; absent everywhere else. */
+  readonly devToken?: string | undefined
+  /** How long new calls are still taken once the process is ending; default 0. */
+  readonly drainMs?: number
+}
+
+/** What the port stands on. */
+export interface BackofficePortParts {
+  readonly redis: RedisConnection
+  readonly directory: Directory
+  readonly settings: SettingsWatch
+  readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
+  /** The API server; absent where there is none: then tenants' keys alone let anybody in. */
+  readonly transport?: Transport | undefined
+  /** Told of each answered request. */
+  observe(event: RequestEvent, cause: unknown): void
+}
+
+const writePool = { applicationName: 'latchkey-backoffice', connectionsMax: 4, queryTimeoutMs: 5_000 }
+const readPool = {
+  applicationName: 'latchkey-backoffice reads',
+  connectionsMax: 4,
+  queryTimeoutMs: 5_000,
+  sessionSettings: eventReadSettings,
+  /** A session remembers the plans of each day that it met; after an hour it makes way. */
+  lifetimeMsMax: 3_600_000,
+}
+/** Two of the largest events at a time, and room for all else. */
+const bodiesBytes = 64 * 1024 * 1024
+/** The longest call is that of a callback which is tried out. */
+const drainMsMax = 35_000
+
+/** Opens the port of the internal contract and the dashboard for the scope's life. Gives the port that is listened on. */
+export async function openBackofficePort(
+  config: BackofficePortConfig,
+  parts: BackofficePortParts,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<number> {
+  const pools = {
+    pool: await openPostgres(
+      'postgres of the backoffice',
+      { ...writePool, url: config.databaseUrl },
+      telemetry,
+      scope,
+    ),
+    readPool: await openPostgres(
+      'postgres of the backoffice’s reads',
+      { ...readPool, url: config.databaseUrl },
+      telemetry,
+      scope,
+    ),
+  }
+  const access = createAccess({
+    ...{ directory: parts.directory, clock: systemClock, transport: parts.transport },
+    devToken: config.devToken,
+    observer: createAccessObserver(telemetry),
+  })
+  const backoffice = await openBackoffice(config, { ...parts, ...pools, access }, telemetry, scope)
+  const dashboard = createDashboard({
+    ...{ backoffice, access, directory: parts.directory, clock: systemClock },
+    sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
+    isDev: config.devToken !== undefined,
+  })
+  unlabelled(telemetry.metrics).gauge(
+    'latchkey_dashboard_live_pages_count',
+    'Pages that are followed live.',
+    () => dashboard.liveCount(),
+  )
+  const routes = [...internalRoutes({ backoffice, access }), ...internalContractRoutes(), ...dashboard.routes]
+  const server = await scope.open({
+    name: 'backoffice port',
+    open: () =>
+      listen(portServer(parts, telemetry, routes, dashboard), config.backofficePort, config.hostname),
+    close: async (opened) => {
+      telemetry.health.startDraining()
+      // Load balancers go on sending until they have seen that the process is not ready.
+      await Bun.sleep(config.drainMs ?? 0)
+      dashboard.close()
+      await opened.stop()
+    },
+    closeMsMax: (config.drainMs ?? 0) + drainMsMax,
+  })
+  return server.port
+}
+
+interface UseCaseParts extends BackofficePortParts {
+  readonly pool: Pool
+  readonly readPool: Pool
+  readonly access: Access
+}
+
+async function openBackoffice(
+  { keyRing, callbackCidrsMax, egressProxy, publicUrl }: BackofficePortConfig,
+  { settings, usage, ...parts }: UseCaseParts,
+  { log }: ProcessTelemetry,
+  scope: Scope,
+): Promise<Backoffice> {
+  const outbound = await scope.open({
+    name: 'callbacks that are tried out',
+    open: () => createOutbound({ cidrsMax: callbackCidrsMax ?? [], egressProxy }),
+    close: (opened) => opened.close(),
+  })
+  return createBackoffice({
+    ...{ ...parts, keyRing, publicUrl, outbound, clock: systemClock, limits: usage.limits },
+    callers: new Callers({
+      ...{ directory: parts.directory, keyRing },
+      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
+      // The processes that take calls tell of them.
+      onUnreadableSecrets: () => undefined,
+    }),
+    retentionDefaults: () => settings.current.retention,
+    onAppended: (events) => usage.eventMeter.countStored(events),
+    onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the backoffice'),
+  })
+}
+
+function portServer(
+  { observe }: BackofficePortParts,
+  { tracing }: ProcessTelemetry,
+  routes: readonly PublicRoute[],
+  dashboard: Dashboard,
+) {
+  return createServer<never, never>({
+    routes,
+    // No route of this table asks for an API key here: each asks by itself who calls.
+    authorize: () => apiError('api_key_invalid'),
+    nameOf: () => '',
+    explain: () => undefined,
+    present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
+    onAnswered: observe,
+    ...(tracing.enabled && {
+      traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),
+    }),
+    budgets: { keyed: new BodyBudget(1), anybody: new BodyBudget(bodiesBytes) },
+  })
+}
