@@ -24,7 +24,7 @@ const streamsPerSessionMax = 12
 const waitingMax = 20
 
 /** Makes the streams of a process. */
-export function createLiveStreams(): LiveStreams {
+export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: number } = {}): LiveStreams {
   const streams = new Map<() => void, string>()
   let isClosed = false
   return {
@@ -32,7 +32,7 @@ export function createLiveStreams(): LiveStreams {
       const own = [...streams.values()].filter((name) => name === sessionName).length
       if (isClosed || streams.size >= streamsMax || own >= streamsPerSessionMax)
         return apiError('overloaded', 'Too many pages are followed live', { 'Retry-After': '10' })
-      const body = tickingStream((end) => {
+      const body = tickingStream(everyMs, (end) => {
         streams.set(end, sessionName)
         return () => streams.delete(end)
       })
@@ -50,7 +50,10 @@ export function createLiveStreams(): LiveStreams {
 }
 
 /** A stream that ticks. `register` gets what ends it, and gives what is to be done when it has ended. */
-function tickingStream(register: (end: () => void) => () => void): ReadableStream<Uint8Array<ArrayBuffer>> {
+function tickingStream(
+  everyMs: number,
+  register: (end: () => void) => () => void,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder()
   let stop = () => {}
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
@@ -63,13 +66,13 @@ function tickingStream(register: (end: () => void) => () => void): ReadableStrea
         }
         const timer = setInterval(() => {
           ticks += 1
-          if (ticks * tickMs > lifeMs || (controller.desiredSize ?? 0) <= 0) {
+          if (ticks * everyMs > lifeMs || (controller.desiredSize ?? 0) <= 0) {
             end()
             return
           }
           const slow = ticks % slowEvery === 0 ? 'event: slow\ndata: 1\n\n' : ''
           controller.enqueue(encoder.encode(`event: tick\ndata: 1\n\n${slow}`))
-        }, tickMs)
+        }, everyMs)
         const forget = register(end)
         stop = () => {
           clearInterval(timer)

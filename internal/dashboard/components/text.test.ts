@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'bun:test'
+import { h } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { link } from '../page.ts'
+import { Card, Empty, Facts, Notice, PageHeader } from './block.tsx'
+import { TimeChart } from './chart.tsx'
+import { Confirm, FilterForm } from './form.tsx'
+import { Table } from './table.tsx'
+import {
+  Ago,
+  Badge,
+  bytesText,
+  CodeBlock,
+  Copy,
+  durationText,
+  OutsideLink,
+  StateBadge,
+  Time,
+} from './text.tsx'
+
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'\`\${1}</textarea></title>`
+
+describe('text from outside stays text in', () => {
+  test.each([
+    ['a copy', h(Copy, { text: hostile, label: hostile })],
+    ['a code block', h(CodeBlock, { text: hostile, label: hostile })],
+    ['a badge', h(Badge, { tone: 'bad', children: hostile })],
+    ['a state', h(StateBadge, { state: hostile })],
+    ['a link to elsewhere', h(OutsideLink, { url: hostile })],
+    [
+      'a header',
+      h(PageHeader, {
+        title: hostile,
+        lead: hostile,
+        crumbs: [{ label: hostile, path: link('/a', { b: hostile }) }],
+      }),
+    ],
+    ['a card', h(Card, { title: hostile, note: hostile, children: hostile })],
+    ['facts', h(Facts, { facts: [[hostile, hostile]] })],
+    ['a notice', h(Notice, { tone: 'warn', title: hostile, children: hostile })],
+    ['an empty state', h(Empty, { title: hostile, children: hostile })],
+    [
+      'a table',
+      h(Table<string>, {
+        ...{ caption: hostile, rows: [hostile], empty: null, keyOf: (row: string) => row },
+        columns: [{ title: hostile, cell: (row: string) => row }],
+      }),
+    ],
+    [
+      'filters',
+      h(FilterForm, {
+        ...{ path: '/a', kept: { tenant: hostile }, isActive: true },
+        fields: [
+          { kind: 'text', name: 'a', label: hostile, value: hostile, hint: hostile },
+          {
+            kind: 'choice',
+            name: 'b',
+            label: 'b',
+            value: hostile,
+            choices: [{ value: hostile, label: hostile }],
+          },
+          { kind: 'longText', name: 'c', label: 'c', value: hostile },
+        ],
+      }),
+    ],
+    [
+      'a question',
+      h(Confirm, {
+        ...{ question: hostile, children: hostile, action: '/a', csrfToken: 't', button: hostile, back: '/' },
+        hidden: { id: hostile },
+      }),
+    ],
+    [
+      'a chart',
+      h(TimeChart, {
+        ...{
+          title: hostile,
+          summary: hostile,
+          kind: 'bars',
+          atMs: [0],
+          stepMs: 1,
+          empty: '',
+          hasValues: true,
+        },
+        series: [{ label: hostile, tone: 'one', values: [1] }],
+        format: () => hostile,
+      }),
+    ],
+  ])('%s', (_case, node) => {
+    const html = renderToString(node)
+    expect(html).not.toMatch(/<script|<img/i)
+    expect(html).toContain('&lt;script>alert(1)')
+    expect(html).not.toMatch(/\sstyle=|\son\w+="/)
+  })
+})
+
+describe('an address from outside', () => {
+  test.each([
+    ['https://hooks.example/a?b=c', true],
+    ['http://hooks.example/', true],
+    ['javascript:alert(1)', false],
+    [' javascript:alert(1)', false],
+    ['data:text/html,<b>', false],
+    ['vbscript:x', false],
+    ['//evil.example', false],
+    ['hooks.example', false],
+    ['', false],
+  ])('%p is a link: %p', (url, isLink) => {
+    expect(renderToString(h(OutsideLink, { url })).startsWith('<a ')).toBe(isLink)
+  })
+})
+
+test('a link of ours encodes what it is made of', () => {
+  expect(link('/events', { type: 'a&b=c#"', state: undefined, after: '' })).toBe(
+    '/events?type=a%26b%3Dc%23%22',
+  )
+})
+
+describe('a length of time', () => {
+  test.each([
+    [0, '0 ms'],
+    [480.4, '480 ms'],
+    [999, '999 ms'],
+    [2_449, '2.4 s'],
+    [9_999, '9.9 s'],
+    [59_999, '59 s'],
+    [60_000, '1 min'],
+    [200_000, '3 min 20 s'],
+    [3_600_000, '1 h'],
+    [5_400_000, '1 h 30 min'],
+    [187_200_000, '2 d 4 h'],
+  ])('%p', (ms, expected) => {
+    expect(durationText(ms)).toBe(expected)
+  })
+})
+
+test.each([
+  [0, '0 B'],
+  [1_023, '1023 B'],
+  [12_698, '12.4 KiB'],
+  [5_242_880, '5 MiB'],
+])('%p bytes', (bytes, expected) => {
+  expect(bytesText(bytes)).toBe(expected)
+})
+
+test('times are UTC for whoever runs no script, with the moment for whoever does', () => {
+  const atMs = Date.UTC(2026, 10, 21, 9, 5, 7)
+  expect(renderToString(h(Time, { atMs }))).toBe(
+    '<time datetime="2026-11-21T09:05:07.000Z" data-format="short">21 Nov, 09:05:07 UTC</time>',
+  )
+  expect(renderToString(h(Ago, { atMs, nowMs: atMs + 200_000 }))).toContain('>3 min 20 s ago<')
+  expect(renderToString(h(Ago, { atMs, nowMs: atMs - 60_000 }))).toContain('>in 1 min<')
+})

@@ -1,0 +1,82 @@
+// Takes pictures of every page of the dashboard, as `npm run dev` shows it with its demo: light and dark, on a desk and on a phone.
+//   bun test/e2e/screenshots.main.ts FOLDER [PART OF A PAGE'S NAME …]
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { openBrowser, signIn, type Visitor } from '#test/support/browser.ts'
+import { startDashboard } from '#test/support/dashboard.ts'
+
+/** A page by its address, or by where it is found. */
+interface Shot {
+  readonly name: string
+  open(page: Page): Promise<unknown>
+}
+
+const at = (name: string, path: string): Shot => ({ name, open: (page) => page.goto(path) })
+/** The page behind the first link of a list whose address begins like this. */
+const behind = (name: string, list: string, begins: string): Shot => ({
+  name,
+  async open(page) {
+    await page.goto(list)
+    const href = await page.locator(`main a[href^="${begins}"]`).first().getAttribute('href')
+    if (href !== null) await page.goto(href)
+  },
+})
+
+const shots: readonly Shot[] = [
+  at('overview', '/?range=1h'),
+  at('overview-values', '/?range=24h&values=shown'),
+  at('events', '/events'),
+  at('events-filtered', '/events?state=delivery_failed'),
+  behind('event', '/events', '/events/evt_'),
+  at('refused', '/refused?tenant=sample'),
+  at('replays', '/replays'),
+  at('simulations', '/simulations'),
+  at('executions', '/executions?tenant=sample'),
+  at('tenants', '/tenants'),
+  behind('tenant', '/tenants', '/tenants/ten_'),
+  at('usage', '/usage?tenant=sample'),
+  at('settings', '/settings'),
+  at('audit', '/audit'),
+  at('not-found', '/nothing-here'),
+]
+const looks = [
+  { name: 'desk-light', width: 1_280, height: 860, colorScheme: 'light' },
+  { name: 'desk-dark', width: 1_280, height: 860, colorScheme: 'dark' },
+  { name: 'phone-light', width: 390, height: 844, colorScheme: 'light' },
+  { name: 'phone-dark', width: 390, height: 844, colorScheme: 'dark' },
+] as const
+
+const [folder, ...parts] = process.argv.slice(2)
+if (folder === undefined) {
+  process.stderr.write('usage: bun test/e2e/screenshots.main.ts FOLDER [part of a page’s name …]\n')
+  process.exit(2)
+}
+mkdirSync(folder, { recursive: true })
+const wanted = shots.filter(({ name }) => parts.length === 0 || parts.some((part) => name.includes(part)))
+const given = process.env['DASHBOARD_URL']?.split('#token=')
+const dashboard = given === undefined ? await startDashboard({ LATCHKEY_DEV_DEMO: 'true' }) : undefined
+const origin = dashboard?.origin ?? given?.[0] ?? ''
+const token = dashboard?.token ?? given?.[1] ?? ''
+const browser = await openBrowser()
+try {
+  for (const { name, ...look } of looks) {
+    const visitor = await browser.visitor(origin, look)
+    await take(visitor, folder, name)
+    await visitor.close()
+  }
+} finally {
+  await browser.close()
+  await dashboard?.close()
+}
+
+async function take({ page, troubles }: Visitor, to: string, look: string): Promise<void> {
+  await page.goto('/sign-in')
+  if (parts.length === 0) await page.screenshot({ path: join(to, `sign-in-${look}.png`) })
+  await signIn(page, token)
+  for (const { name, open } of wanted) {
+    await open(page)
+    await page.screenshot({ path: join(to, `${name}-${look}.png`), fullPage: true })
+    for (const trouble of troubles) process.stderr.write(`${name} ${look}: ${trouble}\n`)
+  }
+}

@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { ensureChromium } from '#internal/dev/index.ts'
+
+/** What a visitor's browser is like. */
+export interface VisitorOptions {
+  readonly width?: number
+  readonly height?: number
+  readonly colorScheme?: 'light' | 'dark'
+  /** Default true. */
+  readonly runsScripts?: boolean
+  readonly timezone?: string
+}
+
+/** Somebody at a browser of their own: no cookie is shared. */
+export interface Visitor {
+  readonly page: Page
+  /** What went wrong in the page: breaches of the policy, errors of scripts, requests to other origins. Grows. */
+  readonly troubles: readonly string[]
+  /** Bytes that all answers since the last call had, as they came over the line, without those of streams under way. */
+  transferredBytes(): Promise<number>
+  close(): Promise<void>
+}
+
+/** A browser that tests drive. */
+export interface TestBrowser {
+  visitor(origin: string, options?: VisitorOptions): Promise<Visitor>
+  close(): Promise<void>
+}
+
+/** Nothing is fetched that the test does not ask for. */
+const flags = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+const stepMsMax = 15_000
+
+/** Starts a browser with an empty profile. The caller closes it. @throws when there is none, with the command that installs it */
+export async function openBrowser(): Promise<TestBrowser> {
+  const executablePath = await ensureChromium((line) => console.error(`> ${line}`))
+  const browser = await chromium.launch({ executablePath, args: flags })
+  return {
+    visitor: (origin, options = {}) => openVisitor(browser, origin, options),
+    close: () => browser.close(),
+  }
+}
+
+async function openVisitor(browser: Browser, origin: string, options: VisitorOptions): Promise<Visitor> {
+  const { width = 1_280, height = 900, colorScheme = 'light', runsScripts = true } = options
+  const context = await browser.newContext({
+    ...{ baseURL: origin, viewport: { width, height }, colorScheme, javaScriptEnabled: runsScripts },
+    timezoneId: options.timezone ?? 'Europe/Berlin',
+    locale: 'en-GB',
+  })
+  context.setDefaultTimeout(stepMsMax)
+  const page = await context.newPage()
+  const troubles: string[] = []
+  let sizes: Promise<number>[] = []
+  page.on('console', (message) => {
+    const text = message.text()
+    // A status that is an answer of ours is no trouble of the page; the browser says so of every one.
+    if (message.type() === 'error' && !text.startsWith('Failed to load resource')) troubles.push(text)
+  })
+  page.on('pageerror', (error) => troubles.push(`script: ${error.message}`))
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!url.startsWith(origin) && !url.startsWith('data:')) troubles.push(`another origin: ${url}`)
+  })
+  page.on('requestfinished', (request) => {
+    sizes.push(
+      request.sizes().then(
+        (size) => size.responseBodySize + size.responseHeadersSize,
+        () => 0,
+      ),
+    )
+  })
+  return {
+    page,
+    troubles,
+    async transferredBytes() {
+      const taken = sizes
+      sizes = []
+      return (await Promise.all(taken)).reduce((sum, bytes) => sum + bytes, 0)
+    },
+    close: () => context.close(),
+  }
+}
+
+/** Signs in with a token or an API key and waits for the page behind. */
+export async function signIn(page: Page, token: string, path = '/'): Promise<void> {
+  await page.goto(`/sign-in?next=${encodeURIComponent(path)}`)
+  await page
+    .getByLabel(/token|key/i)
+    .first()
+    .fill(token)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('navigation', { name: 'Main' }).waitFor({ state: 'attached' })
+}
+
+/** A finding of axe: the rule, how bad it is, and where. */
+export interface AxeFinding {
+  readonly rule: string
+  readonly impact: string
+  readonly where: string
+}
+
+const axeSource = () => readFileSync(Bun.resolveSync('axe-core/axe.min.js', import.meta.dir), 'utf8')
+
+/** What axe finds on a page that is serious or worse, by the rules of WCAG 2.2 A and AA and good practice. */
+export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
+  // By the debugger, which the page's policy does not hold.
+  await page.evaluate(axeSource())
+  const violations = await page.evaluate<AxeViolation[]>(
+    'axe.run(document).then((result) => result.violations)',
+  )
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, impact, nodes }) =>
+      nodes.map(({ html, failureSummary }) => ({
+        rule: id,
+        impact: impact ?? '',
+        where: `${html.slice(0, 200)} — ${failureSummary?.slice(0, 300) ?? ''}`,
+      })),
+    )
+}
+
+interface AxeViolation {
+  readonly id: string
+  readonly impact: string | null
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
+}

@@ -1,0 +1,46 @@
+import { removeStores } from '#internal/dev/index.ts'
+import { type DevServer, startDevServer } from './dev-server.ts'
+import { scratchFolder } from './scratch.ts'
+
+/** A dev server with its dashboard, as somebody has it who tries Latchkey out. */
+export interface RunningDashboard {
+  /** Where the dashboard is, such as `http://127.0.0.1:8081`. */
+  readonly origin: string
+  /** What the dev server printed, for signing in. */
+  readonly token: string
+  readonly api: string
+  readonly sink: string
+  output(): string
+  close(): Promise<void>
+}
+
+/** Starts a dev server on free ports and stores of its own. The caller closes it. @throws with its output when it does not get ready */
+export async function startDashboard(env: Readonly<Record<string, string>> = {}): Promise<RunningDashboard> {
+  const dataDir = scratchFolder()
+  const server: DevServer = startDevServer({
+    dataDir,
+    env: { ...freePorts, LATCHKEY_DEV_DEMO: 'false', ...env },
+  })
+  const close = async () => {
+    server.signal('SIGTERM')
+    await server.exited
+    await removeStores(dataDir)
+  }
+  try {
+    const { api, sink } = await server.ready()
+    const [, origin, token] =
+      /Dashboard\s+(http:\/\/127\.0\.0\.1:\d+)\/\S*.*?(?:token[ =])([\w-]{20,})/.exec(server.output()) ?? []
+    if (!origin || !token) throw new Error(`no dashboard was printed:\n${server.output()}`)
+    return { origin, token, api, sink, output: () => server.output(), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+const freePorts = {
+  LATCHKEY_API_PORT: '0',
+  LATCHKEY_BACKOFFICE_PORT: '0',
+  LATCHKEY_OPS_PORT: '0',
+  LATCHKEY_DEV_SINK_PORT: '0',
+}
