@@ -2,7 +2,7 @@ import { type Usage } from '#cmd/api/usage.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { type Access, createAccess, createSessions } from '#internal/access/index.ts'
-import { type Backoffice, createBackoffice, internalRoutes } from '#internal/backoffice/index.ts'
+import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { internalContractRoutes } from '#internal/contracts/index.ts'
@@ -161,7 +161,7 @@ function portServer(
     // No route of this table asks for an API key here: each asks by itself who calls.
     authorize: () => apiError('api_key_invalid'),
     nameOf: () => '',
-    explain: () => undefined,
+    explain: explainDatabase,
     present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
     onAnswered: observe,
     ...(tracing.enabled && {
@@ -169,4 +169,9 @@ function portServer(
     }),
     budgets: { keyed: new BodyBudget(1), anybody: new BodyBudget(bodiesBytes) },
   })
+}
+
+/** Sessions are looked up outside of the use cases, which say by themselves that a store is away. */
+function explainDatabase(error: unknown) {
+  return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
 }

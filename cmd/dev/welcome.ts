@@ -36,9 +36,10 @@ export function welcomeText(welcome: Welcome): string {
   const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
   const key = hasSampleKey ? sampleKey : '<api key>'
   return `
+  Pages    http://127.0.0.1:${dashboard.port}/sign-in#token=${dashboard.token}
+           the dashboard; the token counts until this server ends
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
-  Dashboard  http://127.0.0.1:${dashboard.port}/   sign in with the token ${dashboard.token}
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
   Tenants  ${list}   (${tenantsDir})${complaints.join('')}
 

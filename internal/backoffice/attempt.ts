@@ -21,7 +21,8 @@ export async function attempt<Value>(
 /** Data that a statement cannot take, and statements that are none, are mistakes of ours; what else Postgres says is that it is away. */
 const mistakes = /^(22|23|42)/
 
-function isStoreAway(cause: unknown): boolean {
+/** Tells a store that is away from a bug. */
+export function isStoreAway(cause: unknown): boolean {
   if (cause instanceof RedisUnavailable) return true
   if (!(cause instanceof Error)) return false
   const isBug =

@@ -1,3 +1,4 @@
+export { isStoreAway } from './attempt.ts'
 export type { AuditTrail } from './audit-trail.ts'
 export { type Backoffice, createBackoffice } from './backoffice.ts'
 export type { Callbacks, TestEventSent } from './callbacks.ts'

@@ -29,7 +29,7 @@ export async function startDashboard(env: Readonly<Record<string, string>> = {})
   try {
     const { api, sink } = await server.ready()
     const [, origin, token] =
-      /Dashboard\s+(http:\/\/127\.0\.0\.1:\d+)\/\S*.*?(?:token[ =])([\w-]{20,})/.exec(server.output()) ?? []
+      /(http:\/\/127\.0\.0\.1:\d+)\/sign-in#token=([\w-]{20,})/.exec(server.output()) ?? []
     if (!origin || !token) throw new Error(`no dashboard was printed:\n${server.output()}`)
     return { origin, token, api, sink, output: () => server.output(), close }
   } catch (error) {
