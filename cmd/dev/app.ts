@@ -11,6 +11,7 @@ import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
+import { startDemo } from './demo.ts'
 import { openKeyRing } from './key-ring.ts'
 import { choosePort, inPortTurn } from './ports.ts'
 import { openSink } from './sink.ts'
@@ -65,6 +66,7 @@ export async function startDev(
     tenantsDir,
     dashboard,
   })
+  await startDemo({ config, env, databaseUrl, directory, port, say }, telemetry, scope)
 }
 
 /** Every port is chosen in one turn, so that of two dev servers that start together each gets its own. */

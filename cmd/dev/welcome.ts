@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Directory } from '#internal/tenants/index.ts'
+import { sampleTenant } from './sample.ts'
 import type { DevTenants } from './tenants.ts'
 
 /** What there is to say once everything runs. */
@@ -16,8 +17,8 @@ export interface Welcome {
   readonly dashboard: { readonly port: number; readonly token: string }
 }
 
-/** The sample tenant's key, which is public; nobody else's is ever printed. */
-const sampleKey = 'lk_demo_0000000000000000000000000000'
+/** Public; nobody else's key is ever printed. */
+const sampleKey = sampleTenant.apiKey
 const tenantsShownMax = 10
 const complaintsShownMax = 10
 

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { removeStores } from '#internal/dev/index.ts'
+import { type DevAddresses, type DevServer, startDevServer } from '#test/support/dev-server.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { until } from '#test/support/until.ts'
+
+const names = ['API', 'OPS', 'DEV_SINK', 'BACKOFFICE']
+const dataDir = scratchFolder()
+let server: DevServer
+let ready: DevAddresses
+beforeAll(async () => {
+  const ports = Object.fromEntries(names.map((name) => [`LATCHKEY_${name}_PORT`, '0']))
+  server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DEV_DEMO: 'true' } })
+  ready = await server.ready()
+}, 60_000)
+afterAll(async () => {
+  server.signal('SIGKILL')
+  await server.exited
+  await removeStores(dataDir)
+}, 30_000)
+
+/** The sum of a metric's series that hold these labels. */
+async function metric(name: string, labels: string): Promise<number> {
+  const text = await (await fetch(`${ready.ops}/metrics`)).text()
+  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) && line.includes(labels))
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+test('the sample tenant has traffic that is stored, refused and delivered, and the terminal stays the person’s own', async () => {
+  await server.prints('Demo traffic')
+  await until('metrics', async () => {
+    const stored = await metric('latchkey_webhooks_calls_total', 'outcome="stored"')
+    const refused = await metric('latchkey_webhooks_calls_total', 'outcome="signature_mismatch"')
+    const processed = await metric('latchkey_deliveries_endings_total', 'ending="processed"')
+    return stored > 20 && refused > 0 && processed > 20
+  })
+  const body = '{"text":"mine"}'
+  await fetch(ready.sink, { method: 'POST', body })
+  const seen = (await (await fetch(`${ready.sink}/deliveries.json`)).json()) as {
+    deliveries: { body: string }[]
+  }
+  expect(seen.deliveries.map((delivery) => delivery.body)).toEqual([body])
+  expect(server.output()).not.toContain('→ demo')
+}, 60_000)
+
+test('the server ends in good order while its demo runs', async () => {
+  server.signal('SIGINT')
+  expect(await server.exited).toBe(0)
+}, 30_000)
