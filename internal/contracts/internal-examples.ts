@@ -157,7 +157,7 @@ function exampleSpec(): unknown {
     spec: {
       ...{ slug: 'acme', displayName: 'Acme' },
       callback: { url: 'https://shop.example.com/hooks' },
-      providers: [{ name: 'card' }],
+      providers: [{ name: 'card', secretRef: { name: 'acme-card' } }],
       apiKeys: [{ name: 'default', scopes: ['records'] }],
     },
   })

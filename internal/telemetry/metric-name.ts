@@ -10,11 +10,13 @@ const rooms = [
   'access',
   'settings',
   'usage',
+  'figures',
   'executions',
   'records',
   'webhooks',
   'deliveries',
   'simulations',
+  'backoffice',
   'dashboard',
   'dev',
 ]
