@@ -197,22 +197,28 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
       <summary>
         Namespaces: <span>{namespaces.length === 0 ? 'all' : namespaces.join(', ')}</span>
       </summary>
-      <form method="post" action="/namespaces">
-        <input type="hidden" name="csrf" value={csrfToken} />
-        <input type="hidden" name="next" value={here} />
-        <label for="namespaces">Only these, where you may not see all</label>
-        <input
-          id="namespaces"
-          name="namespaces"
-          value={namespaces.join(' ')}
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <button type="submit" class="button">
-          Save
-        </button>
-      </form>
+      <NamespacesForm {...{ namespaces, here, csrfToken }} id="namespaces" />
     </details>
+  )
+}
+
+/** Asks whose tenants lists are to show somebody who may not see all of them. */
+export function NamespacesForm({
+  namespaces,
+  here,
+  csrfToken,
+  id,
+}: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'> & { readonly id: string }) {
+  return (
+    <form method="post" action="/namespaces" class="namespaces-form">
+      <input type="hidden" name="csrf" value={csrfToken} />
+      <input type="hidden" name="next" value={here} />
+      <label for={id}>Show only these; needed by whoever may not see all</label>
+      <input id={id} name="namespaces" value={namespaces.join(' ')} spellcheck={false} autocomplete="off" />
+      <button type="submit" class="button">
+        Save
+      </button>
+    </form>
   )
 }
 

@@ -4,6 +4,7 @@ import { type ApiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
 import { Empty } from './components/block.tsx'
 import { LinkButton } from './components/form.tsx'
 import type { IconName } from './components/icon.tsx'
+import { NamespacesForm } from './layout.tsx'
 import type { NeedsTenant } from './page.ts'
 
 /** What stands in a page's place. */
@@ -53,6 +54,15 @@ export function problemOf(refusal: Refusal | ApiError | NeedsTenant, here: strin
     case 'error':
       return errorProblem(refusal, here)
   }
+}
+
+/** What stands in the place of a list of everything, for somebody who may see a part of it. */
+export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
+  return problem(403, 'forbidden', 'Which namespaces are yours?', {
+    icon: 'lock',
+    text: 'Your roles do not show you every tenant. Name the namespaces in which they do; this browser remembers them.',
+    links: <NamespacesForm {...form} namespaces={[]} id="my-namespaces" />,
+  })
 }
 
 const refusalStatus = { invalid: 400, conflict: 409, tooMany: 429 } as const

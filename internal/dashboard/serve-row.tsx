@@ -7,7 +7,7 @@ import { type Form, parseForm } from './form.ts'
 import { Document, Frame } from './layout.tsx'
 import type { ActionRow, GoTo, PageContext, PageResult, PageRow, Shown } from './page.ts'
 import type { DashboardParts } from './parts.ts'
-import { problemOf } from './problem.tsx'
+import { namespacesProblem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.ts'
 import { factsOf, isFromOwnPage, safePath } from './request-facts.ts'
 import { type Answered, type SignedInCall, withSession } from './signed-in.tsx'
@@ -122,7 +122,7 @@ function showPage(
   { row, signedIn, preferences, context, result }: PageParts,
 ): Answered {
   const { request } = signedIn.call
-  const page = pageOf(result, context.here)
+  const page = pageOf(result, context, preferences)
   const { actor, csrfToken, endsAtMs } = signedIn.session
   const { theme, namespaces, flash } = preferences
   const { here, tenant } = context
@@ -148,14 +148,21 @@ function showPage(
   return { ...answer, log: { actor: actorName(actor) } }
 }
 
-function pageOf(result: PageParts['result'], here: string) {
-  if (result.kind !== 'page') return problemOf(result, here)
-  const { title, body, status = 200 }: Shown = result
-  return {
-    title,
-    body,
-    status,
-    outcome: status < 400 ? 'page' : 'form_refused',
-    retryAfterSeconds: undefined,
+function pageOf(
+  result: PageParts['result'],
+  { actor, csrfToken, here, tenant }: PageContext,
+  { namespaces }: Preferences,
+) {
+  if (result.kind === 'page') {
+    const { title, body, status = 200 }: Shown = result
+    return {
+      ...{ title, body, status },
+      outcome: status < 400 ? 'page' : 'form_refused',
+      retryAfterSeconds: undefined,
+    }
   }
+  // Whoever may not see all of a list has to say which part of it is meant.
+  const lacksNamespaces = actor.kind === 'user' && tenant === undefined && namespaces.length === 0
+  if (result.kind === 'forbidden' && lacksNamespaces) return namespacesProblem({ csrfToken, here })
+  return problemOf(result, here)
 }
