@@ -4,7 +4,15 @@ export { forgetSimulations } from './forget.ts'
 export { type Simulations, simulationRoutes } from './http.ts'
 export { listSimulations, readSimulation, type SimulationListRequest, type SimulationPage } from './read.ts'
 export { type Readiness, readinessFor } from './readiness.ts'
-export { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
+export {
+  type Chargeback,
+  chargebackOf,
+  chargebackOutcomes,
+  chargebackReasons,
+  SimulateChargebackRequest,
+  simulatedProviders,
+  stepSecondsMax,
+} from './request.ts'
 export {
   parseSimulationId,
   type SimulatedEvent,

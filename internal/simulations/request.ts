@@ -24,7 +24,8 @@ export const simulatedProviders = ['card', 'wallet'] as const
 /** One of these providers. */
 export type SimulatedProvider = (typeof simulatedProviders)[number]
 
-const outcomes = ['won', 'lost'] as const
+/** How a dispute can end. */
+export const chargebackOutcomes = ['won', 'lost'] as const
 
 function oneOf<const V extends readonly string[]>(values: V, description: string) {
   const pattern = `^(${values.join('|')})$`
@@ -54,7 +55,7 @@ export const SimulateChargebackRequest = Type.Object(
           'Your own name of the payment: `metadata.reference` of the dispute of `card`, `invoice_number` of the transaction of `wallet`.',
       }),
     ),
-    outcome: Type.Optional(oneOf(outcomes, 'How the dispute ends. Default `lost`.')),
+    outcome: Type.Optional(oneOf(chargebackOutcomes, 'How the dispute ends. Default `lost`.')),
     stepSeconds: Type.Optional(
       Type.Integer({
         minimum: 0,
@@ -80,7 +81,7 @@ export interface Chargeback {
   readonly currency: string
   readonly reason: ChargebackReason
   readonly reference: string | null
-  readonly outcome: (typeof outcomes)[number]
+  readonly outcome: (typeof chargebackOutcomes)[number]
   readonly stepSeconds: number
 }
 
