@@ -75,7 +75,9 @@ export const AppendBody = t.Object(
         },
       ),
     ),
-    payload: t.Object({}, { description: 'A JSON object, forwarded as it was received.' }),
+    payload: t.Record(t.String(), t.Unknown(), {
+      description: 'A JSON object, forwarded as it was received.',
+    }),
   },
   strict,
 )
@@ -201,7 +203,7 @@ function memberText(text: string, name: string): string {
 /** Rows about replays of many events. */
 export const replayRows: readonly InternalRow[] = [
   internalRow({
-    ...{ method: 'POST', path: '/internal/v1/replays/preview', body: ReplayFilterBody },
+    ...{ method: 'POST', path: '/internal/v1/replay-preview', body: ReplayFilterBody },
     bodyBytesMax: previewBytesMax,
     async act({ backoffice, actor, body }) {
       const filter = filterOf(body)

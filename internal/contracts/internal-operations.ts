@@ -116,7 +116,7 @@ export const internalOperations: Readonly<Record<string, InternalOperation>> = {
     description: 'Needs the right `create tenants/replays`.',
     body: { round: 1 },
   },
-  'POST /internal/v1/replays/preview': {
+  'POST /internal/v1/replay-preview': {
     ...{ id: 'previewReplay', tag: 'replays', answer: 'ReplayPreview' },
     summary: 'Count what a replay would take up, and show the first 20',
     body: { tenantId, state: 'delivery_failed', from: '2026-11-20T00:00:00Z' },

@@ -1,0 +1,185 @@
+import { openBackofficePort } from '#cmd/backoffice/port.ts'
+import { openSettings } from '#cmd/serving/settings.ts'
+import { openStores } from '#cmd/serving/stores.ts'
+import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
+import { createRequestObserver } from '#internal/http/index.ts'
+import { createTransport } from '#internal/kube/index.ts'
+import { OwnedScope } from '#internal/process/scope.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import { EventMeter, LimitsInForce } from '#internal/usage/index.ts'
+import { openTenants, type TestAnswer, testKeyRing } from './api.ts'
+import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
+import { testStores } from './stores.ts'
+
+/** What the API server is asked about a right, without its group and version. */
+export interface AskedRight {
+  readonly user: string
+  readonly verb: string
+  /** '' for the Tenant itself. */
+  readonly subresource: string
+  /** '' for the whole cluster. */
+  readonly namespace: string
+  /** '' for any. */
+  readonly name: string
+}
+
+/** The backoffice's port with real stores, in this process, and an API server that says what a test wants. */
+export interface TestBackoffice {
+  readonly url: string
+  readonly pool: Pool
+  readonly redis: RedisConnection
+  readonly directory: Directory
+  /** Tokens that the API server knows are users' names; it allows nothing until a test says so. */
+  allow(rule: (right: AskedRight) => boolean): void
+  /** From now on the API server does not answer, or does again. */
+  breakApiServer(isBroken: boolean): void
+  tenantId(slug: string): TenantId
+  /** Calls with the local admin's token unless another is given; a body is sent as JSON unless it is text. */
+  call(method: string, path: string, options?: CallOptions): Promise<TestAnswer>
+  applyManifests(yaml: string): Promise<void>
+  logs(): string
+  close(): Promise<void>
+}
+
+/** What of a call is not the usual. */
+export interface CallOptions {
+  /** '' for none. */
+  readonly token?: string
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const adminToken = 'local-admin-of-tests'
+
+/** Opens a backoffice with these tenants. The caller closes it. */
+export async function startTestBackoffice(manifests: string): Promise<TestBackoffice> {
+  const database = await createMigratedDatabase()
+  const { redisUrl } = await testStores()
+  const tenants = await openTenants(database.url, redisUrl)
+  await tenants.apply(manifests)
+  const chunks: string[] = []
+  const telemetry = await createProcessTelemetry({
+    ...{ service: 'latchkey-backoffice', version: '0.0.0-test', logLevel: 'debug' },
+    logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
+  })
+  const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
+  const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
+  const { pool, redis } = await openStores(
+    { ...stores, databaseUrl: database.url, redisUrl },
+    telemetry,
+    scope,
+  )
+  const settings = await openSettings({ pool, redis }, telemetry, scope)
+  const directory = await openDirectory(pool, telemetry, scope)
+  await startTenantNews(redis, directory, telemetry, scope)
+  const apiServer = openApiServer()
+  const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
+  const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
+  const port = await openBackofficePort(
+    {
+      ...{ backofficePort: 0, databaseUrl: database.url, keyRing: testKeyRing, devToken: adminToken },
+      ...{ callbackCidrsMax: ['127.0.0.0/8'], egressProxy: undefined },
+      publicUrl: 'https://hooks.example.test/',
+    },
+    {
+      ...{ redis, directory, settings, usage: { limits, eventMeter } },
+      transport: createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' }),
+      observe: createRequestObserver(telemetry.log, telemetry.metrics),
+    },
+    telemetry,
+    scope,
+  )
+  const url = `http://127.0.0.1:${port}`
+  return {
+    ...{ url, pool, redis, directory, allow: apiServer.allow, breakApiServer: apiServer.break },
+    tenantId(slug) {
+      const found = directory.findTenantBySlug(slug)
+      if (!found) throw new Error(`there is no tenant ${slug}`)
+      return found.id
+    },
+    call: (method, path, options = {}) => call(url, method, path, options),
+    async applyManifests(yaml) {
+      await tenants.apply(yaml)
+      directory.notify()
+    },
+    logs() {
+      telemetry.log.flush()
+      return chunks.join('')
+    },
+    async close() {
+      await scope.close(5_000)
+      await apiServer.server.stop()
+      await telemetry.tracing.close(1_000)
+      telemetry.metrics.close()
+      telemetry.log.close()
+      await tenants.close()
+      await database.drop()
+    },
+  }
+}
+
+/** A user whose rights nobody has asked about yet: what the API server once said is remembered for 10 s. */
+export function someUser(): string {
+  return `user-${crypto.randomUUID()}`
+}
+
+function openApiServer(): {
+  readonly server: FakeApiServer
+  allow(rule: (right: AskedRight) => boolean): void
+  break(isBroken: boolean): void
+} {
+  let rule: (right: AskedRight) => boolean = () => false
+  let isBroken = false
+  const server = startFakeApiServer(({ path, body }) => {
+    if (isBroken) return new Response('', { status: 500 })
+    const { spec } = body as { spec: Record<string, unknown> }
+    if (path.endsWith('/tokenreviews')) {
+      const user = { username: String(spec['token']), uid: '', groups: [] }
+      return Response.json(
+        { status: { authenticated: true, audiences: ['latchkey'], user } },
+        { status: 201 },
+      )
+    }
+    const of = spec['resourceAttributes'] as Partial<
+      Record<'verb' | 'subresource' | 'namespace' | 'name', string>
+    >
+    const right = { subresource: '', namespace: '', name: '', verb: '', ...of, user: String(spec['user']) }
+    return Response.json({ status: { allowed: rule(right) } }, { status: 201 })
+  })
+  return {
+    server,
+    allow: (next) => void (rule = next),
+    break: (next) => void (isBroken = next),
+  }
+}
+
+async function call(
+  url: string,
+  method: string,
+  path: string,
+  { token = adminToken, body, headers = {} }: CallOptions,
+): Promise<TestAnswer> {
+  const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      ...(token !== '' && { Authorization: `Bearer ${token}` }),
+      ...(text !== undefined && { 'Content-Type': 'application/json' }),
+      ...headers,
+    },
+    ...(text !== undefined && { body: text }),
+  })
+  const answer = await response.text()
+  return {
+    status: response.status,
+    headers: response.headers,
+    text: answer,
+    get json() {
+      return JSON.parse(answer) as Record<string, unknown>
+    },
+  }
+}
