@@ -353,9 +353,9 @@ function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ran
               ),
           },
           {
-            title: 'p95',
+            title: 'Failed attempts',
             isNumber: true,
-            cell: ({ latencyMs }) => (latencyMs.p95 === undefined ? '–' : durationText(latencyMs.p95)),
+            cell: ({ attemptsFailed }) => countText(attemptsFailed),
           },
         ]}
       />
