@@ -1,4 +1,5 @@
 export { queueSessionSettings } from './claim.ts'
+export type { NotSentCause } from './conclude.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
 export {
   type EventFilter,

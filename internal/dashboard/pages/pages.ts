@@ -13,11 +13,13 @@ import { tenantRow } from './tenant.tsx'
 import { tenantsRow } from './tenants.tsx'
 import { usageRow } from './usage.tsx'
 import { askClearOverrideRow, clearOverrideRow, overrideFormRow, overrideRow } from './usage-override.tsx'
+import { webhookPages } from './webhook-pages.ts'
 
 /** Every page and every form, one row each. */
 export const pages: readonly (PageRow | ActionRow)[] = [
   overviewRow,
   goRow,
+  ...webhookPages,
   tenantsRow,
   tenantRow,
   askTestRow,
