@@ -70,7 +70,7 @@ export async function startBackoffice(
   const observe = createRequestObserver(log, metrics, keepsLine)
   const port = await openBackofficePort(
     { ...config, drainMs },
-    { redis, directory, settings, usage, transport, observe },
+    { redis, directory, settings, usage, figures, transport, observe },
     telemetry,
     scope,
   )

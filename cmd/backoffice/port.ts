@@ -1,3 +1,4 @@
+import { countCall } from '#cmd/api/call-figures.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
@@ -8,6 +9,7 @@ import type { Config } from '#internal/config/index.ts'
 import { internalContractRoutes } from '#internal/contracts/index.ts'
 import { createDashboard, type Dashboard } from '#internal/dashboard/index.ts'
 import { eventReadSettings } from '#internal/deliveries/index.ts'
+import type { FigureTally } from '#internal/figures/index.ts'
 import {
   BodyBudget,
   createOutbound,
@@ -45,6 +47,7 @@ export interface BackofficePortParts {
   readonly directory: Directory
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
+  readonly figures: FigureTally
   /** The API server; absent where there is none: then tenants' keys alone let anybody in. */
   readonly transport?: Transport | undefined
   /** Told of each answered request. */
@@ -127,7 +130,7 @@ interface UseCaseParts extends BackofficePortParts {
 
 async function openBackoffice(
   { keyRing, callbackCidrsMax, egressProxy, publicUrl }: BackofficePortConfig,
-  { settings, usage, ...parts }: UseCaseParts,
+  { settings, usage, figures, ...parts }: UseCaseParts,
   { log }: ProcessTelemetry,
   scope: Scope,
 ): Promise<Backoffice> {
@@ -145,7 +148,10 @@ async function openBackoffice(
       onUnreadableSecrets: () => undefined,
     }),
     retentionDefaults: () => settings.current.retention,
-    onAppended: (events) => usage.eventMeter.countStored(events),
+    onAppended: (events) => {
+      usage.eventMeter.countStored(events)
+      for (const { tenantId } of events) countCall(figures, tenantId, 'stored')
+    },
     onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the backoffice'),
   })
 }

@@ -35,8 +35,11 @@ export function createDeliveryTelemetry(
   }
 }
 
-/** Only of a first round the time since the receipt says how long a delivery takes. */
-function countAttempt(figures: FigureTally, { delivery, content, ending }: AttemptReport): void {
+/**
+ * Counts an attempt among its tenant's figures, with its time only in a first round: later it says nothing of how long a delivery
+ * takes. Memory only; never throws.
+ */
+export function countAttempt(figures: FigureTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, round } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt
   if (outcome !== 'delivered' && content) figures.count(tenantId, 'attemptsFailed')

@@ -31,7 +31,9 @@ export const countColumns: readonly string[] = [
 /** Where the buckets begin among a cell's counts. */
 export const latencyFrom = figureNames.length
 
+/** A minute in milliseconds. */
 export const minuteMs = 60_000
+/** An hour in milliseconds. */
 export const hourMs = 3_600_000
 
 /** Counts of one tenant in one minute or hour. */

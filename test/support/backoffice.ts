@@ -4,6 +4,7 @@ import { openStores } from '#cmd/serving/stores.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
+import { FigureTally } from '#internal/figures/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createTransport } from '#internal/kube/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
@@ -86,7 +87,7 @@ export async function startTestBackoffice(manifests: string): Promise<TestBackof
       publicUrl: 'https://hooks.example.test/',
     },
     {
-      ...{ redis, directory, settings, usage: { limits, eventMeter } },
+      ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
       transport: createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' }),
       observe: createRequestObserver(telemetry.log, telemetry.metrics),
     },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { readFigures } from '#internal/figures/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { until } from '#test/support/until.ts'
@@ -43,6 +44,16 @@ test('with the sample tenant as it is, every step comes to what it is meant to c
     'signature_mismatch',
     'timestamp_outside_window',
   ])
+  // What the API has counted is written within seconds, behind the calls.
+  const today = { tenants: 'all' as const, fromMs: Date.now() - 3_600_000, toMs: Date.now(), stepMs: 60_000 }
+  const counted = await until('figures', async () => {
+    const { total } = await readFigures(pool, { ...today, toMs: Date.now() })
+    return total.refused === 3 && total.accepted >= 2 && total
+  })
+  expect(counted.duplicates).toBe(1)
+  expect(counted.refusedBy).toEqual({
+    ...{ provider_not_enabled: 1, signature_mismatch: 1, timestamp_outside_window: 1 },
+  })
 })
 
 test('a burst brings events of every provider, each read as its kind and marked, and tells the callback what to do', async () => {

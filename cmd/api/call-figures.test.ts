@@ -1,0 +1,23 @@
+import { expect, test } from 'bun:test'
+import { countColumns } from '#internal/figures/figure.ts'
+import { FigureTally } from '#internal/figures/index.ts'
+import type { CallOutcome } from '#internal/webhooks/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { countCall } from './call-figures.ts'
+
+test.each<[CallOutcome, Record<string, number>, string[]]>([
+  ['stored', { accepted: 1 }, []],
+  ['queued', { accepted: 1, spooled: 1 }, []],
+  ['duplicate', { duplicates: 1 }, []],
+  ['unavailable', { refused: 1 }, ['stores_unavailable']],
+  ['refused', { refused: 1 }, ['event_unwritable']],
+  ['signature_mismatch', { refused: 1 }, ['signature_mismatch']],
+  ['events_per_minute', { refused: 1 }, ['events_per_minute']],
+])('a call that ended as %s', (outcome, expected, causes) => {
+  const tally = new FigureTally({ now: () => 0 })
+  countCall(tally, someTenantId(), outcome)
+  const [cell] = tally.take(1)
+  const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))
+  expect(Object.fromEntries(counted)).toEqual(expected)
+  expect([...(cell?.causes.keys() ?? [])]).toEqual(causes)
+})

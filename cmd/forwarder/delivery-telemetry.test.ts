@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test'
+import { createEventId } from '#internal/base/index.ts'
+import type { AttemptReport } from '#internal/deliveries/index.ts'
+import { countColumns } from '#internal/figures/figure.ts'
+import { FigureTally } from '#internal/figures/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { countAttempt } from './delivery-telemetry.ts'
+
+const nowMs = Date.parse('2026-11-01T12:00:00Z')
+const tenantId = someTenantId()
+
+interface Case {
+  readonly kind: 'processed' | 'later' | 'failed'
+  readonly round?: number
+  readonly isGone?: boolean
+}
+
+/** An attempt that took 30 ms and began 100 ms after the event's receipt. */
+function report({ kind, round = 1, isGone = false }: Case): AttemptReport {
+  const attempt = {
+    ...{ startedAtMs: nowMs + 100, durationMs: 30, status: null, cause: null, answer: null },
+    outcome: kind === 'processed' ? ('delivered' as const) : ('failed' as const),
+  }
+  const texts = { provider: 'card', rawType: 'x', type: 'x', headers: '{}', payload: '{}' }
+  return {
+    delivery: {
+      ...{ eventId: createEventId(nowMs, 90), tenantId, payloadExpiresOn: '2026-12-01', payloadBytes: 2 },
+      ...{ round, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+    },
+    content: isGone ? undefined : { ...texts, occurredAtMs: nowMs, receivedAtMs: nowMs },
+    ending: kind === 'later' ? { kind, dueAtMs: nowMs, attempt } : { kind, attempt },
+    delayMs: undefined,
+  }
+}
+
+test.each<[string, Case, Record<string, number>]>([
+  [
+    'an arrival counts with its time since the receipt',
+    { kind: 'processed' },
+    { delivered: 1, latency_250: 1 },
+  ],
+  ['of a replay the time says nothing', { kind: 'processed', round: 2 }, { delivered: 1 }],
+  ['what is tried again has not failed', { kind: 'later' }, { attempts_failed: 1 }],
+  ['a last attempt is both', { kind: 'failed' }, { attempts_failed: 1, failed: 1 }],
+  ['without its payload nobody was called', { kind: 'failed', isGone: true }, { failed: 1 }],
+])('%s', (_name, given, expected) => {
+  const tally = new FigureTally({ now: () => nowMs })
+  countAttempt(tally, report(given))
+  const [cell] = tally.take(1)
+  const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))
+  expect(Object.fromEntries(counted)).toEqual(expected)
+})
