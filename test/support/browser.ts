@@ -99,7 +99,7 @@ export async function signIn(page: Page, token: string, path = '/'): Promise<voi
     .first()
     .fill(token)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('navigation', { name: 'Main' }).waitFor({ state: 'attached' })
+  await page.locator('.frame').waitFor()
 }
 
 /** A finding of axe: the rule, how bad it is, and where. */
