@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type Load, type LoadReport, serverErrors, startLoad } from './node-load.ts'
-import { bringRelease, helm, type Pod, pods, podsAre, processes, readyPods, releaseNamespace } from './node-release.ts'
+import { bringRelease, helm, type Pod, pods, podsAre, processes, readyPods, releaseNamespace, waitSeconds } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
@@ -32,7 +32,7 @@ describe('under constant load', () => {
     const after = await allRunning()
     expect(after.map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:next'))
     expect(after.filter(({ metadata }) => before.has(metadata.name))).toEqual([])
-    await helm('rollback', '--wait', '--timeout=240s')
+    await helm('rollback', '--wait', `--timeout=${waitSeconds}s`)
     expect((await allRunning()).map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:test'))
     const report = await load.stop()
     expect(report.failures).toEqual([])

@@ -6,13 +6,14 @@ import { run, runProgram } from './program.ts'
 export const releaseNamespace = 'latchkey'
 /** What a machine that is busy with other things may take of what a machine of its own takes once. */
 export const patience = process.env['CI'] === undefined ? 1 : 4
+/** How long Helm may wait for pods. */
+export const waitSeconds = 120 * patience
 /** The public routes, through the Service. In another cluster than ours, its address from here. */
 export const serviceUrl =
   process.env['LATCHKEY_NODE_URL'] ?? 'http://latchkey-api.latchkey.svc.cluster.local'
 /** The processes, by the names of their Deployments. */
 export const processes = ['api', 'forwarder', 'operator', 'backoffice'] as const
 
-const waitSeconds = 240
 const restricted = 'pod-security.kubernetes.io/enforce=restricted'
 
 /** What is installed: the preset for one node, with our image. */
