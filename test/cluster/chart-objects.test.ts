@@ -187,17 +187,20 @@ describe('the backoffice', () => {
   test('opens no more to its roles than they are named for', async () => {
     const roles = named(await render(), 'ClusterRole')
     const rights = (name: string) =>
-      roles[`latchkey-dashboard-${name}`]?.rules?.flatMap(({ resources, verbs }) =>
+      roles[`latchkey-${name}`]?.rules?.flatMap(({ resources, verbs }) =>
         (resources as string[]).map((resource) => `${String(verbs)} ${resource}`),
       )
     const support = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
-    expect([rights('viewer'), rights('support'), rights('admin')]).toEqual([
+    expect(
+      ['dashboard-viewer', 'dashboard-support', 'dashboard-admin', 'contract-service'].map(rights),
+    ).toEqual([
       ['get tenants'],
       support,
       [...support, 'get tenants/payloads', 'update tenants/settings'],
+      ['get tenants', 'create tenants/events', 'create tenants/usage'],
     ])
     for (const { metadata } of Object.values(roles).filter(({ metadata }) =>
-      /-dashboard-/.test(metadata.name),
+      /-(dashboard|contract)-/.test(metadata.name),
     ))
       expect(JSON.stringify(metadata.labels)).not.toContain('aggregate-to')
   })

@@ -1,0 +1,142 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { chartFolder, tool } from './chart.ts'
+import { run, runProgram } from './program.ts'
+import type { AlertCase } from './sre-alert-case.ts'
+import { intakeCases, objectiveCases } from './sre-intake-cases.ts'
+import { deliveryCases, operatorCases, processCases, storeCases } from './sre-process-cases.ts'
+
+const buildMsMax = 1_800_000
+const ruleFolder = join(chartFolder, 'files/rules')
+const ruleFiles = readdirSync(ruleFolder).map((name) => join(ruleFolder, name))
+const runbooks = resolve(import.meta.dir, '../../docs/runbooks')
+
+interface Rule {
+  readonly alert?: string
+  readonly record?: string
+  readonly labels?: { readonly severity: string }
+  readonly annotations?: {
+    readonly summary: string
+    readonly description: string
+    readonly runbook_url: string
+  }
+}
+const rules = ruleFiles.flatMap((path) =>
+  (parse(readFileSync(path, 'utf8')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
+    (group) => group.rules,
+  ),
+)
+const alertCases = [
+  ...objectiveCases,
+  ...intakeCases,
+  ...deliveryCases,
+  ...operatorCases,
+  ...storeCases,
+  ...processCases,
+]
+const alerts = rules.filter(({ alert }) => alert !== undefined)
+
+beforeAll(async () => {
+  await run([`${import.meta.dir}/build`, 'promtool'])
+}, buildMsMax)
+
+test('promtool has nothing to say of the rules', async () => {
+  const { exitCode, out, err } = await runProgram([
+    tool('promtool'),
+    'check',
+    'rules',
+    '--lint=all',
+    ...ruleFiles,
+  ])
+  expect([exitCode, err, out.match(/FAILED/g)]).toEqual([0, '', null])
+  expect(alerts.length).toBeGreaterThan(40)
+})
+
+describe('every alert', () => {
+  test('has cases for each of its severities', () => {
+    const shown = alertCases.flatMap(({ alert, fires }) =>
+      Object.keys(fires).map((severity) => `${alert} ${severity}`),
+    )
+    const ours = alerts.map(({ alert, labels }) => `${alert} ${labels?.severity}`)
+    expect([...new Set(shown)].toSorted()).toEqual(ours.toSorted())
+  })
+
+  test.each(alerts.map((rule) => [`${rule.alert} (${rule.labels?.severity})`, rule] as const))(
+    '%s says what is wrong, and where to read on',
+    (_name, { alert, labels, annotations }) => {
+      expect(['critical', 'warning', 'info']).toContain(labels?.severity)
+      expect(annotations?.summary.replaceAll(/\{\{.*?\}\}/g, '')).toMatch(/^[^.]{10,100}$/)
+      expect(annotations?.description).toMatch(/^.{20,}[.]$/)
+      const page = join(runbooks, annotations?.runbook_url.split('/').at(-1) ?? '')
+      expect([alert, existsSync(page)]).toEqual([alert, true])
+      expect(readFileSync(page, 'utf8')).toStartWith(`# ${alert}\n`)
+    },
+  )
+
+  test.each(readdirSync(runbooks).filter((name) => name !== 'README.md'))('%s is the page of one', (name) => {
+    const text = readFileSync(join(runbooks, name), 'utf8')
+    const pages = alerts.map(({ annotations }) => annotations?.runbook_url.split('/').at(-1) ?? '')
+    expect(pages).toContain(name)
+    const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+    expect(headings).toEqual(['What it means', 'Look at', 'Do', 'It is over when'])
+    expect(text).toContain('```promql\n')
+  })
+})
+
+/** What Prometheus makes of a template, with what is in a case. */
+function rendered(template: string, { labels, value = '' }: AlertCase): string {
+  return template
+    .replaceAll(/\{\{ \$labels\.(\w+) \}\}/g, (_all, name: string) => labels[name] ?? '')
+    .replaceAll(/\{\{ \$value( \| \w+)? \}\}/g, value)
+}
+
+function expected(of: AlertCase): object[] {
+  return Object.entries(of.fires).map(([severity, value]) => {
+    const rule = alerts.find(({ alert, labels }) => alert === of.alert && labels?.severity === severity)
+    const shown = { ...of, value }
+    return {
+      exp_labels: { ...of.labels, severity },
+      exp_annotations: Object.fromEntries(
+        Object.entries(rule?.annotations ?? {}).map(([name, text]) => [name, rendered(text, shown)]),
+      ),
+    }
+  })
+}
+
+/** Each group by its own name, so that promtool says which of them is not as expected. */
+function groupsOf(of: AlertCase): object[] {
+  const group = (name: string, series: AlertCase['series'], exp_alerts: readonly object[]) => ({
+    name,
+    interval: '1m',
+    input_series: Object.entries(series).map(([each, values]) => ({ series: each, values })),
+    alert_rule_test: [{ eval_time: of.at, alertname: of.alert, exp_alerts }],
+  })
+  const quiet = Object.entries(of.quiet).map(([why, series]) =>
+    group(`quiet, since ${why}`, { ...of.series, ...series }, []),
+  )
+  return [group(`fires, since ${of.when}`, of.series, expected(of)), ...quiet]
+}
+
+/** The rules that an alert needs: its own file, and what is recorded for it. */
+function filesOf(name: string): string[] {
+  const own = ruleFiles.filter((path) => readFileSync(path, 'utf8').includes(`alert: ${name}\n`))
+  const isOfBudget = objectiveCases.some(({ alert }) => alert === name)
+  return isOfBudget ? [join(ruleFolder, 'recordings.yaml'), ...own] : own
+}
+
+test.each(alertCases.map((each) => [each.alert, each.when, each] as const))(
+  '%s fires and says so when %s, and otherwise does not',
+  async (_alert, _when, of) => {
+    const folder = scratchFolder()
+    const path = join(folder, 'test.yaml')
+    const file = { rule_files: filesOf(of.alert), evaluation_interval: '1m', tests: groupsOf(of) }
+    writeFileSync(path, stringify(file))
+    const { exitCode, out, err } = await runProgram([tool('promtool'), 'test', 'rules', path])
+    rmSync(folder, { recursive: true })
+    expect(Object.keys(of.quiet).length).toBeGreaterThan(0)
+    expect([exitCode, exitCode === 0 ? '' : out + err]).toEqual([0, ''])
+  },
+)
