@@ -148,11 +148,14 @@ function Control({
 export function FilterForm({
   path,
   fields,
+  more,
   kept = {},
   isActive,
 }: {
   readonly path: string
   readonly fields: readonly Field[]
+  /** Fields that are seldom needed: shown when they are asked for, or when one of them is filled in. */
+  readonly more?: { readonly label: string; readonly fields: readonly Field[] }
   readonly kept?: Readonly<Record<string, string | undefined>>
   /** Whether any filter is set, so that they can be cleared. */
   readonly isActive: boolean
@@ -174,7 +177,19 @@ export function FilterForm({
           </a>
         )}
       </div>
+      {more !== undefined && <MoreFilters {...more} />}
     </form>
+  )
+}
+
+function MoreFilters({ label, fields }: { readonly label: string; readonly fields: readonly Field[] }) {
+  return (
+    <details class="filters-more" open={fields.some(({ value }) => value !== undefined)}>
+      <summary>{label}</summary>
+      <div>
+        <Fields fields={fields} idPrefix="filter" />
+      </div>
+    </details>
   )
 }
 

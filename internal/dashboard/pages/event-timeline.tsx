@@ -95,17 +95,24 @@ function Round({
             : 'Delivered once more: somebody replayed it, or the provider sent it again after it had failed.'}
         </Step>
       )}
-      {attempts.map((each) => (
-        <Attempt key={each.attempt} attempt={each} />
+      {attempts.map((each, nth) => (
+        <Attempt key={each.attempt} attempt={each} isRepeated={isSameEnd(each, attempts[nth + 1])} />
       ))}
     </>
   )
 }
 
+/** What to do about a failure is said where it happened last. */
+function isSameEnd({ status, cause }: AttemptView, next: AttemptView | undefined): boolean {
+  return next !== undefined && next.status === status && next.cause === cause
+}
+
 function Attempt({
   attempt: { round, attempt, startedAtMs, durationMs, ...end },
+  isRepeated,
 }: {
   readonly attempt: AttemptView
+  readonly isRepeated: boolean
 }) {
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
@@ -123,7 +130,7 @@ function Attempt({
       note={durationText(durationMs)}
       atMs={startedAtMs}
     >
-      {hint !== undefined && !isDelivered && (
+      {hint !== undefined && !isDelivered && !isRepeated && (
         <p>
           {hint.means} <span class="todo">{hint.todo}</span>
         </p>

@@ -44,13 +44,11 @@ interface EventParts extends Pick<TimelineParts, 'detail' | 'tenant'> {
 
 function EventPage(parts: EventParts) {
   return (
-    <>
+    <div class="event-page">
       <Progress {...parts} />
-      <div class="columns">
-        <Payload {...parts} />
-        <Headers {...parts} />
-      </div>
-    </>
+      <Payload {...parts} />
+      <Headers {...parts} />
+    </div>
   )
 }
 
@@ -77,14 +75,14 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
           </LinkButton>
         )}
       </PageHeader>
-      <div class="event-columns">
-        <Card title="What happened" note={event.state === 'accepted' ? 'followed live' : undefined}>
-          <Timeline detail={detail} tenant={tenant} nowMs={nowMs} />
-        </Card>
+      <Card title="What happened" note={event.state === 'accepted' ? 'followed live' : undefined}>
+        <Timeline detail={detail} tenant={tenant} nowMs={nowMs} />
+      </Card>
+      <aside class="event-facts" aria-label="Facts">
         <Card title="About it">
           <Facts facts={factsOf(context, detail)} />
         </Card>
-      </div>
+      </aside>
     </Live>
   )
 }

@@ -124,13 +124,14 @@ function Filters({ context, search }: Pick<EventsParts, 'context' | 'search'>) {
         kept={{ state }}
         isActive={isActive || (tenant !== undefined && actor.kind !== 'tenantKey')}
         fields={[...tenantFields(context), ...searchFields(query, search.problems)]}
+        more={{ label: 'Exact times', fields: timeFields(query, search.problems) }}
       />
     </>
   )
 }
 
 function searchFields(query: PageContext['query'], problems: EventSearch['problems']): readonly Field[] {
-  const { provider, type, find, within, from, to } = query
+  const { provider, type, find, within } = query
   const choices = providerNames.map((name) => ({ value: name, label: name }))
   const times = eventTimes.map(({ value, label }) => ({ value, label }))
   return [
@@ -147,8 +148,13 @@ function searchFields(query: PageContext['query'], problems: EventSearch['proble
       ...{ kind: 'choice', name: 'within', label: 'Received', value: within, choices: times },
       ...{ none: 'Any time', problem: problems.within },
     },
-    { kind: 'time', name: 'from', label: 'From (UTC)', value: from, problem: problems.from },
-    { kind: 'time', name: 'to', label: 'Before (UTC)', value: to, problem: problems.to },
+  ]
+}
+
+function timeFields({ from, to }: PageContext['query'], problems: EventSearch['problems']): readonly Field[] {
+  return [
+    { kind: 'time', name: 'from', label: 'Received from (UTC)', value: from, problem: problems.from },
+    { kind: 'time', name: 'to', label: 'Received before (UTC)', value: to, problem: problems.to },
   ]
 }
 
