@@ -96,7 +96,10 @@ async function openPorts(
   const sink = await openSink({ config, env, directory, keyRing: stores.keyRing, say }, scope)
   const token = randomToken()
   const port = await openBackofficePort(
-    { ...config, ...stores, backofficePort, hostname, devToken: token },
+    {
+      ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
+      publicUrl: `http://${hostname}:${api.port}`,
+    },
     api,
     telemetry,
     scope,

@@ -127,7 +127,7 @@ function TenantOf({
 const valueCharsMax = 200
 
 function Detail({ detail }: Pick<AuditRecord, 'detail'>) {
-  const entries = Object.entries(detail)
+  const entries = Object.entries(detail).filter(([, value]) => !isEmpty(value))
   if (entries.length === 0) return <span class="muted">–</span>
   return (
     <span class="wraps details">
@@ -140,8 +140,14 @@ function Detail({ detail }: Pick<AuditRecord, 'detail'>) {
   )
 }
 
+function isEmpty(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.length === 0)
+}
+
 function valueText(value: unknown): string {
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  const isList = Array.isArray(value) && value.every((each) => typeof each === 'string')
+  const plain = isList ? value.join(', ') : value
+  const text = typeof plain === 'string' ? plain : (JSON.stringify(plain) ?? '')
   return text.length > valueCharsMax ? `${text.slice(0, valueCharsMax)}…` : text
 }
 

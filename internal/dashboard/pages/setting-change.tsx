@@ -202,6 +202,6 @@ function fieldOf({ name, definition }: ListedSetting, typed: string, problem: st
     return { ...choice, choices: ['accept', 'refuse'].map((value) => ({ value, label: value })) }
   return {
     ...{ kind: 'text', isRequired: true, isShort: true, charsMax: 20, ...common },
-    hint: `It has to be ${definition.expected}.`,
+    ...(problem === undefined && { hint: `It has to be ${definition.expected}.` }),
   }
 }

@@ -67,10 +67,12 @@ function Settings(parts: SettingsParts) {
           {tenant === undefined && ' for the whole cluster'}.
         </Notice>
       )}
-      {groups.map(({ title, note, begins }) => {
-        const rows = listed.filter((setting) => setting.name.startsWith(begins))
-        return rows.length > 0 && <SettingGroup key={title} {...{ ...parts, title, note, rows }} />
-      })}
+      <div class="settings">
+        {groups.map(({ title, note, begins }) => {
+          const rows = listed.filter((setting) => setting.name.startsWith(begins))
+          return rows.length > 0 && <SettingGroup key={title} {...{ ...parts, title, note, rows }} />
+        })}
+      </div>
     </>
   )
 }

@@ -158,7 +158,7 @@ export function SigningSecrets({ tenant: { secrets }, nowMs }: Dated) {
         columns={[
           { title: 'Of', cell: ({ field }) => ownerOf(field) },
           { title: 'Secret', cell: ({ secretName }) => <code>{secretName}</code> },
-          { title: 'In force for', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+          { title: 'In force since', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
         ]}
       />
     </Card>

@@ -7,7 +7,7 @@ import { link, type PageContext, type PageRow, shown } from '../page.ts'
 import { type Rights, readRights } from './rights.ts'
 import { ApiKeys, Conditions, SigningSecrets, WebhookUrls } from './tenant-parts.tsx'
 import { TenantBadge } from './tenants.tsx'
-import { LimitBars } from './usage-parts.tsx'
+import { LimitBars, overText } from './usage-parts.tsx'
 
 /** Everything about one tenant but what happened to it. */
 export const tenantRow: PageRow = {
@@ -46,7 +46,7 @@ export function nameOf({
 
 function TenantPage(parts: TenantParts) {
   const { tenant, context, usage } = parts
-  const { id, spec } = tenant
+  const { id } = tenant
   return (
     <>
       <PageHeader
@@ -73,7 +73,7 @@ function TenantPage(parts: TenantParts) {
       </div>
       <Card
         title="Usage against limits"
-        note={`over eventsPerMonth: ${spec.limits.eventsPerMonth?.over ?? 'the platform decides'}`}
+        note={usage.kind === 'ok' ? overText(usage.value) : undefined}
         actions={<a href={link('/usage', { tenant: id })}>Usage and overrides</a>}
       >
         {usage.kind === 'ok' ? (

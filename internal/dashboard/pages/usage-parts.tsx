@@ -18,6 +18,13 @@ export function amountText(limit: LimitName, amount: number): string {
   return limit === 'recordBytes' ? bytesText(amount) : countText(amount)
 }
 
+/** What becomes of events over the month's hard limit. */
+export function overText({ over }: Pick<UsageReport, 'over'>): string {
+  return over === 'accept'
+    ? 'events over the month’s limit are accepted and marked'
+    : 'events over the month’s limit are refused'
+}
+
 /** How near a tenant is to a limit. Pure. */
 export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft' | 'hard'>): {
   readonly tone: Tone
@@ -114,12 +121,12 @@ function Override({ usage: { limit, override }, tenantId }: LimitParts) {
       </p>
       {tenantId !== undefined && change !== undefined && (
         <p class="buttons">
-          <a href={change} aria-label={`Change the override of ${limitLabels[limit].label}`}>
-            Change
+          <a href={change} aria-label={`Change it: ${limitLabels[limit].label}`}>
+            Change it
           </a>
           <a
             href={link('/usage/override/clear', { tenant: tenantId, limit })}
-            aria-label={`End the override of ${limitLabels[limit].label}`}
+            aria-label={`End it now: ${limitLabels[limit].label}`}
           >
             End it now
           </a>

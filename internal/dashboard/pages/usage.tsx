@@ -1,9 +1,10 @@
 import type { UsageReport } from '#internal/usage/index.ts'
 import { Card, Live, Notice, PageHeader } from '../components/block.tsx'
 import { type SeriesTone, TimeChart } from '../components/chart.tsx'
-import { compactText, countText } from '../components/text.tsx'
+import { LinkButton } from '../components/form.tsx'
+import { countText } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { LimitBars } from './usage-parts.tsx'
+import { LimitBars, overText } from './usage-parts.tsx'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -48,6 +49,8 @@ interface UsageParts {
 
 function Usage({ context, report, range, mayChange }: UsageParts) {
   const { tenant, here, nowMs, query } = context
+  const hasValues = query['values'] !== undefined
+  const { values: _shown, ...others } = query
   const isUnknown = report.limits.some(({ used }) => used === null)
   return (
     <>
@@ -59,7 +62,7 @@ function Usage({ context, report, range, mayChange }: UsageParts) {
           {ranges.map(({ name, label }) => (
             <a
               key={name}
-              href={link('/usage', { tenant: query['tenant'], range: name })}
+              href={link('/usage', { ...query, range: name })}
               title={label}
               {...(name === range.name && { 'aria-current': 'true' as const })}
             >
@@ -67,6 +70,9 @@ function Usage({ context, report, range, mayChange }: UsageParts) {
             </a>
           ))}
         </nav>
+        <LinkButton href={link('/usage', hasValues ? others : { ...others, values: 'shown' })} tone="plain">
+          {hasValues ? 'Hide values' : 'Show values'}
+        </LinkButton>
       </PageHeader>
       <Live id="usage" here={here} every="slow">
         {isUnknown && (
@@ -74,19 +80,12 @@ function Usage({ context, report, range, mayChange }: UsageParts) {
             What was counted in this minute is not known now; months are those of the last roll-up.
           </Notice>
         )}
-        <Card
-          title="Limits"
-          note={
-            report.over === 'accept'
-              ? 'events over the month’s limit are accepted and marked'
-              : 'events over the month’s limit are refused'
-          }
-        >
+        <Card title="Limits" note={overText(report)}>
           <LimitBars report={report} nowMs={nowMs} tenantId={mayChange ? tenant?.id : undefined} />
         </Card>
         <div class="charts">
           {metersOf(report).map((meter) => (
-            <MeterChart key={meter} {...{ meter, report, range, nowMs }} />
+            <MeterChart key={meter} {...{ meter, report, range, nowMs, hasValues }} />
           ))}
         </div>
       </Live>
@@ -109,9 +108,10 @@ const meterTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', l
 interface MeterParts extends Pick<UsageParts, 'report' | 'range'> {
   readonly meter: string
   readonly nowMs: number
+  readonly hasValues: boolean
 }
 
-function MeterChart({ meter, report, range, nowMs }: MeterParts) {
+function MeterChart({ meter, report, range, nowMs, hasValues }: MeterParts) {
   const { stepMs, steps, label } = range
   const fromMs = startOf(range, nowMs)
   const values = Array.from({ length: steps }, () => 0)
@@ -128,9 +128,9 @@ function MeterChart({ meter, report, range, nowMs }: MeterParts) {
       series={[{ label: titleOf(meter), tone: meterTones[meter] ?? 'two', values }]}
       atMs={values.map((_value, nth) => fromMs + nth * stepMs)}
       stepMs={stepMs}
-      format={compactText}
+      unit="count"
       empty={`Nothing was counted in ${label}.`}
-      hasValues
+      hasValues={hasValues}
     />
   )
 }
