@@ -47,6 +47,9 @@ const looks = [
   { name: 'phone-dark', width: 390, height: 844, colorScheme: 'dark' },
 ] as const
 
+const firstHeight = 844
+const heightMax = 2_400
+
 const [folder, ...parts] = process.argv.slice(2)
 if (folder === undefined) {
   process.stderr.write('usage: bun test/e2e/screenshots.main.ts FOLDER [part of a page’s name …]\n')
@@ -75,8 +78,17 @@ async function take({ page, troubles }: Visitor, to: string, look: string): Prom
   if (parts.length === 0) await page.screenshot({ path: join(to, `sign-in-${look}.png`) })
   await signIn(page, token)
   for (const { name, open } of wanted) {
+    await page.setViewportSize({ width: page.viewportSize()?.width ?? 0, height: firstHeight })
     await open(page)
-    await page.screenshot({ path: join(to, `${name}-${look}.png`), fullPage: true })
+    await showWhole(page)
+    await page.screenshot({ path: join(to, `${name}-${look}.png`) })
     for (const trouble of troubles) process.stderr.write(`${name} ${look}: ${trouble}\n`)
   }
+}
+
+/** As if the screen were as high as the page, so that what stays in place while one scrolls does so here. */
+async function showWhole(page: Page): Promise<void> {
+  const size = page.viewportSize() ?? { width: 0, height: 0 }
+  const height = await page.evaluate<number>('document.documentElement.scrollHeight')
+  await page.setViewportSize({ ...size, height: Math.max(firstHeight, Math.min(height, heightMax)) })
 }

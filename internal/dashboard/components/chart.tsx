@@ -1,6 +1,6 @@
 import { scaleLinear } from 'd3-scale'
 import { area, curveMonotoneX, line, stack } from 'd3-shape'
-import { Time } from './text.tsx'
+import { compactText, countText, durationText, Time } from './text.tsx'
 
 /** The colours of series, which mean the same in every chart. */
 export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
@@ -24,7 +24,8 @@ export interface ChartParts {
   /** When each point begins, ms since the epoch. */
   readonly atMs: readonly number[]
   readonly stepMs: number
-  format(value: number): string
+  /** `count`: whole numbers of something; `ms`: lengths of time. */
+  readonly unit: 'count' | 'ms'
   /** What stands in the place of a chart without any value but 0. */
   readonly empty: string
   /** Whether the values stand below as a table. */
@@ -41,8 +42,9 @@ const tickLabels = 5
  * the drawing, so that they keep their size on a phone. Whoever asks gets the values as a table below.
  */
 export function TimeChart(parts: ChartParts) {
-  const { title, summary, series, format, empty } = parts
+  const { title, summary, series, unit, empty } = parts
   const top = topOf(parts)
+  const format = formats[unit]
   return (
     <figure class="chart">
       <figcaption>
@@ -79,15 +81,22 @@ export function TimeChart(parts: ChartParts) {
   )
 }
 
+const formats = { count: compactText, ms: durationText }
+/** Upper edges of lengths of time whose halves are round too. */
+const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 30_000, 60_000, 120_000]
+const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
+const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
+
 /** The value of the upper edge: a round one, so that its half is round too. 0 where there is nothing to show. */
-function topOf({ kind, series, atMs }: ChartParts): number {
+function topOf({ kind, unit, series, atMs }: ChartParts): number {
   const heights = atMs.map((_at, nth) => {
     const values = series.map(({ values: own }) => own[nth] ?? 0)
     return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
   })
   const most = Math.max(0, ...heights)
   if (most === 0) return 0
-  return scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most
+  if (unit === 'ms') return allTopsMs.find((top) => top >= most) ?? most
+  return most <= 10 ? 2 * Math.ceil(most / 2) : (scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most)
 }
 
 function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
@@ -191,7 +200,8 @@ function AxisX({ atMs, stepMs }: ChartParts) {
 }
 
 function Values(parts: ChartParts) {
-  const { title, series, atMs, format } = parts
+  const { title, series, atMs, unit } = parts
+  const format = formats[unit]
   const rows = atMs
     .map((at, nth) => ({ at, nth }))
     .filter(({ nth }) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
@@ -232,7 +242,8 @@ function Values(parts: ChartParts) {
   )
 }
 
-function pointText({ series, format }: ChartParts, nth: number): string {
+function pointText({ series, unit }: ChartParts, nth: number): string {
+  const format = unit === 'count' ? countText : durationText
   return series
     .map(({ label, values }) => {
       const value = values[nth]

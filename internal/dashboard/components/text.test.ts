@@ -83,7 +83,7 @@ describe('text from outside stays text in', () => {
           hasValues: true,
         },
         series: [{ label: hostile, tone: 'one', values: [1] }],
-        format: () => hostile,
+        unit: 'count',
       }),
     ],
   ])('%s', (_case, node) => {

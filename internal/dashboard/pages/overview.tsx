@@ -203,7 +203,7 @@ function EventsChart({ figures, hasValues }: Charted) {
       ]}
       {...timesOf(figures)}
       hasValues={hasValues}
-      format={compactText}
+      unit="count"
       empty="No event came in this time."
     />
   )
@@ -223,7 +223,7 @@ function DeliveriesChart({ figures, hasValues }: Charted) {
       ]}
       {...timesOf(figures)}
       hasValues={hasValues}
-      format={compactText}
+      unit="count"
       empty="No delivery ended in this time."
     />
   )
@@ -247,7 +247,7 @@ function LatencyChart({ figures, hasValues }: Charted) {
       ]}
       {...timesOf(figures)}
       hasValues={hasValues}
-      format={durationText}
+      unit="ms"
       empty="Nothing was delivered in this time."
     />
   )
@@ -280,7 +280,7 @@ function RefusedChart({ figures, hasValues }: Charted) {
       ]}
       {...timesOf(figures)}
       hasValues={hasValues}
-      format={compactText}
+      unit="count"
       empty="No call was refused in this time."
     />
   )
@@ -299,7 +299,7 @@ function QueueCharts({ figures, hasValues }: Charted) {
         series={[seriesOf(figures, 'Due deliveries', 'one', ({ queue }) => queue?.dueCount)]}
         {...timesOf(figures)}
         hasValues={hasValues}
-        format={compactText}
+        unit="count"
         empty="Nothing had to wait."
       />
       <TimeChart
@@ -309,7 +309,7 @@ function QueueCharts({ figures, hasValues }: Charted) {
         series={[seriesOf(figures, 'Age', 'two', ({ queue }) => queue?.oldestAgeMs)]}
         {...timesOf(figures)}
         hasValues={hasValues}
-        format={durationText}
+        unit="ms"
         empty="Nothing had to wait."
       />
     </>
