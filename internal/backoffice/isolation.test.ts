@@ -1,0 +1,217 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type CallOptions, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import {
+  dashboardKey,
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/backoffice-tenants.ts'
+import { until } from '#test/support/until.ts'
+import { internalRows } from './http.ts'
+
+let backoffice: TestBackoffice
+let own: SeededTenant
+let other: SeededTenant
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(`${dashboardTenantYaml('acme')}${dashboardTenantYaml('rival')}`)
+  own = await seedTenant(backoffice, 'acme')
+  other = await seedTenant(backoffice, 'rival')
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const token = dashboardKey('acme')
+const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
+  'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
+    ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
+  }),
+  'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
+    ...{ hard: 1, until: new Date(Date.now() + 60_000).toISOString(), reason: 'a test' },
+  }),
+  'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
+  'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
+  'POST /internal/v1/events': ({ tenantId }) => ({
+    ...{ tenantId, provider: 'card', sourceEventId: 'planted', type: 'payment.succeeded', payload: {} },
+  }),
+  'POST /internal/v1/events/:eventId/replays': () => ({ round: 1 }),
+  'POST /internal/v1/replay-preview': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
+  'POST /internal/v1/replays': ({ tenantId }) => ({ tenantId, from: '2026-01-01T00:00:00Z' }),
+  'POST /internal/v1/simulations/:simulationId/advance': ({ simulationId }) => ({
+    event: `evt_${simulationId}_1`,
+  }),
+}
+
+/** Calls whose path or body names something of a tenant's. */
+const naming = internalRows.filter(
+  ({ method, path }) =>
+    /:(tenantId|eventId|replayId|simulationId)/.test(path) || `${method} ${path}` in bodies,
+)
+
+function pathOf(path: string, whose: SeededTenant): string {
+  const { tenantId, failedId, replayId, simulationId } = whose
+  const values: Record<string, string> = { tenantId, eventId: failedId, replayId, simulationId }
+  const rest: Record<string, string> = {
+    emissionId: 'e-1',
+    limit: 'eventsPerMonth',
+    name: 'forwarding.paused',
+  }
+  return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? rest[name] ?? '')
+}
+
+function optionsOf(method: string, path: string, whose: SeededTenant): CallOptions {
+  const body = bodies[`${method} ${path}`]?.(whose)
+  return { token, headers: { 'Idempotency-Key': 'planted' }, ...(body && { body }) }
+}
+
+const unknown: SeededTenant = {
+  tenantId: `ten_${'1'.repeat(26)}` as SeededTenant['tenantId'],
+  eventId: 'evt_06gw979vs1d9q6mddfvvx375s4' as SeededTenant['eventId'],
+  failedId: 'evt_06gw979vs1d9q6mddfvvx375s4' as SeededTenant['eventId'],
+  ...{ sourceEventId: 'nobodys', replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
+  ...{ simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4', refusedId: 'ref_06gw979vs1d9q6mddfvvx375s4' },
+}
+
+/** Everything that there is about a tenant, to see that nothing changed. */
+async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
+  const { rows } = await backoffice.pool.query(
+    `SELECT (SELECT count(*) FROM events WHERE tenant_id = $1) AS events,
+       (SELECT json_agg(e.round ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
+       (SELECT json_agg(r.state) FROM replays r WHERE tenant_id = $1) AS replays,
+       (SELECT json_agg(s.* ORDER BY s.id) FROM simulations s WHERE tenant_id = $1) AS simulations,
+       (SELECT count(*) FROM usage_emissions WHERE tenant_id = $1) AS emissions,
+       (SELECT count(*) FROM limit_overrides WHERE tenant_id = $1) AS overrides,
+       (SELECT count(*) FROM settings WHERE tenant_id = $1) AS settings,
+       (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audit`,
+    [tenantId],
+  )
+  return rows[0]
+}
+
+describe('a tenant’s key', () => {
+  test.each(naming.map(({ method, path }) => [method, path] as const))(
+    '%s %s: another’s is answered as nobody’s is',
+    async (method, path) => {
+      const before = await traceOf(other)
+      const refused = await backoffice.call(method, pathOf(path, other), optionsOf(method, path, other))
+      const nobodys = await backoffice.call(method, pathOf(path, unknown), optionsOf(method, path, unknown))
+      expect([refused.status, nobodys.status]).toEqual([404, 404])
+      const { requestId: _one, ...said } = refused.json
+      const { requestId: _other, ...saidOfNobody } = nobodys.json
+      expect(said).toEqual(saidOfNobody)
+      expect(refused.text).not.toContain(other.tenantId)
+      expect(await traceOf(other)).toEqual(before)
+    },
+  )
+
+  test.each([
+    ['/internal/v1/tenants', 'id'],
+    ['/internal/v1/events', 'id'],
+    ['/internal/v1/replays', 'id'],
+    ['/internal/v1/simulations', 'id'],
+    ['/internal/v1/audit', 'id'],
+  ])('%s: lists its own and nothing else, page by page', async (path) => {
+    let after = ''
+    const seen: string[] = []
+    do {
+      const answer = await backoffice.call('GET', `${path}?limit=1${after}`, { token })
+      expect(answer.status).toBe(200)
+      const page = answer.json as { items: Record<string, unknown>[]; next?: string }
+      seen.push(JSON.stringify(page.items))
+      after = page.next === undefined ? '' : `&after=${page.next}`
+    } while (after !== '')
+    expect(seen.join()).toContain(own.tenantId)
+    expect(seen.join()).not.toContain(other.tenantId)
+    expect(seen.join()).not.toContain('rival')
+  })
+
+  test('a cursor of another’s place moves nobody into another’s rows', async () => {
+    for (const [path, cursor] of [
+      ['/internal/v1/events', other.eventId],
+      ['/internal/v1/replays', other.replayId],
+      ['/internal/v1/simulations', other.simulationId],
+      ['/internal/v1/audit', '9007199254740991'],
+      ['/internal/v1/tenants', Buffer.from('shops/aaaa').toString('base64url')],
+      [`/internal/v1/tenants/${own.tenantId}/refused-calls`, other.refusedId],
+    ]) {
+      const answer = await backoffice.call('GET', `${path}?after=${cursor}`, { token })
+      expect([path, answer.status]).toEqual([path, 200])
+      expect(answer.text).not.toContain(other.tenantId)
+    }
+  })
+
+  test.each([
+    ['events', () => `tenant=${other.tenantId}`, 404],
+    ['replays', () => `tenant=${other.tenantId}`, 404],
+    ['simulations', () => `tenant=${other.tenantId}`, 404],
+    ['audit', () => `tenant=${other.tenantId}`, 404],
+    ['tenant', () => `id=${other.tenantId}`, 404],
+    ['tenant', () => 'slug=rival', 404],
+    ['tenant', () => 'namespace=shops&name=rival', 404],
+    ['tenant', () => `keyPrefix=${dashboardKey('rival').slice(0, 11)}`, 404],
+    ['events', () => 'namespaces=shops', 400],
+    ['tenants', () => 'namespaces=shops', 400],
+  ])('/internal/v1/%s: a filter does not widen what is seen', async (path, query, status) => {
+    const answer = await backoffice.call('GET', `/internal/v1/${path}?${query()}`, { token })
+    expect(answer.status).toBe(status)
+    expect(answer.text).not.toContain(other.tenantId)
+  })
+
+  test.each([
+    ['another’s id', () => `id=${other.eventId}`],
+    ['another’s provider’s id', () => `sourceEventId=${other.sourceEventId}`],
+  ])('events by %s: an empty page', async (_what, query) => {
+    const answer = await backoffice.call('GET', `/internal/v1/events?${query()}`, { token })
+    expect([answer.status, answer.json]).toEqual([200, { items: [] }])
+  })
+
+  test('reads what is its own', async () => {
+    for (const [path, holds] of [
+      [`tenants/${own.tenantId}`, '"slug":"acme"'],
+      [`tenant?keyPrefix=${token.slice(0, 11)}`, own.tenantId],
+      [`events/${own.eventId}`, own.eventId],
+      [`events/${own.eventId}/payload`, '820982911946154508'],
+      [`events?sourceEventId=${own.sourceEventId}`, own.eventId],
+      [`replays/${own.replayId}`, own.replayId],
+      [`simulations/${own.simulationId}`, own.simulationId],
+      [`tenants/${own.tenantId}/executions?scope=payments&key=key-of-acme`, 'key-of-acme'],
+      [`tenants/${own.tenantId}/refused-calls`, own.refusedId],
+      [`tenants/${own.tenantId}/usage`, 'eventsPerMonth'],
+    ] as const) {
+      const answer = await backoffice.call('GET', `/internal/v1/${path}`, { token })
+      expect([path, answer.status, answer.text.includes(holds)]).toEqual([path, 200, true])
+    }
+  })
+
+  test.each([
+    ['PUT', '/internal/v1/tenants/:tenantId/usage/:emissionId'],
+    ['PUT', '/internal/v1/tenants/:tenantId/limits/:limit/override'],
+    ['DELETE', '/internal/v1/tenants/:tenantId/limits/:limit/override'],
+    ['PUT', '/internal/v1/tenants/:tenantId/settings/:name'],
+    ['DELETE', '/internal/v1/tenants/:tenantId/settings/:name'],
+    ['POST', '/internal/v1/events'],
+    ['GET', '/internal/v1/settings'],
+    ['DELETE', '/internal/v1/settings/:name'],
+  ])('%s %s is the platform’s to do, for its own as well', async (method, path) => {
+    const before = await traceOf(own)
+    const answer = await backoffice.call(method, pathOf(path, own), optionsOf(method, path, own))
+    expect(answer.status).toBe(403)
+    expect(await traceOf(own)).toEqual(before)
+  })
+
+  test('that lost its scope, or whose tenant is suspended, is told so', async () => {
+    const { call } = backoffice
+    const noScope = dashboardTenantYaml('acme').replace('[dashboard, simulations]', '[records]')
+    const asleep = dashboardTenantYaml('rival', { spec: ['suspended: true'] })
+    await backoffice.applyManifests(`${noScope}${asleep}`)
+    for (const [name, code] of [
+      ['acme', 'api_key_scope'],
+      ['rival', 'tenant_suspended'],
+    ] as const) {
+      const said = async () => {
+        const answer = await call('GET', '/internal/v1/events', { token: dashboardKey(name) })
+        return answer.status === 403 && answer.json['code']
+      }
+      expect(await until(`${name} to be refused`, async () => (await said()) || undefined)).toBe(code)
+    }
+  })
+})

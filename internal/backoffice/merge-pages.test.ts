@@ -1,0 +1,67 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { mergePages } from './merge-pages.ts'
+
+interface Row {
+  readonly at: number
+  readonly of: string
+}
+
+/** Pages of one tenant that were not searched to their end, as those of filters that no index knows. */
+function pageOf(
+  rows: readonly Row[],
+  before: number,
+  { limit, examined }: { limit: number; examined: number },
+) {
+  const rest = rows.filter(({ at }) => at < before).slice(0, examined)
+  const items = rest.filter(({ at }) => at % 3 !== 0).slice(0, limit)
+  const last = items.length === limit ? items.at(-1) : rest.at(-1)
+  const hasMore = last !== undefined && rows.some(({ at }) => at < last.at)
+  return { items, next: hasMore ? last.at : undefined }
+}
+
+test('pages together give every row that is meant once, the latest first, however far each tenant was searched', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.uniqueArray(fc.record({ at: fc.nat(400), tenant: fc.nat(6) }), {
+        selector: ({ at }) => at,
+        maxLength: 120,
+      }),
+      fc.integer({ min: 1, max: 9 }),
+      fc.integer({ min: 9, max: 30 }),
+      async (given, limit, examined) => {
+        const rows = given.map(({ at, tenant }) => ({ at, of: `t${tenant}` })).sort((a, b) => b.at - a.at)
+        const tenantIds = [...new Set(rows.map(({ of }) => of))] as unknown as TenantId[]
+        const seen: number[] = []
+        let before: number | undefined = Number.MAX_SAFE_INTEGER
+        for (let pages = 0; before !== undefined; pages += 1) {
+          expect(pages).toBeLessThanOrEqual(rows.length + 1)
+          const from: number = before
+          const page: { items: readonly Row[]; next: number | undefined } = await mergePages<Row, number>({
+            ...{ tenantIds, limit, positionOf: ({ at }) => at },
+            list: async (id) =>
+              pageOf(
+                rows.filter(({ of }) => of === (id as string)),
+                from,
+                { limit, examined },
+              ),
+          })
+          expect(page.items.length).toBeLessThanOrEqual(limit)
+          seen.push(...page.items.map(({ at }) => at))
+          before = page.next
+        }
+        expect(seen).toEqual(rows.map(({ at }) => at).filter((at) => at % 3 !== 0))
+      },
+    ),
+    { numRuns: 200 },
+  )
+})
+
+test('of no tenants there is nothing', async () => {
+  const page = await mergePages<Row, number>({
+    ...{ tenantIds: [], limit: 5, positionOf: ({ at }) => at },
+    list: () => Promise.reject(new Error('nobody was to be asked')),
+  })
+  expect(page).toEqual({ items: [], next: undefined })
+})

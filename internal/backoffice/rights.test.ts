@@ -1,0 +1,218 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  type AskedRight,
+  type CallOptions,
+  someUser,
+  startTestBackoffice,
+  type TestBackoffice,
+} from '#test/support/backoffice.ts'
+import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
+
+/** What the API server is asked, and what follows from its answers. What a real one says of real roles is in test/cluster. */
+let backoffice: TestBackoffice
+let shop: SeededTenant
+let depot: SeededTenant
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(
+    [
+      dashboardTenantYaml('acme'),
+      dashboardTenantYaml('bolt'),
+      dashboardTenantYaml('crate', { namespace: 'depots' }),
+    ].join(''),
+  )
+  shop = await seedTenant(backoffice, 'acme')
+  await seedTenant(backoffice, 'bolt')
+  depot = await seedTenant(backoffice, 'crate')
+}, 30_000)
+afterAll(() => backoffice.close())
+
+let token: string
+beforeEach(() => {
+  token = someUser()
+  backoffice.allow(() => false)
+})
+
+const sees = ({ verb, subresource }: AskedRight) => verb === 'get' && subresource === ''
+const call = (method: string, path: string, options: CallOptions = {}) =>
+  backoffice.call(method, `/internal/v1/${path}`, {
+    token,
+    headers: { 'Idempotency-Key': token },
+    ...options,
+  })
+const later = () => new Date(Date.now() + 3_600_000).toISOString()
+
+describe('somebody who may see a tenant', () => {
+  const needs: readonly [
+    right: string,
+    method: string,
+    path: (of: SeededTenant) => string,
+    body?: (of: SeededTenant) => object,
+  ][] = [
+    ['get tenants/payloads', 'GET', ({ eventId }) => `events/${eventId}/payload`],
+    ['create tenants/replays', 'POST', ({ failedId }) => `events/${failedId}/replays`, () => ({})],
+    [
+      'create tenants/replays',
+      'POST',
+      () => 'replays',
+      ({ tenantId }) => ({ tenantId, from: '2026-11-01T00:00:00Z' }),
+    ],
+    ['create tenants/replays', 'POST', ({ replayId }) => `replays/${replayId}/cancel`],
+    ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/test`],
+    ['create tenants/replays', 'POST', ({ tenantId }) => `tenants/${tenantId}/callback/resume`],
+    [
+      'update tenants/settings',
+      'PUT',
+      ({ tenantId }) => `tenants/${tenantId}/settings/forwarding.paused`,
+      () => ({ value: false }),
+    ],
+    ['update tenants/settings', 'DELETE', ({ tenantId }) => `tenants/${tenantId}/settings/forwarding.paused`],
+    [
+      'update tenants/settings',
+      'PUT',
+      ({ tenantId }) => `tenants/${tenantId}/limits/recordBytes/override`,
+      () => ({ hard: 1, until: later(), reason: 'x' }),
+    ],
+    [
+      'update tenants/settings',
+      'DELETE',
+      ({ tenantId }) => `tenants/${tenantId}/limits/recordBytes/override`,
+    ],
+    [
+      'create tenants/simulations',
+      'POST',
+      ({ tenantId }) => `tenants/${tenantId}/simulations`,
+      () => ({ amount: 1, currency: 'EUR' }),
+    ],
+    ['create tenants/simulations', 'POST', ({ simulationId }) => `simulations/${simulationId}/cancel`],
+    [
+      'create tenants/events',
+      'POST',
+      () => 'events',
+      ({ tenantId }) => ({ tenantId, provider: 'card', sourceEventId: token, type: 'a.b', payload: {} }),
+    ],
+    [
+      'create tenants/usage',
+      'PUT',
+      ({ tenantId }) => `tenants/${tenantId}/usage/${token}`,
+      () => ({ kind: 'a.b', count: 1, at: new Date().toISOString() }),
+    ],
+  ]
+
+  const cases = needs.map(([right, method, path, body]) => ({ right, method, path, body }))
+
+  test.each(cases)('needs $right for $method, on that tenant', async ({ right, method, path, body }) => {
+    const [verb, resource = ''] = right.split(' ')
+    const isIt = (asked: AskedRight) =>
+      asked.verb === verb &&
+      `tenants/${asked.subresource}` === resource &&
+      asked.name === 'acme' &&
+      asked.namespace === 'shops'
+    const options = { ...(body && { body: body(shop) }) }
+    backoffice.allow(sees)
+    expect((await call(method, path(shop), options)).status).toBe(403)
+    token = someUser()
+    backoffice.allow((asked) => sees(asked) || isIt(asked))
+    const done = await call(method, path(shop), { ...(body && { body: body(shop) }) })
+    expect([done.status, done.status === 200 ? '' : done.text]).toEqual([200, ''])
+    const others = await call(method, path(depot), {
+      ...(body && { body: body(depot) }),
+      headers: { 'Idempotency-Key': `${token}-2` },
+    })
+    expect(others.status).toBe(403)
+  })
+
+  test('is told what may be done', async () => {
+    backoffice.allow((asked) => sees(asked) || asked.subresource === 'replays')
+    const { json } = await call('GET', `tenants/${shop.tenantId}/permissions`)
+    expect(json).toEqual({
+      ...{ see: true, readPayloads: false, replay: true, changeSettings: false, simulate: false },
+      ...{ appendEvents: false, emitUsage: false },
+    })
+  })
+
+  test('and no other finds that tenant alone', async () => {
+    backoffice.allow((asked) => sees(asked) && asked.name === 'acme' && asked.namespace === 'shops')
+    expect((await call('GET', `events/${shop.eventId}`)).status).toBe(200)
+    expect((await call('GET', `events?tenant=${shop.tenantId}`)).status).toBe(200)
+    expect((await call('GET', `events/${depot.eventId}`)).status).toBe(404)
+    expect((await call('GET', `events?tenant=${depot.tenantId}`)).status).toBe(404)
+    expect((await call('GET', 'events')).status).toBe(403)
+  })
+})
+
+describe('lists of somebody who may see a namespace', () => {
+  const seesShops = (asked: AskedRight) => sees(asked) && asked.namespace === 'shops'
+
+  test.each(['tenants', 'events', 'replays', 'simulations', 'audit'])('%s', async (path) => {
+    backoffice.allow(seesShops)
+    expect((await call('GET', path)).status).toBe(403)
+    expect((await call('GET', `${path}?namespaces=depots`)).json).toEqual({ items: [] })
+    const items: string[] = []
+    let after = ''
+    do {
+      const answer = await call('GET', `${path}?namespaces=shops,depots&limit=2${after}`)
+      expect(answer.status).toBe(200)
+      const page = answer.json as { items: object[]; next?: string }
+      items.push(...page.items.map((item) => JSON.stringify(item)))
+      after = page.next === undefined ? '' : `&after=${page.next}`
+    } while (after !== '')
+    expect(new Set(items).size).toBe(items.length)
+    for (const slug of ['acme', 'bolt']) expect(items.join()).toContain(backoffice.tenantId(slug))
+    expect(items.join()).not.toContain(depot.tenantId)
+    token = someUser()
+    backoffice.allow(sees)
+    const all = await call('GET', `${path}?namespaces=shops&limit=100`)
+    const narrowed = (all.json as { items: object[] }).items.map((item) => JSON.stringify(item))
+    expect(narrowed).toEqual(items)
+  })
+
+  test('names 50 at most', async () => {
+    const named = Array.from({ length: 51 }, (_none, nth) => `n-${nth}`).join(',')
+    expect((await call('GET', `events?namespaces=${named}`)).status).toBe(400)
+  })
+
+  test('is no way to what belongs to all', async () => {
+    backoffice.allow(seesShops)
+    for (const [method, path, body] of [
+      ['GET', 'settings', undefined],
+      ['PUT', 'settings/forwarding.paused', { value: true }],
+      ['POST', 'replays', { from: '2026-11-01T00:00:00Z' }],
+      ['POST', 'replay-preview', { from: '2026-11-01T00:00:00Z' }],
+    ] as const)
+      expect([path, (await call(method, path, { body })).status]).toEqual([path, 403])
+  })
+})
+
+test('a right to replay everywhere is not one to see who there is', async () => {
+  backoffice.allow(({ subresource }) => subresource === 'replays')
+  expect((await call('POST', `events/${shop.failedId}/replays`, { body: {} })).status).toBe(404)
+  const path = await call('POST', 'replays', {
+    body: { from: '2026-11-01T00:00:00Z', tenantId: shop.tenantId },
+  })
+  expect(path.status).toBe(404)
+})
+
+test('while the API server is away nothing is told, nor that there is nothing', async () => {
+  backoffice.breakApiServer(true)
+  try {
+    for (const path of [
+      `events/${shop.eventId}`,
+      'events/evt_06gw979vs1d9q6mddfvvx375s4',
+      'events',
+      'tenants',
+    ]) {
+      const answer = await call('GET', path)
+      expect([path, answer.status, answer.headers.get('retry-after')]).toEqual([path, 503, '1'])
+    }
+  } finally {
+    backoffice.breakApiServer(false)
+  }
+})
+
+test('what is known of the caller stands in the log, and the token does not', async () => {
+  backoffice.allow(sees)
+  await call('GET', `tenants/${shop.tenantId}`)
+  const logs = backoffice.logs()
+  expect(logs).toContain(`user:${token}`)
+  expect(logs).not.toContain(`Bearer ${token}`)
+})

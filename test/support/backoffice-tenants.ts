@@ -1,0 +1,103 @@
+import { dayAfter, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
+import { ensurePartitions } from '#internal/storage/index.ts'
+import { RefusedCalls } from '#internal/webhooks/index.ts'
+import { acceptEvents } from './accepted-event.ts'
+import type { TestBackoffice } from './backoffice.ts'
+import { receivedEvent } from './received-event.ts'
+import { simulationTenantYaml } from './simulation-calls.ts'
+
+/** A key of scope `dashboard` of a tenant. */
+export function dashboardKey(name: string): string {
+  return `lk_${name}_dash_0123456789abcdef0123456789`
+}
+
+/** A tenant whose key is for the dashboard, and may simulate. */
+export function dashboardTenantYaml(
+  name: string,
+  options: Parameters<typeof simulationTenantYaml>[2] & { readonly namespace?: string } = {},
+): string {
+  const { namespace = 'shops', ...rest } = options
+  return simulationTenantYaml(name, dashboardKey(name), rest)
+    .replace('scopes: [simulations, webhooks]', 'scopes: [dashboard, simulations]')
+    .replaceAll('namespace: shops', `namespace: ${namespace}`)
+}
+
+/** What a tenant has in each table that the backoffice shows. */
+export interface SeededTenant {
+  readonly tenantId: TenantId
+  readonly eventId: EventId
+  readonly sourceEventId: string
+  /** A failed one, in its first round. */
+  readonly failedId: EventId
+  readonly replayId: string
+  readonly simulationId: string
+  readonly refusedId: string
+}
+
+const hourMs = 3_600_000
+
+/** Gives a tenant something of each: by the admin, so that the audit log has lines about it, too. */
+export async function seedTenant(backoffice: TestBackoffice, slug: string): Promise<SeededTenant> {
+  const { pool } = backoffice
+  const tenantId = backoffice.tenantId(slug)
+  const sourceEventId = `src-${slug}`
+  // As intake makes it, so that the event is found by its provider's id.
+  const dedupeKey = Bun.SHA256.hash(`${tenantId}\ngeneric\n${sourceEventId}`, 'hex').slice(0, 32)
+  const [eventId, failedId] = await acceptEvents(pool, [
+    receivedEvent({ tenantId, sourceEventId, dedupeKey }),
+    receivedEvent({ tenantId }),
+  ])
+  if (eventId === undefined || failedId === undefined) throw new Error('events were stored and not told')
+  await failEvent(backoffice, failedId)
+  const from = new Date(Date.now() - hourMs).toISOString()
+  const post = async (path: string, body: object) => {
+    const headers = { 'Idempotency-Key': `seed-${slug}` }
+    const answer = await backoffice.call('POST', `/internal/v1/${path}`, { body, headers })
+    if (answer.status !== 200) throw new Error(`${path}: ${answer.text}`)
+    return answer.json
+  }
+  const { job } = await post('replays', { tenantId, from, state: 'verified' })
+  const { simulation } = await post(`tenants/${tenantId}/simulations`, {
+    ...{ amount: 100, currency: 'EUR', stepSeconds: 3_600 },
+  })
+  const day = dayAfter(Date.now(), 30)
+  await ensurePartitions(pool, [{ table: 'executions', day }])
+  await pool.query(
+    `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, ending, ended_at, status)
+     VALUES ($1, $2, $4, 'payments', $3, 'completed', now(), 200)`,
+    [tenantId, Date.now() * 1000, `key-of-${slug}`, day],
+  )
+  const { id: refusedId } = await refuseCall(backoffice, slug)
+  return {
+    ...{ tenantId, eventId, failedId, sourceEventId, refusedId },
+    replayId: (job as { id: string }).id,
+    simulationId: (simulation as { id: string }).id,
+  }
+}
+
+/** Makes an event one whose last attempt failed. */
+export async function failEvent({ pool }: Pick<TestBackoffice, 'pool'>, id: EventId): Promise<void> {
+  await pool.query(`UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = $1`, [id])
+  await pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
+}
+
+/** Notes a call that was refused to a tenant, with these headers and this start of its body. */
+export async function refuseCall(
+  { pool, tenantId }: Pick<TestBackoffice, 'pool' | 'tenantId'>,
+  slug: string,
+  { headers = {}, sample = '{}' }: { headers?: object; sample?: string } = {},
+): Promise<{ readonly id: string }> {
+  const calls = new RefusedCalls(pool, systemClock)
+  calls.note({
+    ...{ tenantId: tenantId(slug), days: 30, provider: 'card', cause: 'signature_mismatch' },
+    ...{ sourceAddress: '203.0.113.7', headers: JSON.stringify(headers), sample },
+  })
+  await calls.flush()
+  const { rows } = await pool.query<{ id: string }>(
+    'SELECT id FROM refused_calls WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1',
+    [tenantId(slug)],
+  )
+  const [row] = rows
+  if (row === undefined) throw new Error('a refused call was noted and not kept')
+  return row
+}
