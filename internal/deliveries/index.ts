@@ -1,5 +1,6 @@
 export { queueSessionSettings } from './claim.ts'
 export type { NotSentCause } from './conclude.ts'
+export type { FailedCause } from './decide-next.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
 export {
   type EventFilter,

@@ -9,6 +9,8 @@ export interface Column<Row> {
   readonly isNumber?: boolean
   /** Takes what room the others leave, and is cut when it is too long. */
   readonly isWide?: boolean
+  /** Is left out on a phone. */
+  readonly isMinor?: boolean
   cell(row: Row): ComponentChildren
 }
 
@@ -69,8 +71,11 @@ export function Table<Row>({
 function classOf({
   isNumber = false,
   isWide = false,
-}: Pick<Column<never>, 'isNumber' | 'isWide'>): string | undefined {
-  return isNumber ? 'is-number' : isWide ? 'is-wide' : undefined
+  isMinor = false,
+}: Pick<Column<never>, 'isNumber' | 'isWide' | 'isMinor'>): string | undefined {
+  const kind = isNumber ? 'is-number' : isWide ? 'is-wide' : ''
+  const text = `${kind}${isMinor ? ' is-minor' : ''}`.trim()
+  return text === '' ? undefined : text
 }
 
 /**

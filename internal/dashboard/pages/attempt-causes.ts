@@ -1,4 +1,4 @@
-import type { NotSentCause } from '#internal/deliveries/index.ts'
+import type { FailedCause, NotSentCause } from '#internal/deliveries/index.ts'
 import type { CallFailureCause } from '#internal/http/index.ts'
 
 /** What a cause means, and what to do about it. */
@@ -137,6 +137,22 @@ const kindAdvice: Readonly<Record<number, Pick<Advice, 'means' | 'todo'>>> = {
     means: 'The callback failed on its side.',
     todo: 'Look for an error in its log, by webhook-id: it is the event’s id.',
   },
+}
+
+/** Why an event ended undelivered, where its last attempt says it. */
+export const endCauses: Readonly<Record<FailedCause, string>> = {
+  attempts_exhausted: 'All attempts of the schedule were made.',
+  gone: 'The callback answered 410 Gone: it is suspended until it is resumed.',
+  disabled:
+    'The callback asked to be left alone (webhook-delivery: disable): it is suspended until it is resumed.',
+  aborted: 'The callback asked not to be sent this event any more (webhook-delivery: abort-message).',
+  payload_expired: 'The payload’s days were over.',
+}
+
+/** Why an event ended, by the cause of its last attempt; undefined where that says only how the attempt went. Pure. */
+export function endCauseOf(cause: string | null): string | undefined {
+  const known: Readonly<Record<string, string>> = endCauses
+  return cause !== null && Object.hasOwn(known, cause) ? known[cause] : undefined
 }
 
 /** What is known about a cause; one that is new is shown by its word. Pure. */

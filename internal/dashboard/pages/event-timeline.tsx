@@ -3,7 +3,7 @@ import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
 import type { AttemptView, QueuedView } from '#internal/deliveries/index.ts'
 import { JsonBlock } from '../components/json-block.tsx'
 import { Ago, durationText, Time, type Tone } from '../components/text.tsx'
-import { adviceOf, statusAdvice } from './attempt-causes.ts'
+import { adviceOf, endCauseOf, statusAdvice } from './attempt-causes.ts'
 
 /** What a timeline is made of. */
 export interface TimelineParts {
@@ -104,7 +104,7 @@ function Round({
 
 /** What to do about a failure is said where it happened last. */
 function isSameEnd({ status, cause }: AttemptView, next: AttemptView | undefined): boolean {
-  return next !== undefined && next.status === status && next.cause === cause
+  return next !== undefined && next.status === status && (status !== null || next.cause === cause)
 }
 
 function Attempt({
@@ -116,8 +116,9 @@ function Attempt({
 }) {
   const { outcome, status, cause, answer } = end
   const isDelivered = outcome === 'delivered'
-  const advice = cause === null ? undefined : adviceOf(cause)
-  const hint = advice ?? (status === null ? undefined : statusAdvice(status))
+  // What was answered may have a cause, too: why the event ended with it.
+  const advice = status !== null || cause === null ? undefined : adviceOf(cause)
+  const hint = status === null ? advice : statusAdvice(status)
   return (
     <Step
       id={`attempt-${round}-${attempt}`}
@@ -169,8 +170,9 @@ function End({ detail: { event, queued, attempts }, tenant, nowMs }: TimelinePar
   if (state === 'delivery_failed')
     return (
       <Step id="end" tone="bad" title="Delivery failed" atMs={settledAtMs ?? undefined}>
-        {ofRound === 0 ? 'It ended without an attempt.' : `It ended after ${countOf(ofRound)}.`} Mend what the
-        last one says, then replay.
+        {ofRound === 0 ? 'It ended without an attempt.' : `It ended after ${countOf(ofRound)}.`}{' '}
+        {endCauseOf(attempts.at(-1)?.cause ?? null)}{' '}
+        <span class="todo">Mend what is wrong, then replay it.</span>
       </Step>
     )
   return <Next queued={queued} tenant={tenant} nowMs={nowMs} />

@@ -213,12 +213,13 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
     { title: 'Provider', cell: ({ provider }) => provider },
     {
       title: 'Provider’s id',
-      isWide: true,
+      ...{ isWide: true, isMinor: true },
       cell: ({ sourceEventId }) => <code title={sourceEventId}>{sourceEventId}</code>,
     },
     { title: 'Received', cell: ({ receivedAtMs }) => <Time atMs={receivedAtMs} /> },
     {
       title: 'Event',
+      isMinor: true,
       cell: ({ id }) => <Copy text={id} label={`Copy ${id}`} shown={`…${id.slice(-6)}`} />,
     },
   ]

@@ -102,7 +102,7 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   provider_not_enabled: {
     title: 'Provider not enabled',
     means: 'The provider is in the tenant’s spec, but its calls are not to be taken yet.',
-    todo: 'Enable it in spec.providers, or remove the webhook at the provider.',
+    todo: 'Enable it in the tenant’s spec (a wallet by its stage), or remove the webhook at the provider.',
   },
   secrets_missing: {
     title: 'Secret missing',

@@ -124,11 +124,10 @@ interface PreviewParts {
 }
 
 function Preview({ context, asked, preview }: PreviewParts) {
-  const { tenant, tenantLabel, csrfToken } = context
+  const { csrfToken } = context
   const { count, examples } = preview
   const fields = replayFields(asked)
   const change = link('/replays/new', fields)
-  const least = count.isExact ? '' : 'at least '
   return (
     <>
       <PageHeader
@@ -136,23 +135,6 @@ function Preview({ context, asked, preview }: PreviewParts) {
         lead={<ReplayFilterText filter={asked.filter} />}
         crumbs={[...crumbs, { label: 'New', path: change }]}
       />
-      <Tiles>
-        <Tile
-          label="Tenant"
-          value={tenant === undefined ? 'All' : tenantLabel(tenant.id)}
-          tone={tenant === undefined ? 'warn' : undefined}
-        />
-        <Tile
-          label="Events"
-          value={`${least}${countText(count.count)}`}
-          note="some may be left out, as when their payload is gone"
-        />
-        <Tile
-          label="Takes"
-          value={`${least}${durationText((count.count / asked.ratePerSecond) * 1_000)}`}
-          note={`at ${countText(asked.ratePerSecond)} a second, if the callback keeps up`}
-        />
-      </Tiles>
       {count.count === 0 ? (
         <Empty icon="search" title="There is nothing to replay">
           <p>No event that has ended matches.</p>
@@ -162,6 +144,7 @@ function Preview({ context, asked, preview }: PreviewParts) {
         </Empty>
       ) : (
         <>
+          <Estimate context={context} asked={asked} count={count} />
           <PostForm action="/replays" csrfToken={csrfToken} hidden={{ ...fields, key: crypto.randomUUID() }}>
             <div class="buttons">
               <Submit>Start the replay</Submit>
@@ -176,6 +159,33 @@ function Preview({ context, asked, preview }: PreviewParts) {
         </>
       )}
     </>
+  )
+}
+
+function Estimate({
+  context: { tenant, tenantLabel },
+  asked: { ratePerSecond },
+  count: { count, isExact },
+}: Pick<PreviewParts, 'context' | 'asked'> & Pick<ReplayPreview, 'count'>) {
+  const least = isExact ? '' : 'at least '
+  return (
+    <Tiles>
+      <Tile
+        label="Tenant"
+        value={tenant === undefined ? 'All' : tenantLabel(tenant.id)}
+        tone={tenant === undefined ? 'warn' : undefined}
+      />
+      <Tile
+        label="Events"
+        value={`${least}${countText(count)}`}
+        note="some may be left out, as when their payload is gone"
+      />
+      <Tile
+        label="Takes"
+        value={`${least}${durationText((count / ratePerSecond) * 1_000)}`}
+        note={`at ${countText(ratePerSecond)} a second, if the callback keeps up`}
+      />
+    </Tiles>
   )
 }
 
