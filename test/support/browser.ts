@@ -56,6 +56,8 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
     ...{ baseURL: origin, viewport: { width, height }, colorScheme, javaScriptEnabled: runsScripts },
     timezoneId: options.timezone ?? 'Europe/Berlin',
     locale: 'en-GB',
+    // Colours on their way to others are none that anybody reads.
+    reducedMotion: 'reduce',
   })
   context.setDefaultTimeout(stepMsMax)
   const page = await context.newPage()
