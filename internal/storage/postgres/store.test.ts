@@ -121,6 +121,7 @@ describe('a migrated database', () => {
     ...['dedupe_keys', 'deliveries_due', 'lanes', 'record_epochs'],
     ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
     ...['usage_emissions', 'replays', 'simulations', 'sessions'],
+    ...['figures_minutely', 'figures_hourly', 'figures_queue', 'figures_writers'],
   ]
 
   test('has exactly the tables and columns that schema.ts describes', async () => {
