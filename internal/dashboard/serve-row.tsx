@@ -10,6 +10,7 @@ import type { DashboardParts } from './parts.ts'
 import { namespacesProblem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.ts'
 import { factsOf, isFromOwnPage, safePath } from './request-facts.ts'
+import { sections } from './sections.ts'
 import { type Answered, type SignedInCall, withSession } from './signed-in.tsx'
 
 /** Bytes that a form may have; a token of 16 KiB and a filter fit well. */
@@ -122,7 +123,7 @@ function showPage(
   { row, signedIn, preferences, context, result }: PageParts,
 ): Answered {
   const { request } = signedIn.call
-  const page = pageOf(result, context, preferences)
+  const page = pageOf(row, result, context, preferences)
   const { actor, csrfToken, endsAtMs } = signedIn.session
   const { theme, namespaces, flash } = preferences
   const { here, tenant } = context
@@ -149,6 +150,7 @@ function showPage(
 }
 
 function pageOf(
+  row: PageRow | ActionRow,
   result: PageParts['result'],
   { actor, csrfToken, here, tenant }: PageContext,
   { namespaces }: Preferences,
@@ -161,8 +163,9 @@ function pageOf(
       retryAfterSeconds: undefined,
     }
   }
-  // Whoever may not see all of a list has to say which part of it is meant.
-  const lacksNamespaces = actor.kind === 'user' && tenant === undefined && namespaces.length === 0
+  // Whoever may not see all of a list has to say which part of it is meant. Behind other addresses is something that has one owner.
+  const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
+  const lacksNamespaces = isList && actor.kind === 'user' && tenant === undefined && namespaces.length === 0
   if (result.kind === 'forbidden' && lacksNamespaces) return namespacesProblem({ csrfToken, here })
   return problemOf(result, here)
 }

@@ -1,0 +1,297 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { dayAfter } from '#internal/base/index.ts'
+import { ensurePartitions } from '#internal/storage/index.ts'
+import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+
+let backoffice: TestBackoffice
+let session: DashboardSession
+const user = someUser()
+let acme: string
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(`${dashboardTenantYaml('acme')}${dashboardTenantYaml('idle')}`)
+  backoffice.allow(() => true)
+  session = await openDashboardSession(backoffice.url, user)
+  acme = backoffice.tenantId('acme')
+}, 30_000)
+afterAll(() => backoffice.close())
+
+/** What a field of a form holds. */
+function fieldIn(html: string, name: string): string | undefined {
+  const input = new RegExp(`<input[^>]*name="${name}"[^>]*>`).exec(html)?.[0]
+  return input && /value="([^"]*)"/.exec(input)?.[1]
+}
+
+describe('usage', () => {
+  const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
+  const fields = (more: Readonly<Record<string, string>> = {}) => ({
+    ...{ tenant: 'acme', limit: 'eventsPerMonth', kind: 'amount', hard: '12345' },
+    ...{ until: inAnHour(), reason: 'A sale', ...more },
+  })
+
+  test('asks for a tenant', async () => {
+    expect((await session.get('/usage')).html).toContain('Choose a tenant')
+  })
+
+  test('shows each hour that was counted, and what other services counted', async () => {
+    const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
+    await backoffice.pool.query(
+      `INSERT INTO usage_hourly (tenant_id, meter, hour, amount)
+       VALUES ($1, 'events', $2, 4711), ($1, 'locks', $2, 815), ($1, 'exports.rows', $2, 99)`,
+      [acme, hour],
+    )
+    const { html } = await session.get('/usage?tenant=acme&values=shown')
+    for (const text of ['4,711 in 24 hours', '815 in 24 hours', '99 in 24 hours', 'exports.rows'])
+      expect(html).toContain(text)
+    expect((await session.get('/usage?tenant=acme&range=30d')).html).toContain('4,711 in 30 days')
+  })
+
+  test('an override is asked about twice, then in force, and in the audit log', async () => {
+    const asked = await session.post('/usage/override', fields())
+    expect(asked.html).toContain('Override events a month of acme?')
+    expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
+    const done = await session.post('/usage/override', fields({ sure: 'yes' }))
+    expect(done.location).toBe(`/usage?tenant=${acme}`)
+    const { html } = await session.get('/usage?tenant=acme')
+    expect(html).toContain('<strong>12,345</strong>')
+    expect(html).toContain(`by user:${user}: “A sale”`)
+    expect((await session.get('/audit?action=usage.override')).html).toContain('A sale')
+  })
+
+  test('a wrong field is named and what was typed is kept', async () => {
+    const { status, html } = await session.post('/usage/override', fields({ hard: 'many', until: 'never' }))
+    expect(status).toBe(422)
+    expect(html).toContain('Give a whole number of at most 15 digits')
+    expect(html).toContain('Give a time in UTC')
+    expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
+  })
+
+  test('what the use case refuses is said on the form', async () => {
+    const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
+    const { status, html } = await session.post('/usage/override', fields({ until, sure: 'yes' }))
+    expect(status).toBe(422)
+    expect(html).toContain('at most 366 days')
+  })
+
+  test('no limit at all is one as well, and ends by hand', async () => {
+    await session.post('/usage/override', fields({ kind: 'none', hard: '', sure: 'yes' }))
+    expect((await session.get('/usage?tenant=acme')).html).toContain('<strong>no limit</strong>')
+    const of = { tenant: 'acme', limit: 'eventsPerMonth' }
+    expect((await session.get('/usage/override/clear?tenant=acme&limit=eventsPerMonth')).status).toBe(200)
+    expect((await session.post('/usage/override/clear', of)).location).toBe(`/usage?tenant=${acme}`)
+    expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
+  })
+
+  test('there is no form for a limit that does not exist', async () => {
+    expect((await session.get('/usage/override?tenant=acme&limit=mood')).status).toBe(400)
+  })
+})
+
+describe('simulations', () => {
+  const fields = (more: Readonly<Record<string, string>> = {}) => ({
+    ...{ tenant: 'acme', provider: 'card', amount: '4200', currency: 'EUR', outcome: 'won' },
+    ...{ reason: 'fraudulent', stepSeconds: '3600', reference: '', key: 'one-form', ...more },
+  })
+
+  test('are none at first, which the page says', async () => {
+    expect((await session.get('/simulations')).html).toContain('Nothing was simulated yet')
+  })
+
+  test('a form that is sent twice starts one', async () => {
+    const first = await session.post('/simulations/new', fields())
+    const second = await session.post('/simulations/new', fields())
+    expect(first.location).toMatch(/^\/simulations\/sim_/)
+    expect(second.location).toBe(first.location)
+    const { html } = await session.get('/simulations?tenant=acme&state=scheduled')
+    expect(html.match(/href="\/simulations\/sim_/g)).toHaveLength(1)
+    expect(html).toContain('EUR 42.00')
+  })
+
+  test('a wrong field is named and the rest is kept', async () => {
+    const { status, html } = await session.post(
+      '/simulations/new',
+      fields({ amount: '0', reference: 'INV-7' }),
+    )
+    expect(status).toBe(422)
+    expect(html).toContain('Give a whole number from 1 on')
+    expect([fieldIn(html, 'amount'), fieldIn(html, 'reference'), fieldIn(html, 'key')]).toEqual([
+      '0',
+      'INV-7',
+      'one-form',
+    ])
+  })
+
+  test('a key that means another one already is said on the form', async () => {
+    const { status, html } = await session.post('/simulations/new', fields({ amount: '1' }))
+    expect(status).toBe(422)
+    expect(html).toContain('was used for another simulation')
+  })
+
+  test('the next event is hastened, and what is left is cancelled', async () => {
+    const { location } = await session.post('/simulations/new', fields({ key: 'to-be-cancelled' }))
+    const path = location ?? ''
+    const page = await session.get(path)
+    const next = fieldIn(page.html, 'event') ?? ''
+    expect(next).toMatch(/^evt_sim_.*_1$/)
+    expect((await session.post(`${path}/advance`, { event: next })).location).toBe(path)
+    expect((await session.post(`${path}/advance`, { event: 'evt_of_nobody' })).status).toBe(400)
+    expect((await session.get(`${path}/cancel`)).html).toContain('3 events will not be')
+    expect((await session.post(`${path}/cancel`)).location).toBe(path)
+    const after = (await session.get(path)).html
+    expect(after).toContain('Cancelled')
+    expect(after).toContain('Not sent')
+    expect(after).not.toContain('/advance')
+    const { html } = await session.get('/simulations?state=cancelled')
+    expect(html).toContain(path)
+  })
+
+  test('there is no page for what is none', async () => {
+    for (const id of ['sim_00000000000000000000000000', 'evt_1', 'sim_%3Cb%3E'])
+      expect((await session.get(`/simulations/${id}`)).status).toBe(404)
+  })
+})
+
+describe('executions', () => {
+  const day = dayAfter(Date.now(), 30)
+  const baseMs = Math.floor(Date.now() / 1_000) * 1_000 - 600_000
+
+  beforeAll(async () => {
+    await ensurePartitions(backoffice.pool, [{ table: 'executions', day }])
+    await backoffice.pool.query(
+      `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, ending, ended_at, status)
+       SELECT $1, ($2::bigint + nth) * 1000, $3, CASE WHEN nth % 2 = 0 THEN 'even' ELSE 'odd' END, 'run-' || nth,
+         CASE WHEN nth % 10 = 0 THEN 'taken_over' ELSE 'completed' END, now(), CASE WHEN nth % 10 = 0 THEN NULL ELSE 201 END
+       FROM generate_series(1, 120) nth`,
+      [acme, baseMs, day],
+    )
+  })
+
+  const keysOn = (html: string) => [...html.matchAll(/<code>(run-\d+)<\/code>/g)].map(([, key]) => key)
+
+  test('ask for a tenant, and say when nothing was run', async () => {
+    expect((await session.get('/executions')).html).toContain('Choose a tenant')
+    expect((await session.get('/executions?tenant=idle')).html).toContain('Nothing was run yet')
+  })
+
+  test('are all there once, page by page, the latest first', async () => {
+    const seen: (string | undefined)[] = []
+    let path: string | undefined = '/executions?tenant=acme'
+    for (let pages = 0; path !== undefined && pages < 10; pages += 1) {
+      const { html } = await session.get(path)
+      seen.push(...keysOn(html))
+      path = /href="([^"]+)" rel="next"/.exec(html)?.[1]?.replaceAll('&amp;', '&')
+    }
+    expect(seen).toEqual(Array.from({ length: 120 }, (_none, nth) => `run-${120 - nth}`))
+  })
+
+  test.each([
+    ['scope and key', 'scope=even&key=run-12', ['run-12']],
+    [
+      'a state',
+      'state=taken_over&scope=even',
+      Array.from({ length: 12 }, (_none, nth) => `run-${120 - 10 * nth}`),
+    ],
+  ])('are found by %s', async (_by, query, expected) => {
+    const { html } = await session.get(`/executions?tenant=acme&${query}`)
+    expect(keysOn(html)).toEqual(expected)
+  })
+
+  test('are found by time', async () => {
+    const from = new Date(baseMs).toISOString().slice(0, 19)
+    expect(keysOn((await session.get(`/executions?tenant=acme&to=${from}`)).html)).toEqual([])
+    expect(keysOn((await session.get(`/executions?tenant=acme&from=${from}`)).html)).toHaveLength(50)
+  })
+
+  test('a filter that is none is named, and nothing is searched for', async () => {
+    const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
+    expect(status).toBe(400)
+    expect(html).toContain('A key is looked for within its scope')
+    expect(keysOn(html)).toEqual([])
+  })
+})
+
+describe('settings', () => {
+  const name = 'limits.eventsPerMinute.soft'
+  const form = (more: Readonly<Record<string, string>>) => session.post('/settings/change', { name, ...more })
+
+  test('a change is in force, with who did it', async () => {
+    expect((await session.get(`/settings/change?name=${name}`)).html).toContain(
+      'Change it for the whole installation',
+    )
+    expect((await form({ value: '9000', version: '0' })).location).toBe('/settings')
+    const { html } = await session.get('/settings')
+    expect(html).toContain('9,000')
+    expect(html).toContain(`by user:${user}`)
+  })
+
+  test('a value that is none is named and kept', async () => {
+    const { status, html } = await form({ value: 'many', version: '1' })
+    expect(status).toBe(422)
+    expect(html).toContain('has to be a whole number')
+    expect(fieldIn(html, 'value')).toBe('many')
+  })
+
+  test('whoever was slower is told what is there now, and may send it again', async () => {
+    const late = await form({ value: '8000', version: '0' })
+    expect(late.status).toBe(409)
+    expect(late.html).toContain('Somebody else was faster')
+    expect(fieldIn(late.html, 'value')).toBe('8000')
+    const again = await form({ value: '8000', version: fieldIn(late.html, 'version') ?? '' })
+    expect(again.location).toBe('/settings')
+  })
+
+  test('is cleared, and the default holds', async () => {
+    const { html } = await session.get(`/settings/clear?name=${name}`)
+    const version = fieldIn(html, 'version') ?? ''
+    expect((await session.post('/settings/clear', { name, version })).location).toBe('/settings')
+    expect((await session.get(`/settings/clear?name=${name}`)).html).toContain('It is <strong>none</strong>')
+  })
+
+  test('a tenant has its own, and shows when everything is paused', async () => {
+    const tenant = 'acme'
+    const isPaused = /<\/span>Paused<\/span>/
+    const paused = { name: 'forwarding.paused', value: 'true', version: '0' }
+    expect((await session.get('/settings?tenant=acme')).html).not.toMatch(isPaused)
+    expect((await session.post('/settings/change', paused)).location).toBe('/settings')
+    const { html } = await session.get('/settings?tenant=acme')
+    expect(html).toMatch(isPaused)
+    expect(html).toContain('for the whole installation')
+    const own = await session.post('/settings/change', { ...paused, tenant })
+    expect(own.location).toBe(`/settings?tenant=${acme}`)
+    expect((await session.post('/settings/change', { ...paused, tenant, name: 'log.sampling' })).status).toBe(
+      404,
+    )
+  })
+
+  test('there is no form for one that does not exist', async () => {
+    expect((await session.get('/settings/change?name=mood')).status).toBe(404)
+  })
+})
+
+describe('the audit log', () => {
+  test.each([
+    ['who', `actor=${user.toUpperCase()}`, 'sessions.started'],
+    ['what', 'action=settings.', 'forwarding.paused'],
+    ['whose', 'tenant=acme', 'simulations.cancelled'],
+    ['when', `from=${new Date(Date.now() - 3_600_000).toISOString().slice(0, 16)}`, 'sessions.started'],
+  ])('is searched by %s', async (_by, query, expected) => {
+    const { status, html } = await session.get(`/audit?${query}`)
+    expect(status).toBe(200)
+    expect(html).toContain(expected)
+  })
+
+  test.each(['actor=nobody-at-all', 'action=other.', 'to=2026-01-01', 'tenant=idle&action=settings'])(
+    'has nothing for %s, and says so',
+    async (query) => {
+      expect((await session.get(`/audit?${query}`)).html).toContain('No entry matches')
+    },
+  )
+
+  test('a filter that is none is named', async () => {
+    const { status, html } = await session.get('/audit?from=yesterday')
+    expect(status).toBe(400)
+    expect(html).toContain('Give a time in UTC')
+  })
+})

@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import {
+  type AskedRight,
+  someUser,
+  startTestBackoffice,
+  type TestBackoffice,
+} from '#test/support/backoffice.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
+import { providerSecret } from '#test/support/webhook-calls.ts'
+
+let backoffice: TestBackoffice
+let receiver: CallbackReceiver
+let session: DashboardSession
+let acme: string
+
+beforeAll(async () => {
+  receiver = startReceiver()
+  backoffice = await startTestBackoffice(
+    [
+      dashboardTenantYaml('acme', { callbackUrl: receiver.url, spec: ['displayName: Acme Goods'] }),
+      dashboardTenantYaml('bolt', { namespace: 'depots' }),
+    ].join(''),
+  )
+  backoffice.allow(() => true)
+  session = await openDashboardSession(backoffice.url, someUser())
+  acme = backoffice.tenantId('acme')
+}, 30_000)
+afterAll(async () => {
+  await backoffice.close()
+  await receiver.stop()
+})
+
+describe('the list', () => {
+  test.each([
+    ['its slug', () => 'acme'],
+    ['part of its slug, in capitals', () => 'CM'],
+    ['part of its display name', () => 'goods'],
+    ['its namespace and name', () => 'shops/ac'],
+    ['its id', () => acme],
+    ['how a key of it begins', () => dashboardKey('acme').slice(0, 11)],
+  ])('finds a tenant by %s', async (_by, search) => {
+    const { status, html } = await session.get(`/tenants?search=${encodeURIComponent(search())}`)
+    expect(status).toBe(200)
+    expect(html).toContain(`href="/tenants/${acme}"`)
+    expect(html).not.toContain(`href="/tenants/${backoffice.tenantId('bolt')}"`)
+  })
+
+  test.each(['nobody', 'ten_00000000000000000000000000', 'lk_nobody00'])(
+    'says so when nobody is called %s',
+    async (search) => {
+      const { status, html } = await session.get(`/tenants?search=${search}`)
+      expect(status).toBe(200)
+      expect(html).toContain(`No tenant is called “${search}”`)
+    },
+  )
+
+  test('cuts a whole key that somebody pastes to what names it', async () => {
+    const { location } = await session.get(`/tenants?search=${dashboardKey('acme')}`)
+    expect(location).toBe(`/tenants?search=${dashboardKey('acme').slice(0, 11)}`)
+  })
+
+  test('shows each namespace to whoever may see that one', async () => {
+    backoffice.allow(({ namespace, name }) => namespace === 'depots' && name === '')
+    const clerk = await openDashboardSession(backoffice.url, someUser())
+    const nobody = await clerk.get('/tenants')
+    expect(nobody.status).toBe(403)
+    expect(nobody.html).toContain('Which namespaces are yours?')
+    backoffice.allow(() => true)
+  })
+})
+
+describe('the page of a tenant', () => {
+  test('has what to hand out, how it is, and never a secret or a key', async () => {
+    const { html } = await session.get('/tenants/acme')
+    expect(html).toContain('https://hooks.example.test/v1/t/acme/webhooks/card')
+    for (const text of ['Acme Goods', acme, 'SecretsSynced', 'acme-provider', 'dashboard, simulations'])
+      expect(html).toContain(text)
+    expect(html).toContain(`${dashboardKey('acme').slice(0, 11)}…`)
+    for (const secret of [dashboardKey('acme'), providerSecret, callbackSecret.slice(6)])
+      expect(html).not.toContain(secret)
+    expect(html).toContain('kubectl describe tenant acme -n shops')
+  })
+
+  test('is found by its id, its slug and its name', async () => {
+    for (const named of [acme, 'acme', 'shops%2Facme'])
+      expect((await session.get(`/tenants/${named}`)).status).toBe(200)
+    expect((await session.get('/tenants/nobody')).status).toBe(404)
+  })
+
+  test('offers nothing that the actor may not do', async () => {
+    backoffice.allow(({ verb, subresource }: AskedRight) => verb === 'get' && subresource === '')
+    const reader = await openDashboardSession(backoffice.url, someUser())
+    const { html, status } = await reader.get('/tenants/acme')
+    expect(status).toBe(200)
+    expect(html).not.toContain('/test"')
+    const before = receiver.calls.length
+    for (const path of ['test', 'resume']) {
+      expect((await reader.get(`/tenants/acme/${path}`)).status).toBe(403)
+      expect((await reader.post(`/tenants/acme/${path}`)).status).toBe(403)
+    }
+    expect(receiver.calls).toHaveLength(before)
+    backoffice.allow(() => true)
+  })
+})
+
+describe('a test event', () => {
+  test('is asked about, sent once, signed, and its answer shown', async () => {
+    receiver.answer(() => Response.json({ took: 'it' }))
+    const asked = await session.get('/tenants/acme/test')
+    const [, key = ''] = /name="key" value="([^"]+)"/.exec(asked.html) ?? []
+    expect(key.length).toBeGreaterThan(10)
+    const before = receiver.calls.length
+    const { status, html } = await session.post('/tenants/acme/test', { key })
+    expect(status).toBe(200)
+    expect(html).toContain('The callback took the event')
+    expect(html).toContain('{&quot;took&quot;:&quot;it&quot;}')
+    const calls = receiver.calls.slice(before)
+    expect(calls.map(({ verified }) => verified)).toEqual([true])
+    expect(html).toContain(calls[0]?.id ?? 'no call')
+    expect((await session.get('/audit?tenant=acme&action=callbacks.tested')).html).toContain(
+      'callbacks.tested',
+    )
+  })
+
+  test('that is refused says what a delivery would have met, secrets hidden', async () => {
+    receiver.answer(
+      () => new Response('declined 4242 4242 4242 4242 <img src=x onerror=alert(1)>', { status: 500 }),
+    )
+    const { html } = await session.post('/tenants/acme/test')
+    expect(html).toContain('A delivery like this one would have failed')
+    expect(html).toContain('It answered 500')
+    expect(html).not.toContain('4242 4242 4242 4242')
+    expect(html).not.toContain('<img')
+    expect(html).toContain('&lt;img src=x')
+  })
+
+  test('that reaches nobody gives the cause', async () => {
+    const { html } = await session.post('/tenants/bolt/test')
+    expect(html).toContain('connect_failed')
+  })
+})
+
+test('a suspended callback is told of, and goes on by the button', async () => {
+  await backoffice.pool.query(
+    `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
+     ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
+    [acme],
+  )
+  const { html } = await session.get('/tenants/acme')
+  expect(html).toContain('Its callback is suspended')
+  expect(html).toContain('It answered 410 Gone')
+  expect((await session.get('/tenants/acme/resume')).html).toContain('Resume deliveries to')
+  expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
+  expect((await session.get('/tenants/acme')).html).not.toContain('Its callback is suspended')
+  expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
+})

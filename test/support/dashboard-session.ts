@@ -1,0 +1,50 @@
+/** A page as a browser without scripts has it. */
+export interface PageAnswer {
+  readonly status: number
+  readonly html: string
+  /** Where it leads; null for a page. */
+  readonly location: string | null
+}
+
+/** Somebody who is signed in to the dashboard. */
+export interface DashboardSession {
+  get(path: string): Promise<PageAnswer>
+  /** Sends a form as our own pages do, with the session's token in it. */
+  post(path: string, fields?: Readonly<Record<string, string>>): Promise<PageAnswer>
+}
+
+const ownPage = { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' }
+
+/** Signs in at a dashboard. @throws where it does not let the token in */
+export async function openDashboardSession(origin: string, token: string): Promise<DashboardSession> {
+  const signedIn = await fetch(`${origin}/sign-in`, {
+    ...{ method: 'POST', redirect: 'manual', headers: ownPage },
+    body: new URLSearchParams({ token, next: '/tenants' }),
+  })
+  const cookie = signedIn.headers.get('set-cookie')?.split(';')[0]
+  if (signedIn.status !== 303 || cookie === undefined)
+    throw new Error(`signing in was answered ${signedIn.status}: ${await signedIn.text()}`)
+  const ask = async (path: string, init: RequestInit = {}): Promise<PageAnswer> => {
+    const headers = { ...ownPage, Cookie: cookie }
+    const answer = await fetch(`${origin}${path}`, { redirect: 'manual', headers, ...init })
+    return {
+      status: answer.status,
+      html: await answer.text(),
+      location: answer.headers.get('location'),
+    }
+  }
+  const csrf = await tokenOf(ask)
+  return {
+    get: (path) => ask(path),
+    post: (path, fields = {}) =>
+      ask(path, { method: 'POST', body: new URLSearchParams({ ...fields, csrf }) }),
+  }
+}
+
+/** Every page of the frame has forms of its own. */
+async function tokenOf(ask: (path: string) => Promise<PageAnswer>): Promise<string> {
+  const { html, status } = await ask('/usage')
+  const [, csrf] = /name="csrf" value="([^"]+)"/.exec(html) ?? []
+  if (csrf === undefined) throw new Error(`no form is on the page that was answered ${status}`)
+  return csrf
+}
