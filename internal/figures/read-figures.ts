@@ -113,7 +113,7 @@ function checkRequest({ tenants, stepMs }: FiguresRequest, count: number): void 
 type Causes = Readonly<Record<string, number>>
 
 /** Counts as `countColumns` has them, and calls by cause in any number of pieces, as sums. Pure. */
-export function sumsOf(
+function sumsOf(
   counts: readonly number[],
   causes: readonly (readonly [cause: string, calls: number])[],
 ): FigureSums {

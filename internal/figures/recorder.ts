@@ -91,7 +91,7 @@ export class FigureRecorder {
 }
 
 /** The installation's cells: the sums of all tenants'. */
-export function wholes(cells: readonly FigureCell[], stepMs: number): FigureCell[] {
+function wholes(cells: readonly FigureCell[], stepMs: number): FigureCell[] {
   const sums = new Map<string, FigureCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)
   return [...sums.values()]
