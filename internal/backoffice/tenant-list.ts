@@ -3,7 +3,8 @@ import { invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachNamespaces } from './reach.ts'
 import { findTenantRow, listTenantRows, type TenantPosition, type TenantRow } from './tenant-rows.ts'
-import { summaryOf, type TenantListRequest, type TenantSummary } from './tenants.ts'
+import { summaryOf } from './tenant-summary.ts'
+import type { TenantListRequest, TenantSummary } from './tenants.ts'
 
 const searchCharsMax = 100
 /** Tenants that are looked at for one page of a search. */

@@ -13,13 +13,8 @@ import type { BackofficeParts } from './parts.ts'
 import { reachTenant, type Whose } from './reach.ts'
 import type { RedactorOf } from './redaction.ts'
 import { listTenants } from './tenant-list.ts'
-import {
-  findTenantIdByName,
-  findTenantIdsByKey,
-  findTenantRow,
-  readTenantRecord,
-  type TenantRow,
-} from './tenant-rows.ts'
+import { findTenantIdByName, findTenantIdsByKey, findTenantRow, readTenantRecord } from './tenant-rows.ts'
+import { summaryOf } from './tenant-summary.ts'
 
 /** Which tenant is meant. */
 export type TenantRef =
@@ -166,15 +161,6 @@ async function readTenant(
     suspendedCallback: suspendedCallback ?? undefined,
     breakerUntilMs: breakerUntilMs ?? undefined,
   })
-}
-
-/** A tenant's row as lists show it. Pure. */
-export function summaryOf({ conditions, ...row }: TenantRow): TenantSummary {
-  const { id, namespace, name, slug, displayName, isSuspended, createdAtMs } = row
-  const ready = conditions.find(({ type }) => type === 'Ready')
-  const isReady = ready?.status === 'True'
-  const reason = isReady ? null : (ready?.reason ?? 'Unknown')
-  return { id, namespace, name, slug, displayName, isSuspended, createdAtMs, isReady, reason }
 }
 
 async function listPermissions(

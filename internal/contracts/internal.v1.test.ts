@@ -235,7 +235,7 @@ describe('what is done is answered as the document says', () => {
     await done('POST', '/internal/v1/replay-preview', {}, { body: { tenantId, from } })
     const start = { body: { tenantId, from }, headers: { 'Idempotency-Key': 'one' } }
     const started = await done('POST', '/internal/v1/replays', {}, start)
-    const replayId = String((started.json['job'] as { id: string }).id)
+    const replayId = (started.json['job'] as { id: string }).id
     expect((await done('POST', '/internal/v1/replays', {}, start)).headers.get('idempotent-replayed')).toBe(
       'true',
     )

@@ -3,7 +3,6 @@ import { type Access, type Actor, actions, createAccess, type TenantPlace } from
 import { systemClock, tenantIdFromBytes } from '#internal/base/index.ts'
 import { createTransport, type Endpoint, expectOk, type Transport } from '#internal/kube/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { until } from '#test/support/until.ts'
 import {
   type ClusterAccess,
   createNamespace,
@@ -11,7 +10,7 @@ import {
   openCluster,
   type TestNamespace,
 } from './cluster.ts'
-import { run } from './installation.ts'
+import { type ClusterUsers, openUsers } from './users.ts'
 
 /** Knows no tenant: what is tried here are users. */
 const directory = { hasSnapshot: () => true, findKey: () => undefined } as unknown as Directory
@@ -22,26 +21,27 @@ let admin: ClusterAccess
 let shops: TestNamespace
 let others: TestNamespace
 let access: Access
-const clusterWide: string[] = []
+let users: ClusterUsers
 beforeAll(async () => {
   admin = await openCluster()
   shops = await createNamespace(admin)
   others = await createNamespace(admin)
+  users = openUsers(admin, shops.name)
   access = await accessOf('backoffice', true)
 })
 afterAll(async () => {
-  for (const name of clusterWide)
-    await run(['delete', 'clusterrolebinding,clusterrole', name, '--ignore-not-found'])
+  await users?.close()
   await shops?.remove()
   await others?.remove()
 })
 
-const account = (name: string) => `system:serviceaccount:${shops.name}:${name}`
+const account = (name: string) => users.account(name)
+const tokenOf = (name: string, audiences: readonly string[]) => users.tokenOf(name, audiences)
 
 /** The backoffice as a service account of its own, which may ask for reviews or not. */
 async function accessOf(name: string, mayReview: boolean): Promise<Access> {
   const ask = await createServiceAccount(admin, { namespace: shops.name, name })
-  if (mayReview) await bind(name, ['--clusterrole=system:auth-delegator'])
+  if (mayReview) await users.bind(name, ['--clusterrole=system:auth-delegator'])
   const token = await ask()
   const endpoint: Endpoint = {
     ...admin.endpoint,
@@ -51,63 +51,6 @@ async function accessOf(name: string, mayReview: boolean): Promise<Access> {
     }),
   }
   return createAccess({ directory, clock: systemClock, transport: createTransport({ endpoint, userAgent }) })
-}
-
-/** Waits until the server goes by a right that was just given: what it refuses before is remembered for a while. */
-async function inForce(name: string, resourceAttributes: object): Promise<void> {
-  const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' }
-  const spec = { user: account(name), resourceAttributes }
-  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
-  await until(async () => {
-    const answer = await admin.transport.request({ method: 'POST', path, body: { ...review, spec } })
-    return (expectOk('asking', answer) as { status: { allowed: boolean } }).status.allowed
-  })
-}
-
-/** Gives a service account a role in the whole cluster. */
-async function bind(name: string, role: readonly string[]): Promise<void> {
-  const binding = `${shops.name}-${name}`
-  clusterWide.push(binding)
-  await run(['create', 'clusterrolebinding', binding, ...role, `--serviceaccount=${shops.name}:${name}`])
-  await inForce(name, { group: 'authentication.k8s.io', resource: 'tokenreviews', verb: 'create' })
-}
-
-/** Gives a service account a right in a namespace, or on one tenant there. */
-async function grant(
-  name: string,
-  namespace: string,
-  { verb, resource, tenant }: { readonly verb: string; readonly resource: string; readonly tenant?: string },
-): Promise<void> {
-  const role = `${name}-${crypto.randomUUID().slice(0, 8)}`
-  // By a manifest, since kubectl makes roles of those resources alone that the server has.
-  const rule = {
-    ...{ apiGroups: ['latchkey.dev'], resources: [resource], verbs: [verb] },
-    ...(tenant !== undefined && { resourceNames: [tenant] }),
-  }
-  const manifest = {
-    apiVersion: 'rbac.authorization.k8s.io/v1',
-    kind: 'Role',
-    metadata: { name: role, namespace },
-    rules: [rule],
-  }
-  await run(['apply', '-f', '-'], JSON.stringify(manifest))
-  await run([
-    'create',
-    'rolebinding',
-    role,
-    '-n',
-    namespace,
-    `--role=${role}`,
-    `--serviceaccount=${shops.name}:${name}`,
-  ])
-  const [plural, subresource] = resource.split('/')
-  await inForce(name, { group: 'latchkey.dev', resource: plural, subresource, namespace, verb, name: tenant })
-}
-
-/** A token as `kubectl create token` gives it. */
-async function tokenOf(name: string, audiences: readonly string[]): Promise<string> {
-  const flags = audiences.map((audience) => `--audience=${audience}`)
-  return (await run(['create', 'token', name, '-n', shops.name, '--duration=600s', ...flags])).trim()
 }
 
 async function user(name: string): Promise<Actor> {
@@ -179,8 +122,8 @@ describe('a user', () => {
 
   test('may do what a role of the namespace says, there and nowhere else', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'support' })
-    await grant('support', shops.name, { verb: 'get', resource: 'tenants' })
-    await grant('support', shops.name, { verb: 'create', resource: 'tenants/replays' })
+    await users.grant('support', shops.name, { verb: 'get', resource: 'tenants' })
+    await users.grant('support', shops.name, { verb: 'create', resource: 'tenants/replays' })
     const found = await access.authenticate(await tokenOf('support', ['latchkey']))
     if (found.kind !== 'actor') throw new Error(found.kind)
     expect(await allowed(found.actor, tenant(shops.name, 'acme'))).toEqual(['see', 'replay'])
@@ -195,8 +138,8 @@ describe('a user', () => {
 
   test('may be let to one tenant alone', async () => {
     const actor = await user('one-tenant')
-    await grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants', tenant: 'acme' })
-    await grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants/payloads', tenant: 'acme' })
+    await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants', tenant: 'acme' })
+    await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants/payloads', tenant: 'acme' })
     expect(await allowed(actor, tenant(shops.name, 'acme'))).toEqual(['see', 'readPayloads'])
     expect(await allowed(actor, tenant(shops.name, 'other'))).toEqual([])
     expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
@@ -204,7 +147,7 @@ describe('a user', () => {
 
   test('with the whole cluster sees all tenants, and changes what holds for all', async () => {
     const actor = await user('platform')
-    await bind('platform', ['--clusterrole=cluster-admin'])
+    await users.bind('platform', ['--clusterrole=cluster-admin'])
     expect(await allowed(actor, 'all')).toEqual([...actions])
     expect(await access.visibleTenants(actor)).toEqual({ kind: 'all' })
   })

@@ -6,7 +6,7 @@ import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { FigureTally } from '#internal/figures/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
-import { createTransport } from '#internal/kube/index.ts'
+import { createTransport, type Transport } from '#internal/kube/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
@@ -56,8 +56,11 @@ export interface CallOptions {
 
 const adminToken = 'local-admin-of-tests'
 
-/** Opens a backoffice with these tenants. The caller closes it. */
-export async function startTestBackoffice(manifests: string): Promise<TestBackoffice> {
+/** Opens a backoffice with these tenants, and a real API server where one is given. The caller closes it. */
+export async function startTestBackoffice(
+  manifests: string,
+  { transport }: { readonly transport?: Transport } = {},
+): Promise<TestBackoffice> {
   const database = await createMigratedDatabase()
   const { redisUrl } = await testStores()
   const tenants = await openTenants(database.url, redisUrl)
@@ -88,7 +91,7 @@ export async function startTestBackoffice(manifests: string): Promise<TestBackof
     },
     {
       ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
-      transport: createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' }),
+      transport: transport ?? createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' }),
       observe: createRequestObserver(telemetry.log, telemetry.metrics),
     },
     telemetry,
