@@ -1,7 +1,7 @@
 import type { Actor } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import type { Redactor, TenantId } from '#internal/base/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
-import { listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
+import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
 import { attempt } from './attempt.ts'
 import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
@@ -55,10 +55,14 @@ export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf
         const items = calls.map((call) => ({
           ...call,
           headers: redactHeaders(redactor, call.headers),
-          // It is the start of a body, so that a secret may stand astride its end.
-          sample: call.sample === null ? null : redactor.payload(call.sample, call.sample.length - 1).text,
+          sample: call.sample === null ? null : redactSample(redactor, call.sample),
         }))
         return ok({ items, next })
       }),
   }
+}
+
+/** Where it is the start of a body, a secret may stand astride its end. */
+function redactSample(redactor: Redactor, sample: string): string {
+  return redactor.payload(sample, isWholeSample(sample) ? sample.length : sample.length - 1).text
 }

@@ -47,6 +47,14 @@ export function sampleOf(body: Uint8Array): string {
   return new TextDecoder().decode(body.subarray(0, sampleBytesMax)).replaceAll('\0', '\ufffd')
 }
 
+/** A mark at the start of a body, which is no part of its text. */
+const byteOrderMarkBytes = 3
+
+/** Whether a sample is all of its body; false where it may have been cut. Pure. */
+export function isWholeSample(sample: string): boolean {
+  return Buffer.byteLength(sample) < sampleBytesMax - byteOrderMarkBytes
+}
+
 /**
  * Refused calls on their way to Postgres, off the request path. At most ten a second for each tenant and cause, at most 1 000
  * waiting; the rest is only counted, here and in the metrics.
