@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { TestDatabase } from '#test/support/database.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { type AuditFilter, listAudit, writeAudit } from './audit.ts'
+
+let database: TestDatabase
+let pool: Pool
+const tenantId = someTenantId()
+const startMs = Date.parse('2026-11-21T00:00:00Z')
+const actions = ['replays.started', 'replays.cancelled', 'payloads.read'] as const
+
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = createPool({
+    ...{ url: database.url, applicationName: 'test audit', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+  })
+  for (let nth = 0; nth < 12; nth += 1) {
+    const action = actions[nth % 3] ?? 'none'
+    const entry = { actor: nth % 2 === 0 ? 'user:Ada' : 'user:bob_%', action, detail: { nth } }
+    await writeAudit(pool, { ...entry, tenantId: nth < 6 ? tenantId : null }, startMs + nth * 1_000)
+  }
+}, 30_000)
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+
+const found = async (filter: AuditFilter) =>
+  (await listAudit(pool, filter)).entries.map(({ detail }) => detail['nth'])
+
+test.each([
+  ['nothing', {}, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]],
+  ['part of who, in any case', { actor: 'ADA' }, [10, 8, 6, 4, 2, 0]],
+  ['characters that mean something elsewhere', { actor: '_%' }, [11, 9, 7, 5, 3, 1]],
+  ['how what was done begins', { action: 'replays.' }, [10, 9, 7, 6, 4, 3, 1, 0]],
+  ['what was done', { action: 'payloads.read', tenantId }, [5, 2]],
+  ['time', { fromMs: startMs + 3_000, toMs: startMs + 6_000 }, [5, 4, 3]],
+  ['all of it', { actor: 'bob', action: 'replays', tenantId, toMs: startMs + 2_000 }, [1]],
+] as const)('lines are found by %s', async (_by, filter, expected) => {
+  expect(await found(filter)).toEqual([...expected])
+})
+
+test('pages follow each other without a gap', async () => {
+  const seen: unknown[] = []
+  let beforeId: number | undefined
+  for (let pages = 0; pages < 10; pages += 1) {
+    const page = await listAudit(pool, { actor: 'ada', limit: 2, beforeId })
+    seen.push(...page.entries.map(({ detail }) => detail['nth']))
+    beforeId = page.next
+    if (beforeId === undefined) break
+  }
+  expect(seen).toEqual([10, 8, 6, 4, 2, 0])
+})
+
+test('a search goes on behind the lines that one page looks at, and ends where the time does', async () => {
+  await pool.query(
+    `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,
+    [new Date(startMs + 86_400_000)],
+  )
+  const first = await listAudit(pool, { actor: 'ada' })
+  expect(first.entries).toEqual([])
+  expect(first.next).toBeGreaterThan(0)
+  const second = await listAudit(pool, { actor: 'ada', beforeId: first.next })
+  expect(second.entries.map(({ detail }) => detail['nth'])).toEqual([10, 8, 6, 4, 2, 0])
+  expect(second.next).toBeUndefined()
+  const ended = await listAudit(pool, { actor: 'ada', fromMs: startMs + 2 * 86_400_000 })
+  expect(ended).toEqual({ entries: [], next: undefined })
+}, 30_000)
