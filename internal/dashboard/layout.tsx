@@ -4,6 +4,7 @@ import type { TenantSummary } from '#internal/backoffice/index.ts'
 import type { Assets } from './assets/assets.ts'
 import { Notice } from './components/block.tsx'
 import { Icon } from './components/icon.tsx'
+import { Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
 import { link } from './page.ts'
 import { type SectionName, sections } from './sections.ts'
@@ -51,6 +52,7 @@ export function Document({ assets, title, theme, refreshSeconds, children }: Doc
 export interface FrameParts {
   readonly actor: Actor
   readonly csrfToken: string
+  /** When the session ends at the latest. */
   readonly endsAtMs: number
   readonly section: SectionName
   readonly here: string
@@ -232,7 +234,7 @@ const themeChoices = [
   ['dark', 'moon', 'Dark'],
 ] as const
 
-function Account({ actor, csrfToken, here, theme }: FrameParts) {
+function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
   return (
     <div class="account">
       <p class="who" title={actorName(actor)}>
@@ -265,7 +267,7 @@ function Account({ actor, csrfToken, here, theme }: FrameParts) {
         </form>
       </div>
       <p class="zone">
-        Times: <span data-zone>UTC</span>
+        Until <Time atMs={endsAtMs} format="minute" /> · <span data-zone>UTC</span>
       </p>
     </div>
   )

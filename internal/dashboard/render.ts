@@ -41,7 +41,7 @@ export function documentAnswer(
 }
 
 /** Makes the answer that leads to another page of ours, which is then asked for with GET. */
-export function redirectAnswer(path: string, cookie?: string): Answer<string> {
+export function redirectAnswer(path: string, cookie?: string): Answer {
   return {
     ...{ kind: 'answer', status: 303, outcome: 'redirect', body: '' },
     headers: {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { ensureChromium } from '#internal/dev/index.ts'
 
@@ -111,12 +111,10 @@ export interface AxeFinding {
   readonly where: string
 }
 
-const axeSource = () => readFileSync(Bun.resolveSync('axe-core/axe.min.js', import.meta.dir), 'utf8')
-
 /** What axe finds on a page that is serious or worse, by the rules of WCAG 2.2 A and AA and good practice. */
 export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
   // By the debugger, which the page's policy does not hold.
-  await page.evaluate(axeSource())
+  await page.evaluate(axe.source)
   const violations = await page.evaluate<AxeViolation[]>(
     'axe.run(document).then((result) => result.violations)',
   )

@@ -1,5 +1,6 @@
 // Enhances pages that work without it: times in the reader's zone, buttons that copy, what a chart says under the pointer.
-;(() => {
+// A block, so that its names stay its own: it stands in one script with the library.
+{
   const full = new Intl.DateTimeFormat(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
     ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
@@ -15,24 +16,22 @@
   }
   const zone = document.querySelector('[data-zone]')
 
-  function localise(root) {
+  const localise = (root) => {
     for (const element of root.querySelectorAll('time[data-format]')) {
       const at = new Date(element.dateTime)
       const format = formats[element.dataset.format]
       if (!format || Number.isNaN(at.getTime())) continue
-      // The text is UTC as the server wrote it, unless it was done before.
-      if (!element.title) element.title = `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
+      element.title = `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
       element.textContent = format.format(at)
     }
   }
 
-  function enableCopying(root) {
+  const enableCopying = (root) => {
     for (const button of root.querySelectorAll('button[data-copy]')) button.hidden = !navigator.clipboard
   }
 
-  async function copy(button) {
+  const copy = async (button) => {
     const said = button.querySelector('[data-said]')
-    const before = said.textContent
     try {
       await navigator.clipboard.writeText(button.dataset.copy)
       said.textContent = 'Copied'
@@ -41,12 +40,12 @@
       said.textContent = 'Select and copy it'
     }
     setTimeout(() => {
-      said.textContent = before
+      said.textContent = button.title
       button.classList.remove('is-copied')
     }, 1500)
   }
 
-  function readOut(event) {
+  const readOut = (event) => {
     const drawing = event.target.closest?.('svg[data-points]')
     for (const band of document.querySelectorAll('[data-band]:not([width="0"])'))
       if (band.ownerSVGElement !== drawing) rest(band.ownerSVGElement)
@@ -66,7 +65,7 @@
     output.textContent = `${formats.short.format(at)}  ·  ${points[nth]}`
   }
 
-  function rest(drawing) {
+  const rest = (drawing) => {
     drawing.querySelector('[data-band]').setAttribute('width', '0')
     const output = drawing.closest('figure').querySelector('[data-readout]')
     if (output.dataset.rest !== undefined) output.textContent = output.dataset.rest
@@ -78,18 +77,14 @@
     if (button) void copy(button)
   })
   document.addEventListener('pointermove', readOut)
-  document.addEventListener('change', (event) => {
-    if (event.target.matches?.('select[data-submit]')) event.target.form?.requestSubmit()
-  })
 
-  function enhance(root) {
+  const enhance = (root) => {
     localise(root)
     enableCopying(root)
   }
 
   enhance(document)
   if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
-  for (const element of document.querySelectorAll('[data-needs-script]')) element.hidden = false
 
   // The dev server prints an address whose fragment, which is sent to nobody, holds its token.
   const token = document.querySelector('input[name=token]')
@@ -103,4 +98,4 @@
   document.addEventListener('htmx:sse:error', (event) => {
     if (event.detail?.status === 401) location.reload()
   })
-})()
+}

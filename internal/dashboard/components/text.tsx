@@ -55,11 +55,6 @@ function pairText(amount: number, size: number, large: string, small: string): s
   return `${Math.floor(amount / size)} ${large}${rest === 0 ? '' : ` ${rest} ${small}`}`
 }
 
-/** A length of time, aligned with others of its column. */
-export function Duration({ ms }: { readonly ms: number }) {
-  return <span class="number">{durationText(ms)}</span>
-}
-
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 

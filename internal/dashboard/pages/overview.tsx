@@ -5,6 +5,7 @@ import { LinkButton } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
+import { refusedAdviceOf } from './refused-causes.ts'
 
 const hourMs = 3_600_000
 const ranges = [
@@ -131,7 +132,7 @@ function Numbers({ figures: { total, points }, context }: Pick<OverviewParts, 'f
       />
       <Tile
         label="Delivered"
-        value={ended === 0 ? '–' : `${shareText(total.delivered / ended)}`}
+        value={ended === 0 ? '–' : shareText(total.delivered / ended)}
         note={`${countText(total.delivered)} of ${countText(ended)}`}
         tone={ended > 0 && total.delivered / ended < 0.95 ? 'warn' : undefined}
       />
@@ -175,12 +176,10 @@ function shareText(share: number): string {
 
 function mainCause(refusedBy: Readonly<Record<string, number>>): string {
   const [cause] = Object.entries(refusedBy).toSorted(([, a], [, b]) => b - a)
-  return cause === undefined ? 'none' : `mostly ${causeText(cause[0])}`
+  return cause === undefined ? 'none' : `mostly: ${lowerFirst(refusedAdviceOf(cause[0]).title)}`
 }
 
-function causeText(cause: string): string {
-  return cause.replaceAll('_', ' ')
-}
+const lowerFirst = (text: string) => `${text.slice(0, 1).toLowerCase()}${text.slice(1)}`
 
 const seriesOf = (
   { points }: Figures,
@@ -269,10 +268,10 @@ function RefusedChart({ figures, hasValues }: Charted) {
     <TimeChart
       title="Refused calls, by cause"
       kind="bars"
-      summary={`${countText(total.refused)} refused${causes[0] === undefined ? '' : `, mostly ${causeText(causes[0])}`}`}
+      summary={`${countText(total.refused)} refused${causes[0] === undefined ? '' : `, mostly: ${lowerFirst(refusedAdviceOf(causes[0]).title)}`}`}
       series={[
         ...named.map((cause, nth) => ({
-          label: causeText(cause),
+          label: refusedAdviceOf(cause).title,
           tone: causeTones[nth] ?? 'five',
           values: points.map(({ refusedBy }) => refusedBy[cause] ?? 0),
         })),
