@@ -15,8 +15,8 @@ import {
   createOutbound,
   createServer,
   listen,
-  type PublicRoute,
   type RequestEvent,
+  type Route,
 } from '#internal/http/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
 import type { Scope } from '#internal/process/index.ts'
@@ -159,7 +159,7 @@ async function openBackoffice(
 function portServer(
   { observe }: BackofficePortParts,
   { tracing }: ProcessTelemetry,
-  routes: readonly PublicRoute[],
+  routes: readonly Route<never, never>[],
   dashboard: Dashboard,
 ) {
   return createServer<never, never>({

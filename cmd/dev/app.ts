@@ -97,7 +97,10 @@ async function openPorts(
   const token = randomToken()
   const port = await openBackofficePort(
     {
-      ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
+      ...{
+        ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
+        publicUrl: `http://${hostname}:${api.port}`,
+      },
       publicUrl: `http://${hostname}:${api.port}`,
     },
     api,

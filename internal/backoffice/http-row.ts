@@ -2,16 +2,17 @@ import type { TSchema } from '@sinclair/typebox'
 import { type Access, type Actor, actorName } from '#internal/access/index.ts'
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
 import {
+  type AdmittingRoute,
   type Answer,
-  type Call,
   createParser,
-  type PublicRoute,
+  type Head,
   parseJsonObject,
 } from '#internal/http/index.ts'
 import type { Backoffice } from './backoffice.ts'
+import { findCaller, refusalError } from './http-caller.ts'
 import { type Params, type ParamValues, readParams, readTenantId } from './http-params.ts'
 import { toWire } from './http-wire.ts'
-import type { Outcome, Refusal } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
 
 /** What the internal contract is served with. */
 export interface InternalParts {
@@ -36,7 +37,7 @@ export interface InternalCall<Query extends Params, Body> {
 
 /** A row of the internal contract. */
 export interface InternalRow<Query extends Params = Params, Body extends TSchema = TSchema> {
-  readonly method: PublicRoute['method']
+  readonly method: AdmittingRoute<unknown>['method']
   readonly path: string
   readonly query?: Query
   readonly body?: Body
@@ -51,7 +52,6 @@ export interface InternalRow<Query extends Params = Params, Body extends TSchema
 
 const bodyBytesDefault = 16 * 1024
 const keyForm = /^[\x20-\x7e]{1,200}$/
-const tooManyRetrySeconds = 60
 
 /** Makes a row whose query and body are typed by their schemas. */
 export function internalRow<Query extends Params, Body extends TSchema>(
@@ -61,78 +61,46 @@ export function internalRow<Query extends Params, Body extends TSchema>(
   return row
 }
 
-/** Makes the route of a row. */
-export function routeOf(parts: InternalParts, row: InternalRow): PublicRoute {
-  const parse = row.body && createParser(row.body)
-  return {
-    access: 'public',
-    method: row.method,
-    path: row.path,
-    bodyBytesMax: row.body === undefined ? 0 : (row.bodyBytesMax ?? bodyBytesDefault),
-    handle: (call) => serve(parts, row, parse, call),
-  }
-}
+/** What is known of a call before its body is read: who calls, and what the path, the query and the headers say. */
+type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
 
-type Parse = ReturnType<typeof createParser>
-
-async function serve(
+/** Makes the route of a row. Who calls is asked before a body is read, each of whom has a share of the room for bodies. */
+export function routeOf(
   { backoffice, access }: InternalParts,
   row: InternalRow,
-  parse: Parse | undefined,
-  call: Call,
-): Promise<Answer | ApiError> {
-  const caller = await callerOf(access, call.request)
-  if (caller.kind === 'error') return caller
-  const read = readCall(row, parse, call)
-  if (read.kind === 'error') return read
-  const { actor } = caller
-  const result = await row.act({ ...read.call, backoffice, actor })
-  if (result.kind === 'error') return result
-  if (result.kind !== 'ok') return refused(result)
-  const { value } = result
-  const isRepeat = typeof value === 'object' && value !== null && 'isNew' in value && value.isNew === false
+): AdmittingRoute<InternalHead> {
+  const parse = row.body && createParser(row.body)
+  const bodyBytesMax = row.body === undefined ? 0 : (row.bodyBytesMax ?? bodyBytesDefault)
   return {
-    ...{ kind: 'answer', status: 200, outcome: isRepeat ? 'repeated' : 'done' },
-    body: row.write ? row.write(value as never) : JSON.stringify(toWire(value)),
-    ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
-    log: { actor: actorName(actor) },
+    method: row.method,
+    path: row.path,
+    access: {
+      async admit(head) {
+        const caller = await findCaller(access, head.request)
+        if (caller.kind === 'error') return caller
+        const read = readHead(row, head)
+        if (read.kind === 'error') return read
+        const { actor } = caller
+        const owner = actorName(actor)
+        const tenant = actor.kind === 'tenantKey' ? { tenant: actor.tenantId } : {}
+        const admitted = { ...read.head, actor }
+        return { kind: 'admitted', admitted, ...tenant, owner, bodyBytesMax, log: { actor: owner } }
+      },
+    },
+    async handle({ params, body }, head) {
+      const read = readBody(parse, body)
+      if (read.kind === 'error') return read
+      return answerOf(row, await row.act({ ...head, ...read.read, params, backoffice }))
+    },
   }
 }
 
-type Caller = { readonly kind: 'actor'; readonly actor: Actor } | ApiError
-const bearer = /^Bearer +([\x21-\x7e]+) *$/i
-
-async function callerOf(access: InternalParts['access'], { headers }: Request): Promise<Caller> {
-  const token = bearer.exec(headers.get('authorization') ?? '')?.[1]
-  if (token === undefined) return unauthenticated()
-  const authenticated = await access.authenticate(token)
-  if (authenticated.kind === 'unavailable') return refused(authenticated)
-  if (authenticated.kind === 'actor') return authenticated
-  switch (authenticated.cause) {
-    case 'keyScope':
-      return apiError('api_key_scope', 'This API key lacks the scope dashboard: ask for a key with it')
-    case 'tenantSuspended':
-      return apiError('tenant_suspended')
-    case 'otherAudience':
-      return unauthenticated(
-        'This token is for others, too: make one with kubectl create token NAME --audience latchkey',
-      )
-    case 'unknown':
-      return unauthenticated()
-  }
-}
-
-function unauthenticated(message?: string): ApiError {
-  return apiError('unauthenticated', message, { 'WWW-Authenticate': 'Bearer realm="latchkey"' })
-}
-
-type ReadCall =
-  | { readonly kind: 'call'; readonly call: Omit<InternalCall<Params, unknown>, 'backoffice' | 'actor'> }
-  | ApiError
+type ReadHead = { readonly kind: 'head'; readonly head: Omit<InternalHead, 'actor'> } | ApiError
 
 const noParams: Params = {}
+const nobody = '' as TenantId
 
-function readCall(row: InternalRow, parse: Parse | undefined, { request, params, body }: Call): ReadCall {
+function readHead(row: InternalRow, { request, params }: Head): ReadHead {
   // Of a path that names what cannot be there is nothing.
   const tenantId = params['tenantId'] === undefined ? nobody : readTenantId(params['tenantId'])
   if (tenantId === undefined) return apiError('not_found')
@@ -140,16 +108,8 @@ function readCall(row: InternalRow, parse: Parse | undefined, { request, params,
   if (query.kind === 'error') return query
   const idempotencyKey = readKey(row, request)
   if (typeof idempotencyKey !== 'string') return idempotencyKey
-  const read = { tenantId, params, query: query.values, idempotencyKey }
-  if (parse === undefined) return { kind: 'call', call: { ...read, body: undefined, text: '' } }
-  const json = parseJsonObject(body)
-  if (json.kind === 'error') return json
-  const parsed = parse(json.value)
-  if (parsed.kind === 'error') return parsed
-  return { kind: 'call', call: { ...read, body: parsed.value, text: json.text } }
+  return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
 }
-
-const nobody = '' as TenantId
 
 function readKey({ idempotencyKey }: InternalRow, request: Request): string | ApiError {
   const key = request.headers.get('idempotency-key') ?? ''
@@ -161,21 +121,26 @@ function readKey({ idempotencyKey }: InternalRow, request: Request): string | Ap
     : apiError('invalid_request', 'Send the header Idempotency-Key: 1 to 200 characters of ASCII')
 }
 
-function refused(refusal: Refusal): ApiError {
-  switch (refusal.kind) {
-    case 'forbidden':
-      return apiError('forbidden')
-    case 'notFound':
-      return apiError('not_found')
-    case 'invalid':
-      return apiError('invalid_request', refusal.problem)
-    case 'conflict':
-      return apiError('conflict', refusal.problem)
-    case 'tooMany':
-      return apiError('too_many', refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
-    case 'unavailable':
-      return apiError('unavailable', undefined, {
-        'Retry-After': String(Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))),
-      })
+type ReadBody =
+  | { readonly kind: 'body'; readonly read: Pick<InternalCall<Params, unknown>, 'body' | 'text'> }
+  | ApiError
+
+function readBody(parse: ReturnType<typeof createParser> | undefined, body: Uint8Array): ReadBody {
+  if (parse === undefined) return { kind: 'body', read: { body: undefined, text: '' } }
+  const json = parseJsonObject(body)
+  if (json.kind === 'error') return json
+  const parsed = parse(json.value)
+  return parsed.kind === 'error' ? parsed : { kind: 'body', read: { body: parsed.value, text: json.text } }
+}
+
+function answerOf(row: InternalRow, result: Outcome<unknown> | ApiError): Answer | ApiError {
+  if (result.kind === 'error') return result
+  if (result.kind !== 'ok') return refusalError(result)
+  const { value } = result
+  const isRepeat = typeof value === 'object' && value !== null && 'isNew' in value && value.isNew === false
+  return {
+    ...{ kind: 'answer', status: 200, outcome: isRepeat ? 'repeated' : 'done' },
+    body: row.write ? row.write(value as never) : JSON.stringify(toWire(value)),
+    ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
   }
 }

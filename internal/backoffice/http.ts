@@ -1,4 +1,4 @@
-import type { PublicRoute } from '#internal/http/index.ts'
+import type { AdmittingRoute } from '#internal/http/index.ts'
 import { eventRows, replayRows } from './http-events.ts'
 import { executionRows, settingRows, simulationRows } from './http-operations.ts'
 import { type InternalParts, type InternalRow, routeOf } from './http-row.ts'
@@ -15,9 +15,8 @@ export const internalRows: readonly InternalRow[] = [
 ]
 
 /**
- * The routes of `/internal/v1`. Each asks who calls before it reads anything else of the call; to the server they are open to anybody,
- * since what it knows of access is API keys.
+ * The routes of `/internal/v1`. Each asks by itself who calls.
  */
-export function internalRoutes(parts: InternalParts): readonly PublicRoute[] {
+export function internalRoutes(parts: InternalParts): readonly AdmittingRoute<unknown>[] {
   return internalRows.map((row) => routeOf(parts, row))
 }

@@ -117,7 +117,7 @@ const components = {
   parameters: {},
   responses: {},
   schemas: {
-    Error: errorSchemaOf([...everywhere, 'conflict', 'too_many']),
+    Error: errorSchemaOf([...everywhere, 'conflict', 'too_many', 'body_too_large']),
     ...internalSchemas,
   },
 }
@@ -139,7 +139,11 @@ function describe(row: InternalRow, path: string, operation: InternalOperation):
         { example: { value: internalExamples[answer] } },
         isWrite ? ['Idempotent-Replayed'] : [],
       ),
-      ...answersOf([...everywhere, ...errors]),
+      ...answersOf([
+        ...everywhere,
+        ...errors,
+        ...(row.body === undefined ? [] : (['body_too_large'] as const)),
+      ]),
     },
   }
 }

@@ -30,6 +30,8 @@ const refusal: Answer = {
 }
 
 const echoed: string[] = []
+const asked: string[] = []
+let mayEnter = Promise.withResolvers<string>()
 const route: AdmittingRoute<Shop> = {
   method: 'POST',
   path: '/t/:slug/webhooks/:provider',
@@ -38,7 +40,11 @@ const route: AdmittingRoute<Shop> = {
       if (provider === 'nobody') return apiError('provider_unknown')
       if (slug !== 'shop é' || request.headers.get('x-stop') !== null) return refusal
       const bodyBytesMax = provider === 'codehost' ? 20 : 10
-      return { kind: 'admitted', admitted: { slug, provider }, tenant: slug, bodyBytesMax, log: { provider } }
+      const admitted = { slug, provider }
+      const log = { provider }
+      if (provider !== 'later') return { kind: 'admitted', admitted, tenant: slug, bodyBytesMax, log }
+      asked.push(provider)
+      return mayEnter.promise.then((owner) => ({ kind: 'admitted', admitted, owner, bodyBytesMax, log }))
     },
   },
   handle({ body, params, peerAddress }, shop) {
@@ -105,6 +111,18 @@ describe('a route that admits', () => {
     expect((await send(`${shop}/card`, bytes)).status).toBe(200)
     expect((await send(`${shop}/card`, new Blob([bytes]).stream())).status).toBe(200)
     expect(echoed).toEqual(['efbbbf00ff0d0a', 'efbbbf00ff0d0a'])
+  })
+
+  test('may take its time to ask who calls: until then no room is taken, and then the owner’s', async () => {
+    mayEnter = Promise.withResolvers()
+    const budget = new BodyBudget(10)
+    const { send, events } = start(budget)
+    const sent = send(`${shop}/later`, 'xxxxxxxxxx')
+    await poll(() => asked.length > 0 || undefined, { deadlineMs: 5_000 })
+    expect((await send(`${shop}/card`, 'yyyyyyyyyy')).status).toBe(200)
+    mayEnter.resolve('user:ada')
+    expect((await sent).status).toBe(200)
+    expect(events.map(({ tenant }) => tenant)).toEqual(['shop é', undefined])
   })
 
   test('may answer by itself, with an answer or an error', async () => {

@@ -3,6 +3,7 @@ import type { BodyBounds } from './body.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type {
   Admission,
+  Admitted,
   AdmittingRoute,
   Answer,
   AnswerBody,
@@ -14,7 +15,7 @@ import type {
 } from './route.ts'
 
 /** A call that is let in; without a tenant where anybody may call. */
-export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'log'> {
+export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'owner' | 'log'> {
   readonly tenant?: string
   readonly bounds: BodyBounds
 }
@@ -27,7 +28,7 @@ export interface Entry {
   readonly refusesQuery: boolean
   /** What its bodies take their room of. */
   readonly budget: BodyBudget
-  admit(head: Head): LetIn | Answer | ApiError
+  admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
   /** `admitted` is what `admit` of this very entry has let in. */
   handle(
     call: Call,
@@ -103,9 +104,13 @@ function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Ent
     refusesQuery: false,
     admit(head) {
       const result = route.access.admit(head)
-      if (result.kind !== 'admitted') return result
-      const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, isText: false, tooLong: 'body_too_large' }
-      return { ...result, bounds }
+      return result instanceof Promise ? result.then(letIn) : letIn(result)
     },
   }
+}
+
+function letIn(result: Admitted<unknown>): LetIn | Answer | ApiError {
+  if (result.kind !== 'admitted') return result
+  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, isText: false, tooLong: 'body_too_large' }
+  return { ...result, bounds }
 }

@@ -24,6 +24,7 @@ export type { Query } from './query.ts'
 export { parseQuery } from './query.ts'
 export type {
   Admission,
+  Admitted,
   AdmittingRoute,
   Answer,
   AnswerBody,

@@ -64,28 +64,33 @@ export interface GuardedRoute<Principal, Scope extends string> extends SizedRout
 }
 
 /** A call that is let in, and what is read of it. */
-export interface Admission<Admitted> {
+export interface Admission<Handed> {
   readonly kind: 'admitted'
   /** Handed on to the route's handler. */
-  readonly admitted: Admitted
-  /** Whose share of the body budget is taken, and the log line's `tenant`. */
-  readonly tenant: string
+  readonly admitted: Handed
+  /** Whose call it is, for the log line; absent where it is no tenant's. */
+  readonly tenant?: string
+  /** Whose share of the body budget is taken; default the tenant's. */
+  readonly owner?: string
   /** Bytes the body may have, counted as they come; over it the call is 413 `body_too_large`. */
   readonly bodyBytesMax: number
   /** Goes into the log line whatever the call ends with. */
   readonly log?: LogFields
 }
 
+/** What becomes of a call before its body is read. */
+export type Admitted<Handed> = Admission<Handed> | Answer | ApiError
+
 /**
  * A route that decides by itself who may call, from the path and the headers. Its handler gets the body's bytes exactly as
  * received.
  */
-export interface AdmittingRoute<Admitted> extends RouteShape {
+export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
-    /** Lets a call in or answers it. Runs before a body is read, so what it answers costs neither memory nor time. */
-    admit(head: Head): Admission<Admitted> | Answer | ApiError
+    /** Lets a call in or answers it. Runs before a body is read, so what it answers costs no memory. */
+    admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
   }
-  handle(call: Call<Uint8Array>, admitted: Admitted): Answered
+  handle(call: Call<Uint8Array>, admitted: Handed): Answered
 }
 
 /** One row of the table that shows every route with who may call it. */

@@ -126,15 +126,17 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
   let room: Room | undefined
   try {
     if (!areWellFormed(call.params)) return respond(runtime, finished, apiError('route_unknown'))
-    const admission = entry.admit(call)
+    const asked = entry.admit(call)
+    // Most are decided from memory: nobody waits for those.
+    const admission = asked instanceof Promise ? await asked : asked
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
-    const { admitted, tenant, bounds } = admission
+    const { admitted, tenant, owner = tenant ?? 'anybody', bounds } = admission
     finished.tenant = tenant
     finished.fields = admission.log
     const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
     if (refused) return respond(runtime, finished, refused)
     if (bounds.bytesMax > 0) {
-      const taken = takeRoom(request, bounds, entry.budget, tenant ?? 'anybody')
+      const taken = takeRoom(request, bounds, entry.budget, owner)
       if (taken.kind === 'error') return respond(runtime, finished, taken)
       room = taken
       const body = await readBody(request, room, entry.budget)
