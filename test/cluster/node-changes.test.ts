@@ -1,6 +1,16 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type Load, type LoadReport, serverErrors, startLoad } from './node-load.ts'
-import { bringRelease, helm, type Pod, pods, podsAre, processes, readyPods, releaseNamespace, waitSeconds } from './node-release.ts'
+import {
+  bringRelease,
+  helm,
+  type Pod,
+  pods,
+  podsAre,
+  processes,
+  readyPods,
+  releaseNamespace,
+  waitSeconds,
+} from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
@@ -26,58 +36,82 @@ beforeEach(async () => {
 afterEach(() => load.stop(), stepMsMax)
 
 describe('under constant load', () => {
-  test('an upgrade and a rollback replace every pod, and no call is refused', async () => {
-    const before = await namesOf()
-    await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
-    const after = await allRunning()
-    expect(after.map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:next'))
-    expect(after.filter(({ metadata }) => before.has(metadata.name))).toEqual([])
-    await helm('rollback', '--wait', `--timeout=${waitSeconds}s`)
-    expect((await allRunning()).map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:test'))
-    const report = await load.stop()
-    expect(report.failures).toEqual([])
-    await expectDelivered(report)
-  }, stepMsMax)
+  test(
+    'an upgrade and a rollback replace every pod, and no call is refused',
+    async () => {
+      const before = await namesOf()
+      await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
+      const after = await allRunning()
+      expect(after.map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:next'))
+      expect(after.filter(({ metadata }) => before.has(metadata.name))).toEqual([])
+      await helm('rollback', '--wait', `--timeout=${waitSeconds}s`)
+      expect((await allRunning()).map(imageOf)).toEqual(
+        Array.from({ length: 8 }, () => 'localhost/latchkey:test'),
+      )
+      const report = await load.stop()
+      expect(report.failures).toEqual([])
+      await expectDelivered(report)
+    },
+    stepMsMax,
+  )
 
-  test('a pod of each process is killed, and what was acknowledged arrives', async () => {
-    for (const name of processes) {
-      const [pod] = await readyPods(name)
-      const killed = ['pod', pod?.metadata.name ?? '', '--force', '--grace-period=0']
-      await run(['kubectl', 'delete', '-n', releaseNamespace, ...killed])
-      await podsAre(name, (count) => count === 2)
-    }
-    const report = await load.stop()
-    expect(serverErrors(report)).toEqual([])
-    await expectDelivered(report)
-  }, stepMsMax)
+  test(
+    'a pod of each process is killed, and what was acknowledged arrives',
+    async () => {
+      for (const name of processes) {
+        const [pod] = await readyPods(name)
+        const killed = ['pod', pod?.metadata.name ?? '', '--force', '--grace-period=0']
+        await run(['kubectl', 'delete', '-n', releaseNamespace, ...killed])
+        await podsAre(name, (count) => count === 2)
+      }
+      const report = await load.stop()
+      expect(serverErrors(report)).toEqual([])
+      await expectDelivered(report)
+    },
+    stepMsMax,
+  )
 
-  test('a drain leaves one of each as long as there is nowhere to go, and then all come back', async () => {
-    await inCordon(async () => {
-      const { exitCode, err } = await runProgram(['kubectl', 'drain', await nodeName(), ours, '--timeout=15s'])
-      expect(exitCode).not.toBe(0)
-      expect(err).toContain("violate the pod's disruption budget")
-      for (const name of processes) expect(await readyPods(name)).toHaveLength(1)
-      const { failures, acknowledged } = load.report
-      expect([failures, acknowledged.size > 0]).toEqual([[], true])
-    })
-    for (const name of processes) await podsAre(name, (count) => count === 2)
-    const report = await load.stop()
-    expect(report.failures).toEqual([])
-    await expectDelivered(report)
-  }, stepMsMax)
+  test(
+    'a drain leaves one of each as long as there is nowhere to go, and then all come back',
+    async () => {
+      await inCordon(async () => {
+        const { exitCode, err } = await runProgram([
+          'kubectl',
+          'drain',
+          await nodeName(),
+          ours,
+          '--timeout=15s',
+        ])
+        expect(exitCode).not.toBe(0)
+        expect(err).toContain("violate the pod's disruption budget")
+        for (const name of processes) expect(await readyPods(name)).toHaveLength(1)
+        const { failures, acknowledged } = load.report
+        expect([failures, acknowledged.size > 0]).toEqual([[], true])
+      })
+      for (const name of processes) await podsAre(name, (count) => count === 2)
+      const report = await load.stop()
+      expect(report.failures).toEqual([])
+      await expectDelivered(report)
+    },
+    stepMsMax,
+  )
 
-  test('the last pods go with the node, senders try again, and what was acknowledged arrives', async () => {
-    await inCordon(async () => {
-      const drain = ['kubectl', 'drain', await nodeName(), ours, '--disable-eviction', '--timeout=120s']
-      await run(drain)
-      for (const name of processes) expect(await readyPods(name)).toEqual([])
-    })
-    for (const name of processes) await podsAre(name, (count) => count === 2)
-    const report = await load.stop()
-    expect(serverErrors(report)).toEqual([])
-    expect(report.failures.length).toBeGreaterThan(0)
-    await expectDelivered(report)
-  }, stepMsMax)
+  test(
+    'the last pods go with the node, senders try again, and what was acknowledged arrives',
+    async () => {
+      await inCordon(async () => {
+        const drain = ['kubectl', 'drain', await nodeName(), ours, '--disable-eviction', '--timeout=120s']
+        await run(drain)
+        for (const name of processes) expect(await readyPods(name)).toEqual([])
+      })
+      for (const name of processes) await podsAre(name, (count) => count === 2)
+      const report = await load.stop()
+      expect(serverErrors(report)).toEqual([])
+      expect(report.failures.length).toBeGreaterThan(0)
+      await expectDelivered(report)
+    },
+    stepMsMax,
+  )
 })
 
 /** What was acknowledged has arrived, signed; whatever was not was so in the end. */
@@ -87,7 +121,9 @@ async function expectDelivered(report: LoadReport): Promise<void> {
   expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
   const twice = calls.length - new Set(calls.map(payloadIdOf)).size
   const failed = `${report.failures.length} calls repeated`
-  process.stdout.write(`${report.acknowledged.size} acknowledged and delivered, ${twice} of them twice, ${failed}\n`)
+  process.stdout.write(
+    `${report.acknowledged.size} acknowledged and delivered, ${twice} of them twice, ${failed}\n`,
+  )
 }
 
 async function nodeName(): Promise<string> {

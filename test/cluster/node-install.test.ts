@@ -37,9 +37,13 @@ describe('an installation by the preset kind', () => {
     for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
   })
 
-  test('passes helm test', async () => {
-    expect(await helm('test', '--timeout=60s')).toContain('Phase:          Succeeded')
-  }, stepMsMax)
+  test(
+    'passes helm test',
+    async () => {
+      expect(await helm('test', '--timeout=60s')).toContain('Phase:          Succeeded')
+    },
+    stepMsMax,
+  )
 
   test('runs where only restricted pods may be', async () => {
     const enforced = ['-o', 'jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}']
@@ -49,20 +53,26 @@ describe('an installation by the preset kind', () => {
     expect(await run(['kubectl', 'get', 'events', '-n', releaseNamespace, ...warnings])).toBe('')
   })
 
-  test('is Ready for a Tenant, whose webhooks reach its callback in a pod', async () => {
-    const from = await shop.callCount()
-    const { status } = await shop.tenants.tenant(shopNamespace, 'acme')
-    expect(status?.urls?.map(({ url }) => new URL(url).pathname)).toEqual([new URL(shop.webhookUrl).pathname])
-    const ids = Array.from({ length: 20 }, () => crypto.randomUUID())
-    const answers = await Promise.all(ids.map((id) => send(id)))
-    expect(new Set(answers)).toEqual(new Set(['200 {"ok":true}']))
-    expect(await send(ids[0] ?? '')).toBe('200 {"ok":true,"cached":true}')
-    expect(await send(crypto.randomUUID(), 'guessed')).toBe('400 {"error":"invalid signature"}')
+  test(
+    'is Ready for a Tenant, whose webhooks reach its callback in a pod',
+    async () => {
+      const from = await shop.callCount()
+      const { status } = await shop.tenants.tenant(shopNamespace, 'acme')
+      expect(status?.urls?.map(({ url }) => new URL(url).pathname)).toEqual([
+        new URL(shop.webhookUrl).pathname,
+      ])
+      const ids = Array.from({ length: 20 }, () => crypto.randomUUID())
+      const answers = await Promise.all(ids.map((id) => send(id)))
+      expect(new Set(answers)).toEqual(new Set(['200 {"ok":true}']))
+      expect(await send(ids[0] ?? '')).toBe('200 {"ok":true,"cached":true}')
+      expect(await send(crypto.randomUUID(), 'guessed')).toBe('400 {"error":"invalid signature"}')
 
-    const calls = await shop.received(ids, from)
-    expect(calls.map(payloadIdOf).toSorted()).toEqual(ids.toSorted())
-    expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
-  }, stepMsMax)
+      const calls = await shop.received(ids, from)
+      expect(calls.map(payloadIdOf).toSorted()).toEqual(ids.toSorted())
+      expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
+    },
+    stepMsMax,
+  )
 
   test('keeps records for who has the key that was made', async () => {
     const key = await shop.secret('acme-key-default', 'apiKey')
@@ -110,6 +120,7 @@ async function send(id: string, secret?: string): Promise<string> {
 async function wantsToken(): Promise<boolean> {
   const path = ['-o', 'jsonpath={.spec.template.spec.automountServiceAccountToken}']
   return (
-    (await run(['kubectl', 'get', 'deployment', 'latchkey-backoffice', '-n', releaseNamespace, ...path])) === 'true'
+    (await run(['kubectl', 'get', 'deployment', 'latchkey-backoffice', '-n', releaseNamespace, ...path])) ===
+    'true'
   )
 }

@@ -9,8 +9,7 @@ export const patience = process.env['CI'] === undefined ? 1 : 4
 /** How long Helm may wait for pods. */
 export const waitSeconds = 120 * patience
 /** The public routes, through the Service. In another cluster than ours, its address from here. */
-export const serviceUrl =
-  process.env['LATCHKEY_NODE_URL'] ?? 'http://latchkey-api.latchkey.svc.cluster.local'
+export const serviceUrl = process.env['LATCHKEY_NODE_URL'] ?? 'http://latchkey-api.latchkey.svc.cluster.local'
 /** The processes, by the names of their Deployments. */
 export const processes = ['api', 'forwarder', 'operator', 'backoffice'] as const
 

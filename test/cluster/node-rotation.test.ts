@@ -20,59 +20,75 @@ beforeAll(async () => {
 }, stepMsMax)
 
 describe('what is secret is rotated while webhooks come in', () => {
-  test('a provider’s: the new value beside the old one, then without it', async () => {
-    const from = await shop.callCount()
-    let current = providerSecret
-    const load = startLoad({ url: shop.webhookUrl, perSecond, secret: () => current })
-    await setProviderSecrets({ signingSecret: providerSecret, next: nextSecret })
-    await inForce(async () => (await statusOf(nextSecret)) === 200)
-    current = nextSecret
-    await setProviderSecrets({ next: nextSecret })
-    await inForce(async () => (await statusOf(providerSecret)) === 400)
-    const { acknowledged, failures } = await load.stop()
-    await setProviderSecrets({ signingSecret: providerSecret })
-    await inForce(async () => (await statusOf(providerSecret)) === 200)
-    // What was signed a moment before its value went is refused, and comes again with the new one.
-    expect(failures.filter(({ status }) => status !== 400)).toEqual([])
-    await shop.received(acknowledged, from)
-  }, stepMsMax)
-
-  test('an API key: the one before works on', async () => {
-    const before = await shop.secret('acme-key-default', 'apiKey')
-    await rotate('acme-key-default')
-    const next = await changed(() => shop.secret('acme-key-default', 'apiKey'), before)
-    await inForce(async () => (await recordStatus(next)) === 404)
-    expect(await recordStatus(before)).toBe(404)
-    expect(await recordStatus(`${next.slice(0, -1)}${next.endsWith('A') ? 'B' : 'A'}`)).toBe(403)
-  }, stepMsMax)
-
-  test('the secret that signs deliveries: both sign for a day', async () => {
-    const before = await shop.secret('acme-callback', 'signingSecret')
-    await rotate('acme-callback')
-    const next = await changed(() => shop.secret('acme-callback', 'signingSecret'), before)
-    await inForce(async () => {
+  test(
+    'a provider’s: the new value beside the old one, then without it',
+    async () => {
       const from = await shop.callCount()
-      const id = crypto.randomUUID()
-      expect(await statusOf(providerSecret, id)).toBe(200)
-      const calls = await shop.received([id], from)
-      expect(unsigned(calls, before)).toEqual([])
-      return unsigned(calls, next).length === 0
-    })
-  }, stepMsMax)
+      let current = providerSecret
+      const load = startLoad({ url: shop.webhookUrl, perSecond, secret: () => current })
+      await setProviderSecrets({ signingSecret: providerSecret, next: nextSecret })
+      await inForce(async () => (await statusOf(nextSecret)) === 200)
+      current = nextSecret
+      await setProviderSecrets({ next: nextSecret })
+      await inForce(async () => (await statusOf(providerSecret)) === 400)
+      const { acknowledged, failures } = await load.stop()
+      await setProviderSecrets({ signingSecret: providerSecret })
+      await inForce(async () => (await statusOf(providerSecret)) === 200)
+      // What was signed a moment before its value went is refused, and comes again with the new one.
+      expect(failures.filter(({ status }) => status !== 400)).toEqual([])
+      await shop.received(acknowledged, from)
+    },
+    stepMsMax,
+  )
 
-  test('the key ring: a new key last, then first, then alone', async () => {
-    const from = await shop.callCount()
-    const load = startLoad({ url: shop.webhookUrl, perSecond })
-    const first = (await ringOf('latchkey-key-ring')).trim()
-    const second = `k2:${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
-    await bringRing('first-step', `${first},${second}`)
-    await bringRing('second-step', `${second},${first}`)
-    await sealedBy('k2')
-    await bringRing('third-step', second)
-    const { acknowledged, failures } = await load.stop()
-    expect(failures).toEqual([])
-    await shop.received(acknowledged, from)
-  }, stepMsMax)
+  test(
+    'an API key: the one before works on',
+    async () => {
+      const before = await shop.secret('acme-key-default', 'apiKey')
+      await rotate('acme-key-default')
+      const next = await changed(() => shop.secret('acme-key-default', 'apiKey'), before)
+      await inForce(async () => (await recordStatus(next)) === 200)
+      expect(await recordStatus(before)).toBe(200)
+      expect(await recordStatus(`${next.slice(0, -1)}${next.endsWith('A') ? 'B' : 'A'}`)).toBe(403)
+    },
+    stepMsMax,
+  )
+
+  test(
+    'the secret that signs deliveries: both sign for a day',
+    async () => {
+      const before = await shop.secret('acme-callback', 'signingSecret')
+      await rotate('acme-callback')
+      const next = await changed(() => shop.secret('acme-callback', 'signingSecret'), before)
+      await inForce(async () => {
+        const from = await shop.callCount()
+        const id = crypto.randomUUID()
+        expect(await statusOf(providerSecret, id)).toBe(200)
+        const calls = await shop.received([id], from)
+        expect(unsigned(calls, before)).toEqual([])
+        return unsigned(calls, next).length === 0
+      })
+    },
+    stepMsMax,
+  )
+
+  test(
+    'the key ring: a new key last, then first, then alone',
+    async () => {
+      const from = await shop.callCount()
+      const load = startLoad({ url: shop.webhookUrl, perSecond })
+      const first = (await ringOf('latchkey-key-ring')).trim()
+      const second = `k2:${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
+      await bringRing('first-step', `${first},${second}`)
+      await bringRing('second-step', `${second},${first}`)
+      await sealedBy('k2')
+      await bringRing('third-step', second)
+      const { acknowledged, failures } = await load.stop()
+      expect(failures).toEqual([])
+      await shop.received(acknowledged, from)
+    },
+    stepMsMax,
+  )
 })
 
 /** Back to the ring that the chart has made. */
@@ -151,7 +167,12 @@ async function sealedBy(keyId: string): Promise<void> {
   const forwarded = await forwardPort(releaseNamespace, 'pod/latchkey-postgres-0', 5432)
   const pool = createPool({
     url: `postgres://latchkey:latchkey@127.0.0.1:${forwarded.port}/latchkey`,
-    ...{ applicationName: 'latchkey node test', connectionsMax: 1, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 },
+    ...{
+      applicationName: 'latchkey node test',
+      connectionsMax: 1,
+      queryTimeoutMs: 5_000,
+      connectTimeoutMs: 5_000,
+    },
   })
   try {
     const query = 'SELECT count(*)::int AS left FROM tenant_secrets WHERE key_id <> $1'

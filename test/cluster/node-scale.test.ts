@@ -33,58 +33,66 @@ beforeAll(async () => {
 afterAll(() => bringRelease(), stepMsMax)
 
 describe('autoscaling', () => {
-  test('brings forwarders from one to four by what waits, and back, and no attempt is lost', async () => {
-    await podsAre('forwarder', (count) => count === 1)
-    const from = await shop.callCount()
-    // One forwarder has some 64 calls under way for a tenant: this lasts until there are more of them.
-    await shop.delay(5_000)
-    const startedMs = performance.now()
-    const load = startLoad({ url: shop.webhookUrl, perSecond: 200, eventsMax: eventsCount })
-    const { acknowledged, failures } = await load.ended
-    expect([acknowledged.size, failures]).toEqual([eventsCount, []])
-    await podsAre('forwarder', (count) => count === 4)
-    print('four forwarders', startedMs)
-    await shop.delay(0)
-    const calls = await shop.received(acknowledged, from)
-    const deliveredMs = performance.now()
-    await podsAre('forwarder', (count) => count === 1)
-    print('one again', deliveredMs)
+  test(
+    'brings forwarders from one to four by what waits, and back, and no attempt is lost',
+    async () => {
+      await podsAre('forwarder', (count) => count === 1)
+      const from = await shop.callCount()
+      // One forwarder has some 64 calls under way for a tenant: this lasts until there are more of them.
+      await shop.delay(5_000)
+      const startedMs = performance.now()
+      const load = startLoad({ url: shop.webhookUrl, perSecond: 200, eventsMax: eventsCount })
+      const { acknowledged, failures } = await load.ended
+      expect([acknowledged.size, failures]).toEqual([eventsCount, []])
+      await podsAre('forwarder', (count) => count === 4)
+      print('four forwarders', startedMs)
+      await shop.delay(0)
+      const calls = await shop.received(acknowledged, from)
+      const deliveredMs = performance.now()
+      await podsAre('forwarder', (count) => count === 1)
+      print('one again', deliveredMs)
 
-    // An attempt whose end was not written would have been made again.
-    expect(calls.map(payloadIdOf).toSorted()).toEqual([...acknowledged].toSorted())
-    expect((await shop.callCount()) - from).toBe(eventsCount)
-    expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
-  }, stepMsMax)
+      // An attempt whose end was not written would have been made again.
+      expect(calls.map(payloadIdOf).toSorted()).toEqual([...acknowledged].toSorted())
+      expect((await shop.callCount()) - from).toBe(eventsCount)
+      expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
+    },
+    stepMsMax,
+  )
 
-  test('brings pods of the API by processor time, and takes them away', async () => {
-    await podsAre('api', (count) => count === 1)
-    const Authorization = `Bearer ${await shop.secret('acme-key-default', 'apiKey')}`
-    const statuses = new Map<number, number>()
-    let isOver = false
-    const caller = async () => {
-      while (!isOver) {
-        const body = JSON.stringify({ scope: 'load', key: crypto.randomUUID(), lockSeconds: 1 })
-        // Another pod may have the next connection.
-        const call = { method: 'POST', headers: { Authorization }, body, keepalive: false }
-        const response = await fetch(`${serviceUrl}/v1/record`, call)
-        await response.arrayBuffer()
-        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+  test(
+    'brings pods of the API by processor time, and takes them away',
+    async () => {
+      await podsAre('api', (count) => count === 1)
+      const Authorization = `Bearer ${await shop.secret('acme-key-default', 'apiKey')}`
+      const statuses = new Map<number, number>()
+      let isOver = false
+      const caller = async () => {
+        while (!isOver) {
+          const body = JSON.stringify({ scope: 'load', key: crypto.randomUUID(), lockSeconds: 1 })
+          // Another pod may have the next connection.
+          const call = { method: 'POST', headers: { Authorization }, body, keepalive: false }
+          const response = await fetch(`${serviceUrl}/v1/record`, call)
+          await response.arrayBuffer()
+          statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+        }
       }
-    }
-    const startedMs = performance.now()
-    const callers = Array.from({ length: callersCount }, caller)
-    try {
-      await podsAre('api', (count) => count > 1)
-      print('more of the API', startedMs)
-    } finally {
-      isOver = true
-    }
-    await Promise.all(callers)
-    const calmMs = performance.now()
-    await podsAre('api', (count) => count === 1)
-    print('one of the API again', calmMs)
-    expect([...statuses.keys()]).toEqual([200])
-  }, stepMsMax)
+      const startedMs = performance.now()
+      const callers = Array.from({ length: callersCount }, caller)
+      try {
+        await podsAre('api', (count) => count > 1)
+        print('more of the API', startedMs)
+      } finally {
+        isOver = true
+      }
+      await Promise.all(callers)
+      const calmMs = performance.now()
+      await podsAre('api', (count) => count === 1)
+      print('one of the API again', calmMs)
+      expect([...statuses.keys()]).toEqual([200])
+    },
+    stepMsMax,
+  )
 })
 
 function print(what: string, sinceMs: number): void {

@@ -40,7 +40,12 @@ export interface Shop {
 /** Makes the tenant and its callback, or finds them, and waits until both are Ready. */
 export async function openShop(): Promise<Shop> {
   await makeRestrictedNamespace(shopNamespace)
-  await run(['kubectl', 'apply', '-f', '-'], objects().map((each) => JSON.stringify(each)).join('\n---\n'))
+  await run(
+    ['kubectl', 'apply', '-f', '-'],
+    objects()
+      .map((each) => JSON.stringify(each))
+      .join('\n---\n'),
+  )
   const tenants = createTenantCalls(await openCluster())
   await tenants.ready(shopNamespace, tenantName, 60_000 * patience)
   const rollout = ['rollout', 'status', 'deployment/receiver', '-n', shopNamespace, '--timeout=120s']
@@ -65,7 +70,9 @@ export async function openShop(): Promise<Shop> {
       }
       const found = await poll(isAll, { deadlineMs: arriveMsMax * patience, everyMs: 250 })
       if (found) return seen
-      throw new Error(`${missing.size} events did not come, such as ${[...missing][0]}; ${seen.length} calls came`)
+      throw new Error(
+        `${missing.size} events did not come, such as ${[...missing][0]}; ${seen.length} calls came`,
+      )
     },
   }
 }
@@ -91,7 +98,12 @@ export function unsigned(calls: readonly ReceivedCall[], secret: string): readon
 
 /** Through the API server, so that it can be asked from wherever that can. */
 function askReceiver(path: string): Promise<string> {
-  return run(['kubectl', 'get', '--raw', `/api/v1/namespaces/${shopNamespace}/services/receiver:8080/proxy/${path}`])
+  return run([
+    'kubectl',
+    'get',
+    '--raw',
+    `/api/v1/namespaces/${shopNamespace}/services/receiver:8080/proxy/${path}`,
+  ])
 }
 
 function objects(): readonly object[] {

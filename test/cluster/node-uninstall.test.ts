@@ -20,44 +20,66 @@ beforeAll(async () => {
 afterAll(() => bringRelease(), stepMsMax)
 
 describe('a release that is gone', () => {
-  test('leaves the definition, Tenants without our finalizer, the key ring and the volumes', async () => {
-    const left = await names(releaseNamespace, 'all,secrets,pvc,roles,rolebindings,leases,configmaps')
-    const ours = left.filter((name) => !/\/(kube-root-ca\.crt|default|.*-step|back)$/.test(name))
-    expect(ours.toSorted()).toEqual([
-      'lease.coordination.k8s.io/latchkey-operator',
-      'persistentvolumeclaim/data-latchkey-postgres-0',
-      'persistentvolumeclaim/data-latchkey-redis-0',
-      'secret/latchkey-key-ring',
-    ])
-    expect((await run(['kubectl', 'get', 'crd', '-o', 'name'])).split('\n')).toContain(
-      'customresourcedefinition.apiextensions.k8s.io/tenants.latchkey.dev',
-    )
-    const { metadata } = await shop.tenants.tenant(shopNamespace, 'acme')
-    expect([metadata.finalizers ?? [], metadata.deletionTimestamp]).toEqual([[], undefined])
-    expect(await names(shopNamespace, 'secrets')).toEqual(
-      expect.arrayContaining(['secret/acme-callback', 'secret/acme-key-default', 'secret/acme-provider']),
-    )
-    const roles = await run(['kubectl', 'get', 'clusterroles,clusterrolebindings', '-o', 'name'])
-    expect(roles.split('\n').filter((name) => name.includes('latchkey'))).toEqual([])
-  }, stepMsMax)
+  test(
+    'leaves the definition, Tenants without our finalizer, the key ring and the volumes',
+    async () => {
+      const left = await names(releaseNamespace, 'all,secrets,pvc,roles,rolebindings,leases,configmaps')
+      const ours = left.filter((name) => !/\/(kube-root-ca\.crt|default|.*-step|back)$/.test(name))
+      expect(ours.toSorted()).toEqual([
+        'lease.coordination.k8s.io/latchkey-operator',
+        'persistentvolumeclaim/data-latchkey-postgres-0',
+        'persistentvolumeclaim/data-latchkey-redis-0',
+        'secret/latchkey-key-ring',
+      ])
+      expect((await run(['kubectl', 'get', 'crd', '-o', 'name'])).split('\n')).toContain(
+        'customresourcedefinition.apiextensions.k8s.io/tenants.latchkey.dev',
+      )
+      const { metadata } = await shop.tenants.tenant(shopNamespace, 'acme')
+      expect([metadata.finalizers ?? [], metadata.deletionTimestamp]).toEqual([[], undefined])
+      expect(await names(shopNamespace, 'secrets')).toEqual(
+        expect.arrayContaining(['secret/acme-callback', 'secret/acme-key-default', 'secret/acme-provider']),
+      )
+      const roles = await run(['kubectl', 'get', 'clusterroles,clusterrolebindings', '-o', 'name'])
+      expect(roles.split('\n').filter((name) => name.includes('latchkey'))).toEqual([])
+    },
+    stepMsMax,
+  )
 
-  test('does not keep a namespace with Tenants from going', async () => {
-    const namespace = `gone-${crypto.randomUUID().slice(0, 8)}`
-    await run(['kubectl', 'create', 'namespace', namespace])
-    const tenant = { apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant', metadata: { name: 'late', namespace } }
-    const spec = { slug: 'late', callback: { url: 'https://hooks.example/' } }
-    await run(['kubectl', 'apply', '-f', '-'], JSON.stringify({ ...tenant, spec }))
-    const { exitCode, err } = await runProgram(['kubectl', 'delete', 'namespace', namespace, '--timeout=60s'])
-    expect([exitCode, err]).toEqual([0, ''])
-  }, stepMsMax)
+  test(
+    'does not keep a namespace with Tenants from going',
+    async () => {
+      const namespace = `gone-${crypto.randomUUID().slice(0, 8)}`
+      await run(['kubectl', 'create', 'namespace', namespace])
+      const tenant = {
+        apiVersion: 'latchkey.dev/v1alpha1',
+        kind: 'Tenant',
+        metadata: { name: 'late', namespace },
+      }
+      const spec = { slug: 'late', callback: { url: 'https://hooks.example/' } }
+      await run(['kubectl', 'apply', '-f', '-'], JSON.stringify({ ...tenant, spec }))
+      const { exitCode, err } = await runProgram([
+        'kubectl',
+        'delete',
+        'namespace',
+        namespace,
+        '--timeout=60s',
+      ])
+      expect([exitCode, err]).toEqual([0, ''])
+    },
+    stepMsMax,
+  )
 
-  test('is taken up by the next one: tenants, keys and data', async () => {
-    const key = await shop.secret('acme-key-default', 'apiKey')
-    await bringRelease()
-    shop = await openShop()
-    expect(await send()).toBe('200 {"ok":true,"cached":true}')
-    expect(await shop.secret('acme-key-default', 'apiKey')).toBe(key)
-  }, stepMsMax)
+  test(
+    'is taken up by the next one: tenants, keys and data',
+    async () => {
+      const key = await shop.secret('acme-key-default', 'apiKey')
+      await bringRelease()
+      shop = await openShop()
+      expect(await send()).toBe('200 {"ok":true,"cached":true}')
+      expect(await shop.secret('acme-key-default', 'apiKey')).toBe(key)
+    },
+    stepMsMax,
+  )
 })
 
 async function names(namespace: string, kinds: string): Promise<readonly string[]> {
