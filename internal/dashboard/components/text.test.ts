@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { h } from 'preact'
+import { type ComponentChild, Fragment, h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { link } from '../page.ts'
 import { Card, Empty, Facts, Notice, PageHeader } from './block.tsx'
@@ -21,7 +21,7 @@ import {
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'\`\${1}</textarea></title>`
 
 describe('text from outside stays text in', () => {
-  test.each([
+  test.each<[string, ComponentChild]>([
     ['a copy', h(Copy, { text: hostile, label: hostile })],
     ['a code block', h(CodeBlock, { text: hostile, label: hostile })],
     ['a badge', h(Badge, { tone: 'bad', children: hostile })],
@@ -87,7 +87,7 @@ describe('text from outside stays text in', () => {
       }),
     ],
   ])('%s', (_case, node) => {
-    const html = renderToString(node)
+    const html = renderToString(h(Fragment, null, node))
     expect(html).not.toMatch(/<script|<img/i)
     expect(html).toContain('&lt;script>alert(1)')
     expect(html).not.toMatch(/\sstyle=|\son\w+="/)
