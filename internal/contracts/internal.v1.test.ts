@@ -112,6 +112,19 @@ describe('an error is answered as the document says', () => {
     }
   })
 
+  test('413 for a body that is too long, and 401 before it is read', async () => {
+    for (const { method, path, operation } of guarded) {
+      if (operation.requestBody === undefined) continue
+      const body = `{"a":"${'x'.repeat(path === '/internal/v1/events' ? 27_300_000 : 70_000)}"}`
+      const headers = { 'Idempotency-Key': 'long' }
+      const tooLong = await backoffice.call(method, fillPath(path, nothing), { body, headers })
+      expect([path, tooLong.status]).toEqual([path, 413])
+      expectDocumented(method, path, tooLong)
+      const stranger = await backoffice.call(method, fillPath(path, nothing), { body, headers, token: '' })
+      expect([path, stranger.status]).toEqual([path, 401])
+    }
+  })
+
   test('404 for what is not there, and 404 or 403 for a user without rights', async () => {
     for (const { method, path } of guarded) {
       const options = sent(method, path)

@@ -45,6 +45,18 @@ const enable = (tenantId: string, stage: string) =>
   )
 
 describe('replaying one event', () => {
+  test('of the round that was seen: forty such at once, and any later, begin one round', async () => {
+    const { tenant, id } = await ended('processed')
+    const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', round: 1 }, Date.now())
+    const results = await Promise.all(Array.from({ length: 40 }, seen))
+    expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
+    expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['queued', 'already_queued']))
+    await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
+    await lab.pool.query(`UPDATE events SET state = 'processed', settled_at = now() WHERE id = $1`, [id])
+    expect(await seen()).toEqual({ kind: 'changed', tenantId: tenant.id, round: 2 })
+    expect(await lab.value('SELECT count(*) FROM audit')).toBe(1)
+  })
+
   test.each(['processed', 'delivery_failed'])(
     '%s: it is delivered once more under the same id',
     async (state) => {

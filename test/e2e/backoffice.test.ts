@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
+import { openTenants, tenantYaml } from '#test/support/api.ts'
 import { readiness, startProcess, type TestProcess } from '#test/support/api-process.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase, testStores } from '#test/support/stores.ts'
@@ -28,8 +29,9 @@ afterAll(async () => {
 async function start(more: Record<string, string> = {}) {
   const process = startProcess('backoffice', { ...env, ...more })
   started.push(process)
-  const { opsPort } = await process.logged('listening')
-  return { ...process, opsUrl: `http://localhost:${String(opsPort)}` }
+  const { port, opsPort } = await process.logged('listening')
+  const [url, opsUrl] = [port, opsPort].map((each) => `http://localhost:${String(each)}`)
+  return { ...process, url: url ?? '', opsUrl: opsUrl ?? '' }
 }
 
 test('the backoffice shows how much waits, without a forwarder, and ends when it is told', async () => {
@@ -57,4 +59,28 @@ test('the backoffice is not ready before the schema is there', async () => {
   backoffice.signal('SIGTERM')
   expect(await backoffice.exited).toBe(0)
   await empty.drop()
+})
+
+test('the backoffice lets tenants’ keys in where there is no API server, and nobody else', async () => {
+  const key = 'lk_backoffice_e2e_0123456789abcdef0123456'
+  const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
+  await tenants.apply(tenantYaml('acme', key, [], 'dashboard'))
+  const backoffice = await start()
+  const call = (path: string, token?: string) =>
+    fetch(
+      `${backoffice.url}${path}`,
+      token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } },
+    )
+  expect((await call('/internal/v1/openapi.json')).status).toBe(200)
+  expect((await call('/internal/v1/tenants')).status).toBe(401)
+  expect((await call('/internal/v1/tenants', 'some.kubernetes.token')).status).toBe(401)
+  const page = (await (await call('/internal/v1/tenants', key)).json()) as { items: { slug: string }[] }
+  expect(page.items.map(({ slug }) => slug)).toEqual(['acme'])
+  expect((await call('/')).headers.get('content-type')).toContain('text/html')
+  const metrics = await (await fetch(`${backoffice.opsUrl}/metrics`)).text()
+  expect(metrics).toContain('latchkey_access_reviews_total{review="token",outcome="allowed"} 0')
+  expect(metrics).toMatch(/latchkey_http_requests_total\{[^}]*route="\/internal\/v1\/tenants"[^}]*\} \d/)
+  backoffice.signal('SIGTERM')
+  expect(await backoffice.exited).toBe(0)
+  await tenants.close()
 })
