@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import {
+  openBrowser,
+  seriousFindings,
+  signIn,
+  type TestBrowser,
+  type Visitor,
+} from '#test/support/browser.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+
+const startsMs = 90_000
+const stepMs = 60_000
+const pageBytesMax = 100_000
+const recordsKey = 'lk_demo_0000000000000000000000000000'
+let dashboard: RunningDashboard
+let browser: TestBrowser
+
+beforeAll(async () => {
+  dashboard = await startDashboard()
+  browser = await openBrowser()
+  await fetch(`${dashboard.api}/v1/record`, {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${recordsKey}`,
+      'x-api-key': recordsKey,
+      'Content-Type': 'application/json',
+    },
+    body: JSON.stringify({ scope: 'payments', key: 'order-1' }),
+  })
+}, startsMs)
+afterAll(async () => {
+  await browser.close()
+  await dashboard.close()
+}, startsMs)
+
+/** Somebody who is signed in does something, and nothing goes wrong in their browser. */
+async function visit(
+  work: (page: Page, visitor: Visitor) => Promise<void>,
+  options?: Parameters<TestBrowser['visitor']>[1],
+): Promise<void> {
+  const visitor = await browser.visitor(dashboard.origin, options)
+  try {
+    await signIn(visitor.page, dashboard.token, '/tenants')
+    await work(visitor.page, visitor)
+    expect(visitor.troubles).toEqual([])
+  } finally {
+    await visitor.close()
+  }
+}
+
+const button = (page: Page, name: string) => page.getByRole('button', { name })
+
+describe('without scripts', () => {
+  const runsScripts = false
+
+  test(
+    'a tenant is found, and its callback takes a test event',
+    () =>
+      visit(
+        async (page) => {
+          await page.getByLabel('Search').fill('DEM')
+          await button(page, 'Filter').click()
+          await page.getByRole('link', { name: 'Demo Shop' }).click()
+          await page.getByText('/v1/t/demo/webhooks/card').waitFor()
+          await page.getByRole('link', { name: 'Send a test event' }).click()
+          await button(page, 'Send the test event').click()
+          await page.getByText('The callback took the event').waitFor()
+        },
+        { runsScripts },
+      ),
+    stepMs,
+  )
+
+  test(
+    'a limit is overridden for a time, after a mistake and a question, and the override ended',
+    () =>
+      visit(
+        async (page) => {
+          await page.goto('/usage?tenant=demo')
+          await page.getByRole('link', { name: 'Override Events a month' }).click()
+          const until = page.getByLabel('Until (UTC)')
+          const tomorrow = await until.inputValue()
+          await page.getByLabel('Amount').fill('250000')
+          await page.getByLabel('Reason').fill('A sale on Friday')
+          await until.fill('2026-01-01T00:00:00')
+          await button(page, 'Go on').click()
+          await page.getByText('This time is over').waitFor()
+          expect(await until.getAttribute('aria-invalid')).toBe('true')
+          expect(await page.getByLabel('Amount').inputValue()).toBe('250000')
+          await until.fill(tomorrow)
+          await button(page, 'Go on').click()
+          await button(page, 'Override the limit').click()
+          await page.getByText('“A sale on Friday”').waitFor()
+          await page.getByRole('link', { name: /^End it now/ }).click()
+          await button(page, 'End the override').click()
+          await page.getByText('the override was ended').waitFor()
+          await page.goto('/audit?action=usage.')
+          await page.getByText('A sale on Friday').first().waitFor()
+        },
+        { runsScripts },
+      ),
+    stepMs,
+  )
+
+  test(
+    'a setting is changed and cleared',
+    () =>
+      visit(
+        async (page) => {
+          await page.goto('/settings')
+          await page.getByRole('link', { name: 'Change providers.codehost.paused' }).click()
+          await page.getByLabel('Value').selectOption('true')
+          await button(page, 'Change the setting').click()
+          await page.getByText('Paused', { exact: true }).waitFor()
+          await page.getByRole('link', { name: 'Clear providers.codehost.paused' }).click()
+          await button(page, 'Clear the setting').click()
+          await page.getByText('providers.codehost.paused was cleared').waitFor()
+        },
+        { runsScripts },
+      ),
+    stepMs,
+  )
+
+  test(
+    'an execution is found by its scope and key',
+    () =>
+      visit(
+        async (page) => {
+          await page.goto('/executions?tenant=demo')
+          await page.getByLabel('Scope').fill('payments')
+          await page.getByLabel('Key').fill('order-1')
+          await button(page, 'Filter').click()
+          await page.getByRole('link', { name: 'order-1' }).waitFor()
+          expect(new URL(page.url()).searchParams.get('key')).toBe('order-1')
+        },
+        { runsScripts },
+      ),
+    stepMs,
+  )
+})
+
+test(
+  'a simulation is started, hastened and seen to its end, without the page being loaded again',
+  () =>
+    visit(async (page) => {
+      await page.goto('/simulations/new?tenant=demo')
+      await page.getByLabel('Seconds between events').fill('3600')
+      await page.getByLabel('Outcome').selectOption('lost')
+      await button(page, 'Start the simulation').click()
+      await page.getByText('The simulation was started').waitFor()
+      const sent = (count: number) => page.locator('.badge', { hasText: /^Sent$/ }).nth(count - 1)
+      await sent(1).waitFor()
+      for (const next of ['chargeback.under_review', 'chargeback.lost'])
+        await button(page, `Send ${next} now`).click()
+      await page.getByText('The next event is due now').waitFor()
+      // From here on nothing is clicked and no page is asked for: what changes comes by the stream.
+      await page.evaluate('window.isSame = true')
+      await sent(3).waitFor()
+      await page.locator('.badge', { hasText: 'Completed' }).waitFor()
+      expect(await page.evaluate<boolean>('window.isSame === true')).toBe(true)
+    }),
+  stepMs,
+)
+
+const paths = [
+  '/tenants',
+  '/tenants?search=nobody',
+  '/tenants/demo',
+  '/tenants/demo/test',
+  '/tenants/demo/resume',
+  '/usage',
+  '/usage?tenant=demo&values=shown',
+  '/usage/override?tenant=demo&limit=recordBytes',
+  '/usage/override/clear?tenant=demo&limit=recordBytes',
+  '/simulations',
+  '/simulations?state=failed',
+  '/simulations/new?tenant=demo',
+  '/executions?tenant=demo',
+  '/executions?tenant=demo&key=only&from=never',
+  '/settings',
+  '/settings?tenant=demo',
+  '/settings/change?name=forwarding.paused',
+  '/settings/clear?name=log.sampling',
+  '/audit',
+  '/audit?actor=nobody',
+] as const
+
+test.each([
+  ['light', 1_280],
+  ['dark', 390],
+] as const)(
+  'no page has a serious fault of accessibility, breaks the policy or weighs over 100 KB: %s, %d pixels wide',
+  (colorScheme, width) =>
+    visit(
+      async (page, { transferredBytes }) => {
+        // Signing in has brought the files that every page needs, and two pages.
+        const filesBytes = await transferredBytes()
+        for (const path of paths) {
+          await page.goto(path)
+          const bytes = filesBytes + (await transferredBytes())
+          expect([path, bytes, bytes <= pageBytesMax]).toEqual([path, bytes, true])
+          expect([path, await seriousFindings(page)]).toEqual([path, []])
+          const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+          expect([path, overflow <= 0]).toEqual([path, true])
+        }
+      },
+      { colorScheme, width },
+    ),
+  2 * stepMs,
+)
