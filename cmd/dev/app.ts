@@ -4,6 +4,7 @@ import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { openBackofficePort } from '#cmd/backoffice/port.ts'
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
+import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -55,6 +56,7 @@ export async function startDev(
   )
   // After the sink, so that at the end deliveries stop before their receiver does.
   await startDeliveries({ ...config, ...stores }, { redis, directory, settings, figures }, telemetry, scope)
+  await startReplays({ databaseUrl, redis }, telemetry, scope)
   await startRetention({ databaseUrl }, telemetry, scope)
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   printWelcome({
