@@ -10,12 +10,14 @@ export interface TenantRow {
   readonly slug: string | null
   readonly displayName: string | null
   readonly isSuspended: boolean
-  readonly conditions: readonly Condition[]
+  /** Its condition `Ready`; null before its operator has written it. */
+  readonly ready: Pick<Condition, 'status' | 'reason'> | null
   readonly createdAtMs: number
 }
 
 /** All that is stored of a tenant, without secrets. */
 export interface TenantRecord extends TenantRow {
+  readonly conditions: readonly Condition[]
   readonly spec: TenantSpec
   readonly keys: readonly {
     readonly name: string
@@ -49,7 +51,7 @@ export interface TenantRowsRequest {
 
 const ms = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::bigint`
 const columns = `t.id, t.namespace, t.name, t.slug, t.spec ->> 'displayName' AS "displayName", t.suspended AS "isSuspended",
-  t.conditions, ${ms('t.resource_created_at')} AS "createdAtMs"`
+  jsonb_path_query_first(t.conditions, '$[*] ? (@.type == "Ready")') AS ready, ${ms('t.resource_created_at')} AS "createdAtMs"`
 
 /** Live tenants behind a position. By the index over namespace and name, no locks. */
 export async function listTenantRows(
@@ -106,7 +108,7 @@ const secretsText = `(SELECT coalesce(json_agg(json_build_object('field', s.fiel
 /** All that is stored of one live tenant, in one statement. By keys, no locks. */
 export async function readTenantRecord(pool: Pool, id: TenantId): Promise<TenantRecord | undefined> {
   const { rows } = await pool.query<TenantRecord>(
-    `SELECT ${columns}, t.spec, ${keysText} AS keys, ${secretsText} AS secrets,
+    `SELECT ${columns}, t.spec, t.conditions, ${keysText} AS keys, ${secretsText} AS secrets,
        CASE WHEN l.suspended_at IS NOT NULL
          THEN json_build_object('cause', l.suspended_cause, 'sinceMs', ${ms('l.suspended_at')}) END AS "suspendedCallback",
        CASE WHEN l.breaker_until > now() THEN ${ms('l.breaker_until')} END AS "breakerUntilMs"

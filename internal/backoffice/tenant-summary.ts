@@ -2,9 +2,8 @@ import type { TenantRow } from './tenant-rows.ts'
 import type { TenantSummary } from './tenants.ts'
 
 /** A tenant's row as lists show it. Pure. */
-export function summaryOf({ conditions, ...row }: TenantRow): TenantSummary {
+export function summaryOf({ ready, ...row }: TenantRow): TenantSummary {
   const { id, namespace, name, slug, displayName, isSuspended, createdAtMs } = row
-  const ready = conditions.find(({ type }) => type === 'Ready')
   const isReady = ready?.status === 'True'
   const reason = isReady ? null : (ready?.reason ?? 'Unknown')
   return { id, namespace, name, slug, displayName, isSuspended, createdAtMs, isReady, reason }

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+
+let backoffice: TestBackoffice
+beforeAll(async () => {
+  backoffice = await startTestBackoffice(
+    [
+      dashboardTenantYaml('acme', { spec: ['displayName: "Größe & Söhne"'] }),
+      dashboardTenantYaml('acorn'),
+      dashboardTenantYaml('bolt', { namespace: 'depots', spec: ['suspended: true'] }),
+    ].join(''),
+  )
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const get = async (path: string) => (await backoffice.call('GET', `/internal/v1/${path}`)).json
+const slugsOf = (page: Record<string, unknown>) =>
+  (page['items'] as { slug: string }[]).map(({ slug }) => slug)
+
+describe('tenants', () => {
+  test('are listed by namespace and name, page by page', async () => {
+    const first = await get('tenants?limit=2')
+    expect(slugsOf(first)).toEqual(['bolt', 'acme'])
+    expect(slugsOf(await get(`tenants?limit=2&after=${String(first['next'])}`))).toEqual(['acorn'])
+  })
+
+  test.each([
+    ['ac', ['acme', 'acorn']],
+    ['ACOR', ['acorn']],
+    ['depots/', ['bolt']],
+    ['söhne', ['acme']],
+    ['nobody', []],
+    ['%', []],
+  ])('are found by %p', async (search, slugs) => {
+    const page = await get(`tenants?search=${encodeURIComponent(search)}`)
+    expect([slugsOf(page), page['next']]).toEqual([slugs, undefined])
+  })
+
+  test.each(['', 'x', 'YQ', Buffer.from('no slash').toString('base64url')])(
+    'are not listed behind %p, which is no cursor of theirs',
+    async (after) => {
+      expect((await backoffice.call('GET', `/internal/v1/tenants?after=${after}`)).status).toBe(400)
+    },
+  )
+
+  test.each([
+    ['id', () => backoffice.tenantId('acme')],
+    ['slug', () => 'acme'],
+    ['keyPrefix', () => dashboardKey('acme').slice(0, 11)],
+  ])('are found by %s', async (name, value) => {
+    expect(await get(`tenant?${name}=${value()}`)).toMatchObject({
+      ...{ slug: 'acme', namespace: 'shops', displayName: 'Größe & Söhne', isReady: true, reason: null },
+    })
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['two things', 'slug=acme&id=x'],
+    ['half a name', 'namespace=shops'],
+    ['a whole key', `keyPrefix=${dashboardKey('acme')}`],
+    ['what keys do not begin with', 'keyPrefix=sk_12345678'],
+  ])('are not looked for by %s', async (_what, query) => {
+    const answer = await backoffice.call('GET', `/internal/v1/tenant?${query}`)
+    expect(answer.status).toBe(400)
+    expect(answer.text).not.toContain(dashboardKey('acme'))
+  })
+
+  test('tell why they are not ready', async () => {
+    expect(await get('tenant?slug=bolt')).toMatchObject({
+      ...{ isSuspended: true, isReady: false, reason: 'Suspended' },
+    })
+  })
+
+  test('are shown with URLs, keys and secrets, and no value of these', async () => {
+    const id = backoffice.tenantId('acme')
+    const shown = await get(`tenants/${id}`)
+    expect(shown).toMatchObject({
+      urls: [
+        { provider: 'card', url: 'https://hooks.example.test/v1/t/acme/webhooks/card' },
+        { provider: 'wallet', url: 'https://hooks.example.test/v1/t/acme/webhooks/wallet' },
+      ],
+      keys: [
+        {
+          ...{ name: 'default', prefix: dashboardKey('acme').slice(0, 11), endsAt: null },
+          scopes: ['dashboard', 'simulations'],
+        },
+      ],
+      secrets: [
+        { field: 'callback', secretName: 'acme-signing' },
+        { field: 'provider:card', secretName: 'acme-provider' },
+      ],
+    })
+    const { text } = await backoffice.call('GET', `/internal/v1/tenants/${id}`)
+    for (const secret of [dashboardKey('acme'), 'whsec_']) expect(text).not.toContain(secret)
+  })
+
+  test('tell that their callback is suspended, and that its breaker is open', async () => {
+    const id = backoffice.tenantId('acorn')
+    await backoffice.pool.query(
+      `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
+       VALUES ($1, now(), now(), 'gone', now() + interval '1 minute')`,
+      [id],
+    )
+    expect(await get(`tenants/${id}`)).toMatchObject({
+      suspendedCallback: { cause: 'gone', since: expect.stringMatching(/Z$/) },
+      breakerUntil: expect.stringMatching(/Z$/),
+    })
+  })
+})
