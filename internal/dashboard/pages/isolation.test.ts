@@ -169,13 +169,13 @@ describe('somebody who may see and do no more', () => {
       '/tenants',
       '/tenants/rival',
       '/usage?tenant=rival',
-      '/simulations',
+      '/simulations?tenant=rival',
       '/settings',
       '/audit',
     ]) {
       const { status, html } = await session.get(path)
       expect([path, status]).toEqual([path, 200])
-      expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel)/)
+      expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
     }
     const { html } = await session.get(`/simulations/${rival.simulationId}`)
     expect(html).not.toMatch(/\/advance|\/cancel|Start one like it/)

@@ -4,18 +4,25 @@ import { FilterForm, LinkButton } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { Ago, StateBadge } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
+import { readRights } from './rights.ts'
 import { tenantFields } from './tenant-field.ts'
 
 /** Made-up disputes, newest first. */
 export const simulationsRow: PageRow = {
   ...{ method: 'GET', path: '/simulations', section: 'simulations' },
   async show(context) {
-    const { backoffice, actor, whose, query } = context
+    const { backoffice, actor, whose, query, tenant } = context
     const state = simulationStates.find((each) => each === query['state'])
-    const listed = await backoffice.simulations.list(actor, { ...whose, state, after: query['after'] })
+    const [listed, rights] = await Promise.all([
+      backoffice.simulations.list(actor, { ...whose, state, after: query['after'] }),
+      tenant && readRights(context, tenant.id),
+    ])
     if (listed.kind !== 'ok') return listed
+    if (rights !== undefined && rights.kind !== 'ok') return rights
     const { items, next } = listed.value
-    return shown('Simulations', <Simulations {...{ context, state, items, next }} />)
+    // Where no tenant is chosen yet, whether it may be is told with the choice.
+    const mayStart = rights?.value.simulate ?? true
+    return shown('Simulations', <Simulations {...{ context, state, items, next, mayStart }} />)
   },
 }
 
@@ -24,9 +31,10 @@ interface SimulationsParts {
   readonly state: SimulationState | undefined
   readonly items: readonly Simulation[]
   readonly next: string | undefined
+  readonly mayStart: boolean
 }
 
-function Simulations({ context, state, items, next }: SimulationsParts) {
+function Simulations({ context, state, items, next, mayStart }: SimulationsParts) {
   const { query, here, tenant } = context
   return (
     <>
@@ -34,9 +42,11 @@ function Simulations({ context, state, items, next }: SimulationsParts) {
         title="Simulations"
         lead="Disputes that never were: events of a chargeback’s life, sent through the same path as real ones."
       >
-        <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
-          Start a simulation
-        </LinkButton>
+        {mayStart && (
+          <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
+            Start a simulation
+          </LinkButton>
+        )}
       </PageHeader>
       <FilterForm
         path="/simulations"
