@@ -41,7 +41,7 @@ export function problemOf(refusal: Refusal | ApiError | NeedsTenant, here: strin
     case 'invalid':
     case 'conflict':
     case 'tooMany':
-      return problem(refusalStatus[refusal.kind], refusal.kind, refusalTitle[refusal.kind], {
+      return problem(refusalStatus[refusal.kind], refusalOutcome[refusal.kind], refusalTitle[refusal.kind], {
         icon: 'warning',
         text: refusal.problem,
         links: <LinkButton href={here.split('?')[0] ?? '/'}>Back</LinkButton>,
@@ -66,6 +66,7 @@ export function namespacesProblem(form: { readonly csrfToken: string; readonly h
 }
 
 const refusalStatus = { invalid: 400, conflict: 409, tooMany: 429 } as const
+const refusalOutcome = { invalid: 'invalid', conflict: 'conflict', tooMany: 'too_many' } as const
 const refusalTitle = {
   invalid: 'This cannot be asked for',
   conflict: 'Something changed meanwhile',

@@ -38,15 +38,15 @@ function post(path: string, handle: PublicRoute['handle']): PublicRoute {
   return { access: 'public', method: 'POST', path, bodyBytesMax: formBytesMax, handle }
 }
 
-const statuses: Readonly<Record<SignInProblem, number>> = {
-  unknown: 403,
-  otherAudience: 403,
-  keyScope: 403,
-  tenantSuspended: 403,
-  unavailable: 503,
-  full: 503,
-  plainHttp: 400,
-  otherPage: 400,
+const answers: Readonly<Record<SignInProblem, { readonly status: number; readonly outcome: string }>> = {
+  unknown: { status: 403, outcome: 'credential_unknown' },
+  otherAudience: { status: 403, outcome: 'credential_audience' },
+  keyScope: { status: 403, outcome: 'credential_scope' },
+  tenantSuspended: { status: 403, outcome: 'tenant_suspended' },
+  unavailable: { status: 503, outcome: 'unavailable' },
+  full: { status: 503, outcome: 'sessions_full' },
+  plainHttp: { status: 400, outcome: 'plain_http' },
+  otherPage: { status: 400, outcome: 'other_page' },
 }
 
 function signInPage(
@@ -61,8 +61,7 @@ function signInPage(
       <SignIn problem={problem} next={next} isDev={isDev} />
     </Document>,
     {
-      status: problem === undefined ? 200 : statuses[problem],
-      outcome: problem === undefined ? 'page' : `sign_in_${problem}`,
+      ...(problem === undefined ? { status: 200, outcome: 'page' } : answers[problem]),
       acceptEncoding: request.headers.get('accept-encoding'),
     },
   )
