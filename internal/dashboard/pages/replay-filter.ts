@@ -72,10 +72,10 @@ export function replayFields({
   }
 }
 
-/** Where the events of a replay are listed. Pure. */
-export function eventsLink({ tenantId, provider, type, state, fromMs, toMs }: ReplayFilter): string {
+/** Where the events of a replay are listed, whatever has become of them since. Pure. */
+export function eventsLink({ tenantId, provider, type, fromMs, toMs }: ReplayFilter): string {
   return link('/events', {
-    ...{ tenant: tenantId, state, provider, type, from: timeFieldText(fromMs) },
+    ...{ tenant: tenantId, provider, type, from: timeFieldText(fromMs) },
     to: toMs === undefined ? undefined : timeFieldText(toMs),
   })
 }

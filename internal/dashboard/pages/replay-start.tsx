@@ -124,33 +124,36 @@ interface PreviewParts {
 }
 
 function Preview({ context, asked, preview }: PreviewParts) {
-  const { csrfToken } = context
   const { count, examples } = preview
   const fields = replayFields(asked)
   const change = link('/replays/new', fields)
+  const isEmpty = count.count === 0
   return (
     <>
       <PageHeader
         title="Start this replay?"
         lead={<ReplayFilterText filter={asked.filter} />}
         crumbs={[...crumbs, { label: 'New', path: change }]}
-      />
-      {count.count === 0 ? (
+      >
+        <LinkButton href={change}>Change it</LinkButton>
+        {!isEmpty && (
+          <PostForm
+            action="/replays"
+            csrfToken={context.csrfToken}
+            hidden={{ ...fields, key: crypto.randomUUID() }}
+            isInline
+          >
+            <Submit>Start the replay</Submit>
+          </PostForm>
+        )}
+      </PageHeader>
+      {isEmpty ? (
         <Empty icon="search" title="There is nothing to replay">
           <p>No event that has ended matches.</p>
-          <div class="buttons">
-            <LinkButton href={change}>Change it</LinkButton>
-          </div>
         </Empty>
       ) : (
         <>
           <Estimate context={context} asked={asked} count={count} />
-          <PostForm action="/replays" csrfToken={csrfToken} hidden={{ ...fields, key: crypto.randomUUID() }}>
-            <div class="buttons">
-              <Submit>Start the replay</Submit>
-              <LinkButton href={change}>Change it</LinkButton>
-            </div>
-          </PostForm>
           <Examples
             context={context}
             examples={examples}
@@ -182,7 +185,7 @@ function Estimate({
       />
       <Tile
         label="Takes"
-        value={`${least}${durationText((count / ratePerSecond) * 1_000)}`}
+        value={`${least}${durationText(Math.max(1_000, (count / ratePerSecond) * 1_000))}`}
         note={`at ${countText(ratePerSecond)} a second, if the callback keeps up`}
       />
     </Tiles>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createEventId, tenantIdFromBytes } from '#internal/base/index.ts'
-import { parseEventSearch } from './event-search.ts'
+import { type EventSearch, parseEventSearch } from './event-search.ts'
 import { parseReplayForm, replayFields } from './replay-filter.ts'
 import { replayShare } from './replay-progress.tsx'
 
@@ -35,7 +35,8 @@ describe('the filters of events', () => {
     ],
     ['what is none of them', { colour: 'red' }, {}],
   ])('read %s', (_what, query, request) => {
-    expect(parseEventSearch(query as Record<string, string>, nowMs)).toEqual({ request, problems: {} })
+    const expected = { request, problems: {} } as EventSearch
+    expect(parseEventSearch(query as Record<string, string>, nowMs)).toEqual(expected)
   })
 
   test.each([
@@ -104,6 +105,6 @@ describe('how far a replay is', () => {
     ],
     ['nothing of what nobody counted', { total: { count: 10_000, isExact: false } }, 0],
   ] as const)('%s', (_what, fields, share) => {
-    expect(replayShare({ ...job, ...fields } as typeof job)).toBe(share)
+    expect(replayShare({ ...job, ...fields })).toBe(share)
   })
 })

@@ -1,0 +1,326 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { dashboardKey } from '#test/support/backoffice-tenants.ts'
+import {
+  openBrowser,
+  seriousFindings,
+  signIn,
+  type TestBrowser,
+  type Visitor,
+} from '#test/support/browser.ts'
+import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
+import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
+import { until } from '#test/support/until.ts'
+import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
+
+const startsMs = 90_000
+const flowMs = 60_000
+const pageBytesMax = 100_000
+const apiKey = (name: string) => `lk_${name}_hook_0123456789abcdef0123456789`
+
+/** A tenant whose callback is tried twice at once, and whose key is for its dashboard. */
+const tenantYaml = (name: string, callbackUrl: string) => `apiVersion: latchkey.dev/v1alpha1
+kind: Tenant
+metadata: {name: ${name}, namespace: shops}
+spec:
+  slug: ${name}
+  callback:
+    url: ${callbackUrl}
+    allowedCIDRs: ["127.0.0.0/8"]
+    signingSecretRef: {name: ${name}-callback}
+    retry: {schedule: ["0s", "0s"], jitterPercent: 0}
+  providers: [{name: generic, secretRef: {name: ${name}-provider}}]
+  apiKeys:
+    - {name: hooks, scopes: [webhooks], secretRef: {name: ${name}-hooks}}
+    - {name: dashboard, scopes: [dashboard], secretRef: {name: ${name}-dashboard}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-callback, namespace: shops}
+stringData: {signingSecret: ${callbackSecret}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-provider, namespace: shops}
+stringData: {signingSecret: ${providerSecret}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-hooks, namespace: shops}
+stringData: {apiKey: ${apiKey(name)}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ${name}-dashboard, namespace: shops}
+stringData: {apiKey: ${dashboardKey(name)}}
+---
+`
+
+/** One for each test whose callback fails: a callback that fails often rests, as it should. */
+const tenants = ['acme', 'plain', 'several', 'rival', 'evil', 'shown'] as const
+
+let folder: string
+let receiver: CallbackReceiver
+let dashboard: RunningDashboard
+let browser: TestBrowser
+
+beforeAll(async () => {
+  receiver = startReceiver()
+  folder = mkdtempSync(join(tmpdir(), 'latchkey-tenants-'))
+  writeFileSync(join(folder, 'tenants.yaml'), tenants.map((name) => tenantYaml(name, receiver.url)).join(''))
+  dashboard = await startDashboard({ LATCHKEY_TENANTS_DIR: folder })
+  browser = await openBrowser()
+}, startsMs)
+afterAll(async () => {
+  await browser.close()
+  await dashboard.close()
+  await receiver.stop()
+  rmSync(folder, { recursive: true, force: true })
+}, startsMs)
+
+/** A provider's call, signed unless the test says otherwise. Gives the event's id at the provider. */
+async function provide(
+  name: string,
+  fields: object = {},
+  { id = crypto.randomUUID() as string, secret = providerSecret } = {},
+): Promise<string> {
+  const { body, headers } = signGeneric(genericBody(id, fields), { secret })
+  const answer = await fetch(`${dashboard.api}/v1/webhooks/generic`, {
+    ...{ method: 'POST', body },
+    headers: { ...headers, Authorization: `Bearer ${apiKey(name)}` },
+  })
+  expect(answer.status).toBe(secret === providerSecret ? 200 : 400)
+  return id
+}
+
+/** Somebody does something, nothing goes wrong in their browser, and they leave. */
+async function visit(
+  work: (page: Page, visitor: Visitor) => Promise<void>,
+  options?: Parameters<TestBrowser['visitor']>[1],
+): Promise<void> {
+  const visitor = await browser.visitor(dashboard.origin, options)
+  try {
+    await work(visitor.page, visitor)
+    expect(visitor.troubles).toEqual([])
+  } finally {
+    await visitor.close()
+  }
+}
+
+/** Has the callback fail an event of a tenant, and gives its page's path. */
+async function failed(page: Page, name: string, type: string): Promise<string> {
+  receiver.answer(() => Response.json({ error: 'out of stock' }, { status: 500 }))
+  await provide(name, { type })
+  const path = await until('the failed event in the list', async () => {
+    await page.goto(`/events?state=delivery_failed&type=${type}`)
+    const [link] = await page.getByRole('link', { name: type }).all()
+    return (await link?.getAttribute('href')) ?? undefined
+  })
+  return path
+}
+
+test(
+  'somebody finds an event, sees why it failed, mends the callback, replays it, and sees it processed without looking again',
+  () =>
+    visit(async (page) => {
+      await signIn(page, dashboard.token, '/events')
+      await failed(page, 'acme', 'order.mended')
+      await page.getByRole('link', { name: 'order.mended' }).click()
+      await page.getByText('Attempt 2: answered 500').waitFor()
+      await page.getByText('Answer', { exact: true }).last().click()
+      expect(await page.getByRole('region', { name: 'answer to attempt 2' }).textContent()).toContain(
+        'out of stock',
+      )
+      expect(await page.locator('h1').textContent()).toContain('Delivery failed')
+
+      const { promise: held, resolve: release } = Promise.withResolvers<Response>()
+      receiver.answer(() => held)
+      await page.getByRole('link', { name: 'Replay', exact: true }).click()
+      await page.getByRole('heading', { name: 'Deliver this event once more?' }).waitFor()
+      await page.getByRole('button', { name: 'Replay the event' }).click()
+      await page.getByText('Round 2 has begun').waitFor()
+      await page.evaluate('document.body.dataset.seen = "before"')
+      await page.getByText('Being delivered now').waitFor()
+      release(new Response(null, { status: 204 }))
+      await page.locator('h1').getByText('Processed').waitFor()
+      await page.getByText('Attempt 1: answered 204').waitFor()
+      expect(await page.evaluate('document.body.dataset.seen')).toBe('before')
+      expect(receiver.calls.at(-1)).toMatchObject({
+        verified: true,
+        id: page.url().match(/evt_[0-9a-z]{26}/)?.[0] ?? '',
+      })
+    }),
+  flowMs,
+)
+
+test(
+  'all of it works without scripts, and what was chosen stands in the address',
+  () =>
+    visit(
+      async (page) => {
+        await signIn(page, dashboard.token, '/events')
+        await failed(page, 'plain', 'order.scriptless')
+        receiver.answer(() => new Response(null, { status: 204 }))
+        await page.goto('/events')
+        await page.getByRole('search', { name: 'Filters' }).getByLabel('Tenant').fill('plain')
+        await page.getByLabel('Type', { exact: true }).fill('order.scriptless')
+        await page.getByRole('button', { name: 'Filter' }).click()
+        await page.waitForURL(/[?&]tenant=plain&.*type=order\.scriptless/)
+        await page.getByRole('link', { name: 'order.scriptless' }).click()
+        expect(await page.locator('.timeline time').first().textContent()).toEndWith('UTC')
+        await page.getByRole('button', { name: 'Reveal as received' }).click()
+        await page.getByText('It was written to the audit log').waitFor()
+        await page.getByRole('link', { name: 'Hide it again' }).click()
+        await page.getByRole('link', { name: 'Replay', exact: true }).click()
+        await page.getByRole('button', { name: 'Replay the event' }).click()
+        await page.getByText('Round 2 has begun').waitFor()
+        await until('the end of the round', async () => {
+          await page.reload()
+          return (await page.locator('h1').textContent())?.includes('Processed')
+        })
+      },
+      { runsScripts: false },
+    ),
+  flowMs,
+)
+
+test(
+  'many are replayed after a preview, and followed to the end',
+  () =>
+    visit(async (page) => {
+      await signIn(page, dashboard.token, '/events')
+      await failed(page, 'several', 'order.several')
+      receiver.answer(() => new Response(null, { status: 204 }))
+      await page.getByRole('link', { name: 'Replay several…' }).click()
+      await page.getByRole('main').getByLabel('Tenant').fill('several')
+      await page.getByRole('button', { name: 'Preview' }).click()
+      await page.getByRole('heading', { name: 'Start this replay?' }).waitFor()
+      expect(
+        await page.locator('.tile').filter({ hasText: 'Events' }).locator('.tile-value').textContent(),
+      ).toBe('1')
+      await page.getByRole('button', { name: 'Start the replay' }).click()
+      await page.getByText('The replay has begun.').waitFor()
+      await page.locator('h1').getByText('Completed').waitFor({ timeout: 30_000 })
+      await page.getByRole('link', { name: 'Its events' }).click()
+      await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor()
+      await page.goto('/events?type=order.several&state=processed')
+      await page.getByRole('link', { name: 'order.several' }).waitFor()
+    }),
+  flowMs,
+)
+
+test(
+  'a tenant sees its events, and of another’s not even that they are there',
+  () =>
+    visit(async (page) => {
+      await signIn(page, dashboard.token, '/events')
+      const theirs = await failed(page, 'rival', 'order.theirs')
+      await page.getByRole('button', { name: 'Sign out' }).click()
+      await signIn(page, dashboardKey('acme'), '/events')
+      expect(await page.getByText('order.theirs').count()).toBe(0)
+      for (const path of [
+        theirs,
+        `${theirs}/replay`,
+        '/events?tenant=rival',
+        '/refused?tenant=rival',
+        '/replays?tenant=rival',
+      ]) {
+        const answer = await page.goto(path)
+        expect([path, answer?.status()]).toEqual([path, 404])
+        expect(await page.getByText('There is nothing here').count()).toBeGreaterThan(0)
+      }
+    }),
+  flowMs,
+)
+
+test(
+  'what a provider or a callback makes up does nothing in the browser',
+  () =>
+    visit(async (page) => {
+      const evil = `"><img src=x onerror="document.body.dataset.pwned=1"><script>document.body.dataset.pwned=1</script>`
+      const isPwned = () => page.evaluate('document.body.dataset.pwned')
+      await signIn(page, dashboard.token, '/events')
+      receiver.answer(() => new Response(evil, { status: 500 }))
+      const id = await provide('evil', { type: 'order.evil', [evil]: evil }, { id: `evil ${evil}` })
+      await provide('evil', { [evil]: evil }, { secret: 'whsec_another-secret-that-is-not-in-force' })
+      await until('the failed event', async () => {
+        await page.goto('/events?state=delivery_failed&type=order.evil')
+        return (await page.getByRole('link', { name: 'order.evil' }).count()) > 0
+      })
+      expect(await page.getByText(id).count()).toBe(1)
+      expect(await isPwned()).toBeUndefined()
+      await page.getByRole('link', { name: 'order.evil' }).click()
+      await page.getByText('Answer', { exact: true }).last().click()
+      expect(await page.getByRole('region', { name: 'answer to attempt 2' }).textContent()).toBe(evil)
+      expect(await isPwned()).toBeUndefined()
+      await page.getByRole('button', { name: 'Reveal as received' }).click()
+      await page.getByText('It was written to the audit log').waitFor()
+      expect(await isPwned()).toBeUndefined()
+      await until('the refused call', async () => {
+        await page.goto('/refused?tenant=evil')
+        return (await page.locator('details.refused-call').count()) > 0
+      })
+      await page.locator('details.refused-call summary').first().click()
+      expect(await page.locator('.refused-body').first().textContent()).toContain('onerror')
+      expect(await isPwned()).toBeUndefined()
+    }),
+  flowMs,
+)
+
+describe('for everybody', () => {
+  let event: string
+  let job: string
+  beforeAll(async () => {
+    await visit(async (page) => {
+      await signIn(page, dashboard.token, '/events')
+      event = await failed(page, 'shown', 'order.shown')
+      await provide('shown', {}, { secret: 'whsec_another-secret-that-is-not-in-force' })
+      await page.goto('/replays/preview?tenant=shown&from=2026-01-01T00:00&type=order.shown')
+      await page.getByRole('button', { name: 'Start the replay' }).click()
+      await page.getByText('The replay has begun.').waitFor()
+      job = new URL(page.url()).pathname
+    })
+  }, flowMs)
+
+  test.each([
+    ['the list', () => '/events'],
+    ['a list without anything', () => '/events?type=no.such'],
+    ['a search that is none', () => '/events?from=yesterday'],
+    ['an event', () => event],
+    ['a question', () => `${event}/replay`],
+    ['refused calls', () => '/refused?tenant=shown'],
+    ['replays', () => '/replays'],
+    ['a replay', () => job],
+    ['the form of one', () => '/replays/new?tenant=shown'],
+    ['its preview', () => '/replays/preview?tenant=shown&from=2026-01-01T00:00&type=order.shown'],
+  ])('%s has no serious finding in either theme, fits a phone, and is light', (_what, path) =>
+    visit(async (page, { transferredBytes }) => {
+      await signIn(page, dashboard.token)
+      const debug = await page.context().newCDPSession(page)
+      await debug.send('Network.setCacheDisabled', { cacheDisabled: true })
+      await transferredBytes()
+      await page.goto(path(), { waitUntil: 'load' })
+      expect(await transferredBytes()).toBeLessThan(pageBytesMax)
+      for (const details of await page.locator('main details > summary').all()) await details.click()
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        expect(await seriousFindings(page)).toEqual([])
+      }
+      await page.setViewportSize({ width: 390, height: 844 })
+      expect(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')).toBe(0)
+      expect(await seriousFindings(page)).toEqual([])
+    }),
+  )
+
+  test('a payload as it was received has none either', () =>
+    visit(async (page) => {
+      await signIn(page, dashboard.token)
+      await page.goto(event)
+      await page.getByRole('button', { name: 'Reveal as received' }).click()
+      await page.getByText('It was written to the audit log').waitFor()
+      expect(await seriousFindings(page)).toEqual([])
+    }))
+})
