@@ -54,8 +54,8 @@ async function list(
     tenantIds: scope.value.tenantIds,
     limit: limit.value,
     positionOf: ({ id }) => id,
-    async list(tenantId) {
-      const page = await listAudit(parts.pool, { ...asked, tenantId })
+    async list(id) {
+      const page = await listAudit(parts.pool, { ...asked, tenantId: id })
       return { items: page.entries, next: page.next }
     },
   })

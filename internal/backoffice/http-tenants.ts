@@ -41,7 +41,14 @@ export const usageParams = {
 /** Parameters of lists that hold nothing but pages. */
 export const refusedParams = pageParams
 /** Parameters of the audit log. */
-export const auditParams = { ...pageParams, ...whoseParams } as const
+export const auditParams = {
+  ...pageParams,
+  ...whoseParams,
+  actor: textParam('Part of who did it, in any case.', { charsMax: 200 }),
+  action: textParam('What it was, or how that begins, such as `payloads.`.', { charsMax: 200 }),
+  from: timeParam('Done then or later.'),
+  to: timeParam('Done earlier than that.'),
+} as const
 
 /** What another service counted. */
 export const EmissionBody = t.Object(
@@ -165,8 +172,8 @@ export const tenantRows: readonly InternalRow[] = [
   }),
   internalRow({
     ...{ method: 'GET', path: '/internal/v1/audit', query: auditParams },
-    act: ({ backoffice, actor, query: { tenant: tenantId, ...query } }) =>
-      backoffice.audit.list(actor, { ...query, tenantId }),
+    act: ({ backoffice, actor, query: { tenant: tenantId, from, to, ...query } }) =>
+      backoffice.audit.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
   }),
 ]
 

@@ -67,8 +67,8 @@ function isPublic(route: Route<unknown, string>): route is PublicRoute {
 }
 
 function publicEntry(route: PublicRoute, budget: BodyBudget): Entry {
-  const letIn: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
-  return { ...route, budget, refusesQuery: route.bodyBytesMax > 0, admit: () => letIn }
+  const everybody: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
+  return { ...route, budget, refusesQuery: route.bodyBytesMax > 0, admit: () => everybody }
 }
 
 function guardedEntry<Principal, Scope extends string>(
