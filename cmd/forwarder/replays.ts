@@ -57,6 +57,7 @@ function observer({ log, metrics }: ProcessTelemetry): (step: Exclude<ReplayStep
     help: 'Steps of replays that failed.',
     labels: [],
   })
+  for (const fate of ['queued', 'skipped']) events.with(fate).inc(0)
   return (step) => {
     if (step.kind === 'failed') {
       failures.with().inc()

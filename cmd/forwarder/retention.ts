@@ -8,6 +8,7 @@ import { figureTables, forgetFigures } from '#internal/figures/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
 import {
   type Pool,
+  partitionedTables,
   type RetentionObserver,
   type RetentionStep,
   runRetention,
@@ -49,8 +50,11 @@ export async function startRetention(
     telemetry,
     scope,
   )
-  const observer = createObserver(telemetry)
   const steps = retentionSteps(pool)
+  const observer = createObserver(
+    telemetry,
+    [...steps.before, ...steps.after].map(({ table }) => table),
+  )
   const loop: SupervisedLoop = await openLoop(
     {
       ...{ name: 'retention', intervalMs, turnMsMax, backoff },
@@ -88,7 +92,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
   }
 }
 
-function createObserver({ log, metrics }: ProcessTelemetry): RetentionObserver {
+function createObserver({ log, metrics }: ProcessTelemetry, tables: readonly string[]): RetentionObserver {
   const labelled = (name: string, help: string) => metrics.counter({ name, help, labels: ['table'] })
   const dropped = labelled(
     'latchkey_storage_partitions_dropped_total',
@@ -103,6 +107,10 @@ function createObserver({ log, metrics }: ProcessTelemetry): RetentionObserver {
     'Rows that were removed since their time was over.',
   )
   const failures = labelled('latchkey_storage_retention_failures_total', 'Steps of retention that failed.')
+  // Shown as 0 before the first one, so that the first is a rise.
+  for (const table of partitionedTables)
+    for (const each of [dropped, blocked, failures]) each.with(table).inc(0)
+  for (const table of tables) for (const each of [removed, failures]) each.with(table).inc(0)
   let expiredAgeMs = 0
   unlabelled(metrics).gauge(
     'latchkey_storage_expired_partition_age_seconds',

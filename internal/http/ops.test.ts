@@ -70,7 +70,7 @@ describe('/metrics', () => {
   test('is Prometheus’ text, with the build', async () => {
     const response = await fetch(`${start()}/metrics`)
     expect(response.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
-    expect(await response.text()).toContain('latchkey_build_info{service="test",version="1.2.3"} 1\n')
+    expect(await response.text()).toContain('latchkey_build_info{process="test",version="1.2.3"} 1\n')
   })
 
   test('that breaks is 500 without a word of why', async () => {

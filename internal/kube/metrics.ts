@@ -35,7 +35,9 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
   return {
     forQueue(controller, concurrency) {
       reconcile.concurrency.with(controller).set(concurrency)
+      // Shown as 0 before the first one, so that the first is a rise.
       reconcile.errors.with(controller).inc(0)
+      queue.retries.with(controller).inc(0)
       const result = (kind: string) => reconcile.total.with(controller, kind)
       return {
         added: () => queue.adds.with(controller).inc(),

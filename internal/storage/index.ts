@@ -13,6 +13,7 @@ export {
   ensurePartitions,
   isMissingPartition,
   type PartitionedTable,
+  partitionedTables,
   partitionName,
   type WantedPartition,
 } from './postgres/partitions.ts'

@@ -25,6 +25,17 @@ const units = {
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
   histogram: ['seconds', 'bytes', 'count', 'ratio'],
 }
+/** Labels that Prometheus gives to what it scrapes, by its operator's monitors: ours of that name would be renamed. */
+const targetLabels = new Set([
+  'job',
+  'instance',
+  'namespace',
+  'pod',
+  'container',
+  'service',
+  'endpoint',
+  'node',
+])
 /** Names that others gave: dashboards and alerts for controller-runtime look for them as they are. */
 const adoptedNames = /^(workqueue|controller_runtime|leader_election|rest_client)_[a-z0-9_]*[a-z0-9]$/
 /** Labels that are never a closed set, or that a secret would hide in. */
@@ -51,6 +62,6 @@ export function checkMetric(name: string, type: keyof typeof units, labels: read
 }
 
 function checkLabel(name: string, label: string): void {
-  if (!/^[a-z][a-z0-9_]{0,31}$/.test(label) || openLabels.has(label))
+  if (!/^[a-z][a-z0-9_]{0,31}$/.test(label) || openLabels.has(label) || targetLabels.has(label))
     throw new RangeError(`${name}: ${label} is no label of a closed set`)
 }

@@ -44,7 +44,7 @@ test('counters, gauges and histograms come out in the text format', async () => 
     'latchkey_http_call_seconds_bucket{route="/a",le="+Inf"} 3',
     'latchkey_http_call_seconds_sum{route="/a"} 5.6',
     'latchkey_http_call_seconds_count{route="/a"} 3',
-    'latchkey_build_info{service="api",version="1.2.3"} 1',
+    'latchkey_build_info{process="api",version="1.2.3"} 1',
   ])
     expect(text.split('\n')).toContain(line)
 })
@@ -154,11 +154,14 @@ describe('a name', () => {
     expect(() => metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })).toThrow()
   })
 
-  test.each(['tenant_id', 'key', 'Route', 'le', ''])('label %p is refused', (label) => {
-    expect(() => create().counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [label] })).toThrow(
-      RangeError,
-    )
-  })
+  test.each(['tenant_id', 'key', 'Route', 'le', 'service', 'namespace', ''])(
+    'label %p is refused',
+    (label) => {
+      expect(() =>
+        create().counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [label] }),
+      ).toThrow(RangeError)
+    },
+  )
 
   test.each([[[]], [[1, 1]], [[2, 1]]])('buckets %p are refused', (bounds) => {
     expect(() =>

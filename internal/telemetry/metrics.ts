@@ -74,7 +74,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
 
   const close = collectProcess(add)
   add('latchkey_build_info', 'Which build runs.', 'gauge', () => [
-    { labels: { service: options.service, version: options.version }, value: 1 },
+    { labels: { process: options.service, version: options.version }, value: 1 },
   ])
   return {
     counter({ name, help, labels }) {

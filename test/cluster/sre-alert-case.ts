@@ -25,7 +25,7 @@ export const of = (metric: string, labels = '', pod?: string) =>
   `${metric}{${target(pod)}${labels === '' ? '' : `,${labels}`}}`
 /** What says that a process of this service is there. */
 export const info = (service: string, pod?: string, version = '1') =>
-  of('latchkey_build_info', `service="latchkey-${service}",version="${version}"`, pod)
+  of('latchkey_build_info', `process="latchkey-${service}",version="${version}"`, pod)
 /** So many a minute, for three hours. */
 export const perMinute = (count: number) => `0+${count}x180`
 /** The same value, for three hours. */

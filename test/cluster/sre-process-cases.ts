@@ -208,12 +208,12 @@ export const processCases: readonly AlertCase[] = [
     labels: {},
   },
   alertCase('ProcessMissing', {
-    ...{ when: 'there never was a forwarder', fires: 'critical', labels: { service: 'latchkey-forwarder' } },
+    ...{ when: 'there never was a forwarder', fires: 'critical', labels: { process: 'latchkey-forwarder' } },
     series: { ...all, [info('forwarder', 'b')]: '_x180' },
     quiet: { 'there is one': all },
   }),
   alertCase('ProcessMissing', {
-    ...{ when: 'the backoffice has gone', fires: 'critical', labels: { service: 'latchkey-backoffice' } },
+    ...{ when: 'the backoffice has gone', fires: 'critical', labels: { process: 'latchkey-backoffice' } },
     series: { ...all, [info('backoffice', 'c')]: '1x20 stale _x100' },
     quiet: { 'there is none in this installation': { [info('backoffice', 'c')]: '_x180' } },
   }),

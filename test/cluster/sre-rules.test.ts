@@ -67,7 +67,7 @@ describe('every alert', () => {
   test.each(alerts.map((rule) => [`${rule.alert} (${rule.labels?.severity})`, rule] as const))(
     '%s says what is wrong, and where to read on',
     (_name, { alert, labels, annotations }) => {
-      expect(['critical', 'warning', 'info']).toContain(labels?.severity)
+      expect(['critical', 'warning', 'info']).toContain(labels?.severity ?? '')
       expect(annotations?.summary.replaceAll(/\{\{.*?\}\}/g, '')).toMatch(/^[^.]{10,100}$/)
       expect(annotations?.description).toMatch(/^.{20,}[.]$/)
       const page = join(runbooks, annotations?.runbook_url.split('/').at(-1) ?? '')
@@ -76,7 +76,11 @@ describe('every alert', () => {
     },
   )
 
-  test.each(readdirSync(runbooks).filter((name) => name !== 'README.md'))('%s is the page of one', (name) => {
+  test.each(
+    readdirSync(runbooks)
+      .filter((name) => name !== 'README.md')
+      .map((name) => [name] as const),
+  )('%s is the page of one', (name) => {
     const text = readFileSync(join(runbooks, name), 'utf8')
     const pages = alerts.map(({ annotations }) => annotations?.runbook_url.split('/').at(-1) ?? '')
     expect(pages).toContain(name)

@@ -1,5 +1,6 @@
 import { parseAllDocuments, stringify } from 'yaml'
 import { crdFiles } from '#internal/tenants/index.ts'
+import { dashboards, dashboardText } from './dashboards/write.ts'
 import { ruleFiles, ruleText } from './rules/write.ts'
 import { chartValues } from './values.ts'
 import { valuesSchema, valuesYaml } from './write.ts'
@@ -21,6 +22,10 @@ export function chartFiles(): ChartFile[] {
     ...ruleFiles().map((file) => ({
       path: `charts/latchkey/files/rules/${file.name}.yaml`,
       text: header + ruleText(file),
+    })),
+    ...dashboards().map((each) => ({
+      path: `charts/latchkey/files/dashboards/${each.name}.json`,
+      text: dashboardText(each),
     })),
     ...crdFiles().map(({ name, text }) => ({ path: `charts/latchkey/files/crds/${name}`, text: kept(text) })),
   ]

@@ -14,7 +14,7 @@ export function operatorAlerts(): Alert[] {
     alert({
       ...{ name: 'OperatorLeaderMissing', severity: 'critical', for: '3m' },
       // One that has never led shows no series at all.
-      expr: `(${leaders} or 0 * count by (namespace) (latchkey_build_info{service="${service}"})) == 0`,
+      expr: `(${leaders} or 0 * count by (namespace) (latchkey_build_info{process="${service}"})) == 0`,
       summary: '{{ $labels.namespace }}: no operator leads',
       description: 'New and changed Tenants are not put in force. What is in force goes on.',
     }),

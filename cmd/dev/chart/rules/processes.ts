@@ -11,7 +11,7 @@ export function processAlerts(): Alert[] {
 function presenceAlerts(): Alert[] {
   const running = (labels = '') => `group by (namespace) (${info}${labels})`
   const without = (service: string) =>
-    `label_replace(${running()} unless ${running(`{service="${service}"}`)}, "service", "${service}", "", "")`
+    `label_replace(${running()} unless ${running(`{process="${service}"}`)}, "process", "${service}", "", "")`
   return [
     alert({
       ...{ name: 'Absent', severity: 'critical', for: '5m' },
@@ -23,8 +23,8 @@ function presenceAlerts(): Alert[] {
       ...{ name: 'ProcessMissing', severity: 'critical', for: '5m' },
       // Those that an installation may do without are missed for as long as they are remembered.
       expr: `${without('latchkey-api')} or ${without('latchkey-forwarder')}
-        or (group by (namespace, service) (last_over_time(${info}[6h])) unless group by (namespace, service) (${info}))`,
-      summary: '{{ $labels.namespace }}: no {{ $labels.service }} is seen',
+        or (group by (namespace, process) (last_over_time(${info}[6h])) unless group by (namespace, process) (${info}))`,
+      summary: '{{ $labels.namespace }}: no {{ $labels.process }} is seen',
       description: 'Others of the installation are. Its pods are gone, do not start, or are not scraped.',
     }),
     alert({

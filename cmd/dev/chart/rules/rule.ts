@@ -71,5 +71,5 @@ export function oneLine(text: string): string {
 
 /** Keeps the series of our processes of this service, where names are shared with other programs: a target is known by both labels. */
 export function ofService(expr: string, service: string): string {
-  return `(${expr}) and on (job, instance) latchkey_build_info{service="${service}"}`
+  return `(${expr}) and on (job, instance) latchkey_build_info{process="${service}"}`
 }
