@@ -189,6 +189,22 @@ describe('counts of events', () => {
     expect(await readNow(tenantId)).toEqual({ minute: 0, month: 10 })
   })
 
+  test('that cannot be counted for one tenant keep no other’s from being counted, nor asked for', async () => {
+    const [broken, asked] = [await lab.createTenant(), await lab.createTenant()]
+    const others = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
+    await lab.raw.set(meterKeys(broken).events, 'no hash')
+    const [one, other] = [openProcess(), openProcess()]
+    await count(other, asked, 1)
+    one.meter.check(asked, limits(1))
+    for (const each of [broken, ...others]) one.meter.countStored(eventsOf(each, 2, labStartMs))
+    await expect(one.meter.refresh()).rejects.toThrow('WRONGTYPE')
+    for (const each of others) expect(await readNow(each)).toEqual({ minute: 2, month: 2 })
+    expect(one.meter.check(asked, limits(1)).kind).toBe('limited')
+    await lab.raw.del(meterKeys(broken).events)
+    await one.meter.refresh()
+    expect(await readNow(broken)).toEqual({ minute: 2, month: 2 })
+  })
+
   test('of a deleted tenant are nobody’s: it gets no meters again', async () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
@@ -338,6 +354,19 @@ describe('limits of events', () => {
     await count(one, tenantId, 1)
     await moveTo(other, labStartMs + 5 * hourMs, one)
     await moveTo(tenantId, labStartMs + 5 * hourMs, one)
+    await one.meter.refresh()
+    expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
+  })
+
+  test('hold from the next turn on where the tenant that Redis’ health is asked by cannot be read', async () => {
+    const [broken, tenantId] = [await lab.createTenant(), await lab.createTenant()]
+    const one = openProcess()
+    one.meter.check(broken, limits(undefined, 1))
+    one.meter.check(tenantId, limits(undefined, 1))
+    await count(one, tenantId, 1)
+    await lab.raw.set(meterKeys(broken).events, 'no hash')
+    one.clock.nowMs += 5 * hourMs
+    await expect(one.meter.refresh()).rejects.toThrow('WRONGTYPE')
     await one.meter.refresh()
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
   })

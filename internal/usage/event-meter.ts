@@ -2,6 +2,7 @@ import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
 import { EventTally, type TallyCall } from './event-tally.ts'
 import { decideEvent, type EventCounts, type EventVerdict } from './event-verdict.ts'
+import { type Failure, inTurns, settleEach } from './in-turns.ts'
 import type { EffectiveLimits } from './limits.ts'
 import { meterKeys } from './meter-keys.ts'
 import { monthEndMs } from './reading.ts'
@@ -44,7 +45,6 @@ const heardMsMax = 1_000
 const youngMs = 350
 /** A tenant with limits is asked for until it has had no event for so long. */
 const activeMsMax = 60_000
-const parallelMax = 64
 /** Tenants whose counts are remembered, and tenants whose events wait to be counted: as many as a directory holds. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
@@ -109,21 +109,42 @@ export class EventMeter {
 
   /**
    * Counts what was noted, one call for each tenant, and asks for the counts of other tenants with limits that had calls of late.
-   * To be called several times a second: a call for each batch of events is felt by intake.
-   * @throws when Redis does not answer, or Postgres where Redis has lost its counts: the next turn makes up for it
+   * To be called several times a second: a call for each batch of events is felt by intake. Tenants for whom it fails keep no other
+   * from theirs, and come last in the next turn, which makes up for it.
+   * @throws the first failure: Redis does not answer, or Postgres where Redis has lost its counts
    */
   async refresh(): Promise<void> {
-    const nowMs = this.#options.clock.now()
-    await inTurns([...this.#tallies.keys()], (tenantId) => this.#send(tenantId))
-    const asked: [TenantId, Known][] = []
-    for (const entry of this.#known) {
-      const [, { activeMs, heardMs }] = entry
-      if (nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs) asked.push(entry)
+    const sending = await this.#inTurns([...this.#tallies.keys()], (tenantId) => this.#send(tenantId))
+    for (const { each } of sending) moveToEnd(this.#tallies, each)
+    const ask = async (tenants: readonly TenantId[]) => {
+      const failed = await this.#inTurns(tenants, (tenantId) => this.#readCounts(tenantId))
+      for (const { each } of failed) moveToEnd(this.#known, each)
+      return failed
     }
-    await inTurns(asked, ([tenantId, known]) => this.#readCounts(tenantId, known))
+    const reading = await ask(this.#tenantsToAsk())
     // Whether Redis is there has to be known also for those that nothing was asked about.
-    const [any] = this.#known
-    if (any && nowMs - this.#heardMs > youngMs) await this.#readCounts(...any)
+    const [any] = this.#known.keys()
+    const isOld = this.#options.clock.now() - this.#heardMs > youngMs
+    if (any !== undefined && isOld) reading.push(...(await ask([any])))
+    const [first] = [...sending, ...reading]
+    if (first) throw first.error
+  }
+
+  #tenantsToAsk(): TenantId[] {
+    const nowMs = this.#options.clock.now()
+    const asked: TenantId[] = []
+    for (const [tenantId, { activeMs, heardMs }] of this.#known) {
+      if (nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs) asked.push(tenantId)
+    }
+    return asked
+  }
+
+  async #inTurns(
+    tenants: readonly TenantId[],
+    work: (tenantId: TenantId) => Promise<void>,
+  ): Promise<Failure<TenantId>[]> {
+    const failuresOf = async (some: readonly TenantId[]) => (await settleEach(some, work)).failed
+    return [...(await inTurns(tenants, this.#options.clock, failuresOf)).failed]
   }
 
   #knownOf(tenantId: TenantId, nowMs: number): Known {
@@ -199,9 +220,9 @@ export class EventMeter {
     return true
   }
 
-  async #readCounts(tenantId: TenantId, known: Known): Promise<void> {
+  async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#options.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
-    if (reply[0] === 'known') this.#hear(known, reply)
+    if (reply[0] === 'known') this.#hear(this.#known.get(tenantId), reply)
     else if (await this.#seedOnce(tenantId)) this.#heardAt(reply[1])
   }
 
@@ -230,10 +251,10 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Does work for each, a bounded number at a time; all are tried. @throws the first error */
-async function inTurns<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < all.length; at += parallelMax) {
-    const done = await Promise.allSettled(all.slice(at, at + parallelMax).map(work))
-    for (const each of done) if (each.status === 'rejected') throw each.reason
-  }
+/** Who failed comes after all others, so that it keeps nobody's turn from coming where time is up. */
+function moveToEnd<V>(map: Map<TenantId, V>, tenantId: TenantId): void {
+  const value = map.get(tenantId)
+  if (value === undefined) return
+  map.delete(tenantId)
+  map.set(tenantId, value)
 }

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { type Failure, inTurns, settleEach } from './in-turns.ts'
 import type { EffectiveLimits } from './limits.ts'
 import { meterKeys } from './meter-keys.ts'
 import { defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
@@ -34,8 +35,6 @@ export interface MeterOptions {
   readonly clockSource?: string
 }
 
-/** Tenants that one flush asks Redis about at a time. */
-const flushParallelMax = 64
 /** Crossings that are remembered as told; with more it begins anew, and Postgres says that they were told. */
 const toldMax = 10_000
 
@@ -95,29 +94,41 @@ export class Meter {
 
   /**
    * Rolls the tenants that were marked since the last flush up into Postgres, by absolute values, and tells of the soft limits
-   * that they have reached: repeating it changes nothing, and what fails is tried again by the next flush.
+   * that they have reached. Repeating it changes nothing. Tenants for whom it fails keep no other from being rolled up, and are
+   * tried again by the next flush.
+   * @throws the first failure, after all others were tried or two seconds have passed
    */
   async flush(): Promise<void> {
     const tenants = [...this.#used]
     this.#used = new Set()
+    const { failed, left } = await inTurns(tenants, this.#options.clock, (some) => this.#flushTenants(some))
+    const [first] = failed
+    if (!first) return
+    this.#used = new Set([...left, ...this.#used, ...failed.map(({ each }) => each)])
+    throw first.error
+  }
+
+  /** Gives those for whom it failed: one whose meters cannot be read alone, all of them where Postgres does not write. */
+  async #flushTenants(tenants: readonly TenantId[]): Promise<readonly Failure<TenantId>[]> {
+    const { pool, redis } = this.#options
     try {
-      for (let at = 0; at < tenants.length; at += flushParallelMax) {
-        await this.#flushTenants(tenants.slice(at, at + flushParallelMax))
-      }
+      // Before Redis is asked, so that an epoch which is remembered meanwhile is known to be the later one.
+      const known = await findEpochs(pool, tenants)
+      const { done, failed } = await settleEach(tenants, (each) => readMeters(redis, this.#usage, each))
+      await this.#saveReadings(done, known)
+      return failed
     } catch (error) {
-      for (const tenantId of tenants) this.#used.add(tenantId)
-      throw error
+      return tenants.map((each) => ({ each, error }))
     }
   }
 
-  async #flushTenants(tenants: readonly TenantId[]): Promise<void> {
-    const { pool, redis } = this.#options
-    // Before Redis is asked, so that an epoch which is remembered meanwhile is known to be the later one.
-    const known = await findEpochs(pool, tenants)
-    const readings = await Promise.all(tenants.map((tenantId) => readMeters(redis, this.#usage, tenantId)))
+  async #saveReadings(
+    readings: readonly UsageReading[],
+    known: ReadonlyMap<TenantId, string>,
+  ): Promise<void> {
     const hours = readings.flatMap(hoursOf)
     for (let at = 0; at < hours.length; at += usageRowsMax) {
-      await saveHours(pool, hours.slice(at, at + usageRowsMax))
+      await saveHours(this.#options.pool, hours.slice(at, at + usageRowsMax))
     }
     const epochs = readings.flatMap(({ tenantId, epoch }): TenantEpoch[] => {
       const before = known.get(tenantId)

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import { Meter } from './meter.ts'
+import { meterKeys } from './meter-keys.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+/** More tenants with a lock each than one batch takes; the first one's meters cannot be read until they are mended. */
+async function lockWithOneBroken() {
+  const tenants = await Promise.all(Array.from({ length: 70 }, () => lab.createTenant()))
+  await Promise.all(tenants.map(lock))
+  const [broken, ...others] = tenants
+  if (!broken) throw new Error('there are tenants')
+  const { meta } = meterKeys(broken)
+  await lab.raw.send('RENAME', [meta, `${meta}:kept`])
+  await lab.raw.rpush(meta, 'no meters')
+  const mend = async () => void (await lab.raw.send('RENAME', [`${meta}:kept`, meta]))
+  return { broken, others, mend }
+}
+
+async function lock(tenantId: TenantId): Promise<void> {
+  await lab.store.acquire({
+    ...{ tenantId, scope: 's', key: 'k', ttlMs: 60_000, lockMs: 60_000, lockToken: 't' },
+    ...{ fingerprint: '', attemptId: '', waits: false },
+    limits: { locksPerMinute: null, locksPerMonth: null, recordBytes: null },
+  })
+}
+
+/** Another process; each look at its clock takes so long. */
+function openProcess(tenants: readonly TenantId[], lookMs: number): Meter {
+  let nowMs = labStartMs
+  const meter = new Meter({
+    ...{ redis: lab.redis, pool: lab.pool, clockSource: movableClock, onEpochLost: () => undefined },
+    clock: { now: () => (nowMs += lookMs) },
+  })
+  for (const tenantId of tenants) meter.markUsed(tenantId)
+  return meter
+}
+
+async function rolledUp(tenants: readonly TenantId[]): Promise<number> {
+  const { rows } = await lab.pool.query(
+    'SELECT tenant_id FROM usage_hourly WHERE tenant_id = ANY($1) AND amount = 1',
+    [tenants],
+  )
+  return rows.length
+}
+
+describe('a flush for which the meters of one tenant cannot be read', () => {
+  test('rolls up all others, and that one with the next', async () => {
+    const { broken, others, mend } = await lockWithOneBroken()
+    const meter = openProcess([broken, ...others], 0)
+    await expect(meter.flush()).rejects.toThrow('WRONGTYPE')
+    expect([await rolledUp(others), await rolledUp([broken])]).toEqual([69, 0])
+    await mend()
+    await meter.flush()
+    expect(await rolledUp([broken])).toBe(1)
+  })
+
+  test('ends where that takes long, and the next one begins with those who were left', async () => {
+    const { broken, others } = await lockWithOneBroken()
+    const meter = openProcess([broken, ...others], 3_000)
+    await expect(meter.flush()).rejects.toThrow('WRONGTYPE')
+    expect(await rolledUp(others)).toBe(63)
+    await expect(meter.flush()).rejects.toThrow('WRONGTYPE')
+    expect(await rolledUp(others)).toBe(69)
+  })
+})
