@@ -99,7 +99,7 @@ const tabs = [
   ['accepted', 'Under way'],
   ['processed', 'Processed'],
   ['delivery_failed', 'Failed'],
-  ['verified', 'Only verified'],
+  ['verified', 'Verified'],
 ] as const
 
 function Filters({ context, search }: Pick<EventsParts, 'context' | 'search'>) {

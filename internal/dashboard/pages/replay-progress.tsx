@@ -9,12 +9,12 @@ const stateWords = { delivery_failed: 'failed', processed: 'processed', verified
 export function ReplayFilterText({ filter }: { readonly filter: ReplayFilter }) {
   const { state, provider, type, fromMs, toMs, ids } = filter
   return (
-    <>
+    <span>
       {[ids === undefined ? undefined : `${ids.length} named`, state && stateWords[state], provider, type]
         .filter((word) => word !== undefined)
         .join(' · ') || 'all that ended'}
       , <Time atMs={fromMs} /> to {toMs === undefined ? 'its start' : <Time atMs={toMs} />}
-    </>
+    </span>
   )
 }
 
