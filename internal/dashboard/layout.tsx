@@ -266,7 +266,7 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
           </button>
         </form>
       </div>
-      <p class="zone">
+      <p class="zone" title="When this session ends, and whose time it is">
         Until <Time atMs={endsAtMs} format="minute" /> · <span data-zone>UTC</span>
       </p>
     </div>

@@ -1,5 +1,5 @@
 // Takes pictures of every page of the dashboard, as `npm run dev` shows it with its demo: light and dark, on a desk and on a phone.
-//   bun test/e2e/screenshots.main.ts FOLDER [PART OF A PAGE'S NAME …]
+//   bun test/e2e/screenshots.main.ts FOLDER [PART OF A PICTURE'S NAME …]
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -29,6 +29,7 @@ const shots: readonly Shot[] = [
   at('events', '/events'),
   at('events-filtered', '/events?state=delivery_failed'),
   behind('event', '/events', '/events/evt_'),
+  behind('event-failed', '/events?state=delivery_failed', '/events/evt_'),
   at('refused', '/refused?tenant=demo'),
   at('replays', '/replays'),
   at('simulations', '/simulations'),
@@ -52,11 +53,11 @@ const heightMax = 2_400
 
 const [folder, ...parts] = process.argv.slice(2)
 if (folder === undefined) {
-  process.stderr.write('usage: bun test/e2e/screenshots.main.ts FOLDER [part of a page’s name …]\n')
+  process.stderr.write('usage: bun test/e2e/screenshots.main.ts FOLDER [part of a picture’s name …]\n')
   process.exit(2)
 }
 mkdirSync(folder, { recursive: true })
-const wanted = shots.filter(({ name }) => parts.length === 0 || parts.some((part) => name.includes(part)))
+const isWanted = (name: string) => parts.length === 0 || parts.some((part) => name.includes(part))
 const given = process.env['DASHBOARD_URL']?.split('#token=')
 const dashboard = given === undefined ? await startDashboard({ LATCHKEY_DEV_DEMO: 'true' }) : undefined
 const origin = dashboard?.origin ?? given?.[0] ?? ''
@@ -75,9 +76,9 @@ try {
 
 async function take({ page, troubles }: Visitor, to: string, look: string): Promise<void> {
   await page.goto('/sign-in')
-  if (parts.length === 0) await page.screenshot({ path: join(to, `sign-in-${look}.png`) })
+  if (isWanted(`sign-in-${look}`)) await page.screenshot({ path: join(to, `sign-in-${look}.png`) })
   await signIn(page, token)
-  for (const { name, open } of wanted) {
+  for (const { name, open } of shots.filter((shot) => isWanted(`${shot.name}-${look}`))) {
     await page.setViewportSize({ width: page.viewportSize()?.width ?? 0, height: firstHeight })
     await open(page)
     await showWhole(page)

@@ -1,4 +1,4 @@
-import { scaleLinear } from 'd3-scale'
+import { scaleLinear, scaleLog } from 'd3-scale'
 import { area, curveMonotoneX, line, stack } from 'd3-shape'
 import { compactText, countText, durationText, Time } from './text.tsx'
 
@@ -45,6 +45,7 @@ export function TimeChart(parts: ChartParts) {
   const { title, summary, series, unit, empty } = parts
   const top = topOf(parts)
   const format = formats[unit]
+  const { middle, bottom } = scaleOf(parts, top)
   return (
     <figure class="chart">
       <figcaption>
@@ -65,8 +66,8 @@ export function TimeChart(parts: ChartParts) {
           <div class="plot">
             <div class="axis-y" aria-hidden="true">
               <span>{format(top)}</span>
-              <span>{format(top / 2)}</span>
-              <span>0</span>
+              <span>{format(middle)}</span>
+              <span>{bottom === 0 ? '0' : format(bottom)}</span>
             </div>
             <Drawing parts={parts} top={top} />
             <AxisX {...parts} />
@@ -87,6 +88,17 @@ const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 
 const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
 const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
 
+/** Upper edges of logarithms, which begin at 1 ms: one that waits for a retry would make a line of all others. */
+const logTopsMs = [100, 10_000, 1_000_000, 100_000_000]
+
+/** How high a value stands, and which one stands in the middle and at the bottom. */
+function scaleOf({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>, top: number) {
+  const range = [height, 2]
+  if (kind !== 'lines' || unit !== 'ms')
+    return { y: scaleLinear([0, top], range), middle: top / 2, bottom: 0 }
+  return { y: scaleLog([1, top], range).clamp(true), middle: Math.sqrt(top), bottom: 1 }
+}
+
 /** The value of the upper edge: a round one, so that its half is round too. 0 where there is nothing to show. */
 function topOf({ kind, unit, series, atMs }: ChartParts): number {
   const heights = atMs.map((_at, nth) => {
@@ -95,6 +107,7 @@ function topOf({ kind, unit, series, atMs }: ChartParts): number {
   })
   const most = Math.max(0, ...heights)
   if (most === 0) return 0
+  if (kind === 'lines' && unit === 'ms') return logTopsMs.find((top) => top >= most) ?? most
   if (unit === 'ms') return allTopsMs.find((top) => top >= most) ?? most
   return most <= 10 ? 2 * Math.ceil(most / 2) : (scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most)
 }
@@ -102,7 +115,7 @@ function topOf({ kind, unit, series, atMs }: ChartParts): number {
 function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
   const { kind, series, atMs, stepMs, summary, title } = parts
   const x = scaleLinear([0, atMs.length], [0, width])
-  const y = scaleLinear([0, top], [height, 2])
+  const { y, middle } = scaleOf(parts, top)
   return (
     <svg
       class="drawing"
@@ -114,7 +127,7 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
       data-step={stepMs}
       data-points={atMs.map((_at, nth) => pointText(parts, nth)).join('\n')}
     >
-      <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(top / 2)}H${width}`} />
+      <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(middle)}H${width}`} />
       {kind === 'bars' ? (
         <Bars series={series} count={atMs.length} x={x} y={y} />
       ) : (

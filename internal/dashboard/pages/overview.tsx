@@ -232,7 +232,7 @@ function LatencyChart({ figures, hasValues }: Charted) {
   const { p50, p95 } = figures.total.latencyMs
   return (
     <TimeChart
-      title="Latency, receipt to delivery"
+      title="Latency, receipt to delivery (log)"
       kind="lines"
       summary={
         p50 === undefined || p95 === undefined

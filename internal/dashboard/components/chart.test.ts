@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'bun:test'
+import { h } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { type ChartParts, TimeChart } from './chart.tsx'
+
+const minuteMs = 60_000
+
+function drawn(parts: Partial<ChartParts>): string {
+  const values = parts.series?.[0]?.values ?? []
+  return renderToString(
+    h(TimeChart, {
+      ...{ title: 'Events', summary: 'six events', kind: 'bars', unit: 'count', hasValues: false },
+      ...{ series: [], atMs: values.map((_value, nth) => nth * minuteMs), stepMs: minuteMs },
+      empty: 'Nothing came.',
+      ...parts,
+    }),
+  )
+}
+
+const one = (values: readonly (number | undefined)[]) => [{ label: 'Events', tone: 'one', values }] as const
+const axisOf = (html: string) =>
+  [...(/class="axis-y".*?<\/div>/.exec(html)?.[0] ?? '').matchAll(/<span>(.*?)<\/span>/g)].map(
+    ([, text]) => text,
+  )
+
+describe('the axis has round values', () => {
+  test.each<[string, Partial<ChartParts>, string[]]>([
+    ['of few things', { series: one([1, 5]) }, ['6', '3', '0']],
+    ['of one thing', { series: one([0, 1]) }, ['2', '1', '0']],
+    ['of many', { series: one([4_200, 9_700]) }, ['10K', '5K', '0']],
+    ['of times', { kind: 'area', unit: 'ms', series: one([12_000, 170_000]) }, ['4 min', '2 min', '0']],
+    ['of latencies', { kind: 'lines', unit: 'ms', series: one([42, 7_000]) }, ['10 s', '100 ms', '1 ms']],
+    [
+      'of layers that stand on each other',
+      {
+        series: [
+          { label: 'a', tone: 'one', values: [30] },
+          { label: 'b', tone: 'two', values: [20] },
+        ],
+        atMs: [0],
+      },
+      ['50', '25', '0'],
+    ],
+  ])('%s', (_case, parts, expected) => {
+    expect(axisOf(drawn(parts))).toEqual(expected)
+  })
+})
+
+test('nothing to show is said, and not drawn', () => {
+  expect(drawn({ series: one([0, undefined, 0]) })).toContain('Nothing came.')
+  expect(drawn({ series: one([]) })).not.toContain('<svg')
+})
+
+test('a line is broken where nothing is known', () => {
+  const html = drawn({ kind: 'lines', series: one([1, 2, undefined, 3, 4]) })
+  const path = /class="series-line is-one" d="([^"]*)"/.exec(html)?.[1] ?? ''
+  expect(path.match(/M/g)).toHaveLength(2)
+  expect(path).not.toMatch(/NaN|undefined/)
+})
+
+test('it says in words what it shows, and by point for whoever points at it', () => {
+  const html = drawn({ series: one([1, undefined]) })
+  expect(html).toContain('role="img" aria-label="Events: six events"')
+  expect(html).toContain('data-points="Events 1\nEvents –"')
+})
+
+test('its values stand in a table where they are asked for, without those that are nothing', () => {
+  const html = drawn({ series: one([0, 7, undefined]), hasValues: true })
+  expect(html.match(/<tr>/g)).toHaveLength(2)
+  expect(html).toContain('<td class="is-number">7</td>')
+})
