@@ -1,4 +1,4 @@
-import { RedisUnavailable, sqlErrorOf } from '#internal/storage/index.ts'
+import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
 import type { Outcome } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 
@@ -18,17 +18,7 @@ export async function attempt<Value>(
   }
 }
 
-/** Data that a statement cannot take, and statements that are none, are mistakes of ours; what else Postgres says is that it is away. */
-const mistakes = /^(22|23|42)/
-
-/** Tells a store that is away from a bug. */
+/** Whether an error is a store that is away, rather than a bug. */
 export function isStoreAway(cause: unknown): boolean {
-  if (cause instanceof RedisUnavailable) return true
-  if (!(cause instanceof Error)) return false
-  const isBug =
-    cause instanceof TypeError ||
-    cause instanceof RangeError ||
-    cause instanceof ReferenceError ||
-    cause instanceof SyntaxError
-  return !isBug && !mistakes.test(sqlErrorOf(cause)?.code ?? '')
+  return cause instanceof RedisUnavailable || !isMistake(cause)
 }

@@ -50,8 +50,8 @@ export const roundsMax = 500
 /** What a smallint holds. */
 const roundMax = 32_767
 
-// Rows of events are locked in order of their ids, days in order too, so that two calls wait for each other in one direction only;
-// of whoever comes second they drop out, since a round is then under way. Those of accepted events are not locked, so that
+// Rows of events are locked in order of their ids, days in order too, and lanes after all of them, so that two calls wait for each
+// other in one direction only; of whoever comes second they drop out, since a round is then under way. Those of accepted events are not locked, so that
 // settlements are not waited for. A new row in deliveries_due meets none, since the old one went with the statement that set the
 // state. It takes its place among the retries, so that a replay of any size leaves three quarters of its tenant's turns to what is
 // new. Repeating it finds them queued. The day is a literal, so that one partition is planned; OFFSET keeps the payloads from being
@@ -84,13 +84,15 @@ WITH seen AS MATERIALIZED (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, is_retry, due_at)
   SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, true, now() FROM revived
-), new_lanes AS (
-  INSERT INTO lanes (tenant_id, next_due_at) SELECT DISTINCT tenant_id, now() FROM revived ORDER BY tenant_id
-  ON CONFLICT DO NOTHING
-), woken_lanes AS (
-  ${wakeLanesText('IN (SELECT tenant_id FROM revived)')}
 )
 SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN round + 1 ELSE round END FROM judged`
+
+// Lanes last, those of all days in one statement and by id: whoever else locks lanes in a transaction waits in that order, too.
+const wakeText = `
+WITH new_lanes AS (
+  INSERT INTO lanes (tenant_id, next_due_at) SELECT unnest($1::text[]), now() ON CONFLICT DO NOTHING
+)
+${wakeLanesText('= ANY($1::text[])')}`
 
 type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, round: number]
 
@@ -124,5 +126,12 @@ export async function queueRounds(
     for (const [id, fate, tenant, roundNow] of rows)
       results.set(id, { id, fate, tenantId: tenant, round: roundNow })
   }
+  await wakeLanesOf(connection, [...results.values()])
   return [...results.values()]
+}
+
+async function wakeLanesOf(connection: Queryable, results: readonly RoundResult[]): Promise<void> {
+  const queued = results.flatMap((one) => (one.fate === 'queued' && one.tenantId ? [one.tenantId] : []))
+  if (queued.length === 0) return
+  await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
 }

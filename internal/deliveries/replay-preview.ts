@@ -19,6 +19,8 @@ const stepExamined = 10_000
 /** Looked at in all, where an index does not know the filter: then the count says "at least". */
 const stepsMax = 12
 const examplesMax = 20
+/** Looked at for the latest: those before it may have a round under way. */
+const newestRows = 100
 
 /**
  * Counts what a replay would look at, exactly to 10 000 and within a bounded amount of work, and shows the first. Of those some
@@ -40,6 +42,7 @@ export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: num
     if (searchedTo === undefined) isExact = true
     else scan = scanBeyond(scan, searchedTo)
   }
-  const latest = await scanEvents(pool, { ...common, order: 'newest', rowsMax: 1 })
-  return { count: { count, isExact }, examples, newest: latest.events[0] }
+  const latest = await scanEvents(pool, { ...common, order: 'newest', rowsMax: newestRows })
+  const newest = latest.events.find(({ state }) => state !== 'accepted')
+  return { count: { count, isExact }, examples, newest }
 }

@@ -5,7 +5,7 @@ import type { StepVerdict } from './claim.ts'
 import { decideStep, type StepOutcome } from './decide-step.ts'
 
 const event: ReceivedEvent = receivedEvent()
-const at = { failures: 0, isTooLate: false }
+const at = { failures: 0 }
 const limited = (limit: 'eventsPerMinute' | 'eventsPerMonth', retryAfterMs: number): StepOutcome => ({
   ...{ kind: 'limited', limit, quota: 3, retryAfterMs },
 })
@@ -25,10 +25,14 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
   [
     'of a suspended tenant',
     { kind: 'no_caller', cause: 'tenant_suspended' },
-    later('tenant_suspended', 10_000),
+    later('tenant_suspended', 10_000, 1),
   ],
-  ['of a paused provider', { kind: 'no_caller', cause: 'provider_paused' }, later('provider_paused', 10_000)],
-  ['of nobody in memory', { kind: 'no_caller', cause: 'tenant_unknown' }, later('tenant_unknown', 10_000)],
+  [
+    'of a paused provider',
+    { kind: 'no_caller', cause: 'provider_paused' },
+    later('provider_paused', 10_000, 1),
+  ],
+  ['of nobody in memory', { kind: 'no_caller', cause: 'tenant_unknown' }, later('tenant_unknown', 10_000, 1)],
   [
     'of a provider that was taken away',
     { kind: 'no_caller', cause: 'provider_not_configured' },
@@ -44,15 +48,12 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
     { kind: 'invalid', cause: 'signature_mismatch' },
     { kind: 'failed', cause: 'signature_mismatch' },
   ],
+  ['due for a week', { kind: 'too_late' }, { kind: 'failed', cause: 'too_late' }],
   ['never taken by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
 ]
 
 test.each(cases)('an event that is %s', (_name, outcome, verdict) => {
   expect(decideStep(outcome, at)).toEqual(verdict)
-  const isLater = verdict.kind === 'later'
-  expect(decideStep(outcome, { ...at, isTooLate: true })).toEqual(
-    isLater ? { kind: 'failed', cause: 'too_late' } : verdict,
-  )
 })
 
 test('waits for a store that is away grow to a minute, and are counted no further', () => {
@@ -63,5 +64,16 @@ test('waits for a store that is away grow to a minute, and are counted no furthe
     later('internal', 60_000, 7),
     later('internal', 60_000, 31),
     later('internal', 60_000, 1_000),
+  ])
+})
+
+test('waits for what somebody has to change grow to ten minutes', () => {
+  const outcome: StepOutcome = { kind: 'no_caller', cause: 'tenant_suspended' }
+  const verdicts = [0, 3, 6, 100].map((failures) => decideStep(outcome, { failures }))
+  expect(verdicts).toEqual([
+    later('tenant_suspended', 10_000, 1),
+    later('tenant_suspended', 80_000, 4),
+    later('tenant_suspended', 600_000, 7),
+    later('tenant_suspended', 600_000, 101),
   ])
 })

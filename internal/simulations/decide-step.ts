@@ -8,6 +8,8 @@ export type StepOutcome =
   /** A mistake of ours. */
   | { readonly kind: 'broken' }
   | { readonly kind: 'no_caller'; readonly cause: RefusedCause | 'tenant_unknown' | 'signing_unavailable' }
+  /** Not sent: it has been due for too long. */
+  | { readonly kind: 'too_late' }
 
 /** What passes by itself, or by somebody's hand: asked again in a while. */
 const passingCauses: ReadonlySet<SimulationCause> = new Set([
@@ -15,26 +17,18 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_suspended',
   'provider_paused',
 ])
-const passingWaitMs = 10_000
+/** It is asked again later and later, so that what waits for somebody's hand leaves the turns to others. */
+const passingWait = { firstMs: 10_000, msMax: 600_000 }
 /** A month's limit may be lifted before the month is over. */
 const limitedWaitMsMax = 600_000
-const retryFirstMs = 1_000
-const retryMsMax = 60_000
+const storeWait = { firstMs: 1_000, msMax: 60_000 }
 /** Counted no further. */
 const failuresMax = 1_000
 
 const sent: StepVerdict = { kind: 'sent' }
 
 /** Decides what follows a step. What a real call would be told to send again later is sent again later. Pure. */
-export function decideStep(
-  outcome: StepOutcome,
-  step: Pick<ClaimedStep, 'failures' | 'isTooLate'>,
-): StepVerdict {
-  const verdict = verdictOf(outcome, step.failures)
-  return verdict.kind === 'later' && step.isTooLate ? { kind: 'failed', cause: 'too_late' } : verdict
-}
-
-function verdictOf(outcome: StepOutcome, failures: number): StepVerdict {
+export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep, 'failures'>): StepVerdict {
   switch (outcome.kind) {
     case 'stored':
     case 'duplicate':
@@ -43,9 +37,9 @@ function verdictOf(outcome: StepOutcome, failures: number): StepVerdict {
     case 'unavailable':
     case 'unread':
     case 'uncertified':
-      return later('store_unavailable', failures)
+      return later('store_unavailable', failures, storeWait)
     case 'broken':
-      return later('internal', failures)
+      return later('internal', failures, storeWait)
     case 'limited': {
       const cause = outcome.limit === 'eventsPerMinute' ? 'events_per_minute' : 'events_per_month'
       const waitMs = Math.min(limitedWaitMsMax, outcome.retryAfterMs)
@@ -57,12 +51,19 @@ function verdictOf(outcome: StepOutcome, failures: number): StepVerdict {
       return { kind: 'failed', cause: 'event_refused' }
     case 'no_caller':
       return passingCauses.has(outcome.cause)
-        ? { kind: 'later', cause: outcome.cause, waitMs: passingWaitMs, failures: 0 }
+        ? later(outcome.cause, failures, passingWait)
         : { kind: 'failed', cause: outcome.cause }
+    case 'too_late':
+      return { kind: 'failed', cause: 'too_late' }
   }
 }
 
-function later(cause: SimulationCause, failures: number): StepVerdict {
-  const waitMs = Math.min(retryMsMax, retryFirstMs * 2 ** Math.min(failures, 10))
+interface Wait {
+  readonly firstMs: number
+  readonly msMax: number
+}
+
+function later(cause: SimulationCause, failures: number, { firstMs, msMax }: Wait): StepVerdict {
+  const waitMs = Math.min(msMax, firstMs * 2 ** Math.min(failures, 10))
   return { kind: 'later', cause, waitMs, failures: Math.min(failures + 1, failuresMax) }
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { apiError, systemClock } from '#internal/base/index.ts'
+import { apiError, systemClock, type TenantId } from '#internal/base/index.ts'
 import { BodyBudget, createServer } from '#internal/http/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
@@ -7,6 +7,8 @@ import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { simulationRoutes } from './http.ts'
+import { chargebackOf } from './request.ts'
+import { startSimulation } from './start.ts'
 
 const path = '/v1/simulate/chargeback'
 const bare = 'lk_bare_0123456789abcdef0123456789abcdef'
@@ -127,6 +129,21 @@ describe('a repeated call', () => {
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
     expect(answers.filter(({ headers }) => !headers.has('idempotent-replayed'))).toHaveLength(1)
     expect([await count('simulations'), await count('audit')]).toEqual([1, 1])
+  })
+
+  test('with its key is told what was started, also when its tenant could not have another one now', async () => {
+    const call = () => post(slow, key, simulationKeyOf('payer'))
+    expect((await call()).status).toBe(409)
+    const { rows } = await pool.query<{ id: TenantId }>(`SELECT id FROM tenants WHERE slug = 'payer'`)
+    const [tenant] = rows
+    if (!tenant) throw new Error('no such tenant')
+    const chargeback = chargebackOf(slow)
+    const request = { tenantId: tenant.id, chargeback, by: 'test', idempotencyKey: 'drill 1', days: 90 }
+    const started = await startSimulation(pool, request, Date.now())
+    const answer = await call()
+    expect([answer.status, answer.headers.get('idempotent-replayed')]).toEqual([202, 'true'])
+    expect(started).toMatchObject({ simulation: { id: answer.json.simulationId } })
+    expect(await count('simulations')).toBe(1)
   })
 
   test('with its key and another request is refused', async () => {

@@ -8,7 +8,7 @@ import {
   type Parsed,
   parseJsonObject,
 } from '#internal/http/index.ts'
-import { type Pool, sqlErrorOf } from '#internal/storage/index.ts'
+import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
 import type { Callers } from '#internal/webhooks/index.ts'
 import { stepsCount } from './chargeback.ts'
@@ -66,20 +66,21 @@ async function simulate(
   }
   const chargeback = chargebackOf(parsed.value)
   const notReady = refuse(simulations.callers, tenant, chargeback)
-  if (notReady) return notReady
+  // A repeat is told what was started, whatever has changed since.
+  if (notReady && (parsed.value.dryRun || idempotencyKey === undefined)) return notReady
   const nowMs = simulations.clock.now()
   if (parsed.value.dryRun) return rehearse(chargeback, nowMs)
   const request = {
     ...{ tenantId: tenant.id, chargeback, by: `key:${key.name}`, idempotencyKey },
     days: simulations.eventDaysOf(tenant),
+    isReady: notReady === undefined,
   }
   try {
     const started = await startSimulation(simulations.pool, request, nowMs)
     if (started.kind === 'started') simulations.onStarted()
-    return answerOf(started)
+    return started.kind === 'not_ready' && notReady ? notReady : answerOf(started)
   } catch (error) {
-    // Anything that names a mistake of ours is a bug; everything else is Postgres being away.
-    if (/^(22|23|42)/.test(sqlErrorOf(error)?.code ?? '')) throw error
+    if (isMistake(error)) throw error
     return apiError('database_unavailable', undefined, { 'Retry-After': '1' })
   }
 }
@@ -127,6 +128,8 @@ function answerOf(result: StartSimulationResult): Answer | ApiError {
       })
     case 'unknown_tenant':
       return apiError('api_key_invalid')
+    case 'not_ready':
+      return apiError('provider_not_ready')
   }
 }
 

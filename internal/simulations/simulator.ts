@@ -35,6 +35,7 @@ export interface StepReport {
 const defaultLeaseMs = 30_000
 /** Steps at a time: they share a commit of the intake, and a pool with everybody's calls. */
 const rowsMax = 16
+const tooLate: StepOutcome = { kind: 'too_late' }
 /** The next turn goes on. */
 const claimsMax = 50
 
@@ -61,7 +62,8 @@ export class Simulator {
 
   async #work(step: ClaimedStep, lease: string): Promise<void> {
     let mistake: unknown
-    const outcome = await this.#send(step).catch((cause: unknown): StepOutcome => {
+    const sending = step.isTooLate ? Promise.resolve(tooLate) : this.#send(step)
+    const outcome = await sending.catch((cause: unknown): StepOutcome => {
       mistake = cause
       return { kind: 'broken' }
     })

@@ -23,6 +23,8 @@ export interface StartSimulationRequest {
   readonly by: string
   /** Makes repeats the same simulation for as long as it is kept; its tenant's own. */
   readonly idempotencyKey?: string | undefined
+  /** False where its tenant could not have it now: then only one that was started before is found by its key. Default true. */
+  readonly isReady?: boolean
   /** Days that it is kept. */
   readonly days: number
 }
@@ -30,7 +32,7 @@ export interface StartSimulationRequest {
 /** What came of it. `conflict`: the key was used with another request. `too_many`: others have to end first. */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }
-  | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' }
+  | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' | 'not_ready' }
 
 /**
  * Writes a simulation down, whose first event is due at once. Repeating it with the same key and request gives the same one. Leaves
@@ -54,6 +56,7 @@ export async function startSimulation(
       const isSame = isDeepStrictEqual(known.chargeback, request.chargeback)
       return isSame ? { kind: 'already_started', simulation: known } : { kind: 'conflict' }
     }
+    if (request.isReady === false) return { kind: 'not_ready' }
     if ((await countOpen(client, request.tenantId)) >= openPerTenantMax) return { kind: 'too_many' }
     const simulation = await insertSimulation(client, request, nowMs)
     const { id, chargeback } = simulation

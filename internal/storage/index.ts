@@ -1,5 +1,6 @@
 export { numberArrayParam, textArrayParam } from './postgres/array-param.ts'
 export { type ExpiredPartition, lastExpiredDay } from './postgres/expired-partitions.ts'
+export { isMistake } from './postgres/is-mistake.ts'
 export {
   type MigrateLog,
   type MigrateOptions,

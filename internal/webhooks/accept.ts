@@ -65,6 +65,7 @@ export async function acceptWebhook(
     receivedAtMs,
     state,
     overLimit: verdict.kind === 'over',
+    isSimulated: simulationId !== undefined,
     retention: retentionOf(tenant.retention, context.retentionDefaults()),
   })
   return { kind: await context.queue.accept(event), event }

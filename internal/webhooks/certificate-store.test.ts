@@ -231,6 +231,19 @@ describe('who makes up addresses', () => {
     expect(lab.outcomes).toEqual(['held_back', 'trusted', 'failed', 'failed'])
   })
 
+  test('keeps nobody from renewing a certificate that is known', async () => {
+    const { promise } = Promise.withResolvers<FetchedCertificate>()
+    const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
+    await lab.find(urlOf('real'))
+    void lab.find(urlOf('made-up-1'))
+    void lab.find(urlOf('made-up-2'))
+    lab.nowMs += 7 * dayMs - 1
+    expect((await lab.find(urlOf('real'))).kind).toBe('trusted')
+    lab.nowMs += dayMs
+    expect((await lab.find(urlOf('real'))).kind).toBe('trusted')
+    expect(lab.outcomes).toEqual(['trusted', 'trusted', 'trusted'])
+  })
+
   test('gets none once 30 of a minute have failed, while others get theirs and what is known is known', async () => {
     const lab = openStore((url) => (url.includes('/made-up') ? failed : good))
     await lab.find(urlOf('real'))

@@ -96,7 +96,7 @@ export class CertificateStore {
     const ageMs = nowMs - kept.fetchedAtMs
     if (ageMs >= refreshAfterMs && nowMs >= kept.refreshAtMs) {
       kept.refreshAtMs = nowMs + refreshAgainMs
-      const refreshed = this.#fetch(url, tenantId)
+      const refreshed = this.#refresh(url)
       const found = ageMs >= freshMs ? await refreshed : unavailable
       if (found.kind === 'trusted') return found
     }
@@ -134,9 +134,23 @@ export class CertificateStore {
       this.#options.onFetched('held_back')
       return unavailable
     }
+    return this.#fly(url, (found) => this.#slots.giveBack(tenantId, found.kind !== 'trusted'))
+  }
+
+  #refresh(url: string): Promise<FoundSigner> | FoundSigner {
+    const flight = this.#flights.get(url)
+    if (flight) return flight
+    if (!this.#slots.takeRefresh()) {
+      this.#options.onFetched('held_back')
+      return unavailable
+    }
+    return this.#fly(url, () => this.#slots.giveBackRefresh())
+  }
+
+  #fly(url: string, landed: (found: FoundSigner) => void): Promise<FoundSigner> {
     const started = this.#fetchOnce(url).then((found) => {
       this.#flights.delete(url)
-      this.#slots.giveBack(tenantId, found.kind !== 'trusted')
+      landed(found)
       return found
     })
     this.#flights.set(url, started)

@@ -32,6 +32,8 @@ export interface ReceivedEvent {
   readonly state: EventStateAtReceipt
   /** It came in over its tenant's limit of a month, and was accepted. */
   readonly overLimit?: true
+  /** We sent it ourselves: where it is there already and failed, no new round is begun, since nobody asked for one. */
+  readonly isSimulated?: true
 }
 
 /** What an event is made of. */
@@ -44,6 +46,7 @@ export interface EventParts {
   readonly state: EventStateAtReceipt
   /** Whether the tenant's limit of a month is reached; default no. */
   readonly overLimit?: boolean
+  readonly isSimulated?: boolean
   /** How long the tenant's data is kept. */
   readonly retention: RetentionDays
 }
@@ -76,6 +79,7 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
     state: parts.state,
     ...(parts.overLimit && { overLimit: true }),
+    ...(parts.isSimulated && { isSimulated: true }),
   }
 }
 

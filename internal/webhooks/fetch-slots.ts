@@ -5,17 +5,21 @@ const tenantUnderWayMax = 2
 /** Of one tenant, in a minute. Addresses come from whoever knows a tenant's slug, and most of them would be made up. */
 const tenantFailuresMax = 30
 const tenantsMax = 10_000
+/** Of certificates that are in use: an address each, and the vendor has a handful. */
+const refreshesMax = 8
 const minuteMs = 60_000
 
 /**
  * Who may begin a fetch: 16 are under way at most and 2 for one tenant, so that eight tenants have to be at it before a ninth
- * waits; a tenant for which 30 have failed within a minute gets none until the next.
+ * waits; a tenant for which 30 have failed within a minute gets none until the next. What is known to be the vendor's has places of
+ * its own, since whoever knows a slug could fill the others with made-up addresses.
  */
 export class FetchSlots {
   readonly #clock: Clock
   readonly #underWay = new Map<TenantId, number>()
   readonly #failures = new Map<TenantId, number>()
   #total = 0
+  #refreshes = 0
   #minute = 0
 
   constructor(clock: Clock) {
@@ -32,6 +36,18 @@ export class FetchSlots {
     this.#underWay.set(tenantId, underWay + 1)
     this.#total += 1
     return true
+  }
+
+  /** Takes a slot for a certificate that is kept, to be given back once. @returns false where there is none */
+  takeRefresh(): boolean {
+    if (this.#refreshes >= refreshesMax) return false
+    this.#refreshes += 1
+    return true
+  }
+
+  /** Gives such a slot back. */
+  giveBackRefresh(): void {
+    this.#refreshes -= 1
   }
 
   /** Gives a slot back, and tells whether the fetch brought nothing. */

@@ -192,13 +192,14 @@ describe('random batches by several callers at once', () => {
   })
 })
 
-describe('what comes again from the spool', () => {
+describe('what comes again from the spool, or from a simulation after a crash', () => {
   test('does not begin a new round for an event that failed', async () => {
     const event = receivedEvent()
     await store([event])
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
     const again = { ...event, id: receivedEvent().id }
     expect(await fatesOf([again], { requeues: false })).toEqual(['duplicate'])
+    expect(await fatesOf([{ ...again, isSimulated: true }])).toEqual(['duplicate'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
     expect(await fatesOf([again])).toEqual(['duplicate'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(1)

@@ -78,7 +78,7 @@ async function revive(
     // An earlier try of ours may have been committed although its answer was lost.
     const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
-    const others = duplicates.filter((one) => fateOf(one) === 'duplicate')
+    const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && !one.isSimulated)
     if ((options.requeues ?? true) && others.length > 0) await requeue(options, others, originals)
     return new Map(duplicates.map((one) => [one.id, fateOf(one)]))
   } catch (error) {

@@ -11,7 +11,7 @@ interface RetentionPair {
 /** Receipt days that partitions are there for: today and the two after it, so that a day without any of us does no harm. */
 const receiptDays = 3
 const dayMs = 86_400_000
-/** As the schema of the resource has it: so there are at most 90 × 90 pairs, and with three receipt days 368 partitions. */
+/** As the schema of the resource has it: so there are at most 90 × 90 pairs, and with three receipt days 460 partitions. */
 const daysMax = 90
 
 /**
