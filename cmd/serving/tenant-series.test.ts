@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { RequestEvent } from '#internal/http/index.ts'
+import { createMetrics, type Metrics } from '#internal/telemetry/index.ts'
+import { directoryTenant } from '#test/support/directory-tenant.ts'
+import { countRequestsByTenant } from './tenant-series.ts'
+
+let metrics: Metrics
+beforeEach(() => {
+  metrics = createMetrics({ service: 'test', version: '1' })
+})
+afterEach(() => metrics.close())
+
+const event = (change: Partial<RequestEvent>): RequestEvent => ({
+  ...{ requestId: 'r', method: 'POST', route: '/v1/webhooks/:provider', status: 200 },
+  ...{ outcome: 'stored', durationMs: 1, tenant: 'acme' },
+  ...change,
+})
+/** Every tenant is called as its id is. */
+const all = { findTenantById: (id: string) => directoryTenant({ slug: id }) }
+
+async function shown(): Promise<string[]> {
+  const { text } = await metrics.render()
+  return text.split('\n').filter((line) => line.startsWith('latchkey_tenants_requests_total{'))
+}
+
+describe('requests by tenant', () => {
+  test.each<[string, Partial<RequestEvent>, string]>([
+    ['a new event', {}, 'area="webhooks",result="accepted"'],
+    ['one that was there', { outcome: 'duplicate' }, 'area="webhooks",result="duplicate"'],
+    [
+      'a wrong signature',
+      { route: '/v1/t/:tenantSlug/webhooks/:provider', status: 400, outcome: 'invalid_signature' },
+      'area="webhooks",result="refused"',
+    ],
+    ['a limit', { status: 429, outcome: 'limit_exceeded' }, 'area="webhooks",result="limited"'],
+    ['a store away', { route: '/v1/record', status: 503 }, 'area="records",result="unavailable"'],
+    ['a batch', { route: '/v1/record/batch' }, 'area="records",result="accepted"'],
+    [
+      'a simulation',
+      { route: '/v1/simulate/chargeback', status: 202 },
+      'area="simulations",result="accepted"',
+    ],
+    ['anything else', { route: '/v1/openapi.json' }, 'area="other",result="accepted"'],
+  ])('tell %s', async (_what, change, labels) => {
+    countRequestsByTenant(metrics, all)(event(change))
+    expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
+  })
+
+  test('leave out calls of nobody', async () => {
+    countRequestsByTenant(metrics, all)(event({ tenant: undefined }))
+    expect(await shown()).toEqual([])
+  })
+
+  test('tell 400 tenants apart, and none that is not known', async () => {
+    const known = (id: string) => (id === 'gone' ? undefined : directoryTenant({ slug: id }))
+    const count = countRequestsByTenant(metrics, { findTenantById: known })
+    count(event({ tenant: 'gone' }))
+    for (let each = 0; each < 402; each += 1) count(event({ tenant: `t${each}` }))
+    const lines = await shown()
+    expect(lines.length).toBe(401)
+    expect(lines.filter((line) => line.includes('tenant="other"'))).toEqual([
+      'latchkey_tenants_requests_total{tenant="other",area="webhooks",result="accepted"} 3',
+    ])
+  })
+})
