@@ -78,6 +78,14 @@ async function moveTo(tenantId: TenantId, nowMs: number, ...processes: readonly 
   for (const { clock } of processes) clock.nowMs = nowMs
 }
 
+async function writeDeleted(tenantId: TenantId): Promise<void> {
+  await lab.pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), now())`,
+    [tenantId],
+  )
+}
+
 const script = defineUsageScript(movableClock)
 async function readNow(tenantId: TenantId) {
   const { events, nowMs } = await readMeters(lab.redis, script, tenantId)
@@ -209,11 +217,7 @@ describe('counts of events', () => {
     const tenantId = await lab.createTenant()
     const one = openProcess()
     await count(one, tenantId, 1)
-    await lab.pool.query(
-      `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
-         deleted_at) VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), now())`,
-      [tenantId],
-    )
+    await writeDeleted(tenantId)
     await forgetMeters(lab.redis, tenantId)
     await count(one, tenantId, 1)
     expect(await lab.raw.keys(`{${tenantId}}:*`)).toEqual([`{${tenantId}}:clock`])
@@ -356,6 +360,21 @@ describe('limits of events', () => {
     await moveTo(tenantId, labStartMs + 5 * hourMs, one)
     await one.meter.refresh()
     expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
+  })
+
+  test('hold where the tenant that Redis’ health is asked by is deleted', async () => {
+    const [gone, tenantId] = [await lab.createTenant(), await lab.createTenant()]
+    const one = openProcess()
+    one.meter.check(gone, limits(undefined, 1))
+    one.meter.check(tenantId, limits(undefined, 1))
+    await count(one, tenantId, 1)
+    await writeDeleted(gone)
+    await forgetMeters(lab.redis, gone)
+    for (const _turn of ['one that finds it deleted', 'one that asks by another']) {
+      for (const each of [gone, tenantId]) await moveTo(each, one.clock.nowMs + 5 * hourMs, one)
+      await one.meter.refresh()
+      expect(one.meter.check(tenantId, limits(undefined, 1)).kind).toBe('limited')
+    }
   })
 
   test('hold from the next turn on where the tenant that Redis’ health is asked by cannot be read', async () => {

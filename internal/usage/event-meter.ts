@@ -214,7 +214,10 @@ export class EventMeter {
     const { redis, pool, clock } = this.#options
     const nowMs = clock.now()
     const { deleted, hourAmount, monthAmount } = await findUsage(pool, tenantId, 'events', nowMs)
-    if (deleted) return false
+    if (deleted) {
+      this.#known.delete(tenantId)
+      return false
+    }
     const values = [Math.floor(nowMs / 3_600_000), hourAmount, monthEndMs(nowMs) / 1000, monthAmount]
     await redis.evaluate(this.#seed, [meterKeys(tenantId).events], values.map(String))
     return true
@@ -222,8 +225,10 @@ export class EventMeter {
 
   async #readCounts(tenantId: TenantId): Promise<void> {
     const reply = (await this.#options.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
-    if (reply[0] === 'known') this.#hear(this.#known.get(tenantId), reply)
-    else if (await this.#seedOnce(tenantId)) this.#heardAt(reply[1])
+    if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
+    // Redis is there also where the tenant is not, or Postgres is away.
+    this.#heardAt(reply[1])
+    await this.#seedOnce(tenantId)
   }
 
   #hear(known: Known | undefined, [, sec, minute, minuteCount, monthEndSec, monthCount]: Counts): void {
