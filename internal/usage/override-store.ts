@@ -77,9 +77,15 @@ export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Pr
   return rowCount === 1
 }
 
-/** How many overrides there are. Exact while the version's row is locked. */
-export async function countOverrides(client: PoolClient): Promise<number> {
-  const { rows } = await client.query<{ count: number }>('SELECT count(*) FROM limit_overrides')
+/** How many overrides there are beside this one. Exact while the version's row is locked. */
+export async function countOtherOverrides(
+  client: PoolClient,
+  { tenantId, limit }: Pick<StoredOverride, 'tenantId' | 'limit'>,
+): Promise<number> {
+  const { rows } = await client.query<{ count: number }>(
+    'SELECT count(*) FROM limit_overrides WHERE (tenant_id, limit_name) <> ($1, $2)',
+    [tenantId, limit],
+  )
   return rows[0]?.count ?? 0
 }
 

@@ -138,6 +138,21 @@ describe('an override is refused and nothing written', () => {
   })
 })
 
+test('where there are as many overrides as there may be, one takes the place of its former self, and no other is set', async () => {
+  const [id, other] = [await liveTenant(), await liveTenant()]
+  await setLimitOverride(parts(), settingOf(id, { hard: 7 }))
+  await lab.pool.query(
+    `INSERT INTO limit_overrides SELECT 'full' || nth, 'recordBytes', 1, $1, 'r', now(), 'b'
+     FROM generate_series(1, 10000 - (SELECT count(*) FROM limit_overrides)) nth`,
+    [new Date(clock.nowMs + hourMs)],
+  )
+  const full = { kind: 'refused', problem: expect.stringContaining('10000 overrides') }
+  expect(await setLimitOverride(parts(), settingOf(other))).toMatchObject(full)
+  expect(await setLimitOverride(parts(), settingOf(id, { limit: 'recordBytes' }))).toMatchObject(full)
+  expect(await setLimitOverride(parts(), settingOf(id, { hard: 8 }))).toEqual({ kind: 'written' })
+  await lab.pool.query(`DELETE FROM limit_overrides WHERE tenant_id LIKE 'full%'`)
+})
+
 test('defaults that were set hold from the moment they are others, for who leaves the limit open', () => {
   let defaults: Limits = {}
   const limits = openProcess(() => defaults)

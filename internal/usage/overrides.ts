@@ -2,7 +2,7 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import {
-  countOverrides,
+  countOtherOverrides,
   lockLiveTenant,
   lockOverrides,
   overridesMax,
@@ -68,7 +68,7 @@ export async function setLimitOverride(
     await lockOverrides(client, nowMs)
     if (!(await lockLiveTenant(client, setting.tenantId)))
       return { kind: 'refused', problem: 'There is no such tenant' }
-    if ((await countOverrides(client)) >= overridesMax)
+    if ((await countOtherOverrides(client, setting)) >= overridesMax)
       return {
         kind: 'refused',
         problem: `There are ${overridesMax} overrides, which is all that there may be`,
