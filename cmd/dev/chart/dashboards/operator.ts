@@ -11,7 +11,7 @@ export function operatorDashboard(): Dashboard {
     name: 'operator',
     title: 'Latchkey / Operator',
     description: 'The leader, its work on Tenants, and its talk with the API server.',
-    rows: [now(), work(), server()],
+    rows: [now(), work(), queue(), server()],
   }
 }
 
@@ -76,6 +76,20 @@ function work(): Row {
         'One Tenant, from gathering to its status.',
       ),
       curve(
+        'Tenants',
+        'short',
+        [[`max by (ready) (${of('latchkey_tenants_resources_count')})`, 'Ready={{ready}}']],
+        'By their condition Ready.',
+      ),
+    ],
+  }
+}
+
+function queue(): Row {
+  return {
+    title: 'Queue',
+    panels: [
+      curve(
         'How long they wait',
         's',
         quantilesOf('workqueue_queue_duration_seconds'),
@@ -114,12 +128,6 @@ function work(): Row {
           [`max by (name) (${ours(of('workqueue_unfinished_work_seconds'))})`, '{{name}} all'],
         ],
         'What hangs grows here.',
-      ),
-      curve(
-        'Tenants',
-        'short',
-        [[`max by (ready) (${of('latchkey_tenants_resources_count')})`, 'Ready={{ready}}']],
-        'By their condition Ready.',
       ),
     ],
   }

@@ -64,20 +64,6 @@ function postgres(): Row {
         [[rate(of('latchkey_usage_flush_failures_total')), 'failed']],
         'They are made up for.',
       ),
-      curve(
-        'Histories behind',
-        'short',
-        [
-          [`sum(${of('latchkey_executions_waiting_count')})`, 'executions waiting'],
-          [
-            `sum(increase(${of('latchkey_executions_dropped_total')}[$__rate_interval]))`,
-            'executions dropped',
-          ],
-          [`sum(${of('latchkey_webhooks_refused_dropped_count')})`, 'refused calls dropped'],
-          [`sum(${of('latchkey_figures_dropped_count')})`, 'figures dropped'],
-        ],
-        'What is shown to people and was too much to be written.',
-      ),
     ],
   }
 }
@@ -165,6 +151,20 @@ function memory(): Row {
         'ops',
         [[rate(of('latchkey_webhooks_certificate_fetches_total'), 'outcome'), '{{outcome}}']],
         'Fetches, by what came of them.',
+      ),
+      curve(
+        'Histories behind',
+        'short',
+        [
+          [`sum(${of('latchkey_executions_waiting_count')})`, 'executions waiting'],
+          [
+            `sum(increase(${of('latchkey_executions_dropped_total')}[$__rate_interval]))`,
+            'executions dropped',
+          ],
+          [`sum(${of('latchkey_webhooks_refused_dropped_count')})`, 'refused calls dropped'],
+          [`sum(${of('latchkey_figures_dropped_count')})`, 'figures dropped'],
+        ],
+        'What is shown to people and was too much to be written.',
       ),
     ],
   }
