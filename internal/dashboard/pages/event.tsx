@@ -124,7 +124,7 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
       </Card>
     )
   return (
-    <Card title="Payload" note="secrets and personal data hidden">
+    <Card title="Payload" note="secrets, card numbers and e-mail addresses hidden">
       <JsonBlock text={payload.text} label="payload, redacted" />
       {payload.isCut && <p class="muted card-foot">Only its beginning is shown.</p>}
       {rights.readPayloads ? (
