@@ -51,6 +51,6 @@ async function list(
   if (reached.kind !== 'ok') return reached
   const named = scope === undefined ? {} : { scope, key }
   const filter = { tenantId, state, fromMs, toMs, after, limit: limit.value, ...named }
-  const { executions, next } = await listExecutions(parts.pool, filter, parts.clock.now())
+  const { executions, next } = await listExecutions(parts.readPool, filter, parts.clock.now())
   return ok({ items: executions, next })
 }

@@ -95,7 +95,7 @@ async function list(
     ...(after !== undefined && { after }),
   }
   if (scope.value.kind === 'all') {
-    const { simulations, next } = await listSimulations(parts.pool, asked)
+    const { simulations, next } = await listSimulations(parts.readPool, asked)
     return ok({ items: simulations, next })
   }
   const { items, next } = await mergePages<Simulation, string>({
@@ -103,7 +103,7 @@ async function list(
     limit: limit.value,
     positionOf: ({ id }) => id,
     async list(tenantId) {
-      const page = await listSimulations(parts.pool, { ...asked, tenantId })
+      const page = await listSimulations(parts.readPool, { ...asked, tenantId })
       return { items: page.simulations, next: page.next }
     },
   })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
@@ -12,7 +12,6 @@ import {
   parseExecutionCursor,
 } from './list-executions.ts'
 import { ExecutionRecorder } from './recorder.ts'
-import { executionExpiry } from './write-executions.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const hourMs = 3_600_000
@@ -154,51 +153,3 @@ describe('a list of executions', () => {
     },
   )
 })
-
-test('a filter finds the few that it asks for without reading the others', async () => {
-  const tenantId = await createTenant()
-  const day = executionExpiry(nowMs * 1000, 30)
-  await ensurePartitions(pool, [{ table: 'executions', day }])
-  await pool.query(
-    `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, held_until, ended_at, ending, status)
-     SELECT $1, $2::bigint + nth, $3, CASE nth % 50000 WHEN 7 THEN 'rare' ELSE 'pay' END, 'k' || nth, now(), now(),
-       CASE nth % 30000 WHEN 5 THEN 'open' WHEN 6 THEN 'released' ELSE 'completed' END, 200
-     FROM generate_series(1, 60000) nth`,
-    [tenantId, nowMs * 1000, day],
-  )
-  await pool.query('ANALYZE executions')
-  const read: [string, Changes][] = [
-    ['all', { limit: 50 }],
-    ['released', { state: 'released' }],
-    ['running', { state: 'running' }],
-    ['rare scope', { scope: 'rare' }],
-    ['key', { scope: 'pay', key: 'k9' }],
-  ]
-  for (const [name, changes] of read) {
-    const rows = await rowsRead({ tenantId, limit: 100, ...changes })
-    // Those of the other tests among them, whose partitions are too small for an index.
-    expect(rows, name).toBeLessThan(200)
-  }
-  expect(await rowsRead({ tenantId, limit: 100, state: 'completed' })).toBeGreaterThan(100)
-}, 60_000)
-
-/** How many rows the list's own statement touches. */
-async function rowsRead(filter: ExecutionFilter): Promise<number> {
-  let read = 0
-  const explaining = {
-    async query({ text, values }: { text: string; values: unknown[] }) {
-      const { rows } = await pool.query<{ 'QUERY PLAN': string }>(
-        `EXPLAIN (ANALYZE, TIMING OFF) ${text}`,
-        values,
-      )
-      for (const { 'QUERY PLAN': line } of rows) {
-        const scanned = /Scan.*\(actual rows=(\d+)/.exec(line)?.[1]
-        const removed = /Rows Removed by Filter: (\d+)/.exec(line)?.[1]
-        read += Number(scanned ?? 0) + Number(removed ?? 0)
-      }
-      return { rows: [] }
-    },
-  }
-  await listExecutions(explaining as unknown as Pool, filter, nowMs)
-  return read
-}

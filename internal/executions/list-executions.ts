@@ -9,6 +9,13 @@ import {
   type ExecutionState,
 } from './execution.ts'
 import { joinFacts } from './join-facts.ts'
+import {
+  countScope,
+  type ExecutionSelection,
+  examinedMax,
+  selectByIndex,
+  selectOfShortScope,
+} from './select-executions.ts'
 
 /** Where a page ended. Opaque to whoever gets it. */
 export type ExecutionCursor = Branded<'ExecutionCursor'>
@@ -61,7 +68,8 @@ function fenceOfCursor(text: string): number | undefined {
 
 /**
  * Lists a tenant's executions, the latest acquired first. New ones come before the first page, so that later pages stay as they
- * are; those in memory are missing for a second. A page may be shorter than `limit` and yet have a next one.
+ * are; those in memory are missing for a second. A page looks at a bounded number of rows: it may be shorter than `limit`, even
+ * empty, and yet have a next one. Give it a pool whose sessions plan by indexes alone.
  * @param nowMs decides whether a lock is still held
  * @throws RangeError for a limit out of bounds
  */
@@ -72,12 +80,18 @@ export async function listExecutions(
 ): Promise<ExecutionPage> {
   const { limit } = filter
   expectPageLimit(limit, 'executions')
-  const { text, values } = selectText(filter, nowMs)
-  const { rows } = await pool.query<FactsRow>({ text, values })
+  const selection = selectionOf(filter, nowMs)
+  const isShort =
+    filter.scope !== undefined && filter.key === undefined && (await isScopeShort(pool, selection))
+  const { rows } = await pool.query<FactsRow>(
+    isShort ? selectOfShortScope(selection) : selectByIndex(selection),
+  )
   const page = rows.slice(0, limit)
-  const executions = joinNeighbours(page.map(parseFacts)).map((facts) => describeExecution(facts, nowMs))
+  const meant = page.filter(({ isMeant }) => isMeant).map(parseFacts)
+  const executions = joinNeighbours(meant).map((facts) => describeExecution(facts, nowMs))
   const last = page.at(-1)
-  if (rows.length <= limit || !last) return { executions }
+  // Behind the last row that was looked at there may be more.
+  if (!last || (rows.length <= limit && last.isEdge !== true)) return { executions }
   return { executions, next: createExecutionCursor(last.fence) }
 }
 
@@ -90,47 +104,29 @@ interface FactsRow {
   readonly ended_at: Date | null
   readonly ending: Ending
   readonly status: number | null
+  readonly isMeant: boolean
+  /** The last row that was looked at. */
+  readonly isEdge?: boolean
 }
 
-// A read by the primary key backwards, by scope and key, or by what is not completed; the days leave out partitions that cannot
-// hold what is asked for. Not prepared by name: for each filter another plan is best.
-function selectText(filter: ExecutionFilter, nowMs: number): { text: string; values: unknown[] } {
-  const values: unknown[] = []
-  const param = (value: unknown) => `$${values.push(value)}`
+async function isScopeShort(pool: Pool, selection: ExecutionSelection): Promise<boolean> {
+  const { rows } = await pool.query<{ readonly count: number }>(countScope(selection))
+  return (rows[0]?.count ?? 0) <= examinedMax
+}
+
+/** The days leave out partitions that cannot hold what is asked for. */
+function selectionOf(filter: ExecutionFilter, nowMs: number): ExecutionSelection {
+  const { tenantId, scope, key, state } = filter
   const fromMs = clamp(filter.fromMs ?? 0)
   const toMs = clamp(filter.toMs ?? msMax)
-  const fenceEnd = Math.min(toMs * 1000, fenceOfCursor(filter.after ?? '') ?? fenceMax)
-  const conditions = [
-    `tenant_id = ${param(filter.tenantId)}`,
-    `fence >= ${param(fromMs * 1000)}`,
-    `fence < ${param(fenceEnd)}`,
-    `expires_on >= ${param(dayAfter(fromMs, 1))}::date`,
-    `expires_on <= ${param(dayAfter(acquiredAtMsOf(fenceEnd), daysMax))}::date`,
-  ]
-  if (filter.scope !== undefined) conditions.push(`scope = ${param(filter.scope)}`)
-  if (filter.key !== undefined) conditions.push(`key = ${param(filter.key)}`)
-  if (filter.state !== undefined) conditions.push(stateCondition(filter.state))
-  if (filter.state === 'running' || filter.state === 'expired') {
-    const sign = filter.state === 'running' ? '>' : '<='
-    conditions.push(`held_until ${sign} ${param(new Date(nowMs))}`)
-  }
-  const text = `SELECT fence, scope, key, held_until, extended_at, ended_at, ending, status FROM executions
-    WHERE ${conditions.join(' AND ')} ORDER BY fence DESC LIMIT ${param(filter.limit + 1)}`
-  return { text, values }
-}
-
-// Written out, since a parameter would not tell the planner that the partial index serves.
-function stateCondition(state: ExecutionState): string {
-  switch (state) {
-    case 'running':
-    case 'expired':
-      return `ending = 'open'`
-    case 'completed':
-    case 'released':
-    case 'taken_over':
-      return `ending = '${state}'`
-    default:
-      return state satisfies never
+  const highFence = Math.min(toMs * 1000, fenceOfCursor(filter.after ?? '') ?? fenceMax)
+  return {
+    ...{ tenantId, scope, key, state, nowMs },
+    lowFence: fromMs * 1000,
+    highFence,
+    firstDay: dayAfter(fromMs, 1),
+    lastDay: dayAfter(acquiredAtMsOf(highFence), daysMax),
+    rowsMax: filter.limit + 1,
   }
 }
 

@@ -1,0 +1,170 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { dayAfter } from '#internal/base/index.ts'
+import { eventReadSettings } from '#internal/deliveries/index.ts'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { Execution } from './execution.ts'
+import {
+  type ExecutionCursor,
+  type ExecutionFilter,
+  type ExecutionPage,
+  listExecutions,
+} from './list-executions.ts'
+
+const dayMs = 86_400_000
+const nowMs = Date.now()
+const today = Math.floor(nowMs / dayMs) * dayMs
+const days = 89
+const perDay = 1_000
+const examinedMax = 2_000
+const [large, other] = [someTenantId(), someTenantId()]
+
+let pool: Pool
+beforeAll(async () => {
+  const database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 }
+  const options = { url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings }
+  pool = createPool({ ...options, ...bounds })
+  await fill()
+  return async () => {
+    await pool.end()
+    await database.drop()
+  }
+}, 120_000)
+
+/**
+ * 89 000 locks of 89 days: each second one open, and lapsed but for one, the oldest of all. Few are released, or of the scope
+ * `rare`; one scope has a third of them, and one of its keys half of these.
+ */
+async function fill(): Promise<void> {
+  const wanted = Array.from({ length: days + 5 }, (_, nth) => ({
+    table: 'executions' as const,
+    day: dayAfter(nowMs, nth),
+  }))
+  await ensurePartitions(pool, wanted)
+  for (let ago = 0; ago < days; ago += 1) {
+    const from = today - ago * dayMs
+    await pool.query(
+      `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, held_until, ended_at, ending, status)
+       SELECT $1, $2::bigint + nth, $3, CASE WHEN nth = 7 THEN 'rare' WHEN nth % 3 = 0 THEN 'pay' ELSE 'ship' END,
+         CASE WHEN nth % 6 = 0 THEN 'hot' ELSE 'k' || nth END,
+         CASE WHEN nth = 2 AND $4 THEN now() + interval '1 h' ELSE to_timestamp($2 / 1e6) END, NULL,
+         CASE WHEN nth % 2 = 0 THEN 'open' WHEN nth = 5 THEN 'released' ELSE 'completed' END, 200
+       FROM generate_series(1, ${perDay}) nth`,
+      [large, from * 1000, dayAfter(from, 90), ago === days - 1],
+    )
+  }
+}
+
+type Changes = Partial<Pick<ExecutionFilter, 'state' | 'fromMs' | 'toMs'>> & {
+  readonly scope?: string
+  readonly key?: string
+  readonly tenantId?: ExecutionFilter['tenantId']
+}
+
+const filterOf = (changes: Changes) => ({ tenantId: large, limit: 50, ...changes })
+
+/** A page, and what its statements do in the plans that their session keeps. */
+async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: ExecutionPage }> {
+  const client = await pool.connect()
+  const filter = filterOf(changes)
+  try {
+    const listed = await listExecutions(client as unknown as Pool, filter, nowMs)
+    const plans = await explained(client, async (spy) => {
+      type Query = (statement: never) => Promise<unknown>
+      const both = {
+        async query(statement: never) {
+          await (spy.query as Query)(statement)
+          return await (client.query as unknown as Query).call(client, statement)
+        },
+      }
+      await listExecutions(both as unknown as Pool, filter, nowMs)
+    })
+    return { plans, listed }
+  } finally {
+    client.release()
+  }
+}
+
+/** All pages of a filter; `pages` is how many there were. */
+async function walked(changes: Changes): Promise<{ executions: Execution[]; pages: number }> {
+  const executions: Execution[] = []
+  let after: ExecutionCursor | undefined
+  for (let pages = 1; pages < 100; pages += 1) {
+    const listed = await listExecutions(pool, { ...filterOf(changes), limit: 100, after }, nowMs)
+    executions.push(...listed.executions)
+    after = listed.next
+    if (after === undefined) return { executions, pages }
+  }
+  throw new Error('it does not end')
+}
+
+const from = today - 40 * dayMs
+
+/** Of a row that is looked at in the order of an index a block is read at most, beside the way down into each partition. */
+const cases: readonly (readonly [what: string, changes: Changes, found: number, blocksMax: number])[] = [
+  ['nothing', {}, 50, 600],
+  ['another tenant', { tenantId: other }, 0, 600],
+  ['running, which the latest are not', { state: 'running' }, 0, 3_000],
+  ['expired', { state: 'expired' }, 50, 800],
+  ['completed', { state: 'completed' }, 50, 800],
+  ['released', { state: 'released' }, 50, 900],
+  ['taken over, which nobody is', { state: 'taken_over' }, 0, 600],
+  ['a scope of few', { scope: 'rare' }, 50, 900],
+  ['a scope of few, running', { scope: 'rare', state: 'running' }, 0, 900],
+  ['a scope of nobody', { scope: 'none' }, 0, 600],
+  ['a scope of many', { scope: 'pay' }, 50, 3_000],
+  ['a scope of many, running', { scope: 'pay', state: 'running' }, 0, 3_000],
+  ['a scope of many, released, which are of another', { scope: 'pay', state: 'released' }, 0, 3_000],
+  ['a key', { scope: 'pay', key: 'k9' }, 50, 900],
+  ['a key of many, running', { scope: 'pay', key: 'hot', state: 'running' }, 0, 3_000],
+  ['a day long ago', { fromMs: from, toMs: from + dayMs, state: 'completed' }, 50, 600],
+]
+
+describe.each(['before anybody counted', 'counted'])('with 89 000 executions, %s', (when) => {
+  beforeAll(async () => {
+    if (when === 'counted') await pool.query('VACUUM ANALYZE executions')
+  }, 120_000)
+
+  test.each(cases)(
+    'a page by %s reads indexes, and little of them',
+    async (_what, changes, found, blocksMax) => {
+      const { plans, listed } = await page(changes)
+      expect(listed.executions).toHaveLength(found)
+      const nodes = plans.flatMap(nodesOf)
+      const whole = nodes.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))
+      expect(whole.map((node) => [node['Node Type'], node['Relation Name']])).toEqual([])
+      expect(Math.max(...nodes.map((node) => node['Actual Rows']))).toBeLessThanOrEqual(examinedMax + 1)
+      expect(Math.max(...plans.map(blocksOf))).toBeLessThanOrEqual(blocksMax)
+    },
+  )
+})
+
+describe('pages that are not filled go on until everything was looked at:', () => {
+  test('the oldest of 44 500 open ones is found to be the one that runs', async () => {
+    const { executions, pages } = await walked({ state: 'running' })
+    expect(executions).toHaveLength(1)
+    expect(executions[0]?.state).toBe('running')
+    // The last page looks at what is left.
+    expect(pages).toBe(Math.ceil((days * perDay) / 2 / examinedMax))
+  })
+
+  test.each<[string, Changes, number]>([
+    ['a scope of many', { scope: 'pay', fromMs: today - 14 * dayMs }, 15 * 333],
+    ['a scope of few', { scope: 'rare' }, days],
+    ['a scope of many, released', { scope: 'ship', state: 'released' }, days],
+    [
+      'a key of many, expired',
+      { scope: 'pay', key: 'hot', state: 'expired', fromMs: today - 14 * dayMs },
+      15 * 166,
+    ],
+    ['completed', { state: 'completed', fromMs: today - 2 * dayMs }, 3 * 499],
+  ])('%s', async (_what, changes, count) => {
+    const { executions } = await walked(changes)
+    const fences = executions.map(({ fence }) => fence)
+    expect(fences).toEqual([...new Set(fences)].toSorted((one, two) => two - one))
+    expect(fences).toHaveLength(count)
+  })
+})

@@ -1,0 +1,150 @@
+import type { Day, TenantId } from '#internal/base/index.ts'
+import type { ExecutionState } from './execution.ts'
+
+/**
+ * Rows that a page looks at where no index knows all of what it asks for; what is narrower comes in more pages. A scope that has no
+ * more of them is read whole.
+ */
+export const examinedMax = 2_000
+
+/** Which rows a page is made of. */
+export interface ExecutionSelection {
+  readonly tenantId: TenantId
+  readonly scope: string | undefined
+  readonly key: string | undefined
+  readonly state: ExecutionState | undefined
+  /** The first fence. */
+  readonly lowFence: number
+  /** Behind the last fence. */
+  readonly highFence: number
+  /** Partitions of other days are left out. */
+  readonly firstDay: Day
+  readonly lastDay: Day
+  readonly rowsMax: number
+  readonly nowMs: number
+}
+
+/** A statement, prepared under a name of its own so that its session plans it once. There are a dozen of texts. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+  readonly values: unknown[]
+}
+
+const columns = 'fence, scope, key, held_until, extended_at, ended_at, ending, status'
+
+/** Collects the parameters of one statement. */
+class Parameters {
+  readonly values: unknown[] = []
+
+  /** Its place in the statement. */
+  add(value: unknown): string {
+    return `$${this.values.push(value)}`
+  }
+}
+
+/** Counts the rows of a scope in the selection's days, up to one more than `examinedMax`. A read, no locks. */
+export function countScope({ tenantId, scope, firstDay, lastDay }: ExecutionSelection): Statement {
+  const parameters = new Parameters()
+  const where = scopeCondition({ tenantId, scope, firstDay, lastDay }, parameters)
+  return statement(
+    `SELECT count(*) AS count FROM (
+      SELECT FROM executions WHERE ${where} ORDER BY key, fence LIMIT ${examinedMax + 1}) AS held`,
+    parameters,
+  )
+}
+
+/**
+ * Reads a scope that is short whole, since the only index that knows it has another order, and sorts it. Each row `isMeant`.
+ * A read, no locks.
+ */
+export function selectOfShortScope(selection: ExecutionSelection): Statement {
+  const parameters = new Parameters()
+  // What was short when it was counted may have grown.
+  const whole = `SELECT ${columns} FROM executions WHERE ${scopeCondition(selection, parameters)} ORDER BY key, fence LIMIT ${2 * examinedMax}`
+  const conditions = [
+    `fence >= ${parameters.add(selection.lowFence)} AND fence < ${parameters.add(selection.highFence)}`,
+    ...endingConditions(selection.state, parameters),
+    ...holdingConditions(selection, parameters),
+  ]
+  return statement(
+    `WITH held AS MATERIALIZED (${whole}) SELECT ${columns}, true AS "isMeant" FROM held
+      WHERE ${conditions.join(' AND ')} ORDER BY fence DESC LIMIT ${parameters.add(selection.rowsMax)}::bigint`,
+    parameters,
+  )
+}
+
+/**
+ * Walks one index in the order of fences, the latest first: the primary key, that of a scope and key, or that of what is not
+ * completed. What the index does not know is asked of `examinedMax` rows; the last of these comes along in any case, so that it is
+ * told how far that was, and `isMeant` tells which rows are asked for. A read, no locks.
+ */
+export function selectByIndex(selection: ExecutionSelection): Statement {
+  const { tenantId, scope, key, state, lowFence, highFence, firstDay, lastDay, rowsMax } = selection
+  const parameters = new Parameters()
+  const ending = endingOf(state)
+  const hasKey = scope !== undefined && key !== undefined
+  const isUncompleted = !hasKey && ending !== undefined && ending !== 'completed'
+  const keys: [name: string, value: string][] = [['tenant_id', tenantId]]
+  if (hasKey) keys.push(['scope', scope], ['key', key])
+  if (isUncompleted) keys.push(['ending', ending])
+  // The keys stand in one comparison with the fence, and in the order, so that no other index seems to do.
+  const names = [...keys.map(([name]) => name), 'fence']
+  const places = keys.map(([, value]) => parameters.add(value))
+  const low = [...places, parameters.add(lowFence)].join(', ')
+  const high = [...places, parameters.add(highFence)].join(', ')
+  const order = `ORDER BY ${names.map((name) => `${name} DESC`).join(', ')}`
+  const where = [
+    `(${names.join(', ')}) >= (${low}) AND (${names.join(', ')}) < (${high})`,
+    `expires_on BETWEEN ${parameters.add(firstDay)}::date AND ${parameters.add(lastDay)}::date`,
+    // Tells the planner that the partial index serves.
+    ...(isUncompleted ? [`ending <> 'completed'`] : []),
+  ].join(' AND ')
+  const rest = [
+    ...(scope === undefined || hasKey ? [] : [`scope = ${parameters.add(scope)}`]),
+    ...(isUncompleted ? [] : endingConditions(state, parameters)),
+    ...holdingConditions(selection, parameters),
+  ].join(' AND ')
+  const limit = `LIMIT ${parameters.add(rowsMax)}::bigint`
+  if (rest === '')
+    return statement(
+      `SELECT ${columns}, true AS "isMeant" FROM executions WHERE ${where} ${order} ${limit}`,
+      parameters,
+    )
+  return statement(
+    `SELECT ${columns}, (${rest}) IS TRUE AS "isMeant", nth = ${examinedMax} AS "isEdge" FROM (
+      SELECT tenant_id, ${columns}, row_number() OVER (${order}) AS nth
+      FROM executions WHERE ${where} ${order} LIMIT ${examinedMax}) AS examined
+    WHERE (${rest}) OR nth = ${examinedMax} ${order} ${limit}`,
+    parameters,
+  )
+}
+
+function statement(text: string, { values }: Parameters): Statement {
+  return { name: `executions_${Bun.hash(text).toString(36)}`, text, values }
+}
+
+type ScopeSelection = Pick<ExecutionSelection, 'tenantId' | 'scope' | 'firstDay' | 'lastDay'>
+
+function scopeCondition(
+  { tenantId, scope, firstDay, lastDay }: ScopeSelection,
+  parameters: Parameters,
+): string {
+  return `tenant_id = ${parameters.add(tenantId)} AND scope = ${parameters.add(scope)}
+    AND expires_on BETWEEN ${parameters.add(firstDay)}::date AND ${parameters.add(lastDay)}::date`
+}
+
+function endingOf(state: ExecutionState | undefined): string | undefined {
+  return state === 'running' || state === 'expired' ? 'open' : state
+}
+
+function endingConditions(state: ExecutionState | undefined, parameters: Parameters): string[] {
+  const ending = endingOf(state)
+  return ending === undefined ? [] : [`ending = ${parameters.add(ending)}`]
+}
+
+/** That a lock has expired is written nowhere: its time tells. */
+function holdingConditions({ state, nowMs }: ExecutionSelection, parameters: Parameters): string[] {
+  if (state !== 'running' && state !== 'expired') return []
+  return [`held_until ${state === 'running' ? '>' : '<='} ${parameters.add(new Date(nowMs).toISOString())}`]
+}
