@@ -49,13 +49,15 @@ export async function reachTenant(
   return permission.kind === 'allowed' ? ok(tenant) : refusalOf(permission)
 }
 
-/** Whether the actor may do this with all tenants, and with what belongs to none. */
+/** Whether the actor sees all tenants and may do this with them, and with what belongs to none. */
 export async function reachAll(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,
   action: Action = 'see',
 ): Promise<Outcome<'all'>> {
-  const permission = await access.may(actor, action, 'all')
+  const seen = await access.may(actor, 'see', 'all')
+  if (seen.kind !== 'allowed') return refusalOf(seen)
+  const permission = action === 'see' ? seen : await access.may(actor, action, 'all')
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 

@@ -183,13 +183,19 @@ describe('lists of somebody who may see a namespace', () => {
   })
 })
 
-test('a right to replay everywhere is not one to see who there is', async () => {
-  backoffice.allow(({ subresource }) => subresource === 'replays')
+test('a right to do something everywhere is not one to do it unseen', async () => {
+  backoffice.allow((asked) => !sees(asked))
   expect((await call('POST', `events/${shop.failedId}/replays`, { body: {} })).status).toBe(404)
-  const path = await call('POST', 'replays', {
+  const started = await call('POST', 'replays', {
     body: { from: '2026-11-01T00:00:00Z', tenantId: shop.tenantId },
   })
-  expect(path.status).toBe(404)
+  expect(started.status).toBe(404)
+  for (const [method, path, body] of [
+    ['POST', 'replays', { from: '2026-11-01T00:00:00Z' }],
+    ['PUT', 'settings/forwarding.paused', { value: true }],
+    ['DELETE', 'settings/forwarding.paused', undefined],
+  ] as const)
+    expect([path, (await call(method, path, { body })).status]).toEqual([path, 403])
 })
 
 test('while the API server is away nothing is told, nor that there is nothing', async () => {

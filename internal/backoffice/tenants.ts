@@ -174,6 +174,8 @@ async function listPermissions(
     actions.map(async (action) => [action, await parts.access.may(actor, action, reached.value)] as const),
   )
   for (const [, permission] of asked) if (permission.kind === 'unavailable') return permission
-  const allowed = asked.map(([action, { kind }]) => [action, kind === 'allowed'] as const)
+  // Nothing is done with what is not seen.
+  const isSeen = asked.some(([action, { kind }]) => action === 'see' && kind === 'allowed')
+  const allowed = asked.map(([action, { kind }]) => [action, isSeen && kind === 'allowed'] as const)
   return ok(Object.fromEntries(allowed) as Record<Action, boolean>)
 }
