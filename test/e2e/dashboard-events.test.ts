@@ -85,7 +85,7 @@ afterAll(async () => {
 async function provide(
   name: string,
   fields: object = {},
-  { id = crypto.randomUUID() as string, secret = providerSecret } = {},
+  { id = crypto.randomUUID(), secret = providerSecret }: { id?: string; secret?: string } = {},
 ): Promise<string> {
   const { body, headers } = signGeneric(genericBody(id, fields), { secret })
   const answer = await fetch(`${dashboard.api}/v1/webhooks/generic`, {
@@ -173,6 +173,12 @@ test(
         expect(await page.locator('.timeline time').first().textContent()).toEndWith('UTC')
         await page.getByRole('button', { name: 'Reveal as received' }).click()
         await page.getByText('It was written to the audit log').waitFor()
+        // The address of what is revealed cannot be read again: the switch leads back to the event.
+        const event = new URL(page.url()).pathname.replace('/payload', '')
+        await page.getByRole('button', { name: 'Dark' }).click()
+        await page.getByRole('button', { name: 'Dark', pressed: true }).waitFor()
+        expect(new URL(page.url()).pathname).toBe(event)
+        await page.getByRole('button', { name: 'Reveal as received' }).click()
         await page.getByRole('link', { name: 'Hide it again' }).click()
         await page.getByRole('link', { name: 'Replay', exact: true }).click()
         await page.getByRole('button', { name: 'Replay the event' }).click()
