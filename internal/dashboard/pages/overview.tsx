@@ -294,7 +294,7 @@ function QueueCharts({ figures, hasValues }: Charted) {
       <TimeChart
         title="Queue depth"
         kind="area"
-        summary={`at most ${countText(most)} deliveries waited`}
+        summary={`at most ${countText(most)} waited at once`}
         series={[seriesOf(figures, 'Due deliveries', 'one', ({ queue }) => queue?.dueCount)]}
         {...timesOf(figures)}
         hasValues={hasValues}
