@@ -429,6 +429,31 @@ test('what is said of all pods and of one is put together', async () => {
   expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
 })
 
+test('no Job and no test waits for a container that serves beside all processes', async () => {
+  const beside = (name: string) => [{ name, image: 'busybox' }]
+  const objects = await render({
+    values: {
+      ...{ extraContainers: beside('sidecar'), extraInitContainers: beside('native') },
+      extraEnvFrom: [{ configMapRef: { name: 'all' } }],
+      migration: { extraContainers: beside('own') },
+    },
+  })
+  const inPods = podsOf(objects).map(({ owner, spec }) => {
+    const containers = [...(spec.initContainers ?? []), ...spec.containers].map(({ name }) => name)
+    return [owner.replace(/-[0-9a-f]{8}$/, ''), containers, spec.containers[0]?.['envFrom'] !== undefined]
+  })
+  const serves = [['native', 'latchkey', 'sidecar'], true]
+  expect(inPods.toSorted()).toEqual([
+    ['Deployment latchkey-api', ...serves],
+    ['Deployment latchkey-backoffice', ...serves],
+    ['Deployment latchkey-forwarder', ...serves],
+    ['Deployment latchkey-operator', ...serves],
+    ['Job latchkey-cleanup', ['latchkey'], false],
+    ['Job latchkey-migrate', ['native', 'latchkey', 'own'], true],
+    ['Pod latchkey-test', ['latchkey'], false],
+  ])
+})
+
 test('rules and dashboards are taken over, braces too; values say which alerts, for whom, and where their pages are', async () => {
   const folder = scratchFolder()
   const chart = join(folder, 'latchkey')

@@ -3,7 +3,8 @@ A pod of ours: (dict "root" $ "name" "api" "values" .Values.api), and
   args        of latchkey; by default the process' name
   serves      whether it has probes, ports and a preStop
   token       whether it talks to the API server
-  isBare      whether it does without settings
+  isBare      whether it does without settings, and so without what is put beside all processes
+What serves alone gets the containers of all processes: beside a Job they would never end.
 */}}
 {{- define "latchkey.pod" -}}
 {{- $root := .root -}}
@@ -70,14 +71,14 @@ spec:
       matchLabelKeys: [pod-template-hash]
     {{- end }}
   {{- end }}
-  {{- with concat $all.extraInitContainers ($values.extraInitContainers | default list) }}
+  {{- with concat (ternary list $all.extraInitContainers (.isBare | default false)) ($values.extraInitContainers | default list) }}
   initContainers:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
     - name: latchkey
       {{- include "latchkey.container" . | nindent 6 }}
-    {{- with concat $all.extraContainers ($values.extraContainers | default list) }}
+    {{- with concat (ternary $all.extraContainers list (.serves | default false)) ($values.extraContainers | default list) }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with concat $all.extraVolumes ($values.extraVolumes | default list) }}
@@ -103,7 +104,7 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
-{{- with concat $all.extraEnvFrom ($values.extraEnvFrom | default list) }}
+{{- with concat (ternary list $all.extraEnvFrom (.isBare | default false)) ($values.extraEnvFrom | default list) }}
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -247,7 +247,10 @@ const processes: Keys = {
       retries: count('How often it is tried again.', 10, [0, 100]),
       resources: resources({ cpu: '50m', memory: '128Mi', memoryMax: '256Mi' }),
       serviceAccount: serviceAccount(),
-      ...podKeys('of this Job, beside those of all'),
+      ...podKeys(
+        'of this Job, beside those of all',
+        ' Each has to end by itself, else the Job never does; what serves beside it goes into extraInitContainers, with restartPolicy Always.',
+      ),
     },
   ),
 }
@@ -348,7 +351,10 @@ const pods: Keys = {
       { maxSkew: 1, topologyKey: 'topology.kubernetes.io/zone', whenUnsatisfiable: 'ScheduleAnyway' },
     ],
   ),
-  ...podKeys('of all processes'),
+  ...podKeys(
+    'of all processes',
+    ' The migration gets its own alone: for what it needs too, take extraInitContainers with restartPolicy Always, which end with it.',
+  ),
 }
 
 /** All values of the chart, in the order of values.yaml. */

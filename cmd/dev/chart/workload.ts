@@ -70,8 +70,8 @@ export function serviceAccount(): Group {
   })
 }
 
-/** What may be said of pods, of all or of one process. */
-export function podKeys(whose: string): Keys {
+/** What may be said of pods, of all or of one process; `containers` is what more there is to say of further ones. */
+export function podKeys(whose: string, containers = ''): Keys {
   return {
     podAnnotations: pairs(`Annotations of pods ${whose}.`),
     podLabels: pairs(`Labels of pods ${whose}.`),
@@ -86,7 +86,7 @@ export function podKeys(whose: string): Keys {
     extraVolumes: kubeList(`Further volumes ${whose}.`),
     extraVolumeMounts: kubeList(`Further mounts ${whose}.`),
     extraInitContainers: kubeList(`Further init containers ${whose}.`),
-    extraContainers: kubeList(`Further containers ${whose}.`),
+    extraContainers: kubeList(`Further containers ${whose}.${containers}`),
   }
 }
 
