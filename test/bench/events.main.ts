@@ -1,5 +1,5 @@
 /**
- * Measures what people look at, with ten million events behind: lists by every filter, one event, a payload; and the end of a day:
+ * Measures what people look at, with ten million events behind: lists by every filter, one event, a payload, the dashboard's pages; and the end of a day:
  * its partitions dropped and its dedupe keys removed while events come in. Loads `--events N` (default 10 000 000) into a database of
  * its own, which takes some minutes and some 15 GB of disk; `--calls N` of each list (default 100), `--rate N` events a second beside
  * drops (default 100). Ends with code 1 when a bound is missed.
@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import { parseTenantId } from '#internal/base/index.ts'
 import { measureDrops } from './events/drop.ts'
 import { measureReads } from './events/lists.ts'
+import { measurePages } from './events/pages.ts'
 import { seedEvents } from './events/seed.ts'
 import { machine } from './processes.ts'
 import { boundsTable, type Held, isKept } from './webhooks/bounds.ts'
@@ -44,12 +45,22 @@ try {
     nowMs: Date.now(),
   })
   console.log(`${reads.table.join('\n')}\n`)
+  const slug = stack.tenantIds.keys().next().value ?? ''
+  const { redisUrl } = stack
+  const pages = await measurePages({
+    databaseUrl,
+    redisUrl,
+    slug,
+    eventIds: ids,
+    calls: Number(values.calls),
+  })
+  console.log(`${pages.table.join('\n')}\n`)
   const drops = await measureDrops(stack, { days: expiredDays, rate: Number(values.rate) })
   console.log(`${drops.table.join('\n')}\n`)
   console.log(
     `${machine()}; Postgres with fsync and 1 GB of shared buffers, pages of 50, one call at a time\n`,
   )
-  const held = [...reads.held, ...drops.held]
+  const held = [...reads.held, ...pages.held, ...drops.held]
   const missed = held.filter((each) => !isKept(each))
   const slowest = reads.held.filter(isList).toSorted((one, other) => other.value - one.value)[0]
   // Of lists the slowest stands for all, but for those that miss their bound.

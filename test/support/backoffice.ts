@@ -54,7 +54,60 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-const adminToken = 'local-admin-of-tests'
+/** The local admin's token. */
+export const adminToken = 'local-admin-of-tests'
+
+/** Where a backoffice of tests has its data. */
+export interface OpenOn {
+  readonly databaseUrl: string
+  readonly redisUrl: string
+  /** Absent: nobody but the local admin and tenants' keys. */
+  readonly transport?: Transport
+}
+
+/** Opens a backoffice on stores that are there, in this process. The caller closes it. */
+export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: OpenOn) {
+  const chunks: string[] = []
+  const telemetry = await createProcessTelemetry({
+    ...{ service: 'latchkey-backoffice', version: '0.0.0-test', logLevel: 'debug' },
+    logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
+  })
+  const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
+  const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
+  const { pool, redis } = await openStores({ ...stores, databaseUrl, redisUrl }, telemetry, scope)
+  const settings = await openSettings({ pool, redis }, telemetry, scope)
+  const directory = await openDirectory(pool, telemetry, scope)
+  await startTenantNews(redis, directory, telemetry, scope)
+  const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
+  const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
+  const port = await openBackofficePort(
+    {
+      ...{ backofficePort: 0, databaseUrl, keyRing: testKeyRing, devToken: adminToken },
+      ...{ callbackCidrsMax: ['127.0.0.0/8'], egressProxy: undefined },
+      publicUrl: 'https://hooks.example.test/',
+    },
+    {
+      ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
+      ...(transport && { transport }),
+      observe: createRequestObserver(telemetry.log, telemetry.metrics),
+    },
+    telemetry,
+    scope,
+  )
+  return {
+    ...{ url: `http://127.0.0.1:${port}`, pool, redis, directory },
+    logs() {
+      telemetry.log.flush()
+      return chunks.join('')
+    },
+    async close() {
+      await scope.close(5_000)
+      await telemetry.tracing.close(1_000)
+      telemetry.metrics.close()
+      telemetry.log.close()
+    },
+  }
+}
 
 /** Opens a backoffice with these tenants, and a real API server where one is given. The caller closes it. */
 export async function startTestBackoffice(
@@ -65,41 +118,12 @@ export async function startTestBackoffice(
   const { redisUrl } = await testStores()
   const tenants = await openTenants(database.url, redisUrl)
   await tenants.apply(manifests)
-  const chunks: string[] = []
-  const telemetry = await createProcessTelemetry({
-    ...{ service: 'latchkey-backoffice', version: '0.0.0-test', logLevel: 'debug' },
-    logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
-  })
-  const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
-  const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
-  const { pool, redis } = await openStores(
-    { ...stores, databaseUrl: database.url, redisUrl },
-    telemetry,
-    scope,
-  )
-  const settings = await openSettings({ pool, redis }, telemetry, scope)
-  const directory = await openDirectory(pool, telemetry, scope)
-  await startTenantNews(redis, directory, telemetry, scope)
   const apiServer = openApiServer()
-  const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
-  const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
-  const port = await openBackofficePort(
-    {
-      ...{ backofficePort: 0, databaseUrl: database.url, keyRing: testKeyRing, devToken: adminToken },
-      ...{ callbackCidrsMax: ['127.0.0.0/8'], egressProxy: undefined },
-      publicUrl: 'https://hooks.example.test/',
-    },
-    {
-      ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
-      transport: transport ?? createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' }),
-      observe: createRequestObserver(telemetry.log, telemetry.metrics),
-    },
-    telemetry,
-    scope,
-  )
-  const url = `http://127.0.0.1:${port}`
+  const own = createTransport({ endpoint: apiServer.server.endpoint, userAgent: 'test' })
+  const opened = await openBackofficeOn({ databaseUrl: database.url, redisUrl, transport: transport ?? own })
+  const { url, pool, redis, directory, logs } = opened
   return {
-    ...{ url, pool, redis, directory, allow: apiServer.allow, breakApiServer: apiServer.break },
+    ...{ url, pool, redis, directory, logs, allow: apiServer.allow, breakApiServer: apiServer.break },
     tenantId(slug) {
       const found = directory.findTenantBySlug(slug)
       if (!found) throw new Error(`there is no tenant ${slug}`)
@@ -110,16 +134,9 @@ export async function startTestBackoffice(
       await tenants.apply(yaml)
       directory.notify()
     },
-    logs() {
-      telemetry.log.flush()
-      return chunks.join('')
-    },
     async close() {
-      await scope.close(5_000)
+      await opened.close()
       await apiServer.server.stop()
-      await telemetry.tracing.close(1_000)
-      telemetry.metrics.close()
-      telemetry.log.close()
       await tenants.close()
       await database.drop()
     },

@@ -15,6 +15,7 @@ export interface Stack {
   readonly bare: Measured
   readonly sink: Sink
   readonly databaseUrl: string
+  readonly redisUrl: string
   /** A connection whose statements `pg_stat_statements` tells from those of the product. */
   readonly observer: Pool
   readonly postgresPid: number
@@ -77,7 +78,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   const stop = () => (stopped ??= stopAll())
   stopOnSignal(stop)
   return {
-    ...{ api, bare, sink, observer, tenantIds, databaseUrl: postgres.url },
+    ...{ api, bare, sink, observer, tenantIds, databaseUrl: postgres.url, redisUrl: redis.url },
     ...{ postgresPid: postgres.pid, redisPid: redis.pid },
     get forwarder() {
       return forwarder

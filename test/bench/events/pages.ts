@@ -1,0 +1,85 @@
+import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
+import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import type { Held } from '../webhooks/bounds.ts'
+
+/** Whose pages are opened, and how often each. */
+export interface PageOptions {
+  readonly databaseUrl: string
+  readonly redisUrl: string
+  /** Of events that are there. */
+  readonly eventIds: readonly string[]
+  readonly slug: string
+  readonly calls: number
+}
+
+/** What opening pages came to. */
+export interface PageFigures {
+  /** Lines of a table. */
+  readonly table: readonly string[]
+  readonly held: readonly Held[]
+}
+
+const pageMsMax = 100
+
+/**
+ * Opens the dashboard's pages as somebody who may see everything, one after the other: permission, reads, redaction, rendering and
+ * compression, and the way over loopback.
+ */
+export async function measurePages(options: PageOptions): Promise<PageFigures> {
+  const { databaseUrl, redisUrl, eventIds, slug, calls } = options
+  const opened = await openBackofficeOn({ databaseUrl, redisUrl })
+  try {
+    const session = await openDashboardSession(opened.url, adminToken)
+    const paths: readonly [name: string, path: (nth: number) => string][] = [
+      ['overview, 1 hour', () => '/?range=1h'],
+      ['overview, 30 days', () => '/?range=30d'],
+      ['events', () => '/events'],
+      ['events of a tenant that failed', () => `/events?tenant=${slug}&state=delivery_failed`],
+      ['events by type and provider', () => '/events?type=payment.failed&provider=card'],
+      ['one event', (nth) => `/events/${eventIds[(nth * 7919) % eventIds.length] ?? ''}`],
+      ['refused calls', () => '/refused'],
+      ['replays', () => '/replays'],
+      ['tenants', () => '/tenants'],
+      ['one tenant', () => `/tenants/${slug}`],
+      ['usage', () => `/usage?tenant=${slug}`],
+      ['simulations', () => '/simulations'],
+      ['executions', () => `/executions?tenant=${slug}`],
+      ['settings', () => '/settings'],
+      ['audit log', () => '/audit'],
+    ]
+    const timed = []
+    for (const [name, pathOf] of paths) timed.push({ name, ...(await time(session, pathOf, calls)) })
+    const rows = timed.map(
+      ({ name, p50, p95, bytes }) =>
+        `| ${name} | ${p50.toFixed(1)} | ${p95.toFixed(1)} | ${(bytes / 1024).toFixed(0)} |`,
+    )
+    return {
+      table: ['| page | p50 ms | p95 ms | kB before compression |', '|---|---|---|---|', ...rows],
+      held: timed.flatMap(({ name, p95 }) => [
+        { name: `page: ${name}, p95`, value: p95, unit: ' ms', atMost: pageMsMax },
+      ]),
+    }
+  } finally {
+    await opened.close()
+  }
+}
+
+async function time(
+  session: Awaited<ReturnType<typeof openDashboardSession>>,
+  pathOf: (nth: number) => string,
+  calls: number,
+): Promise<{ p50: number; p95: number; bytes: number }> {
+  const takenMs: number[] = []
+  let bytes = 0
+  for (let nth = 0; nth <= calls; nth += 1) {
+    const startedAt = performance.now()
+    const { status, html } = await session.get(pathOf(nth))
+    if (nth > 0) takenMs.push(performance.now() - startedAt)
+    if (status !== 200) throw new Error(`${pathOf(nth)} was answered ${status}`)
+    bytes = Math.max(bytes, html.length)
+  }
+  const sorted = takenMs.toSorted((one, other) => one - other)
+  const at = (share: number) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { p50: at(0.5), p95: at(0.95), bytes }
+}
