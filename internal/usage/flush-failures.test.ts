@@ -70,3 +70,20 @@ describe('a flush for which the meters of one tenant cannot be read', () => {
     expect(await rolledUp(others)).toBe(69)
   })
 })
+
+test('a flush leaves nothing behind of a tenant that was deleted and purged meanwhile, and rolls up the others', async () => {
+  const [gone, other] = [await lab.createTenant(), await lab.createTenant()]
+  for (const tenantId of [gone, other]) await lock(tenantId)
+  await lab.pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), now())`,
+    [gone],
+  )
+  await lab.pool.query('DELETE FROM record_epochs WHERE tenant_id = ANY($1)', [[gone, other]])
+  await openProcess([gone, other], 0).flush()
+  expect([await rolledUp([gone]), await rolledUp([other])]).toEqual([0, 1])
+  const { rows } = await lab.pool.query('SELECT tenant_id FROM record_epochs WHERE tenant_id = ANY($1)', [
+    [gone, other],
+  ])
+  expect(rows).toEqual([{ tenant_id: other }])
+})

@@ -64,7 +64,8 @@ export async function findUsage(
 /**
  * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so that a repeated or late write
  * changes nothing; rows that hold the value already are left out, since a conflict would lock and log them. Rows are locked in
- * the order of their key, so that two processes that write the same do not dead-lock.
+ * the order of their key, so that two processes that write the same do not dead-lock. A deleted tenant's are left out: nobody
+ * would remove them again.
  */
 export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
@@ -74,7 +75,8 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS t (tenant_id, meter, hour, amount)
            LEFT JOIN usage_hourly AS known ON known.tenant_id = t.tenant_id AND known.meter = t.meter
              AND known.hour = to_timestamp(t.hour * 3600)
-           WHERE known.amount IS NULL OR known.amount < t.amount
+           WHERE (known.amount IS NULL OR known.amount < t.amount)
+             AND NOT EXISTS (SELECT FROM tenants WHERE id = t.tenant_id AND deleted_at IS NOT NULL)
            ORDER BY t.tenant_id, t.meter, t.hour
            ON CONFLICT (tenant_id, meter, hour) DO UPDATE SET amount = excluded.amount
            WHERE u.amount < excluded.amount`,
@@ -131,8 +133,8 @@ export async function findEpochs(
 /**
  * Remembers the epochs in force, and writes an audit row for each tenant that had another one before: its records in
  * Redis are gone, and finished operations may run again. Gives those tenants. Repeating it changes and gives nothing, and so
- * does whoever is late: where something else is remembered by now than was `known`, that was read from Redis later. Rows are
- * locked in the order of their key.
+ * does whoever is late: where something else is remembered by now than was `known`, that was read from Redis later. Those of
+ * deleted tenants are left out: nobody would remove them again. Rows are locked in the order of their key.
  */
 export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
   const result = await pool.query<{ tenant_id: TenantId }>({
@@ -141,7 +143,9 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
              SELECT tenant_id, epoch, known FROM unnest($1::text[], $2::text[], $3::text[]) AS t (tenant_id, epoch, known)
            ), saved AS (
              INSERT INTO record_epochs AS e (tenant_id, epoch, seeded_at)
-             SELECT tenant_id, epoch, now() FROM given ORDER BY tenant_id
+             SELECT tenant_id, epoch, now() FROM given
+             WHERE NOT EXISTS (SELECT FROM tenants WHERE id = given.tenant_id AND deleted_at IS NOT NULL)
+             ORDER BY tenant_id
              ON CONFLICT (tenant_id) DO UPDATE SET epoch = excluded.epoch, seeded_at = excluded.seeded_at
              WHERE e.epoch <> excluded.epoch
                AND e.epoch = (SELECT given.known FROM given WHERE given.tenant_id = e.tenant_id)

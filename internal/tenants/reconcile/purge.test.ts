@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
 import { createReceivedEvent, type ReceivedEvent } from '#internal/webhooks/event.ts'
@@ -184,6 +185,17 @@ const countsOf = (rows: Record<string, string[]>) => tables.map((table) => rows[
 const emptied = async (id: TenantId) =>
   (await pool.query(`SELECT 1 FROM tenants WHERE id = $1 AND spec = '{}'`, [id])).rowCount === 1
 
+/** Until a statement on this database waits for a lock. */
+async function untilBlocked(): Promise<void> {
+  const isBlocked = async () => {
+    const { rowCount } = await pool.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+    return (rowCount ?? 0) > 0 || undefined
+  }
+  expect(await poll(isBlocked, { deadlineMs: 4_000 })).toBe(true)
+}
+
 describe('purging a deleted tenant', () => {
   test('leaves nothing of it in any table, and everything of another; again, it changes nothing', async () => {
     const [kept, gone] = [someTenantId(), someTenantId()]
@@ -257,6 +269,24 @@ describe('purging a deleted tenant', () => {
     }
     expect(await purgeTenant(pool, id)).toBe(true)
     expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
+  })
+
+  test('removes also rows that somebody raises at this moment', async () => {
+    const id = someTenantId()
+    await fill(id)
+    for (const [table, column] of [
+      ['usage_hourly', 'amount'],
+      ['figures_minutely', 'accepted'],
+    ] as const) {
+      const writer = await pool.connect()
+      await writer.query('BEGIN')
+      await writer.query(`UPDATE ${table} SET ${column} = ${column} + 1 WHERE tenant_id = $1`, [id])
+      const purged = untilBlocked().then(() => writer.query('COMMIT'))
+      while ((await rowsNow())[table]?.length !== 0)
+        expect(await purgeTenantBatch(pool, id, 1_000)).toBe('more')
+      await purged
+      writer.release()
+    }
   })
 
   test('takes large payloads by their bytes', async () => {

@@ -50,32 +50,40 @@ async function purgeSimulations(pool: Pool, id: TenantId, rowsMax: number): Prom
   return rowCount ?? 0
 }
 
-async function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rowCount } = await pool.query(
-    `DELETE FROM usage_hourly WHERE ctid IN (SELECT ctid FROM usage_hourly WHERE tenant_id = $1 LIMIT $2)`,
-    [id, rowsMax],
-  )
-  return rowCount ?? 0
+function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  return removeByKey(pool, { table: 'usage_hourly', columns: ['meter', 'hour'] }, { id, rowsMax })
 }
 
-async function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rowCount } = await pool.query(
-    `DELETE FROM usage_emissions WHERE ctid IN (SELECT ctid FROM usage_emissions WHERE tenant_id = $1 LIMIT $2)`,
-    [id, rowsMax],
-  )
-  return rowCount ?? 0
+function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  return removeByKey(pool, { table: 'usage_emissions', columns: ['id'] }, { id, rowsMax })
 }
 
 async function purgeFigures(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   let removed = 0
-  for (const table of ['figures_minutely', 'figures_hourly']) {
-    const { rowCount } = await pool.query(
-      `DELETE FROM ${table} WHERE ctid IN (SELECT ctid FROM ${table} WHERE tenant_id = $1 LIMIT $2)`,
-      [id, rowsMax],
-    )
-    removed += rowCount ?? 0
-  }
+  for (const table of ['figures_minutely', 'figures_hourly'])
+    removed += await removeByKey(pool, { table, columns: ['at'] }, { id, rowsMax })
   return removed
+}
+
+interface TenantTable {
+  readonly table: string
+  /** Those of the primary key that follow the tenant. */
+  readonly columns: readonly string[]
+}
+
+// By key, not by place: a row that is raised at this moment moves, and is waited for.
+async function removeByKey(
+  pool: Pool,
+  { table, columns }: TenantTable,
+  { id, rowsMax }: { readonly id: TenantId; readonly rowsMax: number },
+): Promise<number> {
+  const key = columns.join(', ')
+  const { rowCount } = await pool.query(
+    `DELETE FROM ${table} AS t USING (SELECT ${key} FROM ${table} WHERE tenant_id = $1 ORDER BY ${key} LIMIT $2) AS old
+     WHERE t.tenant_id = $1 AND ${columns.map((name) => `t.${name} = old.${name}`).join(' AND ')}`,
+    [id, rowsMax],
+  )
+  return rowCount ?? 0
 }
 
 // Before deliveries, so that none of them queues more. By key, since one that is worked on is waited for.
