@@ -2,12 +2,7 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import {
-  forgetSimulations,
-  type Simulations,
-  Simulator,
-  type StepReport,
-} from '#internal/simulations/index.ts'
+import { type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { Intake } from '#internal/webhooks/index.ts'
@@ -28,8 +23,6 @@ export interface SimulationParts {
 /** How late an event may be at most that another process wrote down, or that was due later. */
 const pollMs = 500
 const turnMsMax = 10_000
-const forgetMs = 600_000
-const forgetRowsMax = 5_000
 
 /** Starts to send the events of simulations, for the scope's life; gives what the route works with. */
 export async function startSimulations(
@@ -48,15 +41,6 @@ export async function startSimulations(
       ...{ name: 'simulations', intervalMs: pollMs, turnMsMax },
       runOnce: (signal) => simulator.runOnce(signal),
       onError: (cause, failures) => log.warn({ failures, cause }, 'simulations cannot go on, trying again'),
-    },
-    telemetry,
-    scope,
-  )
-  await openLoop(
-    {
-      ...{ name: 'simulations upkeep', intervalMs: forgetMs, turnMsMax },
-      runOnce: async () => void (await forgetSimulations(pool, systemClock.now(), forgetRowsMax)),
-      onError: (cause, failures) => log.warn({ failures, cause }, 'old simulations could not go'),
     },
     telemetry,
     scope,

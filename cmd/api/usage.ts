@@ -6,7 +6,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { EventMeter, forgetEmissions, LimitsInForce, limitsChannel, Meter } from '#internal/usage/index.ts'
+import { EventMeter, LimitsInForce, limitsChannel, Meter } from '#internal/usage/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** What usage stands on. */
@@ -30,8 +30,6 @@ const flushMs = 1_000
 const countMs = 250
 const countBackoff = { firstMs: 200, maxMs: 1_000 }
 const limitsMs = 900
-const forgetMs = 600_000
-const forgetRowsMax = 5_000
 
 /** Puts meters and limits together and starts what runs behind them. */
 export async function startUsage(parts: UsageParts, telemetry: Telemetry, scope: Scope): Promise<Usage> {
@@ -56,17 +54,6 @@ export async function startUsage(parts: UsageParts, telemetry: Telemetry, scope:
     markUsed: (tenantId) => meter.markUsed(tenantId),
   })
   await openEventCounts(eventMeter, telemetry, scope)
-  await openLoop(
-    {
-      name: 'usage upkeep',
-      intervalMs: forgetMs,
-      turnMsMax,
-      runOnce: async () => void (await forgetEmissions(pool, systemClock.now(), forgetRowsMax)),
-      onError: (cause, failures) => telemetry.log.warn({ failures, cause }, 'old emissions could not go'),
-    },
-    telemetry,
-    scope,
-  )
   return { meter, eventMeter, limits }
 }
 

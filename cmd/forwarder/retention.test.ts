@@ -91,6 +91,18 @@ async function fill(): Promise<void> {
          created_at, ended_at, next_step_at) VALUES ($1, $1, '{}', 1, 'test', 'running', 1, true, 'evt_', $2, $3, $2)`,
       [name, ago(1000), at],
     )
+  for (const [name, at] of pairs(40))
+    await pool.query(`INSERT INTO usage_emissions VALUES ($1, $1, 'x.y', $2, 1, $2)`, [name, at])
+  for (const [name, day, endedAt] of [
+    ['gone', '2031-05-06', ago(1)],
+    ['kept', '2031-05-07', ago(1)],
+    ['unended', '2031-05-06', null],
+  ])
+    await pool.query(
+      `INSERT INTO simulations (id, tenant_id, request, requested_by, state, due_at, created_at, ended_at, expires_on)
+       VALUES ($1, $1, '{}', 'test', 'running', '{}', now(), $3, $2)`,
+      [name, day, endedAt],
+    )
   await pool.query(
     `INSERT INTO dedupe_keys VALUES (md5('a')::uuid, 'gone', '2031-05-06'), (md5('b')::uuid, 'kept', '2031-05-07')`,
   )
@@ -114,7 +126,9 @@ test('a turn removes what is kept no longer from every table, and nothing else; 
     deliveries_due: 1,
     dedupe_keys: 1,
     replays: 1,
+    simulations: 1,
     usage_hourly: 1,
+    usage_emissions: 1,
     figures_minutely: 1,
     figures_hourly: 1,
     figures_queue: 1,
@@ -135,6 +149,8 @@ test('a turn removes what is kept no longer from every table, and nothing else; 
   expect(await left('SELECT writer AS name FROM figures_writers')).toEqual(['kept'])
   expect(await left('SELECT slug AS name FROM slug_reservations')).toEqual(['kept'])
   expect(await left('SELECT id AS name FROM replays ORDER BY 1')).toEqual(['kept', 'unended'])
+  expect(await left('SELECT id AS name FROM simulations ORDER BY 1')).toEqual(['kept', 'unended'])
+  expect(await left('SELECT id AS name FROM usage_emissions')).toEqual(['kept'])
   expect(await left('SELECT event_id AS name FROM dedupe_keys')).toEqual(['kept'])
   expect(await left('SELECT tenant_id AS name FROM deliveries_due')).toEqual(['kept'])
   const retained = '{"deletionPolicy":"Retain"}'

@@ -6,6 +6,7 @@ import { systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetReplays } from '#internal/deliveries/index.ts'
 import { figureTables, forgetFigures } from '#internal/figures/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
+import { forgetSimulations } from '#internal/simulations/index.ts'
 import {
   type Pool,
   partitionedTables,
@@ -15,10 +16,10 @@ import {
 } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
-import { forgetHours } from '#internal/usage/index.ts'
+import { forgetEmissions, forgetHours } from '#internal/usage/index.ts'
 import { forgetDedupeKeys } from '#internal/webhooks/index.ts'
 
-/** What goes by time, but for partitions and the ids of usage emissions, which the API forgets. */
+/** What goes by time, but for partitions. */
 export interface RetentionSteps {
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
@@ -82,7 +83,9 @@ export function retentionSteps(pool: Pool): RetentionSteps {
     after: [
       step('dedupe_keys', forgetDedupeKeys),
       step('replays', forgetReplays),
+      step('simulations', forgetSimulations),
       step('usage_hourly', forgetHours),
+      step('usage_emissions', forgetEmissions),
       ...figureTables.map((table) => step(table, (of, nowMs) => forgetFigures(of, table, nowMs))),
       step('slug_reservations', forgetSlugReservations),
       step('tenants', forgetDeletedTenants),

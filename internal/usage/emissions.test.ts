@@ -96,8 +96,22 @@ test('ids are forgotten after their time, a bounded number at a time, and amount
   const id = await liveTenant()
   for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)
   const laterMs = nowMs + 40 * dayMs
-  expect(await forgetEmissions(lab.pool, laterMs, 2)).toBe(0)
-  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toBe(2)
-  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toBe(1)
+  expect(await forgetEmissions(lab.pool, laterMs, 2)).toEqual({ removed: 0, hasMore: false })
+  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toEqual({ removed: 2, hasMore: true })
+  expect(await forgetEmissions(lab.pool, laterMs + 1, 2)).toEqual({ removed: 1, hasMore: false })
   expect(await amounts(id)).toEqual([['11-21T10', 'exports.rows', 30]])
+})
+
+test('ids that another process forgets at this moment are passed over', async () => {
+  await lab.pool.query('DELETE FROM usage_emissions')
+  const id = await liveTenant()
+  for (const name of ['a', 'b', 'c']) await recordUsage(lab.pool, emissionOf(id, { id: name }), nowMs)
+  const other = await lab.pool.connect()
+  await other.query('BEGIN')
+  await other.query(`DELETE FROM usage_emissions WHERE id IN ('a', 'b')`)
+  const laterMs = nowMs + 41 * dayMs
+  expect(await forgetEmissions(lab.pool, laterMs)).toEqual({ removed: 1, hasMore: false })
+  await other.query('COMMIT')
+  other.release()
+  expect(await forgetEmissions(lab.pool, laterMs)).toEqual({ removed: 0, hasMore: false })
 })
