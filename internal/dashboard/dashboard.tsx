@@ -8,6 +8,7 @@ import { problemOf } from './problem.tsx'
 import { routeOf } from './serve-row.tsx'
 import { signInRoutes } from './sign-in-routes.tsx'
 import { problemAnswer, withSession } from './signed-in.tsx'
+import { createWayBack } from './way-back.ts'
 
 /** The dashboard of a process. */
 export interface Dashboard {
@@ -29,7 +30,12 @@ const otherPaths = /^\/(internal|assets)\//
 
 /** Makes the dashboard of a process. It holds nothing but its assets and the live streams. */
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const parts: DashboardParts = { ...options, assets: createAssets(), live: createLiveStreams() }
+  const parts: DashboardParts = {
+    ...options,
+    assets: createAssets(),
+    live: createLiveStreams(),
+    wayBack: createWayBack(pages),
+  }
   return {
     routes: [
       ...signInRoutes(parts),
@@ -38,9 +44,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       assetRoute(parts),
     ],
     presentError(error, request, requestId) {
-      const { pathname, search } = new URL(request.url)
-      if (otherPaths.test(pathname)) return undefined
-      return problemAnswer(parts, { request, requestId }, problemOf(error, `${pathname}${search}`))
+      if (otherPaths.test(new URL(request.url).pathname)) return undefined
+      return problemAnswer(parts, { request, requestId }, problemOf(error, parts.wayBack(request)))
     },
     close: () => parts.live.close(),
     liveCount: () => parts.live.count(),

@@ -152,7 +152,7 @@ function Navigation(parts: FrameParts) {
 }
 
 function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
-  const [path = '/'] = here.split('?')
+  const everyone = withoutTenant(here)
   if (actor.kind === 'tenantKey')
     return (
       <div class="whose">
@@ -176,7 +176,7 @@ function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
             spellcheck={false}
             maxLength={200}
           />
-          <input type="hidden" name="to" value={path} />
+          <input type="hidden" name="to" value={everyone} />
           <button type="submit" title="Go">
             <Icon name="next" />
             <span class="visually-hidden">Show this tenant</span>
@@ -184,13 +184,20 @@ function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
         </div>
       </form>
       {tenant !== undefined && (
-        <a class="whose-all" href={path.startsWith('/tenants') ? '/tenants' : path}>
+        <a class="whose-all" href={everyone.startsWith('/tenants') ? '/tenants' : everyone}>
           Show all tenants
         </a>
       )}
       {actor.kind === 'user' && <Namespaces {...{ namespaces, here, csrfToken }} />}
     </div>
   )
+}
+
+/** The same page for another tenant: what else was chosen stays, but for the place in a list. */
+function withoutTenant(here: string): string {
+  const [path = '/', search = ''] = here.split('?')
+  const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
+  return link(path, kept)
 }
 
 function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'>) {

@@ -13,7 +13,7 @@ export interface PageContext {
   /** To be handed to every form. */
   readonly csrfToken: string
   readonly nowMs: number
-  /** The address of this page with its query, to come back to. */
+  /** The address of this page with its query, to come back to; of a form that was sent, that of its way back. */
   readonly here: string
   /** The path's parameters, decoded. */
   readonly params: Readonly<Record<string, string>>
@@ -74,6 +74,10 @@ export interface PageRow extends Row {
 /** A form that is sent: `POST`. It ends with `goTo`, or with the page that shows what is wrong. */
 export interface ActionRow extends Row {
   readonly method: 'POST'
+  /** The page to come back to, a `GET` row's path with the same parameters: nobody can read the address of a form. */
+  readonly back: string
+  /** What of the form that page's query keeps, beside `tenant`. */
+  readonly backKeeps?: readonly string[]
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '#internal/base/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { Assets } from './assets/assets.ts'
 import type { LiveStreams } from './live.ts'
+import type { FindWayBack } from './way-back.ts'
 
 /** What the dashboard is made of. */
 export interface DashboardOptions {
@@ -21,4 +22,5 @@ export interface DashboardOptions {
 export interface DashboardParts extends DashboardOptions {
   readonly assets: Assets
   readonly live: LiveStreams
+  readonly wayBack: FindWayBack
 }

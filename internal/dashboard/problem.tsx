@@ -6,6 +6,7 @@ import { LinkButton } from './components/form.tsx'
 import type { IconName } from './components/icon.tsx'
 import { NamespacesForm } from './layout.tsx'
 import type { NeedsTenant } from './page.ts'
+import type { WayBack } from './way-back.ts'
 
 /** What stands in a page's place. */
 export interface Problem {
@@ -17,8 +18,8 @@ export interface Problem {
   readonly retryAfterSeconds?: number
 }
 
-/** How a refusal, or an error of the server, is shown to people. `here` is the address that was asked for. */
-export function problemOf(refusal: Refusal | ApiError | NeedsTenant, here: string): Problem {
+/** How a refusal, or an error of the server, is shown to people. */
+export function problemOf(refusal: Refusal | ApiError | NeedsTenant, way: WayBack): Problem {
   switch (refusal.kind) {
     case 'needsTenant':
       return problem(200, 'page', 'Choose a tenant', {
@@ -44,15 +45,16 @@ export function problemOf(refusal: Refusal | ApiError | NeedsTenant, here: strin
       return problem(refusalStatus[refusal.kind], refusalOutcome[refusal.kind], refusalTitle[refusal.kind], {
         icon: 'warning',
         text: refusal.problem,
-        links: <LinkButton href={here.split('?')[0] ?? '/'}>Back</LinkButton>,
+        // What cannot be asked for stands in a page's query; a form's way back has none of it.
+        links: <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>,
       })
     case 'unavailable':
       return {
-        ...problem(503, 'unavailable', 'No answer at the moment', awayParts(here)),
+        ...problem(503, 'unavailable', 'No answer at the moment', awayParts(way)),
         retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
       }
     case 'error':
-      return errorProblem(refusal, here)
+      return errorProblem(refusal, way)
   }
 }
 
@@ -73,7 +75,7 @@ const refusalTitle = {
   tooMany: 'Too many at a time',
 } as const
 
-function errorProblem(error: ApiError, here: string): Problem {
+function errorProblem(error: ApiError, way: WayBack): Problem {
   const status = statusOf(error.code)
   if (error.code === 'route_unknown')
     return problem(status, error.code, 'There is no such page', {
@@ -82,21 +84,25 @@ function errorProblem(error: ApiError, here: string): Problem {
       links: <LinkButton href="/">Overview</LinkButton>,
     })
   if (status >= 500 && error.code !== 'internal')
-    return problem(status, error.code, 'No answer at the moment', awayParts(here))
+    return problem(status, error.code, 'No answer at the moment', awayParts(way))
   const isBug = error.code === 'internal'
   return problem(status, error.code, isBug ? 'Something broke on our side' : 'This cannot be done', {
     icon: 'warning',
     text: isBug
       ? 'It was noted. Try again; if it stays, report the request’s id.'
       : errorEnvelope(error, '').message,
-    links: <LinkButton href={isBug ? here : '/'}>{isBug ? 'Try again' : 'Overview'}</LinkButton>,
+    links: isBug || way.isForm ? againLink(way) : <LinkButton href="/">Overview</LinkButton>,
   })
 }
 
-const awayParts = (here: string): ProblemParts => ({
+const againLink = ({ here, isForm }: WayBack) => (
+  <LinkButton href={here}>{isForm ? 'Back' : 'Try again'}</LinkButton>
+)
+
+const awayParts = (way: WayBack): ProblemParts => ({
   icon: 'clock',
   text: 'A store or the Kubernetes API does not answer. Deliveries and records may well go on; this page cannot tell. Try again in a moment.',
-  links: <LinkButton href={here}>Try again</LinkButton>,
+  links: againLink(way),
 })
 
 interface ProblemParts {

@@ -12,6 +12,7 @@ import { documentAnswer, redirectAnswer } from './render.ts'
 import { factsOf, isFromOwnPage, safePath } from './request-facts.ts'
 import { sections } from './sections.ts'
 import { type Answered, type SignedInCall, withSession } from './signed-in.tsx'
+import type { WayBack } from './way-back.ts'
 
 /** Bytes that a form may have; a token of 16 KiB and a filter fit well. */
 export const formBytesMax = 32 * 1024
@@ -39,12 +40,13 @@ async function serve(
   const named = params['tenant'] ?? signedIn.query['tenant'] ?? form?.fields['tenant']
   const chosen = await findChosen(parts, signedIn, named)
   const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
-  const context = contextOf(parts, signedIn, preferences, tenant)
+  const wayBack = parts.wayBack(signedIn.call.request, form?.fields)
+  const context = { ...contextOf(parts, signedIn, preferences, tenant), here: wayBack.here }
   const result =
     chosen !== undefined && chosen.kind !== 'ok' ? chosen : await ask(row, context, form?.fields ?? {})
   if (result.kind === 'error') return result
   if (result.kind === 'goTo') return leadOn(signedIn.call, result)
-  return showPage(parts, { row, signedIn, preferences, context, result })
+  return showPage(parts, { row, signedIn, preferences, context, wayBack, result })
 }
 
 function ask(row: PageRow | ActionRow, context: PageContext, form: Form): Promise<PageResult> | PageResult {
@@ -86,15 +88,15 @@ export function refOf(text: string): TenantRef {
 
 function contextOf(
   { backoffice, clock, directory }: DashboardParts,
-  { call, session, query, here }: SignedInCall,
+  { call, session, query }: SignedInCall,
   { namespaces }: Preferences,
   tenant: TenantSummary | undefined,
-): PageContext {
+): Omit<PageContext, 'here'> {
   const whose: Whose = tenant
     ? { tenantId: tenant.id }
     : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
   return {
-    ...{ backoffice, query, here, tenant, whose },
+    ...{ backoffice, query, tenant, whose },
     actor: session.actor,
     csrfToken: session.csrfToken,
     nowMs: clock.now(),
@@ -115,15 +117,14 @@ interface PageParts {
   readonly signedIn: SignedInCall
   readonly preferences: Preferences
   readonly context: PageContext
+  readonly wayBack: WayBack
   readonly result: Exclude<PageResult, GoTo | { readonly kind: 'error' }>
 }
 
-function showPage(
-  { assets }: DashboardParts,
-  { row, signedIn, preferences, context, result }: PageParts,
-): Answered {
+function showPage({ assets }: DashboardParts, { signedIn, preferences, ...parts }: PageParts): Answered {
+  const { row, context } = parts
   const { request } = signedIn.call
-  const page = pageOf(row, result, context, preferences)
+  const page = pageOf(parts, preferences)
   const { actor, csrfToken, endsAtMs } = signedIn.session
   const { theme, namespaces, flash } = preferences
   const { here, tenant } = context
@@ -150,11 +151,10 @@ function showPage(
 }
 
 function pageOf(
-  row: PageRow | ActionRow,
-  result: PageParts['result'],
-  { actor, csrfToken, here, tenant }: PageContext,
+  { row, context, wayBack, result }: Pick<PageParts, 'row' | 'context' | 'wayBack' | 'result'>,
   { namespaces }: Preferences,
 ) {
+  const { actor, csrfToken, here, tenant } = context
   if (result.kind === 'page') {
     const { title, body, status = 200 }: Shown = result
     return {
@@ -167,5 +167,5 @@ function pageOf(
   const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
   const lacksNamespaces = isList && actor.kind === 'user' && tenant === undefined && namespaces.length === 0
   if (result.kind === 'forbidden' && lacksNamespaces) return namespacesProblem({ csrfToken, here })
-  return problemOf(result, here)
+  return problemOf(result, wayBack)
 }

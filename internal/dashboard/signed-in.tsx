@@ -17,8 +17,6 @@ export interface SignedInCall {
   readonly token: string
   /** Each parameter trimmed, empty ones left out. */
   readonly query: Readonly<Record<string, string>>
-  /** The path with its query. */
-  readonly here: string
 }
 
 /** What a call of the dashboard is answered with. */
@@ -33,13 +31,12 @@ export async function withSession(
   const { request } = call
   const parsed = parseQuery(request.url)
   if (parsed.kind === 'error') return parsed
-  const url = new URL(request.url)
-  const here = `${url.pathname}${url.search}`
   const token = sessionTokenOf(request)
   const found = token === undefined ? ({ kind: 'none' } as const) : await parts.sessions.find(token)
-  if (found.kind === 'unavailable') return problemAnswer(parts, call, problemOf(found, here))
-  if (found.kind === 'none' || token === undefined) return leadToSignIn(parts, call, here)
-  return serve({ call, session: found.session, token, query: withoutBlanks(parsed.values), here })
+  if (found.kind === 'unavailable')
+    return problemAnswer(parts, call, problemOf(found, parts.wayBack(request)))
+  if (found.kind === 'none' || token === undefined) return leadToSignIn(parts, call)
+  return serve({ call, session: found.session, token, query: withoutBlanks(parsed.values) })
 }
 
 function withoutBlanks(values: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
@@ -48,8 +45,9 @@ function withoutBlanks(values: Readonly<Record<string, string>>): Readonly<Recor
   )
 }
 
-function leadToSignIn(parts: DashboardParts, { request }: Call, here: string): Answered {
+function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
   const isRead = request.method === 'GET'
+  const { here } = parts.wayBack(request)
   if (isRead && isLinkFromElsewhere(request)) return askAgain(parts, request, here)
   const path = link('/sign-in', { next: isRead && safePath(here) !== '/' ? here : undefined })
   if (!request.headers.has('hx-request')) return redirectAnswer(path)

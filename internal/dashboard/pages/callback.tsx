@@ -41,7 +41,7 @@ export const askTestRow: PageRow = {
 
 /** Sends a test event and shows what came of it. */
 export const testRow: ActionRow = {
-  ...{ method: 'POST', path: '/tenants/:tenant/test', section: 'tenants' },
+  ...{ method: 'POST', path: '/tenants/:tenant/test', section: 'tenants', back: '/tenants/:tenant/test' },
   async act(context) {
     const { backoffice, actor, tenant, form } = context
     if (tenant === undefined) return { kind: 'needsTenant' }
@@ -158,7 +158,7 @@ export const askResumeRow: PageRow = {
 
 /** Lets deliveries to a suspended callback go on. */
 export const resumeRow: ActionRow = {
-  ...{ method: 'POST', path: '/tenants/:tenant/resume', section: 'tenants' },
+  ...{ method: 'POST', path: '/tenants/:tenant/resume', section: 'tenants', back: '/tenants/:tenant' },
   async act({ backoffice, actor, tenant }) {
     if (tenant === undefined) return { kind: 'needsTenant' }
     const resumed = await backoffice.callbacks.resume(actor, tenant.id)

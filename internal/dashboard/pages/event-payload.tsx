@@ -10,7 +10,7 @@ const shownCharsMax = 65_536
 
 /** Shows a payload as it was received. A form, so that no link, no history and no look ahead of a browser reads one. */
 export const revealRow: ActionRow = {
-  ...{ method: 'POST', path: '/events/:id/payload', section: 'events' },
+  ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
   async act({ backoffice, actor, params }) {
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }

@@ -49,7 +49,7 @@ export const askReplayRow: PageRow = {
 
 /** Has an event delivered once more. */
 export const replayEventRow: ActionRow = {
-  ...{ method: 'POST', path: '/events/:id/replay', section: 'events' },
+  ...{ method: 'POST', path: '/events/:id/replay', section: 'events', back: '/events/:id' },
   async act({ backoffice, actor, params, form, query }) {
     const id = parseEventId(params['id'] ?? '')
     const round = Number(form['round'])

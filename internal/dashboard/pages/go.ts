@@ -11,6 +11,8 @@ export const goRow: PageRow = {
     if (found.kind === 'notFound' || found.kind === 'invalid') return goTo(link('/tenants', { search: find }))
     if (found.kind !== 'ok') return found
     const { id } = found.value
-    return goTo(/^\/tenants(\/|$)/.test(path) ? `/tenants/${id}` : link(path, { tenant: id }))
+    const [page = '/', search = ''] = path.split('?')
+    const chosen = { ...Object.fromEntries(new URLSearchParams(search)), tenant: id }
+    return goTo(/^\/tenants(\/|$)/.test(page) ? `/tenants/${id}` : link(page, chosen))
   },
 }

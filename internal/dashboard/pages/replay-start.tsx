@@ -221,6 +221,8 @@ function Examples({
 /** Starts a replay; sent twice, the same form starts one. */
 export const startReplayRow: ActionRow = {
   ...{ method: 'POST', path: '/replays', section: 'replays' },
+  back: '/replays/new',
+  backKeeps: ['state', 'provider', 'type', 'from', 'to', 'rate'],
   async act(context) {
     const { backoffice, actor, form, tenant, nowMs } = context
     const asked = parseReplayForm(form, { tenantId: tenant?.id, nowMs })

@@ -153,7 +153,7 @@ export const askCancelRow: PageRow = {
 
 /** Ends a replay. */
 export const cancelReplayRow: ActionRow = {
-  ...{ method: 'POST', path: '/replays/:id/cancel', section: 'replays' },
+  ...{ method: 'POST', path: '/replays/:id/cancel', section: 'replays', back: '/replays/:id' },
   async act({ backoffice, actor, params, query }) {
     const id = parseReplayId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }

@@ -27,7 +27,7 @@ export const settingFormRow: PageRow = {
 
 /** Writes a setting, if it is still as it was when the form was made. */
 export const settingRow: ActionRow = {
-  ...{ method: 'POST', path, section: 'settings' },
+  ...{ method: 'POST', path, section: 'settings', back: path, backKeeps: ['name'] },
   act: (context) =>
     changing(context, context.form['name'], async (setting) => {
       const { backoffice, actor, form, tenant } = context
@@ -77,7 +77,7 @@ export const askClearRow: PageRow = {
 
 /** Clears a setting, if it is still as it was when it was asked. */
 export const clearRow: ActionRow = {
-  ...{ method: 'POST', path: clearPath, section: 'settings' },
+  ...{ method: 'POST', path: clearPath, section: 'settings', back: '/settings' },
   act: (context) =>
     changing(context, context.form['name'], async ({ name }) => {
       const { backoffice, actor, form, tenant } = context

@@ -49,7 +49,7 @@ export const startFormRow: PageRow = {
 
 /** Starts a simulation; a form that is sent twice starts one. */
 export const startRow: ActionRow = {
-  ...{ method: 'POST', path, section: 'simulations' },
+  ...{ method: 'POST', path, section: 'simulations', back: path, backKeeps: fieldNames },
   act: (context) =>
     starting(context, async (tenant) => {
       const { form, backoffice, actor } = context

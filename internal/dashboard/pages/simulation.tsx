@@ -29,6 +29,7 @@ export const simulationRow: PageRow = {
 /** Makes the next event due now. */
 export const advanceRow: ActionRow = {
   ...{ method: 'POST', path: '/simulations/:simulation/advance', section: 'simulations' },
+  back: '/simulations/:simulation',
   act: (context) =>
     withSimulation(context, async ({ id }) => {
       const done = await context.backoffice.simulations.advance(
@@ -74,6 +75,7 @@ export const askCancelRow: PageRow = {
 /** Cancels a simulation. */
 export const cancelRow: ActionRow = {
   ...{ method: 'POST', path: '/simulations/:simulation/cancel', section: 'simulations' },
+  back: '/simulations/:simulation',
   act: (context) =>
     withSimulation(context, async ({ id }) => {
       const done = await context.backoffice.simulations.cancel(context.actor, id)

@@ -48,7 +48,7 @@ export const overrideFormRow: PageRow = {
 
 /** Checks what was typed, asks once more, then overrides the limit. */
 export const overrideRow: ActionRow = {
-  ...{ method: 'POST', path, section: 'usage' },
+  ...{ method: 'POST', path, section: 'usage', back: path, backKeeps: ['limit'] },
   act: (context) =>
     changing(context, context.form['limit'], async (of) => {
       const { form, nowMs, backoffice, actor } = context
@@ -95,7 +95,7 @@ export const askClearOverrideRow: PageRow = {
 
 /** Ends an override before its time. */
 export const clearOverrideRow: ActionRow = {
-  ...{ method: 'POST', path: `${path}/clear`, section: 'usage' },
+  ...{ method: 'POST', path: `${path}/clear`, section: 'usage', back: '/usage' },
   act: (context) =>
     changing(context, context.form['limit'], async ({ tenant, limit }) => {
       const done = await context.backoffice.usage.clearOverride(context.actor, { tenantId: tenant.id, limit })
