@@ -110,7 +110,8 @@ describe('an installation by the preset kind', () => {
     const account = `support-${crypto.randomUUID().slice(0, 8)}`
     const kubectl = (...args: string[]) => run(['kubectl', '-n', shopNamespace, ...args])
     await kubectl('create', 'serviceaccount', account)
-    const tokenFor = async (...flags: string[]) => (await kubectl('create', 'token', account, ...flags)).trim()
+    const tokenFor = async (...flags: string[]) =>
+      (await kubectl('create', 'token', account, ...flags)).trim()
     const [token, apiServers] = [await tokenFor('--audience=latchkey'), await tokenFor()]
     const forwarded = await forwardPort(releaseNamespace, 'service/latchkey-backoffice', 8081)
     const statusFor = async (bearer: string) => {
@@ -120,7 +121,10 @@ describe('an installation by the preset kind', () => {
     }
     try {
       expect([await statusFor(token), await statusFor(apiServers)]).toEqual([404, 401])
-      const role = ['--clusterrole=latchkey-dashboard-support', `--serviceaccount=${shopNamespace}:${account}`]
+      const role = [
+        '--clusterrole=latchkey-dashboard-support',
+        `--serviceaccount=${shopNamespace}:${account}`,
+      ]
       await kubectl('create', 'rolebinding', account, ...role)
       const seen = await poll(async () => ((await statusFor(token)) === 200 ? true : undefined), {
         ...{ deadlineMs: seenMsMax * patience, everyMs: 250 },
