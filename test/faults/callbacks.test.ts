@@ -8,7 +8,7 @@ import { cloneTenants } from '#test/support/cloned-tenants.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { until } from '#test/support/until.ts'
 import { EventLedger, printCounts } from './event-ledger.ts'
-import { answersOf } from './event-load.ts'
+import { answersOf, type EventLoad } from './event-load.ts'
 import { type EventScene, loadSlug, openEventScene } from './event-scene.ts'
 import { type SlowCallback, startSlowCallback } from './slow-callback.ts'
 
@@ -46,10 +46,25 @@ async function accept(ledger: EventLedger, tenantIds: readonly TenantId[], each:
   for (const { sourceEventId } of events) ledger.acknowledged(sourceEventId, 200)
 }
 
-/** A time that is measured, rather than a wait for something. */
-async function passes(ms: number): Promise<void> {
-  const endMs = performance.now() + ms
-  await until(`${ms} ms`, () => performance.now() >= endMs)
+/** How the others fared during a time. */
+interface Spell {
+  /** From acknowledged to delivered, ms; those that wait at its end count with the time that they have waited. */
+  readonly p99: number
+  /** Events that waited at its end. */
+  readonly waiting: number
+  /** The most that waited at any time. */
+  readonly waitingMost: number
+}
+
+/** Looks on for a time that is measured, rather than waits for something. */
+async function lookOn({ ledger }: EventLoad, ms: number): Promise<Spell> {
+  const fromMs = performance.now()
+  let waitingMost = 0
+  await until(`${ms} ms`, () => {
+    waitingMost = Math.max(waitingMost, ledger.missing().length)
+    return performance.now() >= fromMs + ms
+  })
+  return { p99: p99(ledger.delaysSince(fromMs)), waiting: ledger.missing().length, waitingMost }
 }
 
 function p99(sorted: readonly number[]): number {
@@ -60,29 +75,35 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
-/**
- * Far more than `npm run bench -- webhooks` allows (1.5 times), since other work on the machine is in both figures here. What
- * this is for is a queue that stands still: then they are as long as a call's time-out, 15 s.
- */
-const timesMax = 4
-const shortMs = 1_000
+const senders = 8
+/** A busy machine, whose other work is in both figures, is no fault of ours: CI bears more than what is promised. */
+const isCi = process.env['CI'] !== undefined
+/** By how much the others' p99 may grow, which is the same that `npm run bench -- webhooks` holds them to. */
+const timesMax = isCi ? 4 : 1.5
+/** In CI no growth up to here is asked after: what has to be found there is a queue that stands still, for seconds. */
+const shortMs = isCi ? 1_000 : 0
+const waitingTimesMax = isCi ? 4 : 1
 /** Less than a call's time-out. */
 const settleMsMax = 12_000
 
 interface Turn {
-  readonly calm: number
-  readonly troubled: number
+  readonly calm: Spell
+  readonly troubled: Spell
 }
 
 function expectUnharmed(turns: readonly Turn[]): void {
-  const troubled = median(turns.map((turn) => turn.troubled))
-  const times = median(turns.map((turn) => turn.troubled / turn.calm))
-  expect(troubled <= shortMs || times <= timesMax).toBe(true)
+  // One that each sender has just sent is no queue, also where none was seen before.
+  for (const { calm, troubled } of turns)
+    expect(troubled.waiting).toBeLessThanOrEqual(Math.max(calm.waitingMost, senders) * waitingTimesMax)
+  const p99Ms = median(turns.map(({ troubled }) => troubled.p99))
+  const times = median(turns.map(({ calm, troubled }) => troubled.p99 / calm.p99))
+  expect(p99Ms <= shortMs ? 0 : times).toBeLessThanOrEqual(timesMax)
 }
 
 function inWords(turns: readonly Turn[]): string {
-  const pairs = turns.map(({ calm, troubled }) => `${calm.toFixed(0)} → ${troubled.toFixed(0)}`)
-  return `p99 ms of the others without → with: ${pairs.join(', ')}`
+  const word = (pick: (spell: Spell) => number) =>
+    turns.map(({ calm, troubled }) => `${pick(calm).toFixed(0)} → ${pick(troubled).toFixed(0)}`).join(', ')
+  return `p99 ms of the others without → with: ${word((spell) => spell.p99)}; of them waiting at most: ${word((spell) => spell.waitingMost)}`
 }
 
 test('a thousand callbacks that hang do not hold up the others', async () => {
@@ -91,27 +112,20 @@ test('a thousand callbacks that hang do not hold up the others', async () => {
     count: slowTenants,
     callback: { url: slow.url },
   })
-  const load = scene.startLoad({ senders: 8, restMs: 50 })
+  const load = scene.startLoad({ senders, restMs: 50 })
   const turns: Turn[] = []
   // The first calls show the forwarder the way.
   await load.untilMore(200)
   for (let turn = 0; turn < 3; turn += 1) {
     await until('a queue at rest', () => load.ledger.missing().length < 20)
-    const calmFromMs = performance.now()
-    await passes(3_000)
-    const calm = p99(load.ledger.delaysSince(calmFromMs))
+    const calm = await lookOn(load, 3_000)
     slow.hang()
     await accept(slowLedger, tenantIds, slowEvents)
     // A thousand calls at once are work by themselves, and until one of its calls waits for half a second nobody hangs.
     await until('calls that hang wherever anybody may', () => slow.hanging() >= 900)
     await until('the others at rest', () => load.ledger.missing().length < 20, settleMsMax)
-    const troubledFromMs = performance.now()
-    await passes(4_000)
-    const waiting = load.ledger.missing().length
-    const delays = load.ledger.delaysSince(troubledFromMs)
+    turns.push({ calm, troubled: await lookOn(load, 4_000) })
     expect(slow.hanging()).toBeGreaterThanOrEqual(900)
-    expect(delays.length).toBeGreaterThan(waiting)
-    turns.push({ calm, troubled: p99(delays) })
     slow.release()
     await until('those that hung', () => slowLedger.missing().length === 0, 60_000)
   }
@@ -213,17 +227,13 @@ test('100 000 events behind one dead callback do not hold up the others', async 
     callback: { url: 'http://127.0.0.1:9/' },
   })
   if (!dead) throw new Error('one was cloned')
-  const load = scene.startLoad({ senders: 8, restMs: 50 })
+  const load = scene.startLoad({ senders, restMs: 50 })
   await load.untilMore(200)
   await until('a queue at rest', () => load.ledger.missing().length < 20)
-  const calmFromMs = performance.now()
-  await passes(4_000)
-  const calm = p99(load.ledger.delaysSince(calmFromMs))
+  const calm = await lookOn(load, 6_000)
   await pile(dead)
-  const troubledFromMs = performance.now()
-  await passes(8_000)
-  const waiting = load.ledger.missing().length
-  const turn = { calm, troubled: p99(load.ledger.delaysSince(troubledFromMs)) }
+  // From its first moment on, with all that the backlog's beginning costs.
+  const turns = [{ calm, troubled: await lookOn(load, 8_000) }]
   await scene.finish(load)
   const counts = load.ledger.counts()
   const { rows } = await pool.query<{ due: number; tried: number }>(
@@ -231,11 +241,10 @@ test('100 000 events behind one dead callback do not hold up the others', async 
     [dead],
   )
   const [left] = rows
-  const note = `${answersOf(load)}; ${inWords([turn])}; behind it ${left?.due}, of which tried ${left?.tried}`
+  const note = `${answersOf(load)}; ${inWords(turns)}; behind it ${left?.due}, of which tried ${left?.tried}`
   printCounts('beside 100 000 events of a dead callback', counts, note)
   expect(counts.lost + counts.twice).toBe(0)
-  expect(waiting).toBeLessThan(200)
-  expectUnharmed([turn])
+  expectUnharmed(turns)
   // Nothing of it is given up, and its breaker keeps most of it from being tried in vain.
   expect(Number(left?.due)).toBe(backlog)
   expect(Number(left?.tried)).toBeLessThan(backlog / 10)

@@ -43,12 +43,15 @@ export class EventLedger {
     this.#delays.push({ atMs, delayMs: atMs - (this.#acknowledgedAtMs.get(id) ?? atMs) })
   }
 
-  /** From acknowledged to delivered, ms, of events that were first delivered since a time of `performance.now()`; sorted. */
+  /**
+   * From acknowledged to delivered, ms, of events that were first delivered since a time of `performance.now()`; and of each that
+   * is still to come, from acknowledged until now: those that wait must not be left out just because they wait. Sorted.
+   */
   delaysSince(sinceMs: number): number[] {
-    return this.#delays
-      .filter(({ atMs }) => atMs >= sinceMs)
-      .map(({ delayMs }) => delayMs)
-      .sort((a, b) => a - b)
+    const nowMs = performance.now()
+    const delivered = this.#delays.filter(({ atMs }) => atMs >= sinceMs).map(({ delayMs }) => delayMs)
+    const waiting = this.missing().map((id) => nowMs - (this.#acknowledgedAtMs.get(id) ?? nowMs))
+    return [...delivered, ...waiting].sort((a, b) => a - b)
   }
 
   /** How many were acknowledged so far, by 200, 202 or either. */
