@@ -21,6 +21,8 @@ import { run } from './program.ts'
 const buildMsMax = 1_800_000
 beforeAll(buildTools, buildMsMax)
 
+const ours = { matchLabels: { namespace: 'latchkey' } }
+
 describe.each(helms)('%s refuses', (helm) => {
   test.each<[string, object, string]>([
     ['an unknown value', { api: { replica: 2 } }, 'replica'],
@@ -34,10 +36,18 @@ describe.each(helms)('%s refuses', (helm) => {
       'extraEnv',
     ],
     ['a setting beside its value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
+    [
+      'figures of everybody, added up',
+      { forwarder: { autoscaling: { mode: 'hpa' } } },
+      'hpa.selector is missing',
+    ],
     ['KEDA without Prometheus', { forwarder: { autoscaling: { mode: 'keda' } } }, 'serverAddress is missing'],
     [
       'figures from what they scale',
-      { forwarder: { autoscaling: { mode: 'hpa' } }, backoffice: { enabled: false } },
+      {
+        forwarder: { autoscaling: { mode: 'hpa', hpa: { selector: ours } } },
+        backoffice: { enabled: false },
+      },
       'needs backoffice.enabled',
     ],
     ['fewest over most', { api: { autoscaling: { minReplicas: 5, maxReplicas: 2 } } }, 'minReplicas is over'],
@@ -369,14 +379,20 @@ describe('scaling', () => {
     expect(Object.keys(named(objects, 'HorizontalPodAutoscaler'))).toEqual([])
   })
 
-  test('by external metrics takes both figures', async () => {
-    const objects = await render(forwarder({ mode: 'hpa' }))
+  test('by external metrics takes both figures, each from the one series that is recorded of it', async () => {
+    const objects = await render(forwarder({ mode: 'hpa', hpa: { selector: ours } }))
     const spec = named(objects, 'HorizontalPodAutoscaler')['latchkey-forwarder']?.spec as {
-      metrics: { external: { metric: { name: string }; target: object } }[]
+      metrics: { external: { metric: { name: string; selector: object }; target: object } }[]
     }
-    expect(spec.metrics.map(({ external }) => [external.metric.name, external.target])).toEqual([
-      ['latchkey_deliveries_due_count', { type: 'AverageValue', averageValue: '500' }],
-      ['latchkey_deliveries_oldest_age_seconds', { type: 'AverageValue', averageValue: '30' }],
+    expect(spec.metrics.map(({ external }) => [external.metric, external.target])).toEqual([
+      [
+        { name: 'namespace:latchkey_deliveries_waiting_count:max', selector: ours },
+        { type: 'AverageValue', averageValue: '500' },
+      ],
+      [
+        { name: 'namespace:latchkey_deliveries_waiting_age_seconds:max', selector: ours },
+        { type: 'AverageValue', averageValue: '30' },
+      ],
     ])
   })
 })

@@ -131,6 +131,37 @@ function filesOf(name: string): string[] {
   return isOfBudget ? [join(ruleFolder, 'recordings.yaml'), ...own] : own
 }
 
+test('what waits is one figure of a namespace, however many processes show it, and none where nobody can tell', async () => {
+  const of = (metric: string, pod: string, namespace = 'shops') =>
+    `latchkey_${metric}{namespace="${namespace}",pod="${pod}"}`
+  const shown: Readonly<Record<string, number>> = {
+    ...{ [of('deliveries_due_count', 'a')]: 40, [of('deliveries_due_count', 'b')]: 40 },
+    [of('deliveries_due_count', 'c', 'stalls')]: 7,
+    ...{ [of('webhooks_spool_entries_count', 'd')]: 2, [of('webhooks_spool_entries_count', 'e')]: 2 },
+    ...{ [of('webhooks_spool_entries_count', 'f', 'booths')]: 9 },
+    ...{ [of('deliveries_oldest_age_seconds', 'a')]: 5, [of('webhooks_spool_oldest_age_seconds', 'd')]: 60 },
+  }
+  const recorded = (what: string, values: Readonly<Record<string, number>>) => {
+    const expr = `namespace:latchkey_deliveries_waiting_${what}:max`
+    const samples = Object.entries(values).map(([namespace, value]) => ({
+      ...{ labels: `${expr}{namespace="${namespace}"}`, value },
+    }))
+    return { expr, eval_time: '5m', exp_samples: samples }
+  }
+  const input_series = Object.entries(shown).map(([series, value]) => ({ series, values: `${value}x10` }))
+  const promql_expr_test = [
+    recorded('count', { shops: 42, stalls: 7 }),
+    recorded('age_seconds', { shops: 60 }),
+  ]
+  const tests = [{ interval: '1m', input_series, promql_expr_test }]
+  const folder = scratchFolder()
+  const path = join(folder, 'test.yaml')
+  writeFileSync(path, stringify({ rule_files: [join(ruleFolder, 'recordings.yaml')], tests }))
+  const { exitCode, out, err } = await runProgram([tool('promtool'), 'test', 'rules', path])
+  rmSync(folder, { recursive: true })
+  expect([exitCode, `${out}${err}`]).toEqual([0, expect.stringContaining('SUCCESS')])
+})
+
 test.each(alertCases.map((each) => [each.alert, each.when, each] as const))(
   '%s fires and says so when %s, and otherwise does not',
   async (_alert, _when, of) => {

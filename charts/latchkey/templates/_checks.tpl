@@ -24,6 +24,9 @@
 {{- if and $keda (not $values.forwarder.autoscaling.keda.serverAddress) -}}
 {{- fail "forwarder.autoscaling.keda.serverAddress is missing: where Prometheus is" -}}
 {{- end -}}
+{{- if and (eq $values.forwarder.autoscaling.mode "hpa") (not $values.forwarder.autoscaling.hpa.selector) -}}
+{{- fail "forwarder.autoscaling.hpa.selector is missing: which series is this release's, such as matchLabels: {namespace: latchkey}" -}}
+{{- end -}}
 {{- if and (ne $values.forwarder.autoscaling.mode "none") (not $values.backoffice.enabled) -}}
 {{- fail "forwarder.autoscaling needs backoffice.enabled: its figures must not come from what they scale" -}}
 {{- end -}}

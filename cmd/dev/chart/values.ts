@@ -15,6 +15,7 @@ import {
   texts,
 } from './kinds.ts'
 import { seen } from './metrics-values.ts'
+import { waiting } from './rules/waiting.ts'
 import { httpRoute, ingress, podKeys, resources, service, serviceAccount, workload } from './workload.ts'
 
 const cidr = '[0-9A-Fa-f:.]+(/[0-9]{1,3})?'
@@ -186,16 +187,15 @@ const processes: Keys = {
             authenticationRef: kubeObject('How KEDA signs in to Prometheus: a TriggerAuthentication.'),
             metadata: pairs('Further metadata of its triggers, such as authModes.'),
           }),
-          hpa: group('Of mode hpa.', {
-            depthMetric: text(
-              'Name of the external metric of due deliveries.',
-              'latchkey_deliveries_due_count',
-            ),
+          hpa: group('Of mode hpa, which adds up all series that it finds: there must be one of each.', {
+            depthMetric: text('The external metric of what waits; metrics.rules record it.', waiting.count),
             ageMetric: text(
-              'Name of the external metric of the oldest one’s age.',
-              'latchkey_deliveries_oldest_age_seconds',
+              'The external metric of the age of what waits longest; metrics.rules record it.',
+              waiting.ageSeconds,
             ),
-            selector: kubeObject('Which of its series.'),
+            selector: kubeObject(
+              'Which of their series, such as matchLabels: {namespace: latchkey}. Has to be set.',
+            ),
           }),
         },
       ),

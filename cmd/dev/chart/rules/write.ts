@@ -6,6 +6,7 @@ import { operatorAlerts } from './operator.ts'
 import { processAlerts } from './processes.ts'
 import type { RuleGroup } from './rule.ts'
 import { storeAlerts } from './stores.ts'
+import { waitingRecordings } from './waiting.ts'
 
 /** A file of rules, as promtool and Prometheus read it. */
 export interface RuleFile {
@@ -17,7 +18,7 @@ export interface RuleFile {
 /** All rules: what is recorded, and alerts by what they are about. Pure. */
 export function ruleFiles(): RuleFile[] {
   return [
-    { name: 'recordings', groups: objectiveRecordings() },
+    { name: 'recordings', groups: [...objectiveRecordings(), waitingRecordings()] },
     { name: 'intake', groups: [{ name: 'latchkey-intake', rules: intakeAlerts() }] },
     { name: 'deliveries', groups: [{ name: 'latchkey-deliveries', rules: deliveryAlerts() }] },
     { name: 'operator', groups: [{ name: 'latchkey-operator', rules: operatorAlerts() }] },
