@@ -44,8 +44,11 @@ export type Visibility =
 export interface Access {
   /** Tells who somebody is by a token for audience `latchkey`, an API key of scope `dashboard`, or the token of `npm run dev`. */
   authenticate(token: string): Promise<Authenticated>
-  /** Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). */
-  may(actor: Actor, action: Action, tenant: TenantPlace | 'all'): Promise<Permission>
+  /**
+   * Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). Where `named` says by
+   * what a tenant was named, the answer is remembered for that name alone: nobody tells from the time it takes whose a thing is.
+   */
+  may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission>
   /** What somebody sees in lists: asked once for the whole cluster, then for each namespace named (at most 50). */
   visibleTenants(actor: Actor, namespaces?: readonly string[]): Promise<Visibility>
   /** Whether what somebody showed still counts, for sessions: a key may have ended or lost its scope. From memory alone. */
@@ -91,8 +94,8 @@ export function createAccess(options: AccessOptions): Access {
   const verdicts = new VerdictCache<AccessVerdict>({
     ...{ clock, msMax: rememberedMsMax, entriesMax: verdictsRememberedMax, pendingMax },
   })
-  const ask = (user: KubeUser, action: Action, place: AccessPlace) =>
-    askAccess(options, verdicts, { user, action, place })
+  const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
+    askAccess(options, verdicts, { user, action, place, named })
   return {
     async authenticate(token) {
       if (token === '' || token.length > tokenCharsMax || !/^[\x21-\x7e]+$/.test(token)) return refused
@@ -101,10 +104,11 @@ export function createAccess(options: AccessOptions): Access {
       if (token.startsWith('lk_')) return authenticateKey(options.directory, token)
       return authenticateToken(options, tokens, token)
     },
-    may(actor, action, tenant) {
+    may(actor, action, tenant, named) {
       if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
       if (actor.kind === 'tenantKey') return Promise.resolve(mayKey(options.directory, actor, action, tenant))
-      return ask(actor, action, tenant === 'all' ? {} : { namespace: tenant.namespace, name: tenant.name })
+      if (tenant === 'all') return ask(actor, action, {})
+      return ask(actor, action, { namespace: tenant.namespace, name: tenant.name }, named)
     },
     async visibleTenants(actor, namespaces = []) {
       const named = [...new Set(namespaces)]
@@ -177,15 +181,16 @@ interface Question {
   readonly user: KubeUser
   readonly action: Action
   readonly place: AccessPlace
+  readonly named?: string | undefined
 }
 
 async function askAccess(
   { transport, observer }: AccessOptions,
   verdicts: VerdictCache<AccessVerdict>,
-  { user, action, place }: Question,
+  { user, action, place, named }: Question,
 ): Promise<Permission> {
   if (transport === undefined) return { kind: 'refused' }
-  const key = JSON.stringify([action, place.namespace, place.name, user])
+  const key = JSON.stringify([action, place.namespace, place.name, named, user])
   const verdict = await verdicts.get(Bun.SHA256.hash(key, 'base64'), async () => {
     const value = await reviewAccess(transport, user, action, place)
     observer?.reviewed('access', value.kind, ...(value.kind === 'unavailable' ? [value.failure] : []))

@@ -1,5 +1,5 @@
 import type { Action, Actor } from '#internal/access/index.ts'
-import type { EventId, TenantId } from '#internal/base/index.ts'
+import type { EventId } from '#internal/base/index.ts'
 import { type EventSummary, listEvents } from '#internal/deliveries/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type Outcome, ok } from './outcome.ts'
@@ -12,9 +12,6 @@ export interface ReachedEvent {
   readonly tenant: DirectoryTenant
 }
 
-/** Nobody's id: of what is not there as much is asked as of what may not be seen. */
-export const nobody = '' as TenantId
-
 /** The event, where the actor sees its tenant and may do this with it. */
 export async function reachEvent(
   parts: BackofficeParts,
@@ -25,7 +22,7 @@ export async function reachEvent(
   const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
   const { events } = await listEvents(parts.readPool, { id, limit: 1, ...own }, parts.clock.now())
   const [event] = events
-  const reached = await reachTenant(parts, actor, event?.tenantId ?? nobody, action)
+  const reached = await reachTenant(parts, actor, { tenantId: event?.tenantId, named: id }, action)
   if (reached.kind !== 'ok') return reached
   return event === undefined ? { kind: 'notFound' } : ok({ event, tenant: reached.value })
 }

@@ -1,4 +1,10 @@
-import { type Action, type Actor, namespacesMax, type Permission } from '#internal/access/index.ts'
+import {
+  type Action,
+  type Actor,
+  namespacesMax,
+  type Permission,
+  type TenantPlace,
+} from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { forbidden, invalid, notFound, type Outcome, ok } from './outcome.ts'
@@ -25,25 +31,32 @@ const retryAfterMs = 1_000
 
 type ReachParts = Pick<BackofficeParts, 'access' | 'directory' | 'pool'>
 
+/** Which tenant is meant: by its id, or by something else that `named` has, as whose tenant (undefined: nobody's) was found. */
+export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
+
+/** What is asked about in place of a tenant that is not there. No namespace has this name. */
+const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
+
 /**
- * The tenant, where the actor sees it and may do this with it. What is unknown and what may not be seen is not told apart, nor by how
- * it fails while nobody knows.
+ * The tenant, where the actor sees it and may do this with it. What is unknown and what may not be seen is not told apart: as many
+ * questions are asked about either, each time that another name is given, so that either fails while nobody answers.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,
   actor: Actor,
-  id: TenantId,
+  meant: MeantTenant,
   action: Action = 'see',
 ): Promise<Outcome<DirectoryTenant>> {
   if (!directory.hasSnapshot()) return { kind: 'unavailable', retryAfterMs }
-  const tenant = directory.findTenantById(id)
+  const { tenantId, named } = typeof meant === 'string' ? { tenantId: meant, named: meant } : meant
+  const tenant = tenantId === undefined ? undefined : directory.findTenantById(tenantId)
   const everywhere = await access.may(actor, 'see', 'all')
   if (everywhere.kind === 'unavailable') return everywhere
-  if (tenant === undefined) return notFound
   if (everywhere.kind === 'refused') {
-    const seen = await access.may(actor, 'see', tenant)
+    const seen = await access.may(actor, 'see', tenant ?? nowhere, named)
     if (seen.kind !== 'allowed') return seen.kind === 'refused' ? notFound : seen
   }
+  if (tenant === undefined) return notFound
   if (action === 'see') return ok(tenant)
   const permission = await access.may(actor, action, tenant)
   return permission.kind === 'allowed' ? ok(tenant) : refusalOf(permission)

@@ -26,7 +26,6 @@ import {
 } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachAll, reachList, reachTenant, type Whose } from './reach.ts'
-import { nobody } from './reach-event.ts'
 
 /** What a replay is started with. */
 export interface ReplayStart {
@@ -123,16 +122,16 @@ async function reachReplay(
 ): Promise<Outcome<ReplayJob>> {
   const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
   const job = await readReplay(parts.pool, { id, ...own })
-  if (job === undefined) {
-    const reached = await reachTenant(parts, actor, nobody)
-    return reached.kind === 'ok' ? notFound : reached
-  }
-  const { tenantId } = job.filter
+  const tenantId = job?.filter.tenantId
+  const reached = await reachTenant(parts, actor, { tenantId, named: id }, action)
+  if (job === undefined) return reached.kind === 'ok' ? notFound : reached
+  if (reached.kind === 'ok') return ok(job)
+  if (reached.kind !== 'notFound' || tenantId !== undefined) return reached
   // One of all tenants is seen by those only who see all.
-  const seen = await reachOwner(parts, actor, tenantId, 'see')
+  const seen = await reachAll(parts, actor)
   if (seen.kind !== 'ok') return seen.kind === 'forbidden' ? notFound : seen
-  const reached = action === 'see' ? seen : await reachOwner(parts, actor, tenantId, action)
-  return reached.kind === 'ok' ? ok(job) : reached
+  const all = await reachAll(parts, actor, action)
+  return all.kind === 'ok' ? ok(job) : all
 }
 
 async function list(

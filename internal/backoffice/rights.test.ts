@@ -6,7 +6,12 @@ import {
   startTestBackoffice,
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
-import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
+import {
+  dashboardKey,
+  dashboardTenantYaml,
+  type SeededTenant,
+  seedTenant,
+} from '#test/support/backoffice-tenants.ts'
 
 /** What the API server is asked, and what follows from its answers. What a real one says of real roles is in test/cluster. */
 let backoffice: TestBackoffice
@@ -196,6 +201,63 @@ test('a right to do something everywhere is not one to do it unseen', async () =
     ['DELETE', 'settings/forwarding.paused', undefined],
   ] as const)
     expect([path, (await call(method, path, { body })).status]).toEqual([path, 403])
+})
+
+describe('what is another’s is not told from what is not there', () => {
+  const none = '06gw979vs1d9q6mddfvvx375s4'
+  const keyPrefix = dashboardKey('crate').slice(0, 11)
+  const pairs: readonly [what: string, path: (of: SeededTenant) => string, nobodys: string][] = [
+    ['an event', ({ eventId }) => `events/${eventId}`, `events/evt_${none}`],
+    ['another event of a tenant', ({ failedId }) => `events/${failedId}`, `events/evt_${none}`],
+    ['a replay', ({ replayId }) => `replays/${replayId}`, `replays/rpl_${none}`],
+    ['a simulation', ({ simulationId }) => `simulations/${simulationId}`, `simulations/sim_${none}`],
+    ['a tenant', ({ tenantId }) => `tenants/${tenantId}`, `tenants/ten_${none}`],
+    ['a list', ({ tenantId }) => `events?tenant=${tenantId}`, `events?tenant=ten_${none}`],
+    ['a slug', () => 'tenant?slug=crate', 'tenant?slug=nobody'],
+    ['a name', () => 'tenant?namespace=depots&name=crate', 'tenant?namespace=depots&name=nobody'],
+    ['a key', () => `tenant?keyPrefix=${keyPrefix}`, 'tenant?keyPrefix=lk_nobodysx'],
+  ]
+  /** Who has been told by the API server that they do not see all, and of one event that they do not see its tenant. */
+  const isRefused = async () => {
+    token = someUser()
+    expect((await call('GET', `events/${depot.eventId}`)).status).toBe(404)
+  }
+  let asked: number
+  const countOf = async (path: string) => {
+    asked = 0
+    expect([path, (await call('GET', path)).status]).toEqual([path, 404])
+    return asked
+  }
+  beforeEach(() => backoffice.allow(() => (asked += 1) < 0))
+
+  test.each(pairs.slice(1))('%s: by how many questions are asked', async (_what, path, nobodys) => {
+    await isRefused()
+    expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([1, 1])
+    expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([0, 0])
+  })
+
+  test.each(pairs)('%s: by how it fails while nobody answers', async (_what, path, nobodys) => {
+    token = someUser()
+    expect((await call('GET', 'events')).status).toBe(403)
+    backoffice.breakApiServer(true)
+    try {
+      for (const each of [path(depot), nobodys])
+        expect([each, (await call('GET', each)).status]).toEqual([each, 503])
+    } finally {
+      backoffice.breakApiServer(false)
+    }
+  })
+
+  test('a replay of all tenants', async () => {
+    const started = await backoffice.call('POST', '/internal/v1/replays', {
+      headers: { 'Idempotency-Key': someUser() },
+      body: { from: '2026-11-01T00:00:00Z' },
+    })
+    const [id] = /rpl_\w{26}/.exec(started.text) ?? []
+    expect([started.status, id]).toEqual([200, expect.any(String)])
+    await isRefused()
+    expect([await countOf(`replays/${id}`), await countOf(`replays/rpl_${none}`)]).toEqual([1, 1])
+  })
 })
 
 test('while the API server is away nothing is told, nor that there is nothing', async () => {

@@ -30,7 +30,6 @@ import {
 } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachList, reachTenant, type Whose } from './reach.ts'
-import { nobody } from './reach-event.ts'
 
 /** Which simulations are listed. */
 export interface SimulationListRequest extends PageRequest, Whose {
@@ -118,7 +117,7 @@ async function reachSimulation(
 ): Promise<Outcome<Simulation>> {
   const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
   const simulation = await readSimulation(parts.pool, { id, ...own })
-  const reached = await reachTenant(parts, actor, simulation?.tenantId ?? nobody, action)
+  const reached = await reachTenant(parts, actor, { tenantId: simulation?.tenantId, named: id }, action)
   if (reached.kind !== 'ok') return reached
   return simulation === undefined ? notFound : ok(simulation)
 }

@@ -112,8 +112,8 @@ async function findTenant(
   if (ref.by === 'keyPrefix' && !keyPrefixForm.test(ref.text))
     return invalid('Name an API key by its first 11 characters, lk_ included')
   const reached = []
-  for (const id of await candidatesFor(parts, ref)) {
-    const tenant = await reachTenant(parts, actor, id)
+  for (const tenantId of await candidatesFor(parts, ref)) {
+    const tenant = await reachTenant(parts, actor, { tenantId, named: nameOf(ref) })
     if (tenant.kind === 'ok') reached.push(tenant.value.id)
     else if (tenant.kind !== 'notFound') return tenant
   }
@@ -124,21 +124,27 @@ async function findTenant(
   return row === undefined ? notFound : ok(summaryOf(row))
 }
 
-/** Whoever names one that does not exist is asked as much about as whoever names another's: see `reachTenant`. */
+/** Never none: as much is asked about what does not exist as about what is another's, see `reachTenant`. */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
   ref: TenantRef,
-): Promise<readonly TenantId[]> {
+): Promise<readonly (TenantId | undefined)[]> {
   switch (ref.by) {
     case 'id':
       return [ref.text as TenantId]
     case 'slug':
-      return [directory.findTenantBySlug(ref.text)?.id ?? ('' as TenantId)]
+      return [directory.findTenantBySlug(ref.text)?.id]
     case 'name':
-      return [(await findTenantIdByName(pool, ref)) ?? ('' as TenantId)]
-    case 'keyPrefix':
-      return await findTenantIdsByKey(pool, ref.text, sameKeyMax)
+      return [await findTenantIdByName(pool, ref)]
+    case 'keyPrefix': {
+      const ids = await findTenantIdsByKey(pool, ref.text, sameKeyMax)
+      return ids.length === 0 ? [undefined] : ids
+    }
   }
+}
+
+function nameOf(ref: TenantRef): string {
+  return ref.by === 'name' ? `${ref.namespace}/${ref.name}` : ref.text
 }
 
 async function readTenant(
