@@ -55,7 +55,10 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 function liveRoute(parts: DashboardParts): PublicRoute {
   return {
     ...{ access: 'public', method: 'GET', path: '/live', bodyBytesMax: 0 },
-    handle: (call) => withSession(parts, call, ({ session }) => parts.live.open(session.name)),
+    handle: (call) =>
+      withSession(parts, call, ({ session }) =>
+        parts.live.open({ sessionKey: session.csrfToken, actorName: session.name }),
+      ),
   }
 }
 

@@ -20,9 +20,11 @@ async function readUntil(answer: Streaming, wanted: RegExp): Promise<string> {
   return text
 }
 
+const ada = { sessionKey: 'first', actorName: 'user:ada' }
+
 test('a stream ticks, and says each fifth time that what is slow may be looked at', async () => {
   const live = createLiveStreams({ everyMs: 1 })
-  const answer = opened(live.open('user:ada'))
+  const answer = opened(live.open(ada))
   expect(answer.headers?.['Content-Type']).toBe('text/event-stream')
   const text = await readUntil(answer, /slow/)
   expect(text).toStartWith(': open\n\n')
@@ -32,13 +34,13 @@ test('a stream ticks, and says each fifth time that what is slow may be looked a
 
 test('whoever stops reading is forgotten', async () => {
   const live = createLiveStreams({ everyMs: 1 })
-  await opened(live.open('user:ada')).body.cancel()
+  await opened(live.open(ada)).body.cancel()
   expect(live.count()).toBe(0)
 })
 
 test('whoever keeps the connection and reads nothing is dropped', async () => {
   const live = createLiveStreams({ everyMs: 1 })
-  const answer = opened(live.open('user:ada'))
+  const answer = opened(live.open(ada))
   const reader = answer.body.getReader()
   await reader.read()
   reader.releaseLock()
@@ -49,19 +51,31 @@ test('whoever keeps the connection and reads nothing is dropped', async () => {
 })
 
 describe('streams are bounded', () => {
-  test('by session', () => {
+  test('by session, and another one of the same person has its own', () => {
     const live = createLiveStreams()
-    const kinds = Array.from({ length: 13 }, () => live.open('user:ada').kind)
+    const kinds = Array.from({ length: 13 }, () => live.open(ada).kind)
     expect(kinds.filter((kind) => kind === 'answer')).toHaveLength(12)
-    expect(live.open('user:ada')).toMatchObject({ kind: 'error', code: 'overloaded' })
-    expect(live.open('user:bob').kind).toBe('answer')
+    expect(live.open(ada)).toMatchObject({ kind: 'error', code: 'overloaded' })
+    expect(live.open({ ...ada, sessionKey: 'second' }).kind).toBe('answer')
+    live.close()
+  })
+
+  test('by person or key, whatever sessions they are of', () => {
+    const live = createLiveStreams()
+    const kinds = Array.from(
+      { length: 70 },
+      (_, nth) => live.open({ ...ada, sessionKey: `${nth % 10}` }).kind,
+    )
+    expect(kinds.filter((kind) => kind === 'answer')).toHaveLength(60)
+    expect(live.open({ sessionKey: 'first', actorName: 'user:bob' }).kind).toBe('answer')
     live.close()
   })
 
   test('by process', () => {
     const live = createLiveStreams()
-    for (let nth = 0; nth < 500; nth++) expect(live.open(`user:${nth}`).kind).toBe('answer')
-    expect(live.open('user:late').kind).toBe('error')
+    for (let nth = 0; nth < 500; nth++)
+      expect(live.open({ sessionKey: `${nth}`, actorName: `user:${nth}` }).kind).toBe('answer')
+    expect(live.open({ sessionKey: 'late', actorName: 'user:late' }).kind).toBe('error')
     live.close()
     expect(live.count()).toBe(0)
   })
@@ -69,9 +83,9 @@ describe('streams are bounded', () => {
 
 test('closing ends what is open and lets nothing more begin', async () => {
   const live = createLiveStreams()
-  const answer = opened(live.open('user:ada'))
+  const answer = opened(live.open(ada))
   live.close()
   expect(await readUntil(answer, /never/)).toBe(': open\n\n')
-  expect(live.open('user:ada').kind).toBe('error')
+  expect(live.open(ada).kind).toBe('error')
   live.close()
 })

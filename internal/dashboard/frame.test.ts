@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+
+let backoffice: TestBackoffice
+
+beforeAll(async () => {
+  backoffice = await startTestBackoffice('')
+}, 30_000)
+afterAll(() => backoffice.close())
+
+const ownPage = { 'Sec-Fetch-Site': 'same-origin' }
+
+/** Signs the local admin in and gives the cookie. */
+async function signIn(): Promise<string> {
+  const answer = await fetch(`${backoffice.url}/sign-in`, {
+    ...{ method: 'POST', redirect: 'manual', headers: ownPage },
+    body: new URLSearchParams({ token: 'local-admin-of-tests' }),
+  })
+  return answer.headers.get('set-cookie')?.split(';')[0] ?? ''
+}
+
+test('sessions of one person are followed live each by itself', async () => {
+  const leaving = new AbortController()
+  const follow = async (cookie: string) => {
+    const answer = await fetch(`${backoffice.url}/live`, {
+      ...{ headers: { Cookie: cookie }, signal: leaving.signal },
+    })
+    return answer.status
+  }
+  try {
+    const [first, second] = [await signIn(), await signIn()]
+    for (let nth = 0; nth < 12; nth++) expect(await follow(first)).toBe(200)
+    expect(await follow(first)).toBe(503)
+    expect(await follow(second)).toBe(200)
+  } finally {
+    leaving.abort()
+  }
+})
