@@ -1,4 +1,5 @@
-import { type PausedForwarding, readQueueDepth } from '#internal/deliveries/index.ts'
+import { type Clock, systemClock } from '#internal/base/index.ts'
+import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/deliveries/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -17,26 +18,25 @@ export interface QueueFigureParts {
 
 const lookMs = 5_000
 const turnMsMax = 5_000
+/** Two looks may fail, with the pauses between, before nobody knows any more. */
+const knownMsMax = 30_000
 
 /**
  * Shows in metrics how much waits to be delivered, read every 5 s for the scope's life: the same figures from every process that
- * does this. While Postgres is away the last ones stand.
+ * does this. Nothing is shown before the first look, nor once none has succeeded for 30 s.
  */
 export async function startQueueFigures(
   { pool, settings, figures }: QueueFigureParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const gauges = queueGauges(telemetry.metrics)
+  const show = showQueue(telemetry.metrics)
   await openLoop(
     {
       ...{ name: 'delivery queue', intervalMs: lookMs, turnMsMax },
       runOnce: async () => {
         const depth = await readQueueDepth(pool, pausedBy(settings))
-        gauges.due.with().set(depth.dueCount)
-        gauges.oldest.with().set(depth.oldestAgeMs / 1000)
-        gauges.suspended.with().set(depth.suspendedCount)
-        gauges.open.with().set(depth.openBreakerCount)
+        show(depth)
         figures.noteQueue(depth)
       },
       onError: (cause, failures) =>
@@ -52,19 +52,41 @@ export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
   return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
 }
 
-/** Nothing is shown before the first look. */
-function queueGauges(metrics: Metrics) {
-  const seen = (name: string, help: string) => metrics.gauge({ name, help, labels: [] })
-  return {
-    due: seen(
-      'latchkey_deliveries_due_count',
-      'Due deliveries of callbacks that may be called: exact to 10 000, estimated beyond. The same from every process.',
-    ),
-    oldest: seen(
-      'latchkey_deliveries_oldest_age_seconds',
-      'How long the one that is due longest has been so.',
-    ),
-    suspended: seen('latchkey_deliveries_suspended_count', 'Callbacks that are suspended.'),
-    open: seen('latchkey_deliveries_breakers_open_count', 'Callbacks whose breaker is open.'),
+/**
+ * Declares the queue's gauges, and gives what takes each look at it. Whoever scales by them, or is woken, must not take what nobody
+ * knows for an empty queue, nor for what it once was: without a look of the last 30 s they show no sample.
+ */
+export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth: QueueDepth) => void {
+  let last: { readonly depth: QueueDepth; readonly atMs: number } | undefined
+  const shown = (name: string, help: string, read: (depth: QueueDepth) => number) =>
+    metrics.gauge({
+      ...{ name, help, labels: [] },
+      collect: (gauge) => {
+        if (last === undefined || clock.now() - last.atMs > knownMsMax) gauge.with().hide()
+        else gauge.with().set(read(last.depth))
+      },
+    })
+  shown(
+    'latchkey_deliveries_due_count',
+    'Due deliveries of callbacks that may be called: exact to 10 000, estimated beyond. The same from every process.',
+    ({ dueCount }) => dueCount,
+  )
+  shown(
+    'latchkey_deliveries_oldest_age_seconds',
+    'How long the one that is due longest has been so.',
+    ({ oldestAgeMs }) => oldestAgeMs / 1000,
+  )
+  shown(
+    'latchkey_deliveries_suspended_count',
+    'Callbacks that are suspended.',
+    ({ suspendedCount }) => suspendedCount,
+  )
+  shown(
+    'latchkey_deliveries_breakers_open_count',
+    'Callbacks whose breaker is open.',
+    ({ openBreakerCount }) => openBreakerCount,
+  )
+  return (depth) => {
+    last = { depth, atMs: clock.now() }
   }
 }

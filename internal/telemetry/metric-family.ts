@@ -81,10 +81,17 @@ export class CounterSeries implements Series {
 /** A number that is what it is now. */
 export class GaugeSeries implements Series {
   #value = 0
+  #isShown = true
 
   /** Replaces the value. */
   set(value: number): void {
     this.#value = value
+    this.#isShown = true
+  }
+
+  /** Shows nothing from now on, until it is set: what nobody knows is not 0. */
+  hide(): void {
+    this.#isShown = false
   }
 
   /** Adds `by`, which may be negative. */
@@ -93,7 +100,7 @@ export class GaugeSeries implements Series {
   }
 
   samples(_name: string, labels: Readonly<Record<string, string>>): Sample[] {
-    return [{ labels, value: this.#value }]
+    return this.#isShown ? [{ labels, value: this.#value }] : []
   }
 }
 

@@ -96,6 +96,21 @@ test('a gauge that is read at the scrape is read at each', async () => {
   expect(await render(metrics)).toContain('latchkey_tenants_directory_count 2\n')
 })
 
+test('a gauge that is hidden shows no sample until it is set again', async () => {
+  const metrics = create()
+  const gauge = metrics.gauge({ name: 'latchkey_tenants_directory_count', help: 'x', labels: ['kind'] })
+  gauge.with('a').set(1)
+  gauge.with('b').set(2)
+  gauge.with('a').hide()
+  const { text } = await metrics.render()
+  expect(text).toContain('# TYPE latchkey_tenants_directory_count gauge\n')
+  expect(text.match(/^latchkey_tenants_directory_count.*$/gm)).toEqual([
+    'latchkey_tenants_directory_count{kind="b"} 2',
+  ])
+  gauge.with('a').set(0)
+  expect(await render(metrics)).toContain('latchkey_tenants_directory_count{kind="a"} 0\n')
+})
+
 test('a label that is not a closed set costs bounded memory', async () => {
   const metrics = create()
   const calls = metrics.counter({

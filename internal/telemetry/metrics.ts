@@ -36,7 +36,7 @@ export interface Counter<Labels extends readonly string[]> {
 
 /** `with(values)` finds the series to set. */
 export interface Gauge<Labels extends readonly string[]> {
-  with(...values: LabelValues<Labels>): Pick<GaugeSeries, 'set' | 'add'>
+  with(...values: LabelValues<Labels>): Pick<GaugeSeries, 'set' | 'add' | 'hide'>
 }
 
 /** `with(values)` finds the series to observe in. */
