@@ -36,3 +36,29 @@ test('sessions of one person are followed live each by itself', async () => {
     leaving.abort()
   }
 })
+
+test('each answer has the session’s token under another mask, and each of them counts', async () => {
+  const cookie = await signIn()
+  const read = async () => {
+    const answer = await fetch(`${backoffice.url}/usage`, { headers: { Cookie: cookie } })
+    return [
+      ...new Set(
+        [...(await answer.text()).matchAll(/name="csrf" value="([^"]+)"/g)].map(([, token]) => token),
+      ),
+    ]
+  }
+  const tokens = [...(await read()), ...(await read())]
+  expect(new Set(tokens).size).toBe(2)
+  const send = async (path: string, csrf: string) => {
+    const answer = await fetch(`${backoffice.url}${path}`, {
+      ...{ method: 'POST', redirect: 'manual', headers: { ...ownPage, Cookie: cookie } },
+      body: new URLSearchParams({ csrf, theme: 'dark', next: '/' }),
+    })
+    return answer.status
+  }
+  for (const token of tokens) expect(await send('/theme', token ?? '')).toBe(303)
+  const [first = '', second = ''] = tokens
+  // The pad of one answer under the other's: a form is read no further.
+  const mixed = `${first.slice(0, 43)}${second.slice(43)}`
+  expect([await send('/theme', mixed), await send('/usage/override', mixed)]).toEqual([400, 400])
+})

@@ -10,7 +10,7 @@ import type { SectionName } from './sections.ts'
 export interface PageContext {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** To be handed to every form. */
+  /** To be handed to every form: the session's token, masked for this answer. */
   readonly csrfToken: string
   readonly nowMs: number
   /** The address of this page with its query, to come back to; of a form that was sent, that of its way back. */

@@ -16,8 +16,9 @@ export interface DocumentOptions {
 const gzipLevel = 5
 
 /**
- * Makes the answer that holds a document. It is compressed although it holds a form's token beside text that may come from outside:
- * nobody else can have pages made in somebody's name, since the session's cookie never comes with a request of another site.
+ * Makes the answer that holds a document. It is compressed although it holds a form's token beside text that may come from outside,
+ * by which whoever measures answers on their way could guess a secret bit by bit (BREACH, https://breachattack.com): the token is
+ * masked anew in each answer, and no page shows an API key or a signing secret.
  */
 export function documentAnswer(
   document: VNode,

@@ -1,9 +1,10 @@
-import { actorName, isCsrfToken } from '#internal/access/index.ts'
+import { actorName } from '#internal/access/index.ts'
 import type { Outcome, TenantRef, TenantSummary, Whose } from '#internal/backoffice/index.ts'
 import { apiError, type TenantId } from '#internal/base/index.ts'
 import type { Call, PublicRoute } from '#internal/http/index.ts'
 import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import { type Form, parseForm } from './form.ts'
+import { isFormToken, maskedToken } from './form-token.ts'
 import { Document, Frame } from './layout.tsx'
 import type { ActionRow, GoTo, PageContext, PageResult, PageRow, Shown } from './page.ts'
 import type { DashboardParts } from './parts.ts'
@@ -58,7 +59,7 @@ function readForm({ call, session }: SignedInCall) {
   const fields = parseForm(call.request, call.body)
   if (fields === undefined)
     return apiError('invalid_request', 'This is no form of ours: go back and try again')
-  if (!isFromOwnPage(call.request) || !isCsrfToken(session, fields['csrf'] ?? ''))
+  if (!isFromOwnPage(call.request) || !isFormToken(session, fields['csrf'] ?? ''))
     return apiError(
       'invalid_request',
       'The form is too old, or was not sent by our own page: go back, load the page anew and try again',
@@ -98,7 +99,7 @@ function contextOf(
   return {
     ...{ backoffice, query, tenant, whose },
     actor: session.actor,
-    csrfToken: session.csrfToken,
+    csrfToken: maskedToken(session),
     nowMs: clock.now(),
     params: call.params,
     tenantLabel: (id: TenantId) => {
@@ -125,9 +126,9 @@ function showPage({ assets }: DashboardParts, { signedIn, preferences, ...parts 
   const { row, context } = parts
   const { request } = signedIn.call
   const page = pageOf(parts, preferences)
-  const { actor, csrfToken, endsAtMs } = signedIn.session
+  const { actor, endsAtMs } = signedIn.session
   const { theme, namespaces, flash } = preferences
-  const { here, tenant } = context
+  const { csrfToken, here, tenant } = context
   const answer = documentAnswer(
     <Document assets={assets} title={page.title} theme={theme}>
       <Frame

@@ -1,13 +1,9 @@
-import {
-  type Authenticated,
-  clearedSessionCookie,
-  isCsrfToken,
-  sessionCookie,
-} from '#internal/access/index.ts'
+import { type Authenticated, clearedSessionCookie, sessionCookie } from '#internal/access/index.ts'
 import { apiError } from '#internal/base/index.ts'
 import { type Answer, type Call, type PublicRoute, parseQuery } from '#internal/http/index.ts'
 import { namespacesCookie, parseNamespaces, readPreferences, themeCookie, themes } from './cookies.ts'
 import { type Form, parseForm } from './form.ts'
+import { isFormToken } from './form-token.ts'
 import { Document } from './layout.tsx'
 import type { DashboardParts } from './parts.ts'
 import { documentAnswer, redirectAnswer } from './render.ts'
@@ -94,7 +90,7 @@ function withOwnForm(
 ): Promise<Answered> {
   return withSession(parts, call, (signedIn) => {
     const form = parseForm(call.request, call.body)
-    const isOwn = isFromOwnPage(call.request) && isCsrfToken(signedIn.session, form?.['csrf'] ?? '')
+    const isOwn = isFromOwnPage(call.request) && isFormToken(signedIn.session, form?.['csrf'] ?? '')
     return form === undefined || !isOwn ? noForm() : act(signedIn, form)
   })
 }
