@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
-import { chartFolder, tool, valueFlags, valuesInput } from './chart.ts'
+import { chartFolder, presetFolder, tool, valueFlags, valuesInput } from './chart.ts'
 import { run, runProgram } from './program.ts'
 
 /** Where the release is, and what it is called. */
@@ -27,10 +30,14 @@ export async function makeRestrictedNamespace(name: string): Promise<void> {
   await run(['kubectl', 'label', '--overwrite', 'namespace', name, restricted])
 }
 
-/** Installs the release or brings it to these values, by the preset `kind`, and waits until all its pods are Ready. */
+/**
+ * Installs the release or brings it to these values, by the preset `kind`, and waits until all its pods are Ready. Does nothing
+ * where it is so already.
+ */
 export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
-  await makeRestrictedNamespace(releaseNamespace)
   const rendering = { preset: 'kind' as const, values: merged(baseValues, values) }
+  if (await isBrought(rendering.values)) return
+  await makeRestrictedNamespace(releaseNamespace)
   await run(
     [
       ...[tool('helm'), 'upgrade', '--install', 'latchkey', chartFolder, '-n', releaseNamespace],
@@ -38,6 +45,18 @@ export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
     ],
     valuesInput(rendering),
   )
+}
+
+/** Whether the last thing that was done to the release brought it to these values over the preset. */
+async function isBrought(values: ReleaseValues): Promise<boolean> {
+  const ask = ['-n', releaseNamespace, '-o', 'json']
+  const list = JSON.parse(await run([tool('helm'), 'list', '--filter', '^latchkey$', ...ask])) as {
+    status: string
+  }[]
+  if (list[0]?.status !== 'deployed') return false
+  const preset = parse(readFileSync(join(presetFolder, 'kind.yaml'), 'utf8')) as ReleaseValues
+  const there = await run([tool('helm'), 'get', 'values', 'latchkey', ...ask])
+  return Bun.deepEquals(JSON.parse(there), merged(preset, values))
 }
 
 /** Runs Helm on the release, `helm test` for one. Gives what it printed. */

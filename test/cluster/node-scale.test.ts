@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { startLoad } from './node-load.ts'
 import { bringRelease, podsAre, serviceUrl } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
@@ -29,8 +29,6 @@ beforeAll(async () => {
   await bringRelease(autoscaling)
   shop = await openShop()
 }, stepMsMax)
-
-afterAll(() => bringRelease(), stepMsMax)
 
 describe('autoscaling', () => {
   test(

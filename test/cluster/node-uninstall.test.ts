@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { bringRelease, releaseNamespace, removeRelease } from './node-release.ts'
 import { openShop, type Shop, shopNamespace } from './node-shop.ts'
@@ -16,8 +16,6 @@ beforeAll(async () => {
   await shop.received([(JSON.parse(kept) as { id: string }).id], from)
   await removeRelease()
 }, stepMsMax)
-
-afterAll(() => bringRelease(), stepMsMax)
 
 describe('a release that is gone', () => {
   test(
