@@ -162,20 +162,73 @@ describe('a server that is away', () => {
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'unavailable', retryAfterMs: 7_000 })
   })
 
-  test('is asked no more than 200 things at once', async () => {
-    const gate = Promise.withResolvers<void>()
-    answer = async () => {
-      await gate.promise
-      return tokenAnswer({ allowed: true })
-    }
-    const all = Array.from({ length: 250 }, (_none, nth) =>
-      access.may(ada, 'see', { ...acme, name: `t-${nth}` }),
-    )
-    const refused = await Promise.all(all.slice(200))
-    expect(refused.every(({ kind }) => kind === 'unavailable')).toBe(true)
-    gate.resolve()
-    const others = await Promise.all(all.slice(0, 200))
-    expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
+  describe('is asked', () => {
+    /** How many questions wait at the server, which answers none until `open`. */
+    let waiting: number
+    let waitingMost: number
+    let gate: PromiseWithResolvers<void>
+    const isGone = { kind: 'unavailable', retryAfterMs: 1_000 } as const
+    beforeEach(() => {
+      waiting = 0
+      waitingMost = 0
+      gate = Promise.withResolvers()
+      answer = async (request) => {
+        waitingMost = Math.max(waitingMost, (waiting += 1))
+        await gate.promise
+        waiting -= 1
+        return isTokenReview(request) ? tokenAnswer(good) : tokenAnswer({ allowed: true })
+      }
+    })
+    const see = (user: KubeUser, nth: number) => access.may(user, 'see', { ...acme, name: `t-${nth}` })
+
+    test('no more than 200 things at once', async () => {
+      const all = Array.from({ length: 250 }, (_none, nth) => see({ ...ada, username: `u-${nth}` }, nth))
+      expect(await Promise.all(all.slice(200))).toEqual(Array.from({ length: 50 }, () => isGone))
+      gate.resolve()
+      const others = await Promise.all(all.slice(0, 200))
+      expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
+    })
+
+    test('no more than 20 things at once by one person, and others meanwhile', async () => {
+      const all = Array.from({ length: 30 }, (_none, nth) => see(ada, nth))
+      expect(await Promise.all(all.slice(20))).toEqual(Array.from({ length: 10 }, () => isGone))
+      const bobs = see({ ...ada, username: 'bob' }, 0)
+      gate.resolve()
+      expect(await bobs).toEqual({ kind: 'allowed' })
+      expect((await Promise.all(all.slice(0, 20))).every(({ kind }) => kind === 'allowed')).toBe(true)
+      // Once they are answered, she may ask again.
+      expect(await see(ada, 99)).toEqual({ kind: 'allowed' })
+    })
+
+    test('about 6 namespaces at a time', async () => {
+      answer = async ({ body }) => {
+        const { resourceAttributes } = (body as { spec: { resourceAttributes: object } }).spec
+        if (!('namespace' in resourceAttributes)) return tokenAnswer({ allowed: false })
+        waitingMost = Math.max(waitingMost, (waiting += 1))
+        // The last two are asked about by themselves.
+        if (waiting === 6 || server.seen.length === 1 + namespacesMax) gate.resolve()
+        await gate.promise
+        if ((waiting -= 1) === 0) gate = Promise.withResolvers()
+        return tokenAnswer({ allowed: true })
+      }
+      const names = Array.from({ length: namespacesMax }, (_none, nth) => `n-${nth}`)
+      expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'namespaces', namespaces: names })
+      expect(server.seen).toHaveLength(1 + namespacesMax)
+      expect(waitingMost).toBeLessThanOrEqual(6)
+    })
+
+    test('about tokens that it knows also while somebody makes up many', async () => {
+      gate.resolve()
+      expect(await access.authenticate('good')).toMatchObject({ kind: 'actor' })
+      gate = Promise.withResolvers()
+      nowMs += 10_000
+      const madeUp = Array.from({ length: 200 }, (_none, nth) => access.authenticate(`made-up-${nth}`))
+      expect(await Promise.all(madeUp.slice(50))).toEqual(Array.from({ length: 150 }, () => isGone))
+      const known = access.authenticate('good')
+      gate.resolve()
+      expect(await known).toMatchObject({ kind: 'actor' })
+      await Promise.all(madeUp)
+    })
   })
 })
 

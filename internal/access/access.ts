@@ -5,6 +5,7 @@ import type { Directory } from '#internal/tenants/index.ts'
 import { type AccessPlace, type AccessVerdict, reviewAccess } from './access-review.ts'
 import type { Action } from './action.ts'
 import type { Actor, KubeUser, TenantKeyActor } from './actor.ts'
+import { createProvenTokens, type ProvenTokens } from './proven-tokens.ts'
 import { reviewToken, type TokenVerdict } from './token-review.ts'
 import { VerdictCache } from './verdict-cache.ts'
 
@@ -82,6 +83,11 @@ const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
+/** One person's or service's questions about rights that may be under way; more than a page asks at once. */
+const pendingPerUserMax = 20
+/** Tokens that may be asked about at once while the API server has never known them: anybody can make some up. */
+const pendingStrangersMax = 50
+const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
 const retryAfterMs = 1_000
 
@@ -94,6 +100,7 @@ export function createAccess(options: AccessOptions): Access {
   const verdicts = new VerdictCache<AccessVerdict>({
     ...{ clock, msMax: rememberedMsMax, entriesMax: verdictsRememberedMax, pendingMax },
   })
+  const proven = createProvenTokens(tokensRememberedMax)
   const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
     askAccess(options, verdicts, { user, action, place, named })
   return {
@@ -102,7 +109,7 @@ export function createAccess(options: AccessOptions): Access {
       if (options.devToken !== undefined && isSame(token, options.devToken))
         return { kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null }
       if (token.startsWith('lk_')) return authenticateKey(options.directory, token)
-      return authenticateToken(options, tokens, token)
+      return authenticateToken(options, { tokens, proven }, token)
     },
     may(actor, action, tenant, named) {
       if (actor.kind === 'devAdmin') return Promise.resolve({ kind: 'allowed' })
@@ -118,13 +125,7 @@ export function createAccess(options: AccessOptions): Access {
       const everywhere = await ask(actor, 'see', {})
       if (everywhere.kind === 'allowed') return { kind: 'all' }
       if (everywhere.kind === 'unavailable') return everywhere
-      const asked = await Promise.all(
-        named.map(async (namespace) => ({ namespace, permission: await ask(actor, 'see', { namespace }) })),
-      )
-      const away = asked.find(({ permission }) => permission.kind === 'unavailable')
-      if (away?.permission.kind === 'unavailable') return away.permission
-      const seen = asked.filter(({ permission }) => permission.kind === 'allowed')
-      return { kind: 'namespaces', namespaces: seen.map(({ namespace }) => namespace) }
+      return seenNamespaces(named, (namespace) => ask(actor, 'see', { namespace }))
     },
     stillCounts(actor) {
       if (actor.kind === 'user') return 'yes'
@@ -137,6 +138,23 @@ export function createAccess(options: AccessOptions): Access {
 
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
+
+/** Asks about a few at a time, and no more once nobody answers. */
+async function seenNamespaces(
+  named: readonly string[],
+  ask: (namespace: string) => Promise<Permission>,
+): Promise<Visibility> {
+  const seen: string[] = []
+  for (let start = 0; start < named.length; start += namespacesAtOnce) {
+    const some = named.slice(start, start + namespacesAtOnce)
+    for (const [nth, permission] of (await Promise.all(some.map(ask))).entries()) {
+      if (permission.kind === 'unavailable') return permission
+      const namespace = some[nth]
+      if (permission.kind === 'allowed' && namespace !== undefined) seen.push(namespace)
+    }
+  }
+  return { kind: 'namespaces', namespaces: seen }
+}
 
 function authenticateKey(directory: Directory, apiKey: string): Authenticated {
   if (!directory.hasSnapshot()) return unavailable
@@ -152,12 +170,17 @@ function authenticateKey(directory: Directory, apiKey: string): Authenticated {
 
 async function authenticateToken(
   { transport, observer, clock }: AccessOptions,
-  tokens: VerdictCache<TokenVerdict>,
+  { tokens, proven }: { readonly tokens: VerdictCache<TokenVerdict>; readonly proven: ProvenTokens },
   token: string,
 ): Promise<Authenticated> {
   if (transport === undefined) return refused
-  const verdict = await tokens.get(Bun.SHA256.hash(token, 'base64'), async () => {
+  const digest = Bun.SHA256.hash(token, 'base64')
+  const share = proven.has(digest)
+    ? { name: 'proven', pendingMax: pendingMax - pendingStrangersMax }
+    : { name: 'strangers', pendingMax: pendingStrangersMax }
+  const verdict = await tokens.get(digest, share, async () => {
     const value = await reviewToken(transport, token)
+    if (value.kind !== 'unavailable') proven.note(digest, value.kind === 'user')
     observer?.reviewed(
       'token',
       value.kind === 'user' ? 'allowed' : value.kind,
@@ -191,7 +214,8 @@ async function askAccess(
 ): Promise<Permission> {
   if (transport === undefined) return { kind: 'refused' }
   const key = JSON.stringify([action, place.namespace, place.name, named, user])
-  const verdict = await verdicts.get(Bun.SHA256.hash(key, 'base64'), async () => {
+  const share = { name: user.username, pendingMax: pendingPerUserMax }
+  const verdict = await verdicts.get(Bun.SHA256.hash(key, 'base64'), share, async () => {
     const value = await reviewAccess(transport, user, action, place)
     observer?.reviewed('access', value.kind, ...(value.kind === 'unavailable' ? [value.failure] : []))
     return { value, keepUntilMs: value.kind === 'unavailable' ? 0 : Infinity }

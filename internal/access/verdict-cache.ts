@@ -17,27 +17,46 @@ export interface Verdict<T> {
   readonly keepUntilMs: number
 }
 
+/** Whose question it is, and how many of theirs may be under way: nobody takes the places of all. */
+export interface VerdictShare {
+  readonly name: string
+  readonly pendingMax: number
+}
+
 /** Asks the same thing once, whoever wants to know, and remembers the answer for a short time. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
+  /** How many of each share are under way. */
+  readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
     this.#options = options
   }
 
-  /** The answer, as kept or as `ask` gives it; undefined when too many questions are under way. @throws what `ask` throws */
-  async get(key: string, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
+  /**
+   * The answer, as kept or as `ask` gives it; undefined when too many questions are under way, in all or of that share.
+   * @throws what `ask` throws
+   */
+  async get(key: string, share: VerdictShare, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
     const { clock, pendingMax } = this.#options
     const known = this.#known.get(key)
     if (known !== undefined && clock.now() < known.keepUntilMs) return known.value
     const pending = this.#pending.get(key)
     if (pending !== undefined) return (await pending).value
-    if (this.#pending.size >= pendingMax) return undefined
-    const asked = this.#ask(key, ask)
+    const taken = this.#taken.get(share.name) ?? 0
+    if (taken >= share.pendingMax || this.#pending.size >= pendingMax) return undefined
+    this.#taken.set(share.name, taken + 1)
+    const asked = this.#ask(key, ask).finally(() => this.#leave(share.name))
     this.#pending.set(key, asked)
     return (await asked).value
+  }
+
+  #leave(name: string): void {
+    const left = (this.#taken.get(name) ?? 1) - 1
+    if (left === 0) this.#taken.delete(name)
+    else this.#taken.set(name, left)
   }
 
   async #ask(key: string, ask: () => Promise<Verdict<T>>): Promise<Verdict<T>> {
