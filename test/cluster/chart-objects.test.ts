@@ -21,6 +21,25 @@ import { run } from './program.ts'
 const buildMsMax = 1_800_000
 beforeAll(buildTools, buildMsMax)
 
+/** The backoffice on a public host, however either is let out. */
+function publicHosts(): [string, object, string][] {
+  const ways: Readonly<Record<string, (host: string) => object>> = {
+    Ingress: (host) => ({ ingress: { enabled: true, hosts: [host] } }),
+    route: (host) => ({
+      httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }], hostnames: [host] },
+    }),
+  }
+  return Object.entries(ways).flatMap(([ofPublic, open]) =>
+    Object.entries(ways).flatMap(([ofBackoffice, own]) =>
+      ['a.example.com', 'A.example.com', '*.example.com'].map((host): [string, object, string] => [
+        `the backoffice on ${host} by ${ofBackoffice}, public by ${ofPublic}`,
+        { ...open('a.example.com'), backoffice: own(host) },
+        'give the backoffice one of its own',
+      ]),
+    ),
+  )
+}
+
 const ours = { matchLabels: { namespace: 'latchkey' } }
 
 describe.each(helms)('%s refuses', (helm) => {
@@ -71,13 +90,11 @@ describe.each(helms)('%s refuses', (helm) => {
       'backoffice.httpRoute.parentRefs is missing',
     ],
     [
-      'the backoffice on a public host',
-      {
-        ingress: { enabled: true, hosts: ['a.example.com'] },
-        backoffice: { ingress: { enabled: true, hosts: ['a.example.com'] } },
-      },
-      'give the backoffice one of its own',
+      'the backoffice on every host of a gateway',
+      { backoffice: { httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] } } },
+      'backoffice.httpRoute.hostnames is missing',
     ],
+    ...publicHosts(),
     ['runbooks that are nowhere', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
   ])('%s, and says what to do', async (_what, values, words) => {
     expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)

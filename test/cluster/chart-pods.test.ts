@@ -51,7 +51,7 @@ const crowded = {
   httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
   backoffice: {
     ingress: { enabled: true, hosts: ['latchkey.example.com'] },
-    httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+    httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }], hostnames: ['latchkey.example.com'] },
   },
 }
 

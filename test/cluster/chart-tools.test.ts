@@ -40,7 +40,11 @@ const everything: [string, Rendering][] = [
         operator: { secrets: { namespaces: ['default'] } },
         backoffice: {
           ingress: { enabled: true, hosts: ['latchkey.example.com'] },
-          httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+          httpRoute: {
+            enabled: true,
+            parentRefs: [{ name: 'gateway' }],
+            hostnames: ['latchkey.example.com'],
+          },
         },
       },
     },

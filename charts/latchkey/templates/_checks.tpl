@@ -56,11 +56,21 @@
 {{- end -}}
 {{- end -}}
 {{- $backoffice := $values.backoffice -}}
-{{- if and $values.ingress.enabled $backoffice.ingress.enabled -}}
-{{- range $backoffice.ingress.hosts -}}
-{{- if has . $values.ingress.hosts -}}
-{{- fail (printf "backoffice.ingress.hosts: %s is a public host: give the backoffice one of its own" .) -}}
+{{- if and $backoffice.httpRoute.enabled (not $backoffice.httpRoute.hostnames) -}}
+{{- fail "backoffice.httpRoute.hostnames is missing: without any it would answer on every host of the gateway, public ones too" -}}
+{{- end -}}
+{{- $public := include "latchkey.hosts" $values | splitList " " -}}
+{{- range $host := include "latchkey.hosts" $backoffice | splitList " " -}}
+{{- range $open := $public -}}
+{{- if and $host (or (eq $host $open) (and (hasPrefix "*." $host) (hasSuffix (trimPrefix "*" $host) $open))) -}}
+{{- fail (printf "backoffice: %s is or covers the public host %s: give the backoffice one of its own" $host $open) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The hosts that an Ingress and a route have, with spaces between: of .Values or of .Values.backoffice. */}}
+{{- define "latchkey.hosts" -}}
+{{- $hosts := concat (ternary .ingress.hosts list .ingress.enabled) (ternary .httpRoute.hostnames list .httpRoute.enabled) -}}
+{{- join " " $hosts | lower -}}
 {{- end -}}
