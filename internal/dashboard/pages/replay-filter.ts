@@ -20,7 +20,8 @@ export type ReplayProblems = Readonly<Partial<Record<'from' | 'to' | 'rate' | 's
 export const rateDefault = 50
 
 /**
- * Reads the fields of a form for a replay. Where no end is given it is now, so that what is previewed is what is replayed. Pure.
+ * Reads the fields of a form for a replay. Where no end is given it is the end of this second, so that what is previewed is what is
+ * replayed, and nothing is left out that is there by now. Pure.
  */
 export function parseReplayForm(
   fields: Readonly<Record<string, string>>,
@@ -30,7 +31,7 @@ export function parseReplayForm(
   const text = (name: string) => (fields[name] === '' ? undefined : fields[name])
   const fromMs = parseTimeField(text('from') ?? '')
   if (fromMs === undefined) problems.from = timeProblem
-  const toMs = text('to') === undefined ? Math.floor(nowMs / 1_000) * 1_000 : parseTimeField(text('to') ?? '')
+  const toMs = text('to') === undefined ? Math.ceil(nowMs / 1_000) * 1_000 : parseTimeField(text('to') ?? '')
   if (toMs === undefined) problems.to = timeProblem
   else if (fromMs !== undefined && fromMs >= toMs) problems.to = 'The end has to be later than the beginning'
   const state = replayedStates.find((each) => each === text('state'))

@@ -55,11 +55,11 @@ describe('the form of a replay', () => {
   const tenantId = tenantIdFromBytes(new Uint8Array(16))
   const given = { from: '2026-11-20T10:00', state: 'delivery_failed', provider: 'shopify', rate: '200' }
 
-  test('ends now where no end is given, and asks for the same when it is sent once more', () => {
+  test('ends with this second where no end is given, and asks for the same when it is sent once more', () => {
     const asked = parseReplayForm(given, { tenantId, nowMs })
     const filter = {
       ...{ tenantId, state: 'delivery_failed', provider: 'storefront' },
-      ...{ fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-21T20:00:00Z') },
+      ...{ fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-21T20:00:01Z') },
     }
     expect(asked).toEqual({ kind: 'asked', ratePerSecond: 200, filter } as typeof asked)
     if (asked.kind !== 'asked') throw new Error(asked.kind)
