@@ -12,6 +12,7 @@ import {
   podsOf,
   presetFolder,
   type Rendered,
+  type RenderedPod,
   refusal,
   render,
   tool,
@@ -316,6 +317,29 @@ describe('the migration', () => {
       'helm.sh/hook': 'pre-upgrade',
       'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
     })
+  })
+
+  test('needs nothing before an upgrade that comes only with it: no account, and no URL of the chart', async () => {
+    const flags = ['--is-upgrade']
+    const stores = { database: { existingSecret: '', url: 'postgres://new/d' } }
+    const objects = await render({ values: stores, flags })
+    const { spec } = podsOf([job(objects) as Rendered])[0] as RenderedPod
+    expect(spec.serviceAccountName).toBe('default')
+    const secret = { name: 'latchkey-migrate', key: 'databaseUrl' }
+    expect(spec.containers[0]?.env?.[0]?.valueFrom).toEqual({ secretKeyRef: secret })
+    const own = named(objects, 'Secret')[secret.name]
+    expect(Buffer.from(own?.data?.[secret.key] ?? '', 'base64').toString()).toBe('postgres://new/d')
+    expect(own?.metadata.annotations).toMatchObject({
+      ...{ 'helm.sh/hook': 'pre-upgrade', 'helm.sh/hook-weight': '-1' },
+    })
+    const theirs = { create: false, name: 'cloud' }
+    const values = { ...stores, migration: { existingSecret: 'owner', serviceAccount: theirs } }
+    const withTheirs = await render({ values, flags })
+    expect(podsOf([job(withTheirs) as Rendered])[0]?.spec.serviceAccountName).toBe('cloud')
+    expect(Object.keys(named(withTheirs, 'Secret'))).not.toContain(secret.name)
+    const first = podsOf([job(await render({ values: stores })) as Rendered])[0]?.spec
+    expect(first?.serviceAccountName).toBe('latchkey-migrate')
+    expect(first?.containers[0]?.env?.[0]?.valueFrom?.secretKeyRef?.name).toBe('latchkey-stores')
   })
 
   test('has another name when it is another one, since a Job cannot be changed', async () => {

@@ -7,6 +7,8 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- $serves := ne .name "migrate" -}}
 {{- if and (eq .name "migrate") .root.Values.migration.existingSecret }}
 {{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_DATABASE_URL" "secret" .root.Values.migration.existingSecret "key" .root.Values.migration.key) }}
+{{- else if and (eq .name "migrate") (eq (include "latchkey.migrationSecret" .root) "true") }}
+{{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_DATABASE_URL" "secret" (printf "%s-migrate" (include "latchkey.fullname" .root)) "key" "databaseUrl") }}
 {{- else }}
 {{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_DATABASE_URL" "secret" (.root.Values.database.existingSecret | default (include "latchkey.storesSecret" .root)) "key" (ternary .root.Values.database.key "databaseUrl" (not (empty .root.Values.database.existingSecret)))) }}
 {{- end }}
@@ -63,6 +65,13 @@ Numbers of values are floats to a template: int64 keeps them whole.
 - name: OTEL_TRACES_SAMPLER_ARG
   value: {{ $config.traces.sampleShare | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* Whether a migration before an upgrade brings its URL along, since the Secret of stores still holds the earlier one: "true" or nothing. */}}
+{{- define "latchkey.migrationSecret" -}}
+{{- if and .Release.IsUpgrade .Values.database.url (not .Values.migration.existingSecret) -}}
+true
+{{- end -}}
 {{- end -}}
 
 {{- define "latchkey.fromSecret" -}}
