@@ -240,7 +240,7 @@ const processes: Keys = {
     {
       enabled: flag('Whether there is one; without, run `latchkey migrate` yourself.', true),
       existingSecret: objectName(
-        'A Secret with the URL of a role that may change the schema; empty: that of database.',
+        'A Secret with the URL of the role that owns the schema; empty: that of database. The role of database has to be a member of it, and to work as it, since pods make and drop partitions: see README, Schema.',
       ),
       key: secretKey('The key of that Secret.', 'url'),
       deadlineSeconds: count('Seconds that it has in all.', 900, [10, 86_400]),
