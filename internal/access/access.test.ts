@@ -201,19 +201,22 @@ describe('a server that is away', () => {
     })
 
     test('about 6 namespaces at a time', async () => {
-      answer = async ({ body }) => {
+      const askedCount = () => server.seen.filter(({ path }) => path !== '/ping').length
+      answer = async ({ path, body }) => {
+        if (path === '/ping') return new Response()
         const { resourceAttributes } = (body as { spec: { resourceAttributes: object } }).spec
         if (!('namespace' in resourceAttributes)) return tokenAnswer({ allowed: false })
         waitingMost = Math.max(waitingMost, (waiting += 1))
-        // The last two are asked about by themselves.
-        if (waiting === 6 || server.seen.length === 1 + namespacesMax) gate.resolve()
+        // By the time this is answered a seventh would be here. The last two are asked about by themselves.
+        if (waiting === 6 || askedCount() === 1 + namespacesMax)
+          void fetch(`${server.endpoint.server}/ping`).then(() => gate.resolve())
         await gate.promise
         if ((waiting -= 1) === 0) gate = Promise.withResolvers()
         return tokenAnswer({ allowed: true })
       }
       const names = Array.from({ length: namespacesMax }, (_none, nth) => `n-${nth}`)
       expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'namespaces', namespaces: names })
-      expect(server.seen).toHaveLength(1 + namespacesMax)
+      expect(askedCount()).toBe(1 + namespacesMax)
       expect(waitingMost).toBeLessThanOrEqual(6)
     })
 
@@ -228,6 +231,7 @@ describe('a server that is away', () => {
       gate.resolve()
       expect(await known).toMatchObject({ kind: 'actor' })
       await Promise.all(madeUp)
+      expect(server.seen).toHaveLength(1 + 50 + 1)
     })
   })
 })
