@@ -270,6 +270,13 @@ describe('network policies', () => {
     })
   })
 
+  test('are of what there is: of the Job that cleans up where it has its rights', async () => {
+    const values = { networkPolicy: { enabled: true }, rbac: { create: false } }
+    const objects = await render({ values })
+    expect(Object.keys(named(objects, 'Job'))).not.toContain('latchkey-cleanup')
+    expect(Object.keys(named(objects, 'NetworkPolicy'))).not.toContain('latchkey-cleanup')
+  })
+
   test('let certificates be fetched over HTTPS by default', async () => {
     const values = { networkPolicy: { enabled: true, egress: { enabled: true } } }
     const policy = named(await render({ values }), 'NetworkPolicy')['latchkey-api']
