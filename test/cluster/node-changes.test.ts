@@ -9,12 +9,12 @@ import {
   processes,
   readyPods,
   releaseNamespace,
+  stepMsMax,
   waitSeconds,
 } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
-const stepMsMax = 400_000
 const perSecond = 20
 /** Two of each, so that one may go. */
 const twoOfEach = Object.fromEntries(processes.map((name) => [name, { replicas: 2 }]))
@@ -100,7 +100,14 @@ describe('under constant load', () => {
     'the last pods go with the node, senders try again, and what was acknowledged arrives',
     async () => {
       await inCordon(async () => {
-        const drain = ['kubectl', 'drain', await nodeName(), ours, '--disable-eviction', '--timeout=120s']
+        const drain = [
+          'kubectl',
+          'drain',
+          await nodeName(),
+          ours,
+          '--disable-eviction',
+          `--timeout=${waitSeconds}s`,
+        ]
         await run(drain)
         for (const name of processes) expect(await readyPods(name)).toEqual([])
       })

@@ -13,12 +13,13 @@ import {
   releaseNamespace,
   removeRelease,
   serviceUrl,
+  stepMsMax,
+  waitSeconds,
 } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, shopNamespace, unsigned } from './node-shop.ts'
 import { run } from './program.ts'
 
 const readyMsMax = 60_000
-const stepMsMax = 300_000
 /** What the backoffice has asked it remembers for a while. */
 const seenMsMax = 30_000
 let readyMs: number
@@ -42,7 +43,7 @@ describe('an installation by the preset kind', () => {
   test(
     'passes helm test',
     async () => {
-      expect(await helm('test', '--timeout=60s')).toContain('Phase:          Succeeded')
+      expect(await helm('test', `--timeout=${waitSeconds}s`)).toContain('Phase:          Succeeded')
     },
     stepMsMax,
   )

@@ -1,10 +1,11 @@
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { patience } from './node-release.ts'
 
-const answerMsMax = 10_000
+const answerMsMax = 10_000 * patience
 const againMs = 250
 const inFlightMax = 400
 /** How long a sender goes on with one event. */
-const tryMsMax = 120_000
+const tryMsMax = 120_000 * patience
 
 /** A call of a sender that was not acknowledged. */
 export interface Failure {

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { bringRelease, serviceUrl } from './node-release.ts'
+import { bringRelease, serviceUrl, stepMsMax, waitSeconds } from './node-release.ts'
 import { run } from './program.ts'
 
-const stepMsMax = 300_000
 /** Our image, under the name that it has here. */
 const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
   (pair) => `--set=image.${pair}`,
@@ -11,7 +10,7 @@ const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
 beforeAll(() => bringRelease(), stepMsMax)
 
 afterAll(async () => {
-  await run(['kubectl', 'delete', 'namespace', 'demo', '--timeout=60s'])
+  await run(['kubectl', 'delete', 'namespace', 'demo', `--timeout=${waitSeconds}s`])
 }, stepMsMax)
 
 test(

@@ -11,6 +11,8 @@ export const releaseNamespace = 'latchkey'
 export const patience = process.env['CI'] === undefined ? 1 : 4
 /** How long Helm may wait for pods. */
 export const waitSeconds = 120 * patience
+/** What a test with several such waits may take. */
+export const stepMsMax = 3 * waitSeconds * 1000 + 40_000
 /** The public routes, through the Service. In another cluster than ours, its address from here. */
 export const serviceUrl = process.env['LATCHKEY_NODE_URL'] ?? 'http://latchkey-api.latchkey.svc.cluster.local'
 /** The processes, by the names of their Deployments. */

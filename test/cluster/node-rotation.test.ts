@@ -4,11 +4,10 @@ import { createPool } from '#internal/storage/index.ts'
 import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-calls.ts'
 import { forwardPort } from './forward-port.ts'
 import { startLoad } from './node-load.ts'
-import { bringRelease, patience, releaseNamespace, serviceUrl } from './node-release.ts'
+import { bringRelease, patience, releaseNamespace, serviceUrl, stepMsMax } from './node-release.ts'
 import { openShop, type Shop, shopNamespace, unsigned } from './node-shop.ts'
 import { run } from './program.ts'
 
-const stepMsMax = 400_000
 const inForceMsMax = 30_000
 const perSecond = 20
 const nextSecret = 'whsec_bmV4dC1wcm92aWRlci1zZWNyZXQtMDAwMDAwMDA='

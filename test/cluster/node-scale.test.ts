@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { startLoad } from './node-load.ts'
-import { bringRelease, podsAre, serviceUrl } from './node-release.ts'
+import { bringRelease, podsAre, serviceUrl, stepMsMax } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
 
-const stepMsMax = 300_000
 const eventsCount = 1_500
 const callersCount = 8
 let shop: Shop

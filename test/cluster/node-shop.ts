@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks'
 import { poll } from '#internal/dev/index.ts'
 import { providerSecret } from '#test/support/webhook-calls.ts'
 import { openCluster } from './cluster.ts'
-import { makeRestrictedNamespace, patience, serviceUrl } from './node-release.ts'
+import { makeRestrictedNamespace, patience, serviceUrl, waitSeconds } from './node-release.ts'
 import { run } from './program.ts'
 import { createTenantCalls, entryOf, type TenantCalls } from './tenant-calls.ts'
 
@@ -48,7 +48,14 @@ export async function openShop(): Promise<Shop> {
   )
   const tenants = createTenantCalls(await openCluster())
   await tenants.ready(shopNamespace, tenantName, 60_000 * patience)
-  const rollout = ['rollout', 'status', 'deployment/receiver', '-n', shopNamespace, '--timeout=120s']
+  const rollout = [
+    'rollout',
+    'status',
+    'deployment/receiver',
+    '-n',
+    shopNamespace,
+    `--timeout=${waitSeconds}s`,
+  ]
   await run(['kubectl', ...rollout])
   const calls = async (from: number) =>
     JSON.parse(await askReceiver(`calls?from=${from}`)) as readonly ReceivedCall[]

@@ -1,10 +1,9 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
-import { bringRelease, releaseNamespace, removeRelease } from './node-release.ts'
+import { bringRelease, releaseNamespace, removeRelease, stepMsMax, waitSeconds } from './node-release.ts'
 import { openShop, type Shop, shopNamespace } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
-const stepMsMax = 300_000
 const kept = genericBody()
 let shop: Shop
 
@@ -60,7 +59,7 @@ describe('a release that is gone', () => {
         'delete',
         'namespace',
         namespace,
-        '--timeout=60s',
+        `--timeout=${waitSeconds}s`,
       ])
       expect([exitCode, err]).toEqual([0, ''])
     },
