@@ -133,10 +133,9 @@ async function begin(
     return invalid('The idempotency key has to be 1 to 255 characters of ASCII')
   const chargeback = chargebackOf(asked)
   const readiness = readinessFor(parts.callers, reached.value, chargeback)
-  if (readiness.kind === 'suspended') return conflict('This tenant is suspended')
-  if (readiness.kind === 'notReady') return conflict(readiness.problem)
   const days = retentionOf(reached.value.retention, parts.retentionDefaults()).eventDays
-  const request = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days }
+  const isReady = readiness.kind === 'ready'
+  const request = { tenantId, chargeback, by: actorName(actor), idempotencyKey, days, isReady }
   const result = await startSimulation(parts.pool, request, parts.clock.now())
   switch (result.kind) {
     case 'started':
@@ -146,6 +145,8 @@ async function begin(
       return conflict('This idempotency key was used for another simulation: use a new one')
     case 'unknown_tenant':
       return notFound
+    case 'not_ready':
+      return conflict(readiness.kind === 'notReady' ? readiness.problem : 'This tenant is suspended')
     case 'too_many':
       return {
         kind: 'tooMany',
