@@ -44,8 +44,11 @@ export interface Sessions {
    * Leaves an audit row. @throws whatever Postgres throws, as all here do
    */
   start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted>
-  /** Finds a session that has not ended: by time, by an hour without use, by signing out, or with the key that began it. */
-  find(token: string): Promise<SessionFound>
+  /**
+   * Finds a session that has not ended: by time, by an hour without use, by signing out, or with the key that began it. What nobody
+   * does, as a page that looks again by itself, is no use (`isUse`, default true).
+   */
+  find(token: string, options?: { readonly isUse?: boolean }): Promise<SessionFound>
   /** Signs out: from its commit on no pod knows the session. Leaves an audit row. Repeating it is harmless. */
   end(token: string): Promise<void>
 }
@@ -97,7 +100,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
       })
       return isStarted ? { kind: 'started', token, session: sessionOf(token, row) } : { kind: 'full' }
     },
-    async find(token) {
+    async find(token, { isUse = true } = {}) {
       if (!tokenPattern.test(token)) return { kind: 'none' }
       const nowMs = clock.now()
       const row = await findSession(pool, idOf(token))
@@ -105,7 +108,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
       const counts = access.stillCounts(row.actor)
       if (counts === 'unknown') return { kind: 'unavailable', retryAfterMs: 1_000 }
       if (counts === 'no') return { kind: 'none' }
-      if (nowMs - row.seenAtMs >= touchEveryMs) await touchSession(pool, row.idSha256, nowMs)
+      if (isUse && nowMs - row.seenAtMs >= touchEveryMs) await touchSession(pool, row.idSha256, nowMs)
       return { kind: 'session', session: sessionOf(token, row) }
     },
     async end(token) {

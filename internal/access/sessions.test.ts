@@ -104,6 +104,13 @@ describe('a session', () => {
     expect([await found(used.token), await found(idle.token)]).toEqual(['session', 'none'])
   })
 
+  test('ends after an hour also where a page looks again all the while', async () => {
+    const { token } = await signIn()
+    const look = async () => (await sessionsOf(otherPod).find(token, { isUse: false })).kind
+    for (; nowMs < startMs + sessionIdleMsMax; nowMs += 5 * 60_000) expect(await look()).toBe('session')
+    expect([await look(), await found(token)]).toEqual(['none', 'none'])
+  })
+
   test('ends with the token that began it', async () => {
     const { token } = await signIn(ada, startMs + 600_000)
     nowMs += 599_999

@@ -55,6 +55,15 @@ export function isLinkFromElsewhere(request: Request): boolean {
   )
 }
 
+/**
+ * Whether a page asks by itself, to stay up to date, and nobody need be there: the stream that tells it to look again, and parts of
+ * it. Nothing else of ours asks for parts.
+ */
+export function isFollowing(request: Request): boolean {
+  if (request.method !== 'GET') return false
+  return request.headers.has('hx-request') || new URL(request.url).pathname === '/live'
+}
+
 /** A path of ours to go on to, with its query; `/` for anything that could lead elsewhere. */
 export function safePath(text: string | undefined): string {
   if (text === undefined || text.length > 2_048 || !/^\/(?![/\\])[\x21-\x7e]*$/.test(text)) return '/'

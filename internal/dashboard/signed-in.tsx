@@ -7,7 +7,7 @@ import { link } from './page.ts'
 import type { DashboardParts } from './parts.ts'
 import { problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.ts'
-import { isLinkFromElsewhere, safePath, sessionTokenOf } from './request-facts.ts'
+import { isFollowing, isLinkFromElsewhere, safePath, sessionTokenOf } from './request-facts.ts'
 
 /** A call of somebody who is signed in. */
 export interface SignedInCall {
@@ -32,7 +32,10 @@ export async function withSession(
   const parsed = parseQuery(request.url)
   if (parsed.kind === 'error') return parsed
   const token = sessionTokenOf(request)
-  const found = token === undefined ? ({ kind: 'none' } as const) : await parts.sessions.find(token)
+  const found =
+    token === undefined
+      ? ({ kind: 'none' } as const)
+      : await parts.sessions.find(token, { isUse: !isFollowing(request) })
   if (found.kind === 'unavailable')
     return problemAnswer(parts, call, problemOf(found, parts.wayBack(request)))
   if (found.kind === 'none' || token === undefined) return leadToSignIn(parts, call)
