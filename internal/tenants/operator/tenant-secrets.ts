@@ -188,7 +188,8 @@ class SecretsOfTenant implements TenantSecrets {
 
   #forbidden(namespace: string) {
     const command = grantCommand(this.#parts.options.username, namespace)
-    const message = `the operator may not use the Secrets of namespace ${namespace}: ${command}`
+    const place = 'list it in operator.secrets.namespaces of its chart, or'
+    const message = `the operator may not use the Secrets of namespace ${namespace}: ${place} ${command}`
     return { reason: 'Forbidden', message }
   }
 }
