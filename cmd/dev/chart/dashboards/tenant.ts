@@ -80,7 +80,7 @@ function curves(): Row {
       curve(
         'Simulations',
         'reqps',
-        [[`${rate(asked('area="simulations"'), 'result')}`, '{{result}}']],
+        [[rate(asked('area="simulations"'), 'result'), '{{result}}']],
         'Calls that begin one.',
       ),
       curve(
