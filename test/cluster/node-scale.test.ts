@@ -19,7 +19,7 @@ const autoscaling = {
     autoscaling: {
       ...{ mode: 'keda', minReplicas: 1, maxReplicas: 4, targets: { depth: 100, ageSeconds: 600 } },
       behavior: { scaleDown: { stabilizationWindowSeconds: 0 } },
-      keda: { serverAddress: 'http://prometheus.monitoring.svc:9090', pollingSeconds: 5, cooldownSeconds: 5 },
+      keda: { serverAddress: 'http://prometheus.monitoring.svc:9090', pollingSeconds: 5 },
     },
   },
 }

@@ -178,7 +178,6 @@ const processes: Keys = {
             depthQuery: text('Gives one number; empty: what waits here, in Postgres and in the spool.'),
             ageQuery: text('Gives one number, in seconds; empty: the age of what waits longest here.'),
             pollingSeconds: count('Seconds between two looks.', 15, [1, 3600]),
-            cooldownSeconds: count('Seconds of quiet before it scales in.', 120, [0, 86_400]),
             fallbackReplicas: count(
               'Pods while Prometheus cannot be asked, unless there are more.',
               2,
