@@ -144,6 +144,26 @@ describe('the operator', () => {
     expect(environment(all, 'operator')['LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE']).toBe('true')
   })
 
+  test('of a second release is beside that of the first: nothing of the cluster has the same name', async () => {
+    const secrets = { clusterWide: true }
+    const first = await render({ values: { operator: { secrets } } })
+    const second = await render({
+      ...{ release: 'other', namespace: 'other' },
+      values: {
+        ...{ crds: { install: false }, platformPolicy: { install: false } },
+        operator: { namespaces: ['stalls'], secrets: { ...secrets, role: { create: false } } },
+      },
+    })
+    const wide = (objects: readonly Rendered[]) =>
+      objects
+        .filter(({ metadata }) => metadata.namespace === undefined)
+        .map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    expect(wide(second).filter((each) => wide(first).includes(each))).toEqual([])
+    expect(wide(second).length).toBeGreaterThan(5)
+    const binding = named(second, 'ClusterRoleBinding')['other-latchkey-operator-secrets']
+    expect(binding?.roleRef).toMatchObject({ name: 'latchkey-operator-secrets' })
+  })
+
   test('makes do with its namespaces', async () => {
     const objects = await render({
       preset: 'namespaced',

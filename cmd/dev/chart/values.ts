@@ -211,6 +211,9 @@ const processes: Keys = {
         {
           clusterWide: flag('All of the cluster, by one watch.', false),
           namespaces: texts('Those of these namespaces.', [], namespaceName),
+          role: group('The ClusterRole latchkey-operator-secrets, which that command binds.', {
+            create: flag('Whether the chart makes it: one release in each cluster does.', true),
+          }),
         },
       ),
     },
