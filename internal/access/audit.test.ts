@@ -55,6 +55,22 @@ test('pages follow each other without a gap', async () => {
   expect(seen).toEqual([10, 8, 6, 4, 2, 0])
 })
 
+test('a search looks at no more lines than it is told to, and goes on behind them', async () => {
+  const share = { action: 'payloads.read', tenantId, limit: 1, examinedMax: 2 }
+  expect(await listAudit(pool, share)).toMatchObject({ entries: [{ detail: { nth: 5 } }] })
+  const seen: unknown[] = []
+  let beforeId: number | undefined
+  let pages = 0
+  do {
+    const page = await listAudit(pool, { ...share, toMs: startMs + 3_000, beforeId })
+    seen.push(...page.entries.map(({ detail }) => detail['nth']))
+    beforeId = page.next
+    pages += 1
+  } while (beforeId !== undefined && pages < 10)
+  expect(seen).toEqual([2])
+  expect(pages).toBeGreaterThan(2)
+})
+
 test('a search goes on behind the lines that one page looks at, and ends where the time does', async () => {
   await pool.query(
     `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,

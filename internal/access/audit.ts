@@ -35,6 +35,8 @@ export interface AuditFilter {
   readonly beforeId?: number | undefined
   /** 1 to 200, default 50. */
   readonly limit?: number | undefined
+  /** Lines that are looked at: at least one more than `limit`, at most 50 000, which is the default. */
+  readonly examinedMax?: number | undefined
 }
 
 /** A page of the audit log. */
@@ -46,8 +48,8 @@ export interface AuditPage {
 
 const limitMax = 200
 const limitDefault = 50
-/** Lines that are looked at for one page of a search. */
-const examinedMax = 50_000
+/** Lines that are looked at for one page of a search, at most. */
+export const auditExaminedMax = 50_000
 /** How far ids and times may be out of step: a transaction that lasted, a clock that was behind. */
 const outOfStepMs = 600_000
 
@@ -64,11 +66,11 @@ export async function writeAudit(
 }
 
 /**
- * Reads a page, by the key or by the index over tenant and id, of the 50 000 lines that come next: what is searched for may lie
+ * Reads a page, by the key or by the index over tenant and id, of the 50 000 lines, or `examinedMax`, that come next: what is searched for may lie
  * behind them. No locks. @throws whatever Postgres throws
  */
 export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
-  const limit = Math.max(1, Math.min(limitMax, filter.limit ?? limitDefault))
+  const limit = limitOf(filter)
   const { actor, action, fromMs, toMs } = filter
   const values: unknown[] = []
   const lines = linesText(filter, values)
@@ -80,13 +82,23 @@ export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<A
   ].filter((condition) => condition !== false)
   const { rows } = await pool.query<AuditRecord>({
     text: `SELECT id, floor(extract(epoch FROM at) * 1000)::bigint AS "atMs", actor, action, tenant_id AS "tenantId", detail
-      FROM (${lines} LIMIT ${examinedMax}) examined ${wanted.length === 0 ? '' : `WHERE ${wanted.join(' AND ')}`}
+      FROM (${lines} LIMIT ${examinedOf(filter)}) examined ${wanted.length === 0 ? '' : `WHERE ${wanted.join(' AND ')}`}
       ORDER BY id DESC LIMIT ${limit + 1}`,
     values,
   })
   const entries = rows.slice(0, limit)
   if (rows.length > limit) return { entries, next: entries.at(-1)?.id }
   return { entries, next: wanted.length === 0 ? undefined : await searchedTo(pool, filter) }
+}
+
+function limitOf({ limit = limitDefault }: AuditFilter): number {
+  return Math.max(1, Math.min(limitMax, limit))
+}
+
+/** One more than a page has tells that there are more. */
+function examinedOf(filter: AuditFilter): number {
+  const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
+  return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))
 }
 
 /** The lines that a page is looked for in. */
@@ -99,7 +111,7 @@ function linesText({ tenantId, beforeId }: AuditFilter, values: unknown[]): stri
 async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | undefined> {
   const values: unknown[] = []
   const { rows } = await pool.query<{ id: number; at: Date }>({
-    text: `SELECT id, at FROM (${linesText(filter, values)} OFFSET ${examinedMax - 1} LIMIT 1) last`,
+    text: `SELECT id, at FROM (${linesText(filter, values)} OFFSET ${examinedOf(filter) - 1} LIMIT 1) last`,
     values,
   })
   const [last] = rows

@@ -11,6 +11,7 @@ import {
 import { attempt } from './attempt.ts'
 import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
+import { createRanking, rankedMax } from './ranking.ts'
 import { type ListScope, reachList, type Whose } from './reach.ts'
 
 /** Whose figures, and of which time: at most 35 days. Times in milliseconds since the epoch. */
@@ -30,12 +31,11 @@ export interface FigureRankRequest extends FigureRequest {
 export interface FigureDesk {
   /** At most 200 points. The queue's are given to those only who see all tenants. */
   read(actor: Actor, request: FigureRequest): Promise<Outcome<Figures>>
-  /** The tenants for which most was counted. */
+  /** The tenants for which most was counted; of all tenants as it was within the last 15 s. */
   rank(actor: Actor, request: FigureRankRequest): Promise<Outcome<readonly TenantFigures[]>>
 }
 
 const spanMsMax = 35 * 86_400_000
-const rankedMax = 100
 
 /** Makes the use cases about figures. */
 export function createFigureDesk(parts: BackofficeParts): FigureDesk {
@@ -50,26 +50,23 @@ export function createFigureDesk(parts: BackofficeParts): FigureDesk {
     const scope = await reachList(parts, actor, { tenantId: whose.tenantId, namespaces: whose.namespaces })
     return scope.kind === 'ok' ? ok(await read(tenantsOf(scope.value))) : scope
   }
+  const rankAll = createRanking(parts)
   return {
     read: (actor, request) =>
       attempt(parts, () =>
         reach(actor, request, (tenants) => {
           const count = tenants === 'all' ? 1 : tenants.length
           const stepMs = figureStepMs(request.toMs - request.fromMs, count)
-          return readFigures(parts.pool, { tenants, fromMs: request.fromMs, toMs: request.toMs, stepMs })
+          return readFigures(parts.readPool, { tenants, fromMs: request.fromMs, toMs: request.toMs, stepMs })
         }),
       ),
     rank: (actor, { orderBy, limit, ...request }) =>
       attempt(parts, () =>
-        reach(actor, request, (tenants) => {
-          const { fromMs, toMs } = request
-          return rankTenants(parts.pool, {
-            tenants,
-            fromMs,
-            toMs,
-            orderBy,
-            limit: Math.min(limit, rankedMax),
-          })
+        reach(actor, request, async (tenants) => {
+          const asked = { fromMs: request.fromMs, toMs: request.toMs, orderBy }
+          const rows = Math.min(limit, rankedMax)
+          if (tenants === 'all') return (await rankAll(asked)).slice(0, rows)
+          return rankTenants(parts.readPool, { ...asked, tenants, limit: rows })
         }),
       ),
   }

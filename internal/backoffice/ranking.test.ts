@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { TestDatabase } from '#test/support/database.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { createRanking } from './ranking.ts'
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = createPool({
+    ...{ url: database.url, applicationName: 'test ranking', connectionsMax: 2 },
+    ...{ queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 },
+  })
+}, 30_000)
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+
+const minuteMs = 60_000
+const startMs = Date.parse('2026-11-21T12:00:00Z')
+/** One event that a tenant has accepted; all else is 0. */
+const count = () =>
+  pool.query(
+    `INSERT INTO figures_minutely SELECT (jsonb_populate_record(NULL::figures_minutely, $1 || (
+       SELECT jsonb_object_agg(column_name, 0) FROM information_schema.columns
+       WHERE table_name = 'figures_minutely' AND data_type = 'integer') || $2)).*`,
+    [{ tenant_id: someTenantId(), at: new Date(startMs - 5 * minuteMs) }, { accepted: 1 }],
+  )
+
+test('the installation’s ranking is read once in 15 s for each order and length of time', async () => {
+  let nowMs = startMs
+  const rank = createRanking({ readPool: pool, clock: { now: () => nowMs } })
+  const ranked = async (spanMs = 60 * minuteMs, orderBy: 'accepted' | 'failed' = 'accepted') =>
+    (await rank({ fromMs: nowMs - spanMs, toMs: nowMs, orderBy })).length
+  await count()
+  expect(await Promise.all([ranked(), ranked()])).toEqual([1, 1])
+  await count()
+  nowMs += 14_999
+  expect(await ranked()).toBe(1)
+  expect([await ranked(30 * minuteMs), await ranked(60 * minuteMs, 'failed')]).toEqual([2, 2])
+  nowMs += 1
+  expect(await ranked()).toBe(2)
+  // Of another time nothing is remembered.
+  expect(
+    await rank({ fromMs: startMs - 180 * minuteMs, toMs: startMs - 120 * minuteMs, orderBy: 'accepted' }),
+  ).toEqual([])
+})
