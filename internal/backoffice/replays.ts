@@ -10,6 +10,7 @@ import {
   type ReplayJob,
   type ReplayPreview,
   readReplay,
+  type StartReplayResult,
   startReplay,
 } from '#internal/deliveries/index.ts'
 import { attempt } from './attempt.ts'
@@ -97,7 +98,8 @@ async function startJob(
 ): Promise<Outcome<ReplayStarted>> {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
-  const request = { filter, ratePerSecond, idempotencyKey, by: actorName(actor) }
+  const isByTenant = actor.kind === 'tenantKey'
+  const request = { filter, ratePerSecond, idempotencyKey, by: actorName(actor), isByTenant }
   const result = await startReplay(parts.readPool, request, parts.clock.now())
   switch (result.kind) {
     case 'started':
@@ -108,10 +110,21 @@ async function startJob(
     case 'unknown_tenant':
       return notFound
     case 'too_many':
-      return { kind: 'tooMany', problem: `${result.max} replays are under way: wait until one of them ends` }
+      return { kind: 'tooMany', problem: tooManyText(result, isByTenant) }
     case 'invalid':
       return invalid(sentence(result.problem))
   }
+}
+
+/** How many others have is nothing that a tenant is told. */
+function tooManyText(
+  { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
+  isByTenant: boolean,
+): string {
+  if (whose === 'own') return `${max} of these replays are under way: wait until one of them ends`
+  return isByTenant
+    ? 'No other replay can be started now: try again in some minutes'
+    : `${max} replays are under way: wait until one of them ends`
 }
 
 async function reachReplay(

@@ -296,13 +296,26 @@ describe('starting a replay', () => {
       Array.from({ length: 6 }, (_none, nth) => start({ idempotencyKey: `k${nth}` })),
     )
     expect(many.filter(({ kind }) => kind === 'started')).toHaveLength(2)
-    expect(many.find(({ kind }) => kind === 'too_many')).toEqual({ kind: 'too_many', max: 2 })
+    expect(many.find(({ kind }) => kind === 'too_many')).toEqual({ kind: 'too_many', whose: 'own', max: 2 })
     for (let nth = 2; nth < 20; nth += 1) {
       const owner = (await lab.addTenant()).id
       expect(await start({ filter: { ...anHour(), tenantId: owner } })).toMatchObject({ kind: 'started' })
     }
     const { tenantId: _mine, ...everybody } = anHour()
-    expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', max: 20 })
+    expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
+  })
+
+  test('is not held up by those that wait for their tenant, and leaves the platform some places', async () => {
+    const ofAnother = async (isByTenant: boolean) =>
+      start({ filter: { ...anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
+    const refused = { kind: 'too_many', whose: 'all', max: 15 } as const
+    for (let nth = 0; nth < 15; nth += 1) expect(await ofAnother(true)).toMatchObject({ kind: 'started' })
+    expect(await ofAnother(true)).toEqual(refused)
+    expect(await ofAnother(false)).toMatchObject({ kind: 'started' })
+    const { tenantId: _mine, ...everybody } = anHour()
+    expect(await start({ filter: everybody })).toMatchObject({ kind: 'started' })
+    await lab.pool.query('UPDATE replays SET is_waiting = true')
+    expect(await ofAnother(true)).toMatchObject({ kind: 'started' })
   })
 
   test.each<[string, Partial<StartReplayRequest>]>([

@@ -25,13 +25,18 @@ export interface StartReplayRequest {
   readonly by: string
   /** Makes repeats the same replay; 1 to 200 characters, its tenant's own. */
   readonly idempotencyKey: string
+  /** A tenant asks for its own, and takes none of the places that are kept for the platform. Default false. */
+  readonly isByTenant?: boolean
 }
 
-/** What came of starting one. `conflict`: the key was used for another one. `too_many`: others have to end first. */
+/**
+ * What came of starting one. `conflict`: the key was used for another one. `too_many`: others have to end first, `own` of the same
+ * tenant or any of `all`.
+ */
 export type StartReplayResult =
   | { readonly kind: 'started' | 'already_started'; readonly job: ReplayJob }
   | { readonly kind: 'conflict' | 'unknown_tenant' }
-  | { readonly kind: 'too_many'; readonly max: number }
+  | { readonly kind: 'too_many'; readonly whose: 'own' | 'all'; readonly max: number }
   | { readonly kind: 'invalid'; readonly problem: string }
 
 /** What came of cancelling one; `ended`: it had ended before. */
@@ -41,8 +46,10 @@ export type CancelReplayResult =
 
 /** Replays of a tenant, or of all tenants together, that may be under way at a time. */
 export const unfinishedPerTenantMax = 2
-/** All replays that may be under way at a time. */
+/** All replays that may be under way at a time before another one is started; one that waits for its tenant holds up nobody. */
 export const unfinishedMax = 20
+/** Of these, what is left to the platform when tenants start their own. */
+const keptForPlatform = 5
 /** Two steps a second of as many events as one statement may hold. */
 export const replayRateMax = 1_000
 
@@ -71,7 +78,7 @@ export async function startReplay(
     await client.query('SELECT pg_advisory_xact_lock($1)', [advisoryLock])
     const meanwhile = await findByKey(client, request)
     if (meanwhile) return sameOr(meanwhile, request)
-    const refusal = await refusalOf(client, request.filter.tenantId ?? null)
+    const refusal = await refusalOf(client, request)
     if (refusal) return refusal
     return { kind: 'started', job: await insertJob(client, request, { count, nowMs }) }
   })
@@ -145,19 +152,20 @@ function asStored(filter: ReplayFilter): unknown {
 // Few rows, by the index over those that have not ended. The caller holds the lock.
 async function refusalOf(
   client: Queryable,
-  tenantId: TenantId | null,
+  { filter, isByTenant = false }: StartReplayRequest,
 ): Promise<StartReplayResult | undefined> {
-  const { rows } = await client.query<[isKnown: boolean, mine: number, all: number]>({
+  const { rows } = await client.query<[isKnown: boolean, own: number, busy: number]>({
     text: `SELECT $1::text IS NULL OR EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL),
-        count(*) FILTER (WHERE tenant_id IS NOT DISTINCT FROM $1), count(*)
+        count(*) FILTER (WHERE tenant_id IS NOT DISTINCT FROM $1), count(*) FILTER (WHERE NOT is_waiting)
       FROM replays WHERE state IN ('queued', 'running')`,
     rowMode: 'array',
-    values: [tenantId],
+    values: [filter.tenantId ?? null],
   })
-  const [isKnown, mine, all] = rows[0] ?? [false, 0, 0]
+  const [isKnown, own, busy] = rows[0] ?? [false, 0, 0]
   if (!isKnown) return { kind: 'unknown_tenant' }
-  if (mine >= unfinishedPerTenantMax) return { kind: 'too_many', max: unfinishedPerTenantMax }
-  return all >= unfinishedMax ? { kind: 'too_many', max: unfinishedMax } : undefined
+  if (own >= unfinishedPerTenantMax) return { kind: 'too_many', whose: 'own', max: unfinishedPerTenantMax }
+  const max = isByTenant ? unfinishedMax - keptForPlatform : unfinishedMax
+  return busy >= max ? { kind: 'too_many', whose: 'all', max } : undefined
 }
 
 async function insertJob(
