@@ -66,6 +66,22 @@ describe.each(helms)('a release of %s', (helm) => {
     await uninstall(helm, namespace)
   })
 
+  test('migrates before an upgrade by its own account where there is one by then, else by the namespace’s', async () => {
+    const namespace = await newPlace()
+    const account = async () => {
+      const flags = ['--namespace', namespace, '--dry-run=server', ...valueFlags({})]
+      const told = await run([tool(helm), 'upgrade', 'life', chartFolder, ...flags], valuesInput({}))
+      const [, job = ''] =
+        /name: life-latchkey-migrate-[0-9a-f]{8}\n([\s\S]*?)\n---/.exec(`${told}\n---`) ?? []
+      return /serviceAccountName: (.*)/.exec(job)?.[1]
+    }
+    await change(helm, 'install', namespace, { migration: { enabled: false } })
+    expect(await account()).toBe('default')
+    await change(helm, 'upgrade', namespace)
+    expect(await account()).toBe('life-latchkey-migrate')
+    await uninstall(helm, namespace)
+  })
+
   test('leaves Tenants and their definition behind, and nothing else', async () => {
     const namespace = await newPlace()
     const shops = await newPlace()
