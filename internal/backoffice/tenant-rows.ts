@@ -87,13 +87,25 @@ export async function findTenantIdByName(
   return rows[0]?.id
 }
 
-/** Live tenants with a key that begins like this, at most `rowsMax`. By an index, no locks. */
-export async function findTenantIdsByKey(pool: Pool, prefix: string, rowsMax: number): Promise<TenantId[]> {
+/** By which keys tenants are looked for. */
+export interface KeyLookup {
+  readonly prefix: string
+  /** Absent: of any tenant. */
+  readonly tenantId?: TenantId | undefined
+  readonly rowsMax: number
+}
+
+/** Live tenants with a key that begins like this, by their ids, at most `rowsMax`. By an index, no locks. */
+export async function findTenantIdsByKey(
+  pool: Pool,
+  { prefix, tenantId, rowsMax }: KeyLookup,
+): Promise<readonly TenantId[]> {
   const { rows } = await pool.query<{ id: TenantId }>(
     `SELECT DISTINCT k.tenant_id AS id FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
-     WHERE k.prefix = $1 AND t.deleted_at IS NULL AND coalesce(k.ends_at, 'infinity') > now()
-     LIMIT $2`,
-    [prefix, rowsMax],
+     WHERE k.prefix = $1 AND ($2::text IS NULL OR k.tenant_id = $2) AND t.deleted_at IS NULL
+       AND coalesce(k.ends_at, 'infinity') > now()
+     ORDER BY k.tenant_id LIMIT $3`,
+    [prefix, tenantId ?? null, rowsMax],
   )
   return rows.map(({ id }) => id)
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
 
 let backoffice: TestBackoffice
@@ -106,5 +106,41 @@ describe('tenants', () => {
       suspendedCallback: { cause: 'gone', since: expect.stringMatching(/Z$/) },
       breakerUntil: expect.stringMatching(/Z$/),
     })
+  })
+})
+
+describe('tenants whose keys begin alike', () => {
+  const prefix = 'lk_alike000'
+  const others = Array.from({ length: 21 }, (_none, nth) => `ten_${String(nth).padStart(26, '0')}`)
+  /** Keys of as many tenants of another namespace, whose ids come first, and one of acme's. */
+  async function addKeys(count: number): Promise<void> {
+    await backoffice.pool.query('DELETE FROM api_keys WHERE prefix = $1', [prefix])
+    await backoffice.pool.query(
+      `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
+       SELECT other, other, 'elsewhere', other, false, spec, version, now(), now(), now()
+       FROM tenants, unnest($1::text[]) other WHERE id = $2 ON CONFLICT DO NOTHING`,
+      [others, backoffice.tenantId('acme')],
+    )
+    await backoffice.pool.query(
+      `INSERT INTO api_keys (sha256, tenant_id, name, scopes, created_at, prefix)
+       SELECT sha256(convert_to(owner, 'UTF8')), owner, 'alike', '{}', now(), $2 FROM unnest($1::text[]) owner`,
+      [[...others.slice(0, count), backoffice.tenantId('acme')], prefix],
+    )
+  }
+  const find = (token: string) => backoffice.call('GET', `/internal/v1/tenant?keyPrefix=${prefix}`, { token })
+
+  test('are told apart by who asks', async () => {
+    await addKeys(21)
+    expect(await find(dashboardKey('acme'))).toMatchObject({ status: 200, json: { slug: 'acme' } })
+    expect((await find(dashboardKey('acorn'))).status).toBe(404)
+  })
+
+  test('are too many where not all could be asked about', async () => {
+    const token = someUser()
+    backoffice.allow(({ name, namespace }) => namespace === 'shops' && name === 'acme')
+    await addKeys(19)
+    expect(await find(token)).toMatchObject({ status: 200, json: { slug: 'acme' } })
+    await addKeys(21)
+    expect((await find(token)).status).toBe(409)
   })
 })

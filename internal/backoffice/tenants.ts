@@ -90,8 +90,8 @@ export interface TenantDesk {
   permissions(actor: Actor, tenant: TenantId | 'all'): Promise<Outcome<Readonly<Record<Action, boolean>>>>
 }
 
-/** Tenants that may share the beginning of a key and still be told apart by who asks. */
-const sameKeyMax = 10
+/** Tenants that may share the beginning of a key and still be told apart by who asks: each is a question to the API server. */
+const sameKeyMax = 20
 const keyPrefixForm = /^lk_[\x21-\x7e]{8}$/
 
 /** Makes the use cases of tenants. */
@@ -112,14 +112,18 @@ async function findTenant(
   if (ref.by === 'keyPrefix' && !keyPrefixForm.test(ref.text))
     return invalid('Name an API key by its first 11 characters, lk_ included')
   const reached = []
-  for (const tenantId of await candidatesFor(parts, ref)) {
+  const candidates = await candidatesFor(parts, actor, ref)
+  for (const tenantId of candidates.slice(0, sameKeyMax)) {
     const tenant = await reachTenant(parts, actor, { tenantId, named: nameOf(ref) })
     if (tenant.kind === 'ok') reached.push(tenant.value.id)
     else if (tenant.kind !== 'notFound') return tenant
   }
   const [id, another] = reached
-  if (id === undefined) return notFound
-  if (another !== undefined) return conflict('Keys of several tenants begin like this: name one by its id')
+  // Behind those that were looked at there may be one that is seen.
+  const isCut = candidates.length > sameKeyMax
+  if (id === undefined && !isCut) return notFound
+  if (id === undefined || isCut || another !== undefined)
+    return conflict('Keys of several tenants begin like this: name one by its id')
   const row = await findTenantRow(parts.pool, id)
   return row === undefined ? notFound : ok(summaryOf(row))
 }
@@ -127,6 +131,7 @@ async function findTenant(
 /** Never none: as much is asked about what does not exist as about what is another's, see `reachTenant`. */
 async function candidatesFor(
   { pool, directory }: BackofficeParts,
+  actor: Actor,
   ref: TenantRef,
 ): Promise<readonly (TenantId | undefined)[]> {
   switch (ref.by) {
@@ -137,7 +142,9 @@ async function candidatesFor(
     case 'name':
       return [await findTenantIdByName(pool, ref)]
     case 'keyPrefix': {
-      const ids = await findTenantIdsByKey(pool, ref.text, sameKeyMax)
+      // A tenant is told from others before they are cut off; of a user's the API server has to say each.
+      const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : undefined
+      const ids = await findTenantIdsByKey(pool, { prefix: ref.text, tenantId, rowsMax: sameKeyMax + 1 })
       return ids.length === 0 ? [undefined] : ids
     }
   }
