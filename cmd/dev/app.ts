@@ -99,10 +99,7 @@ async function openPorts(
   const token = randomToken()
   const port = await openBackofficePort(
     {
-      ...{
-        ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
-        publicUrl: `http://${hostname}:${api.port}`,
-      },
+      ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
       publicUrl: `http://${hostname}:${api.port}`,
     },
     api,

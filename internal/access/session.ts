@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type Clock, randomToken } from '#internal/base/index.ts'
-import { type Pool, withTx } from '#internal/storage/index.ts'
+import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
 import type { Access, Unavailable } from './access.ts'
 import { type Actor, actorName } from './actor.ts'
 import { writeAudit } from './audit.ts'
@@ -41,7 +41,7 @@ export type SessionStarted =
 export interface Sessions {
   /**
    * Signs somebody in, for at most 8 h and no longer than what they showed counts. Their oldest session ends where they have ten.
-   * Leaves an audit row. @throws whatever Postgres throws, as all here do
+   * Leaves an audit row of each. @throws whatever Postgres throws, as all here do
    */
   start(actor: Actor, credentialEndsAtMs: number | null): Promise<SessionStarted>
   /**
@@ -88,7 +88,7 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
         const { all, own } = await listSessions(client, name)
         const surplus = own.slice(0, Math.max(0, own.length - sessionsPerActorMax + 1))
         if (all - surplus.length >= sessionsMax) return false
-        for (const old of surplus) await deleteSession(client, old)
+        for (const old of surplus) await endSession(client, old, nowMs)
         await insertSession(client, row)
         const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : null
         await writeAudit(
@@ -113,20 +113,22 @@ export function createSessions({ pool, clock, access }: SessionsOptions): Sessio
     },
     async end(token) {
       if (!tokenPattern.test(token)) return
-      await withTx(pool, async (client) => {
-        const ended = await deleteSession(client, idOf(token))
-        if (ended === undefined) return
-        const tenantId = ended.actor.kind === 'tenantKey' ? ended.actor.tenantId : null
-        const entry = {
-          actor: ended.name,
-          action: 'sessions.ended',
-          tenantId,
-          detail: { kind: ended.actor.kind },
-        }
-        await writeAudit(client, entry, clock.now())
-      })
+      await withTx(pool, (client) => endSession(client, idOf(token), clock.now()))
     },
   }
+}
+
+/** Ends a session and leaves its audit row; nothing where it had ended. */
+async function endSession(client: PoolClient, idSha256: Buffer, nowMs: number): Promise<void> {
+  const ended = await deleteSession(client, idSha256)
+  if (ended === undefined) return
+  const { actor, name } = ended
+  const tenantId = actor.kind === 'tenantKey' ? actor.tenantId : null
+  await writeAudit(
+    client,
+    { actor: name, action: 'sessions.ended', tenantId, detail: { kind: actor.kind } },
+    nowMs,
+  )
 }
 
 /** Whether a form's token belongs to a session. Takes the same time for every wrong one. */

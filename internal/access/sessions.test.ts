@@ -148,6 +148,10 @@ describe('a session', () => {
     const hers = await signIn(key)
     expect(await found(first.token)).toBe('none')
     expect(await found(hers.token)).toBe('session')
+    const ended = (await listAudit(pool)).entries.filter(({ action }) => action === 'sessions.ended')
+    expect(ended).toMatchObject([
+      { actor: 'user:ada', tenantId: null, atMs: nowMs, detail: { kind: 'user' } },
+    ])
     for (const { token } of others) expect(await found(token)).toBe('session')
   })
 
