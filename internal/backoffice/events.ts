@@ -37,7 +37,7 @@ export interface EventListRequest extends PageRequest, Whose {
 /** One event, secrets hidden. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
-  /** Its first 65 536 characters, redacted; undefined once its day has come. */
+  /** Its first 65 536 characters, redacted; undefined once its day has come, and where it was not asked for. */
   readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
   /** The latest 200, in their order, with the first 4 096 characters of what the callback answered, redacted. */
   readonly attempts: readonly AttemptView[]
@@ -92,11 +92,17 @@ export interface EventReplayed {
   readonly isQueued: boolean
 }
 
+/** What of an event is read. */
+export interface EventReadOptions {
+  /** Its payload, which does not change, is neither read nor given: for who has it. Default false. */
+  readonly withoutPayload?: boolean
+}
+
 /** Events, as whoever asks may see them. */
 export interface EventDesk {
   /** Newest first. */
   list(actor: Actor, request: EventListRequest): Promise<Outcome<Page<EventSummary>>>
-  read(actor: Actor, id: EventId): Promise<Outcome<EventDetail>>
+  read(actor: Actor, id: EventId, options?: EventReadOptions): Promise<Outcome<EventDetail>>
   /** Needs the right to payloads, and is in the audit log before it is given. */
   readPayload(actor: Actor, id: EventId): Promise<Outcome<RawPayload>>
   append(actor: Actor, event: AppendedEvent): Promise<Outcome<Appended>>
@@ -107,7 +113,8 @@ export interface EventDesk {
 export function createEventDesk(parts: BackofficeParts, redactorOf: RedactorOf): EventDesk {
   return {
     list: (actor, request) => attempt(parts, () => listEventPage(parts, actor, request)),
-    read: (actor, id) => attempt(parts, () => readEventDetail(parts, redactorOf, actor, id)),
+    read: (actor, id, options) =>
+      attempt(parts, () => readEventDetail({ ...parts, redactorOf }, actor, id, options)),
     readPayload: (actor, id) => attempt(parts, () => readRawPayload(parts, actor, id)),
     append: (actor, event) => attempt(parts, () => appendEvent(parts, actor, event)),
     replay: (actor, replay) => attempt(parts, () => replayOneEvent(parts, actor, replay)),

@@ -1,7 +1,7 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import { type EventId, type Redactor, shownCharsMax } from '#internal/base/index.ts'
 import { type AttemptView, readEvent, readPayload } from '#internal/deliveries/index.ts'
-import type { EventDetail, RawPayload } from './events.ts'
+import type { EventDetail, EventReadOptions, RawPayload } from './events.ts'
 import { conflict, notFound, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachEvent } from './reach-event.ts'
@@ -11,10 +11,10 @@ const answerCharsMax = 4_096
 
 /** One event with all that is known of it, secrets hidden. */
 export async function readEventDetail(
-  parts: BackofficeParts,
-  redactorOf: RedactorOf,
+  { redactorOf, ...parts }: BackofficeParts & { readonly redactorOf: RedactorOf },
   actor: Actor,
   id: EventId,
+  { withoutPayload = false }: EventReadOptions = {},
 ): Promise<Outcome<EventDetail>> {
   const reached = await reachEvent(parts, actor, id)
   if (reached.kind !== 'ok') return reached
@@ -24,7 +24,7 @@ export async function readEventDetail(
   const [view, payload] = await Promise.all([
     readEvent(parts.readPool, place, nowMs),
     // One more than is shown tells that there is more.
-    readPayload(parts.readPool, place, nowMs, shownCharsMax + 1),
+    withoutPayload ? undefined : readPayload(parts.readPool, place, nowMs, shownCharsMax + 1),
   ])
   if (view === undefined) return notFound
   const redactor = redactorOf(tenant)
@@ -32,7 +32,7 @@ export async function readEventDetail(
   return ok({
     ...{ event, hasEarlierAttempts, queued },
     headers: redactHeaders(redactor, view.headers),
-    payload: payload.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
+    payload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
     attempts: view.attempts.map((each) => redactAttempt(redactor, each)),
   })
 }

@@ -17,7 +17,9 @@ export const eventRow: PageRow = {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
-    const read = await backoffice.events.read(actor, id)
+    // What is followed live is asked for without what cannot change.
+    const isFollowed = query['part'] === 'progress'
+    const read = await backoffice.events.read(actor, id, { withoutPayload: isFollowed })
     if (read.kind !== 'ok') return read
     const { tenantId, state } = read.value.event
     const [rights, tenant] = await Promise.all([
@@ -31,8 +33,7 @@ export const eventRow: PageRow = {
       rights: rights.value,
       tenant: tenant?.kind === 'ok' ? tenant.value : undefined,
     }
-    // What is followed live is asked for without what cannot change.
-    if (query['part'] === 'progress') return shown(read.value.event.type, <Progress {...parts} />)
+    if (isFollowed) return shown(read.value.event.type, <Progress {...parts} />)
     return shown(read.value.event.type, <EventPage {...parts} />)
   },
 }
