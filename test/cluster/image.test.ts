@@ -37,6 +37,7 @@ beforeAll(async () => {
     LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
     LATCHKEY_API_PORT: '0',
     LATCHKEY_OPS_PORT: '0',
+    LATCHKEY_BACKOFFICE_PORT: '0',
     LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
   }
 }, buildMsMax)
@@ -131,7 +132,7 @@ describe('in a container whose root cannot be written to,', () => {
     async (name) => {
       const process = await startReady(name)
       const metrics = await (await fetch(`${process.opsUrl}/metrics`)).text()
-      expect(metrics).toContain(`service="latchkey-${name}"`)
+      expect(metrics).toContain(`process="latchkey-${name}"`)
       process.signal('SIGTERM')
       expect(await process.exited).toBe(0)
     },
