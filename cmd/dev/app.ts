@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { openBackofficePort } from '#cmd/backoffice/port.ts'
@@ -14,7 +14,7 @@ import { createPool, migrate } from '#internal/storage/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
 import { startDemo } from './demo.ts'
 import { openKeyRing } from './key-ring.ts'
-import { choosePort, inPortTurn } from './ports.ts'
+import { inPortTurn, portChooser } from './ports.ts'
 import { openSink } from './sink.ts'
 import { startDevTenants } from './tenants.ts'
 import { knowsSampleKey, printWelcome } from './welcome.ts'
@@ -23,6 +23,8 @@ import { knowsSampleKey, printWelcome } from './welcome.ts'
 const root = resolve(import.meta.dir, '../..')
 /** Both stores get 10 s to end in good order before they are killed. */
 const storesCloseMsMax = 15_000
+/** `cmd/dev/setup.mjs` knows it, too. */
+const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -42,6 +44,7 @@ export async function startDev(
     )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   await bringUpToDate(databaseUrl, telemetry)
+  await leaveAddresses({ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }, dataDir, scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const { api, sink, dashboard } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
@@ -79,23 +82,18 @@ async function openPorts(
   telemetry: Telemetry,
   scope: Scope,
 ) {
-  const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort }, env, say)
-  const opsPort = await choosePort(
-    { name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort },
-    env,
-    say,
-  )
-  const backofficePort = await choosePort(
-    { name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
-    env,
-    say,
-  )
+  const choosePort = portChooser(env, say)
+  const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
+  const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
+  const backofficePort = await choosePort({
+    ...{ name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
+  })
   // The sample keys are public: nobody but this machine may use them.
   const hostname = '127.0.0.1'
   const ports = { apiPort, opsPort, hostname }
   const api = await startApi({ ...config, ...ports, ...stores }, telemetry, scope)
   const { directory } = api
-  const sink = await openSink({ config, env, directory, keyRing: stores.keyRing, say }, scope)
+  const sink = await openSink({ config, choosePort, directory, keyRing: stores.keyRing, say }, scope)
   const token = randomToken()
   const port = await openBackofficePort(
     {
@@ -132,6 +130,19 @@ async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) 
     scope.stop(new Error(`${name} has ended by itself; see its log in ${dataDir}`)),
   )
   return stores
+}
+
+/** For `npm run latchkey`, which finds this server's stores by it; gone when the server is. */
+function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<string> {
+  const path = join(dataDir, addressesFile)
+  return scope.open({
+    name: 'addresses of the stores',
+    open() {
+      writeFileSync(path, `${JSON.stringify(addresses)}\n`, { mode: 0o600 })
+      return path
+    },
+    close: () => rmSync(path, { force: true }),
+  })
 }
 
 async function bringUpToDate(databaseUrl: string, { log }: Telemetry): Promise<void> {

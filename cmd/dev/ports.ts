@@ -17,18 +17,42 @@ const triesMax = 20
 const fallbackStep = 100
 const turnWaitMs = 20_000
 
+/** Chooses ports one after the other, none twice: what was chosen may not be listened on yet. */
+export type ChoosePort = (wanted: WantedPort) => Promise<number>
+
+/** Makes the chooser of a dev server. */
+export function portChooser(
+  env: Readonly<Record<string, string | undefined>>,
+  say: (line: string) => void,
+): ChoosePort {
+  const chosen = new Set<number>()
+  return async (wanted) => {
+    const port = await choosePort(wanted, {
+      isChosen: (one) => chosen.has(one),
+      isNamed: Boolean(env[wanted.env]),
+      say,
+    })
+    chosen.add(port)
+    return port
+  }
+}
+
+interface Choice {
+  readonly isChosen: (port: number) => boolean
+  /** It was asked for by its setting. */
+  readonly isNamed: boolean
+  readonly say: (line: string) => void
+}
+
 /**
  * Gives the port when it is free. When it is taken: another free one, a hundred or more above, if it was only the default, so
  * that two dev servers run side by side.
  * @throws StoreStartError when the port was asked for by name, or none of 20 is free
  */
-export async function choosePort(
-  wanted: WantedPort,
-  env: Readonly<Record<string, string | undefined>>,
-  say: (line: string) => void,
-): Promise<number> {
-  const others = env[wanted.env] ? [] : fallbacksOf(wanted.port)
+async function choosePort(wanted: WantedPort, { isChosen, isNamed, say }: Choice): Promise<number> {
+  const others = isNamed ? [] : fallbacksOf(wanted.port)
   for (const port of [wanted.port, ...others]) {
+    if (isChosen(port)) continue
     // A server on all addresses and one on the loopback may exist side by side on some systems; we want neither.
     if (!(await isPortFree(port)) || !(await isPortFree(port, '0.0.0.0'))) continue
     if (port !== wanted.port)

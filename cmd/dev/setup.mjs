@@ -170,7 +170,11 @@ async function runGenerate(bun) {
   return run(bun, ['cmd/dev/generate.ts'])
 }
 
+/** On the stores of a dev server that runs, unless others are named. */
 async function runLatchkey(bun, args) {
+  const path = join(resolve(root, process.env['LATCHKEY_DATA_DIR'] ?? '.latchkey'), 'stores.json')
+  if (process.env['LATCHKEY_DATABASE_URL'] === undefined && existsSync(path))
+    Object.assign(process.env, JSON.parse(readFileSync(path, 'utf8')))
   return run(bun, ['cmd/latchkey/main.ts', ...args])
 }
 

@@ -24,7 +24,7 @@ export const commands: Readonly<Record<string, Command>> = {
   }),
   backoffice: processCommand({
     name: 'backoffice',
-    summary: 'shows in metrics how much waits',
+    summary: 'serves the dashboard and the internal contract, and shows in metrics how much waits',
     load: () => import('#cmd/backoffice/main.ts'),
   }),
   migrate: processCommand({

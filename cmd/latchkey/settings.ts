@@ -142,7 +142,7 @@ async function write(request: Request, parts: Parts, tenantId: TenantId | null):
       present === undefined
         ? 'it is not set'
         : `${String(present.value)}, version ${present.version}, by ${present.updatedBy}`
-    return fail(request, parts, `${setting} was changed meanwhile: now ${now}. Nothing was written`)
+    return fail(request, parts, `${setting} is not at that version: now ${now}. Nothing was written`)
   }
   await parts.tell(tellSettings)
   const value = request.verb === 'clear' ? undefined : parseSettingText(request.value)

@@ -160,7 +160,7 @@ describe('latchkey settings', () => {
     ],
     [
       ['set', 'log.sampling', '1', '--expect-version', '7'],
-      'log.sampling was changed meanwhile: now it is not set. Nothing was written',
+      'log.sampling is not at that version: now it is not set. Nothing was written',
     ],
   ])('%j is not done: %j', async (args, text) => {
     expect(await run(['settings', ...args])).toEqual({ code: 1, out: '', err: `${text}\n` })
