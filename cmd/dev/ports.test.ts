@@ -18,6 +18,8 @@ test('no port is chosen twice, although nobody listens on it yet', async () => {
     const wanted = { name: 'API', env: 'LATCHKEY_API_PORT', port: taken.port ?? 0 }
     const chosen = [await choose(wanted), await choose(wanted), await choose(wanted)]
     expect(new Set([...chosen, taken.port]).size).toBe(4)
+    const anyPort = { ...wanted, port: 0 }
+    expect([await choose(anyPort), await choose(anyPort)]).toEqual([0, 0])
   } finally {
     await taken.stop(true)
   }

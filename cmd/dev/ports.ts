@@ -52,7 +52,8 @@ interface Choice {
 async function choosePort(wanted: WantedPort, { isChosen, isNamed, say }: Choice): Promise<number> {
   const others = isNamed ? [] : fallbacksOf(wanted.port)
   for (const port of [wanted.port, ...others]) {
-    if (isChosen(port)) continue
+    // 0 stands for any that is free.
+    if (port !== 0 && isChosen(port)) continue
     // A server on all addresses and one on the loopback may exist side by side on some systems; we want neither.
     if (!(await isPortFree(port)) || !(await isPortFree(port, '0.0.0.0'))) continue
     if (port !== wanted.port)
