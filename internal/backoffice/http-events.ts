@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { findMembers, parseEventId } from '#internal/base/index.ts'
+import { findMembers, idPattern, parseEventId } from '#internal/base/index.ts'
 import { eventStates, parseReplayId, type ReplayFilter, replayRateMax } from '#internal/deliveries/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
@@ -43,7 +43,7 @@ export const eventListParams = {
 /** Parameters of the list of replays. */
 export const replayListParams = { ...pageParams, ...whoseParams } as const
 
-const tenantId = t.String({ pattern: '^ten_[0-9a-hjkmnp-tv-z]{26}$', description: 'The tenant’s id.' })
+const tenantId = t.String({ pattern: idPattern('ten'), description: 'The tenant’s id.' })
 
 /** An event that another service has verified. */
 export const AppendBody = t.Object(
@@ -92,7 +92,7 @@ const filterFields = {
   from: moment('Received then or later.'),
   to: t.Optional(moment('Received earlier than that. Default, and latest: when the replay is started.')),
   ids: t.Optional(
-    t.Array(t.String({ pattern: '^evt_[0-9a-hjkmnp-tv-z]{26}$' }), {
+    t.Array(t.String({ pattern: idPattern('evt') }), {
       minItems: 1,
       maxItems: 1_000,
       description: 'Of these events alone.',

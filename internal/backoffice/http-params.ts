@@ -1,5 +1,14 @@
-import { type ApiError, apiError, type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
+import {
+  type ApiError,
+  apiError,
+  type EventId,
+  idPattern,
+  isTenantId,
+  parseEventId,
+  type TenantId,
+} from '#internal/base/index.ts'
 import { parseQuery } from '#internal/http/index.ts'
+import { dnsLabel } from '#internal/tenants/index.ts'
 
 /** A parameter of the query: how it is read, and what the contract says of it. */
 export interface Param<Value> {
@@ -94,11 +103,9 @@ export function timeParam(description: string): Param<number> {
   }
 }
 
-const tenantIdForm = /^ten_[0-9a-hjkmnp-tv-z]{26}$/
-
 /** A tenant's id from outside; undefined for what is none. Pure. */
 export function readTenantId(text: string): TenantId | undefined {
-  return tenantIdForm.test(text) ? (text as TenantId) : undefined
+  return isTenantId(text) ? text : undefined
 }
 
 const limit: Param<number> = {
@@ -108,7 +115,7 @@ const limit: Param<number> = {
   schema: { type: 'string', pattern: '^([1-9][0-9]?|100)$' },
 }
 
-const namespace = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+const namespace = new RegExp(dnsLabel)
 
 /** Which namespaces a list is of. */
 export const namespacesParam: Param<readonly string[]> = {
@@ -127,7 +134,7 @@ export const tenantParam: Param<TenantId> = {
   parse: readTenantId,
   expected: 'a tenant’s id: ten_ and 26 characters',
   description: 'The id of one tenant.',
-  schema: { type: 'string', pattern: '^ten_[0-9a-hjkmnp-tv-z]{26}$' },
+  schema: { type: 'string', pattern: idPattern('ten') },
 }
 
 /** One event. */
@@ -135,7 +142,7 @@ export const eventParam: Param<EventId> = {
   parse: parseEventId,
   expected: 'an event’s id: evt_ and 26 characters',
   description: 'The id of one event.',
-  schema: { type: 'string', pattern: '^evt_[0-9a-hjkmnp-tv-z]{26}$' },
+  schema: { type: 'string', pattern: idPattern('evt') },
 }
 
 /** Of every list: which page of it. */

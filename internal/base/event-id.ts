@@ -1,5 +1,5 @@
 import type { Branded } from './id.ts'
-import { decodeBase32, encodeBase32 } from './id.ts'
+import { decodeBase32, encodeBase32, idPattern } from './id.ts'
 
 /** An event's id: `evt_` and 26 characters. Sorts by time of receipt, and tells on which day the event may go. */
 export type EventId = Branded<'EventId'>
@@ -10,7 +10,7 @@ export type Day = string
 const dayMs = 86_400_000
 const timeBytes = 6
 const idBytes = 16
-const idPattern = /^evt_[0-9a-hjkmnp-tv-z]{26}$/
+const eventIdForm = new RegExp(idPattern('evt'))
 
 /**
  * Makes an event's id: 48 bits of milliseconds, 8 bits of days that the event is kept, 72 random bits.
@@ -30,7 +30,7 @@ export function createEventId(
 
 /** Reads an event's id from text; undefined for anything else, also from outside. */
 export function parseEventId(text: string): EventId | undefined {
-  return idPattern.test(text) ? (text as EventId) : undefined
+  return eventIdForm.test(text) ? (text as EventId) : undefined
 }
 
 /** Milliseconds since the epoch at which the event was received. */

@@ -63,6 +63,18 @@ export function randomToken(byteCount = 16): string {
   return token
 }
 
+/** The pattern of ids of one kind: the prefix and 16 bytes in base 32, for regular expressions and for JSON Schema. */
+export function idPattern(prefix: string): string {
+  return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
+}
+
+const tenantIdForm = new RegExp(idPattern('ten'))
+
+/** Whether a text from outside has the form of a tenant's id. */
+export function isTenantId(text: string): text is TenantId {
+  return tenantIdForm.test(text)
+}
+
 /** Makes a tenant's id from 16 bytes that are unique to it, such as the hash of its resource's uid. */
 export function tenantIdFromBytes(bytes: Uint8Array): TenantId {
   if (bytes.length < 16) throw new RangeError(`a tenant id needs 16 bytes, got ${bytes.length}`)
@@ -71,6 +83,6 @@ export function tenantIdFromBytes(bytes: Uint8Array): TenantId {
 
 /** Reads a tenant's id from text that comes from our own stores; throws on anything else. */
 export function parseTenantId(text: string): TenantId {
-  if (!/^ten_[0-9a-hjkmnp-tv-z]{26}$/.test(text)) throw new RangeError('not a tenant id')
-  return text as TenantId
+  if (!isTenantId(text)) throw new RangeError('not a tenant id')
+  return text
 }

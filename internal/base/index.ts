@@ -9,7 +9,15 @@ export { Deadlines } from './deadlines.ts'
 export type { Day, EventId } from './event-id.ts'
 export { createEventId, dayAfter, expiryDayOf, parseEventId, receivedAtMsOf } from './event-id.ts'
 export type { Branded, TenantId } from './id.ts'
-export { decodeBase32, encodeBase32, parseTenantId, randomToken, tenantIdFromBytes } from './id.ts'
+export {
+  decodeBase32,
+  encodeBase32,
+  idPattern,
+  isTenantId,
+  parseTenantId,
+  randomToken,
+  tenantIdFromBytes,
+} from './id.ts'
 export type { MemberSpans, Span } from './json-span.ts'
 export { findElements, findMembers, hasRepeatedMember } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'

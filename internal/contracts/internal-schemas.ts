@@ -1,4 +1,5 @@
 import { actions } from '#internal/access/index.ts'
+import { idPattern } from '#internal/base/index.ts'
 import { eventStates, replayStates } from '#internal/deliveries/index.ts'
 import { executionStates } from '#internal/executions/index.ts'
 import { simulationStates } from '#internal/simulations/index.ts'
@@ -14,7 +15,7 @@ const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: 'n
 const wordOf = (words: readonly string[]): JsonSchema => ({ type: 'string', enum: words })
 const idOf = (prefix: string): JsonSchema => ({
   type: 'string',
-  pattern: `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`,
+  pattern: idPattern(prefix),
 })
 const listOf = (items: JsonSchema): JsonSchema => ({ type: 'array', items })
 const saying = (description: string, schema: JsonSchema): JsonSchema => ({ ...schema, description })

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '#internal/base/index.ts'
+import { type ErrorCode, idPattern } from '#internal/base/index.ts'
 import { openPerTenantMax, SimulateChargebackRequest } from '#internal/simulations/index.ts'
 import { errorAnswers } from './errors.ts'
 import { type JsonSchema, toJsonSchema } from './json-schema.ts'
@@ -130,7 +130,7 @@ export const simulationSchemas: Readonly<Record<string, JsonSchema>> = {
       ok: { type: 'boolean', const: true },
       simulationId: {
         type: 'string',
-        pattern: '^sim_[0-9a-hjkmnp-tv-z]{26}$',
+        pattern: idPattern('sim'),
         description: 'The value of `latchkey-simulation` among the `headers` of forwarded events.',
       },
       events: {

@@ -1,9 +1,9 @@
+import { idPattern } from '#internal/base/index.ts'
 import { providerAliases, providerNames } from '#internal/tenants/index.ts'
 import type { JsonSchema } from './json-schema.ts'
 
 const ok = { type: 'boolean', const: true }
 const dottedType = '^[a-z0-9_]+(\\.[a-z0-9_]+)+$'
-const idOf = (prefix: string) => `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 
 /** The schemas of the webhook routes and of the events that we send, by the names they bear in the document. */
 export const webhookSchemas: Readonly<Record<string, JsonSchema>> = {
@@ -87,7 +87,7 @@ function aliasTexts(): string[] {
 function eventSchema(): JsonSchema {
   const time = { type: 'string', format: 'date-time', pattern: 'Z$' }
   const properties = {
-    id: { type: 'string', pattern: idOf('evt'), description: 'Ours, and the same in every attempt.' },
+    id: { type: 'string', pattern: idPattern('evt'), description: 'Ours, and the same in every attempt.' },
     provider: { type: 'string', enum: providerNames, description: 'By its neutral name.' },
     providerRawType: { type: 'string', maxLength: 255, description: 'The type as the provider names it.' },
     type: {
@@ -97,7 +97,7 @@ function eventSchema(): JsonSchema {
       description:
         'Normalized. A raw type that has no normalized one becomes `<provider>.<raw>`, lowercase and dotted.',
     },
-    tenantId: { type: 'string', pattern: idOf('ten') },
+    tenantId: { type: 'string', pattern: idPattern('ten') },
     occurredAt: { ...time, description: 'As the provider says; when it says nothing, as `receivedAt`. UTC.' },
     receivedAt: { ...time, description: 'UTC.' },
     payload: {

@@ -1,4 +1,5 @@
-import type { CookieOptions } from '#internal/access/index.ts'
+import { type CookieOptions, namespacesMax } from '#internal/access/index.ts'
+import { dnsLabel } from '#internal/tenants/index.ts'
 
 /** How pages look; `auto` follows the system. */
 export const themes = ['auto', 'light', 'dark'] as const
@@ -23,9 +24,7 @@ const names = { theme: 'latchkey-theme', namespaces: 'latchkey-namespaces', flas
 const yearSeconds = 31_536_000
 const flashSeconds = 60
 const flashCharsMax = 500
-const namespacesMax = 50
-/** As Kubernetes names namespaces: a label of RFC 1123. */
-const namespacePattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+const namespacePattern = new RegExp(dnsLabel)
 
 /** Reads the preferences of a `Cookie` header; what is not as we wrote it counts as absent. */
 export function readPreferences(cookies: string | null): Preferences {

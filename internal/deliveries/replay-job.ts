@@ -1,4 +1,4 @@
-import { createEventId } from '#internal/base/index.ts'
+import { createEventId, idPattern } from '#internal/base/index.ts'
 import type { EventFilter, EventState } from './event-filter.ts'
 import type { ReplayFate } from './queue-rounds.ts'
 
@@ -87,7 +87,9 @@ export function createReplayId(nowMs: number): ReplayId {
   return createEventId(nowMs, 0).replace('evt_', 'rpl_') as ReplayId
 }
 
+const replayIdForm = new RegExp(idPattern('rpl'))
+
 /** Reads a replay's id from text; undefined for anything else, also from outside. */
 export function parseReplayId(text: string): ReplayId | undefined {
-  return /^rpl_[0-9a-hjkmnp-tv-z]{26}$/.test(text) ? (text as ReplayId) : undefined
+  return replayIdForm.test(text) ? (text as ReplayId) : undefined
 }

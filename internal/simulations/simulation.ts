@@ -1,4 +1,4 @@
-import { createEventId, type TenantId } from '#internal/base/index.ts'
+import { createEventId, idPattern, type TenantId } from '#internal/base/index.ts'
 import type { RefusedCause } from '#internal/webhooks/index.ts'
 import { sourceEventId, stepTypes } from './chargeback.ts'
 import type { Chargeback } from './request.ts'
@@ -100,7 +100,9 @@ export function createSimulationId(nowMs: number): SimulationId {
   return createEventId(nowMs, 0).replace('evt_', 'sim_') as SimulationId
 }
 
+const simulationIdForm = new RegExp(idPattern('sim'))
+
 /** Reads a simulation's id from text; undefined for anything else, also from outside. */
 export function parseSimulationId(text: string): SimulationId | undefined {
-  return /^sim_[0-9a-hjkmnp-tv-z]{26}$/.test(text) ? (text as SimulationId) : undefined
+  return simulationIdForm.test(text) ? (text as SimulationId) : undefined
 }

@@ -24,6 +24,7 @@ export type { SecretManifest, SecretOwner } from './manifest.ts'
 export type { ApiKeyScope, LimitName, Limits, ProviderName, RecordRules, TenantSpec } from './model.ts'
 export {
   apiKeyScopes,
+  dnsLabel,
   limitAmountMax,
   limitNames,
   providerAliases,

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { dnsLabel } from './model.ts'
 import type { Problem } from './model-rules.ts'
 
 /** Which resource a Secret was generated for: the owner reference that the generator wrote. */
@@ -25,7 +26,6 @@ export type ParsedSecret =
 
 const valuesMax = 64
 const valueCharactersMax = 16_384
-const label = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
 
 const Secret = t.Object(
   {
@@ -33,7 +33,7 @@ const Secret = t.Object(
     kind: t.Literal('Secret'),
     metadata: t.Object({
       name: t.String({ pattern: '^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$' }),
-      namespace: t.Optional(t.String({ pattern: label })),
+      namespace: t.Optional(t.String({ pattern: dnsLabel })),
       annotations: t.Optional(t.Record(t.String(), t.String())),
       ownerReferences: t.Optional(
         t.Array(t.Object({ kind: t.String(), name: t.String(), uid: t.String() }), { maxItems: 16 }),

@@ -38,7 +38,8 @@ function oneOf<const V extends readonly string[]>(
   return t.Unsafe<V[number]>(t.String({ enum: [...values], pattern: `^(${values.join('|')})$`, ...options }))
 }
 
-const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
+/** A label of RFC 1123, as Kubernetes names namespaces. */
+export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
 /** A moment as RFC 3339 writes it, without leap seconds. Whether the month has that day, a pattern cannot say. */
 export const timestampPattern =
   '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'

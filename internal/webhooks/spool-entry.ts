@@ -1,4 +1,4 @@
-import { type EventId, parseEventId } from '#internal/base/index.ts'
+import { type EventId, isTenantId, parseEventId } from '#internal/base/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import type { ReceivedEvent } from './event.ts'
 
@@ -69,7 +69,7 @@ const isDay = (value: unknown) =>
 /** One check for each fact, so that a new one is not forgotten here. */
 const checks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
   dedupeKey: isLike(/^[0-9a-f]{32}$/),
-  tenantId: isLike(/^ten_[0-9a-hjkmnp-tv-z]{26}$/),
+  tenantId: (value) => typeof value === 'string' && isTenantId(value),
   provider: (value) => providerNames.some((name) => name === value),
   sourceEventId: isText,
   rawType: isText,

@@ -1,4 +1,5 @@
 import { type Static, Type as t } from '@sinclair/typebox'
+import { idPattern } from '#internal/base/index.ts'
 import { providerNames, timestampPattern } from '../model.ts'
 import { messageCharactersMax } from '../reconcile/conditions.ts'
 import type { KubernetesNotes } from './structural.ts'
@@ -54,7 +55,7 @@ export const TenantStatus = t.Object(
     ),
     tenantId: t.Optional(
       t.String({
-        pattern: '^ten_[0-9a-hjkmnp-tv-z]{26}$',
+        pattern: idPattern('ten'),
         maxLength: 30,
         description: 'The tenant’s id, by which its data can be taken over later (latchkey.dev/adopt).',
       }),
