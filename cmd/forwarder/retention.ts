@@ -3,7 +3,7 @@ import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { createQueueExpiry, forgetReplays } from '#internal/deliveries/index.ts'
+import { createQueueExpiry, forgetFailedEvents, forgetReplays } from '#internal/deliveries/index.ts'
 import { figureTables, forgetFigures } from '#internal/figures/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
 import { forgetSimulations } from '#internal/simulations/index.ts'
@@ -82,6 +82,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
     before: [step('deliveries_due', queue.removeBatch)],
     after: [
       step('dedupe_keys', forgetDedupeKeys),
+      step('failed_events', forgetFailedEvents),
       step('replays', forgetReplays),
       step('simulations', forgetSimulations),
       step('usage_hourly', forgetHours),

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
   )
 })
 

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
 import { type EventFilter, type EventState, eventStates, rangeOf } from './event-filter.ts'
 import { type EventScan, scanBeyond, scanEvents } from './event-scan.ts'
 
@@ -61,11 +62,12 @@ async function settleAll(): Promise<void> {
   const failedOnce = [...idsOf('delivery_failed'), ...idsOf('processed').slice(0, 20)]
   await lab.pool.query('UPDATE events SET round = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
-     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed', e.tenant_id, e.id FROM events e, generate_series(1, e.round) r
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed' FROM events e, generate_series(1, e.round) r
      WHERE e.id = ANY($1) AND NOT (e.state = 'processed' AND r = e.round)`,
     [failedOnce],
   )
+  await listFailedEvents(lab.pool)
 }
 
 /** What a filter means, told without Postgres: the oldest first. */

@@ -31,6 +31,8 @@ export interface EventSource {
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, round, settled_at`
 
+const failedColumns = eventColumns.replace(' state,', " 'delivery_failed' AS state,")
+
 /** A tenant's queue is read whole up to here; what is longer is probably what its latest events wait in. */
 const shortQueueMax = 2_000
 /** Only its events are ever stored without being delivered. */
@@ -69,25 +71,19 @@ function indexSource(request: SourceRequest): EventSource {
   if (tenantId !== undefined) keys.push(['tenant_id', tenantId])
   if (type !== undefined) keys.push(['type', type])
   else if (provider !== undefined) keys.push(['provider', provider])
-  const walk = walkOf(request, { table: 'events', keys, id: 'id', columns: eventColumns }, parameters)
+  const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
   const rest = { ...(type !== undefined && provider !== undefined && { provider }), ...(state && { state }) }
   return { ...walk, isEvents: true, conditions: equalities(rest, parameters), values: parameters.values }
 }
 
-// An attempt remembers that its event failed with it; the event tells whether it still has, in the same round.
+/** What failed, by a table of its own. */
 function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider } = request.filter
   const parameters = new Parameters()
-  const keys: [string, string][] = tenantId === undefined ? [] : [['failed_tenant_id', tenantId]]
-  const columns = 'failed_tenant_id, failed_event_id, failed_event_id AS id, expires_on, round'
-  const walk = walkOf(request, { table: 'attempts', keys, id: 'failed_event_id', columns }, parameters)
-  const rest = {
-    state: 'delivery_failed',
-    ...(type !== undefined && { type }),
-    ...(provider && { provider }),
-  }
-  const conditions = ['e.round = c.round', ...equalities(rest, parameters)]
-  return { ...walk, isEvents: false, conditions, values: parameters.values }
+  const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
+  const walk = walkOf(request, { table: 'failed_events', keys, columns: failedColumns }, parameters)
+  const rest = { ...(type !== undefined && { type }), ...(provider && { provider }) }
+  return { ...walk, isEvents: true, conditions: equalities(rest, parameters), values: parameters.values }
 }
 
 // Whatever is accepted has its row in the queue, whose key is the event's id.
@@ -141,10 +137,9 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
 }
 
 interface Walk {
-  readonly table: 'events' | 'attempts'
+  readonly table: 'events' | 'failed_events'
   /** Columns with the values that they are to have; with the id after them they are an index. */
   readonly keys: readonly (readonly [name: string, value: string])[]
-  readonly id: string
   readonly columns: string
 }
 
@@ -153,10 +148,10 @@ interface Walk {
 // plan is kept, and leaves out what it need not read when it starts.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
-  { table, keys, id, columns }: Walk,
+  { table, keys, columns }: Walk,
   parameters: Parameters,
 ): Pick<EventSource, 'candidates' | 'sorted' | 'candidateValuesCount'> {
-  const names = [...keys.map(([name]) => name), id]
+  const names = [...keys.map(([name]) => name), 'id']
   const places = keys.map(([, value]) => parameters.add(value))
   const low = [...places, parameters.add(range.lowId)].join(', ')
   const high = [...places, parameters.add(range.highId)].join(', ')
@@ -165,8 +160,7 @@ function walkOf(
   const days = `expires_on BETWEEN ${parameters.add(range.firstDay)}::date AND ${parameters.add(range.lastDay)}::date`
   const limit = `LIMIT ${parameters.add(examinedMax)}::bigint`
   return {
-    candidates: `SELECT ${columns} FROM ${table} WHERE ${days} AND ${id} IS NOT NULL
-      AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} ${limit}`,
+    candidates: `SELECT ${columns} FROM ${table} WHERE ${days} AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} ${limit}`,
     sorted,
     candidateValuesCount: parameters.values.length,
   }

@@ -17,7 +17,9 @@ beforeAll(async () => {
 beforeEach(async () => {
   receiver = startReceiver()
   paused = { all: false, tenants: new Set() }
-  await lab.pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes')
+  await lab.pool.query(
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
+  )
 })
 afterEach(() => receiver.stop())
 

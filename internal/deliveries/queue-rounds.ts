@@ -80,6 +80,8 @@ WITH seen AS MATERIALIZED (
   UPDATE events e SET state = 'accepted', round = e.round + 1, settled_at = NULL FROM judged j
   WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.round
+), no_failures AS (
+  DELETE FROM failed_events f USING revived r WHERE f.tenant_id = r.tenant_id AND f.id = r.id
 ), due AS (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, is_retry, due_at)

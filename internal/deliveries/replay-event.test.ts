@@ -14,7 +14,9 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   receiver = startReceiver()
-  await lab.pool.query('TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, audit')
+  await lab.pool.query(
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit',
+  )
 })
 afterEach(() => receiver.stop())
 

@@ -3,6 +3,7 @@ import { createEventId, type EventId, type TenantId } from '#internal/base/index
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
 import { eventReadSettings } from './event-scan.ts'
 import type { ReplayFilter } from './replay-job.ts'
 import { previewReplay } from './replay-preview.ts'
@@ -30,7 +31,7 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
   )
   tenantId = (await lab.addTenant()).id
 })
@@ -43,10 +44,11 @@ async function failed(count: number, owner = tenantId): Promise<EventId[]> {
     ids,
   ])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
-     SELECT id, expires_on, round, 1, now(), 5, 'failed', tenant_id, id FROM events WHERE id = ANY($1)`,
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, round, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
     [ids],
   )
+  await listFailedEvents(lab.pool)
   return ids.toSorted()
 }
 

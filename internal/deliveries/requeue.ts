@@ -40,6 +40,8 @@ WITH input AS MATERIALIZED (
     payload_expires_on = CASE WHEN u.is_there THEN e.payload_expires_on ELSE u.new_expires_on END
   FROM usable u WHERE e.id = u.id AND e.expires_on = $1::date
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.round
+), no_failures AS (
+  DELETE FROM failed_events f USING revived r WHERE f.tenant_id = r.tenant_id AND f.id = r.id
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, new_expires_on, payload FROM usable WHERE NOT is_there

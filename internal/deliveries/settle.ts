@@ -65,15 +65,26 @@ WITH input AS MATERIALIZED (
   SELECT * FROM ended UNION ALL SELECT * FROM later
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
-    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer, failed_tenant_id, failed_event_id)
-  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer,
-    CASE ending WHEN 'failed' THEN tenant_id END, CASE ending WHEN 'failed' THEN id END
+    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
+  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })} e
   SET state = CASE x.ending WHEN 'processed' THEN 'processed' ELSE 'delivery_failed' END, settled_at = now()
   FROM ended x WHERE e.id = x.id AND (e.tenant_id = x.tenant_id) IS TRUE AND x.ending <> 'expired'
+  RETURNING e.id, e.tenant_id, e.expires_on, e.provider, e.source_event_id, e.raw_type, e.type, e.occurred_at, e.payload_bytes,
+    e.payload_expires_on, e.round, e.settled_at, e.state
+), failures AS (
+  INSERT INTO failed_events (id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+    payload_expires_on, round, settled_at)
+  SELECT id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes, payload_expires_on,
+    round, settled_at FROM closed WHERE state = 'delivery_failed'
+  ON CONFLICT (tenant_id, id) DO UPDATE SET round = excluded.round, settled_at = excluded.settled_at,
+    payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
+), mended AS (
+  DELETE FROM failed_events f USING closed x
+  WHERE x.state = 'processed' AND x.round > 1 AND f.tenant_id = x.tenant_id AND f.id = x.id
 ), lanes_left AS (
   UPDATE lanes l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
   FROM (SELECT l.tenant_id, n.due_at FROM (SELECT tenant_id, min(due_at) AS due_at FROM later GROUP BY tenant_id) n

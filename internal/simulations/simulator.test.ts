@@ -25,7 +25,7 @@ beforeEach(async () => {
   lab.reports.length = 0
   Object.assign(lab.intake, { paused: false, isStoreAway: false, verdict: { kind: 'free' } })
   await lab.pool.query(
-    'TRUNCATE simulations, audit, dedupe_keys, events, event_payloads, deliveries_due, lanes',
+    'TRUNCATE simulations, audit, dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes',
   )
 })
 

@@ -38,7 +38,7 @@ beforeEach(async () => {
   dead = []
   spool = lab.spool()
   await lab.reset()
-  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, deliveries_due, lanes')
+  await pool.query('TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes')
 })
 
 function poolOf(url: string): Pool {

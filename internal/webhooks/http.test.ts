@@ -36,7 +36,9 @@ afterAll(async () => {
   await api.close()
 })
 beforeEach(async () => {
-  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, deliveries_due, lanes, refused_calls')
+  await pool.query(
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes, refused_calls',
+  )
 })
 
 interface Answered {

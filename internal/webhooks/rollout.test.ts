@@ -108,7 +108,9 @@ afterAll(async () => {
 beforeEach(async () => {
   asked = []
   served = { good: () => new Response(signer.pem) }
-  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, deliveries_due, lanes, refused_calls')
+  await pool.query(
+    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes, refused_calls',
+  )
 })
 
 const urlOf = (name: string, host = 'hooks.example') => `https://${host}:${certificates.port}${path}${name}`

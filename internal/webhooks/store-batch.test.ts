@@ -25,7 +25,7 @@ afterAll(async () => {
 beforeEach(async () => {
   woken = []
   errors = []
-  await pool.query('TRUNCATE dedupe_keys, events, event_payloads, deliveries_due, lanes')
+  await pool.query('TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes')
 })
 
 function poolOf(url: string): Pool {

@@ -3,6 +3,7 @@ import { ensurePartitions } from '#internal/storage/index.ts'
 import { RefusedCalls } from '#internal/webhooks/index.ts'
 import { acceptEvents } from './accepted-event.ts'
 import type { TestBackoffice } from './backoffice.ts'
+import { listFailedEvents } from './failed-events.ts'
 import { receivedEvent } from './received-event.ts'
 import { simulationTenantYaml } from './simulation-calls.ts'
 
@@ -78,6 +79,7 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
 /** Makes an event one whose last attempt failed. */
 export async function failEvent({ pool }: Pick<TestBackoffice, 'pool'>, id: EventId): Promise<void> {
   await pool.query(`UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = $1`, [id])
+  await listFailedEvents(pool)
   await pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
 }
 

@@ -1,16 +1,9 @@
-import { type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import type { AttemptView } from '#internal/deliveries/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
-/**
- * Writes an attempt of an event down as if a forwarder had made it; by default the first one, answered 500. With `failedOf`, its
- * tenant, it is the one that the event failed with.
- */
-export async function addAttempt(
-  pool: Pool,
-  id: EventId,
-  { failedOf, ...fields }: Partial<AttemptView> & { readonly failedOf?: TenantId } = {},
-): Promise<void> {
+/** Writes an attempt of an event down as if a forwarder had made it; by default the first one, answered 500. */
+export async function addAttempt(pool: Pool, id: EventId, fields: Partial<AttemptView> = {}): Promise<void> {
   const attempt: AttemptView = {
     ...{ round: 1, attempt: 1, startedAtMs: Date.now(), durationMs: 12 },
     ...{ outcome: 'refused', status: 500, cause: null, answer: null },
@@ -19,11 +12,11 @@ export async function addAttempt(
   const day = expiryDayOf(id)
   await ensurePartitions(pool, [{ table: 'attempts', day }])
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer, failed_tenant_id, failed_event_id)
-     VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), $6, $7, $8, $9, $10, $11, CASE WHEN $11::text IS NOT NULL THEN $1 END)`,
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
+     VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), $6, $7, $8, $9, $10)`,
     [
       ...[id, day, attempt.round, attempt.attempt, attempt.startedAtMs, attempt.durationMs],
-      ...[attempt.outcome, attempt.status, attempt.cause, attempt.answer, failedOf ?? null],
+      ...[attempt.outcome, attempt.status, attempt.cause, attempt.answer],
     ],
   )
 }

@@ -53,7 +53,6 @@ beforeAll(async () => {
   id = first
   await addAttempt(pool, id, { answer: evil })
   await addAttempt(pool, id, {
-    failedOf: tenantId,
     attempt: 2,
     outcome: 'failed',
     status: null,

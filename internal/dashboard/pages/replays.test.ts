@@ -21,7 +21,7 @@ let admin: DashboardSession
 beforeAll(async () => {
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme'))
   acme = await seedTenant(backoffice, 'acme')
-  await addAttempt(backoffice.pool, acme.failedId, { failedOf: acme.tenantId })
+  await addAttempt(backoffice.pool, acme.failedId)
   admin = await openDashboardSession(backoffice.url, 'local-admin-of-tests')
 }, 30_000)
 afterAll(() => backoffice.close())

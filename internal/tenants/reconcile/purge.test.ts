@@ -7,6 +7,7 @@ import { createReceivedEvent, type ReceivedEvent } from '#internal/webhooks/even
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { createFolderSource } from '../folder/folder-source.ts'
@@ -32,7 +33,7 @@ const tables = [
     'simulations',
     'sessions',
   ],
-  ...['events', 'event_payloads', 'attempts', 'dedupe_keys'],
+  ...['events', 'event_payloads', 'attempts', 'failed_events', 'dedupe_keys'],
 ] as const
 
 /** A deletion reads and writes no Secret. */
@@ -95,11 +96,13 @@ async function fill(id: TenantId): Promise<void> {
     [id, refusedDays],
   )
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, failed_tenant_id, failed_event_id)
-     SELECT id, expires_on, 1, attempt, now(), 5, 'failed', tenant_id, id FROM events, generate_series(1, 7) attempt
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
      WHERE tenant_id = $1`,
     [id],
   )
+  await pool.query("UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1", [id])
+  await listFailedEvents(pool)
   await pool.query(
     `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)
      SELECT $1 || day || nth, day::date, $1, 'card', 'signature', now(), '{}'
@@ -202,7 +205,7 @@ describe('purging a deleted tenant', () => {
     await fill(kept)
     const before = await rowsNow()
     await fill(gone)
-    expect(countsOf(before)).toEqual([6, 9, 8, 6, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11])
+    expect(countsOf(before)).toEqual([6, 9, 8, 6, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11, 11])
     expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
     for (let times = 0; times < 2; times += 1) {
       expect(await purgeTenant(pool, gone)).toBe(true)

@@ -30,6 +30,7 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
     purgeDeliveries,
     purgeRefusedCalls,
     purgeExecutions,
+    purgeFailedEvents,
     purgeEvents,
   ]) {
     if ((await step(pool, id, rowsMax)) > 0) return 'more'
@@ -56,6 +57,10 @@ function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> 
 
 function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   return removeByKey(pool, { table: 'usage_emissions', columns: ['id'] }, { id, rowsMax })
+}
+
+function purgeFailedEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  return removeByKey(pool, { table: 'failed_events', columns: ['id'] }, { id, rowsMax })
 }
 
 async function purgeFigures(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {

@@ -75,7 +75,14 @@ export async function seedEvents(pool: Pool, { count, tenantIds, lanes }: SeedOp
   }
   await Promise.all(Array.from({ length: lanes }, work))
   await indexKeys(pool)
-  for (const table of ['events', 'event_payloads', 'attempts', 'refused_calls', 'dedupe_keys'])
+  for (const table of [
+    'events',
+    'event_payloads',
+    'attempts',
+    'failed_events',
+    'refused_calls',
+    'dedupe_keys',
+  ])
     await pool.query(`VACUUM (ANALYZE) ${table}`)
   await pool.query('CHECKPOINT')
   return {
@@ -113,6 +120,7 @@ async function seedDay(client: PoolClient, day: SeedDay): Promise<void> {
     textArrayParam(day.ids),
   ])
   await fill(client, { table: 'attempts', day: expiresOn }, attemptsText(events))
+  await client.query(failedText(events))
   await client.query(
     `INSERT INTO dedupe_keys (key, event_id, expires_on)
      SELECT encode(substring(sha256(convert_to(tenant_id || E'\\n' || provider || E'\\n' || source_event_id, 'UTF8')) FOR 16), 'hex')::uuid,
@@ -149,14 +157,18 @@ function eventsText(
 }
 
 function attemptsText(events: string): string {
-  const isLast = `state = 'delivery_failed' AND nth = ${attemptsOfFailed}`
-  return `(event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, answer, failed_tenant_id, failed_event_id)
+  return `(event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, answer)
     SELECT id, expires_on, 1, nth, received_at + nth * interval '1 s', 20,
       CASE state WHEN 'delivery_failed' THEN 'refused' ELSE 'delivered' END,
-      CASE state WHEN 'delivery_failed' THEN 500 ELSE 200 END, '{"ok":true}',
-      CASE WHEN ${isLast} THEN tenant_id END, CASE WHEN ${isLast} THEN id END
+      CASE state WHEN 'delivery_failed' THEN 500 ELSE 200 END, '{"ok":true}'
     FROM ${events} CROSS JOIN LATERAL generate_series(1, CASE state WHEN 'delivery_failed' THEN ${attemptsOfFailed} ELSE 1 END) nth
     WHERE state <> 'verified'`
+}
+
+function failedText(events: string): string {
+  const columns =
+    'id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes, payload_expires_on, round, settled_at'
+  return `INSERT INTO failed_events (${columns}) SELECT ${columns} FROM ${events} WHERE state = 'delivery_failed'`
 }
 
 function payloadsText(events: string): string {

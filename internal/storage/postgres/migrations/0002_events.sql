@@ -32,7 +32,8 @@ CREATE TABLE events (
   PRIMARY KEY (id, expires_on)
 ) PARTITION BY RANGE (expires_on);
 -- Ids grow with time, so this is also the order of receipt: each index serves a list, newest first, by what stands before the id.
--- There is none on state, since events change it: with one, every settlement would have to write all of these.
+-- There is none on state, since events change it: with one, every settlement would have to write all of these. What failed has a
+-- table of its own.
 CREATE INDEX events_tenant ON events (tenant_id, id);
 CREATE INDEX events_type ON events (type, id);
 CREATE INDEX events_provider ON events (provider, id);
@@ -47,9 +48,29 @@ CREATE TABLE event_payloads (
   PRIMARY KEY (event_id, expires_on)
 ) PARTITION BY RANGE (expires_on);
 
+-- What the lists show of the events whose last round failed, written with that state and gone with the next round. Not
+-- partitioned, and whole in the index of a tenant, so that a first look at a tenant's failures reads some pages of one index
+-- instead of a page of each day and of each event. Bounds on texts keep an entry below what an index takes (2 704 bytes).
+CREATE TABLE failed_events (
+  id text COLLATE "C" NOT NULL,
+  tenant_id text COLLATE "C" NOT NULL,
+  expires_on date NOT NULL,
+  provider text COLLATE "C" NOT NULL,
+  source_event_id text NOT NULL,
+  raw_type text NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  occurred_at timestamptz NOT NULL,
+  payload_bytes integer NOT NULL,
+  payload_expires_on date NOT NULL,
+  round smallint NOT NULL,
+  settled_at timestamptz NOT NULL,
+  PRIMARY KEY (tenant_id, id) INCLUDE (expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+    payload_expires_on, round, settled_at)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX failed_events_id ON failed_events (id);
+CREATE INDEX failed_events_expiry ON failed_events (expires_on);
+
 -- Every call to a callback that had an end. answer: at most 16 KiB of what came back. cause: why there was no answer.
--- failed_tenant_id, failed_event_id: set where the event failed for good with this attempt, so that failed events are found by
--- indexes that cost the others nothing. Whether it is still failed, in that round, stands in events.
 CREATE TABLE attempts (
   event_id text COLLATE "C" NOT NULL,
   expires_on date NOT NULL,
@@ -61,12 +82,8 @@ CREATE TABLE attempts (
   status smallint,
   cause text,
   answer text,
-  failed_tenant_id text COLLATE "C",
-  failed_event_id text COLLATE "C",
   PRIMARY KEY (event_id, round, attempt, expires_on)
 ) PARTITION BY RANGE (expires_on);
-CREATE INDEX attempts_failed ON attempts (failed_event_id) WHERE failed_event_id IS NOT NULL;
-CREATE INDEX attempts_failed_tenant ON attempts (failed_tenant_id, failed_event_id) WHERE failed_event_id IS NOT NULL;
 
 -- Calls that were refused, for tenants to see why. sample: at most 1 KiB of a body whose signature failed.
 CREATE TABLE refused_calls (
