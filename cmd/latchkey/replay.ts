@@ -15,8 +15,8 @@ import { findLiveTenantId } from '#internal/tenants/index.ts'
 import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
 import { parseReplayRequest, type ReplayRequest } from './replay-request.ts'
 import { eventText, jobJson, jobsText, jobText, previewJson, previewText } from './replay-text.ts'
-import { whoRuns } from './settings.ts'
 import { type ToolStores, withStores } from './stores.ts'
+import { whoRuns } from './who-runs.ts'
 
 const name = 'latchkey replay'
 const help = `usage: ${name} event ID         delivers one event once more

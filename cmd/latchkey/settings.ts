@@ -1,4 +1,3 @@
-import { hostname, userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
@@ -14,6 +13,7 @@ import { findLiveTenantId } from '#internal/tenants/index.ts'
 import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
 import { listText, settingJson, settingText, writtenText } from './settings-text.ts'
 import { type ToolStores, withStores } from './stores.ts'
+import { whoRuns } from './who-runs.ts'
 
 const name = 'latchkey settings'
 const help = `usage: ${name} list                  all settings with what holds now
@@ -160,13 +160,4 @@ function fail({ json }: Request, { say, complain }: Terminal, problem: string): 
 
 function jsonText(value: unknown): string {
   return JSON.stringify(value, null, 2)
-}
-
-/** The user and host of this command, for the audit. A container's user may have no name. */
-export function whoRuns(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`.slice(0, 200)
-  } catch {
-    return `uid ${process.getuid?.() ?? 'unknown'}@${hostname()}`.slice(0, 200)
-  }
 }
