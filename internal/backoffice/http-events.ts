@@ -7,6 +7,7 @@ import { moment, oneOf } from './http-body.ts'
 import {
   eventParam,
   pageParams,
+  providerParam,
   readTenantId,
   readTime,
   textParam,
@@ -31,7 +32,7 @@ const previewBytesMax = 64 * 1024
 export const eventListParams = {
   ...pageParams,
   ...whoseParams,
-  provider: textParam('A provider’s name, neutral or its vendor’s.', { charsMax: 64 }),
+  provider: providerParam,
   type: textParam('A normalized type, whole.', { charsMax: 255 }),
   state: wordParam('What became of the event.', eventStates),
   from: timeParam('Received then or later.'),

@@ -145,6 +145,11 @@ export const eventParam: Param<EventId> = {
   schema: { type: 'string', pattern: idPattern('evt') },
 }
 
+/** The provider that called. */
+export const providerParam: Param<string> = textParam('A provider’s name, neutral or its vendor’s.', {
+  charsMax: 64,
+})
+
 /** Of every list: which page of it. */
 export const pageParams = {
   after: textParam('`next` of the page before.', { charsMax: 512 }),

@@ -1,7 +1,15 @@
 import { Type as t } from '@sinclair/typebox'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import { moment } from './http-body.ts'
-import { namespacesParam, pageParams, readTime, textParam, timeParam, whoseParams } from './http-params.ts'
+import {
+  namespacesParam,
+  pageParams,
+  providerParam,
+  readTime,
+  textParam,
+  timeParam,
+  whoseParams,
+} from './http-params.ts'
 import { type InternalRow, internalRow } from './http-row.ts'
 import { invalid, notFound, ok } from './outcome.ts'
 import type { TenantRef } from './tenants.ts'
@@ -38,8 +46,15 @@ export const usageParams = {
   to: timeParam('The last hour begins before that; default: now.'),
 } as const
 
-/** Parameters of lists that hold nothing but pages. */
-export const refusedParams = pageParams
+/** Parameters of the list of refused calls. */
+export const refusedParams = {
+  ...pageParams,
+  provider: providerParam,
+  cause: textParam('Why it was refused, as the calls themselves have it: `signature_mismatch` and its kin.', {
+    charsMax: 64,
+  }),
+} as const
+
 /** Parameters of the audit log. */
 export const auditParams = {
   ...pageParams,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { someUser, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
-import { dashboardKey, dashboardTenantYaml } from '#test/support/backoffice-tenants.ts'
+import { dashboardKey, dashboardTenantYaml, refuseCall } from '#test/support/backoffice-tenants.ts'
 
 let backoffice: TestBackoffice
 beforeAll(async () => {
@@ -143,4 +143,26 @@ describe('tenants whose keys begin alike', () => {
     await addKeys(21)
     expect((await find(token)).status).toBe(409)
   })
+})
+
+test('refused calls are listed by provider and cause, whichever name of the provider is given', async () => {
+  const { id } = await refuseCall(backoffice, 'acme')
+  const list = `tenants/${backoffice.tenantId('acme')}/refused-calls`
+  const idsOf = async (filter: string) =>
+    ((await get(`${list}?${filter}`))['items'] as { id: string }[]).map((call) => call.id)
+  for (const filter of [
+    'provider=card',
+    'provider=stripe',
+    'cause=signature_mismatch',
+    'provider=card&cause=signature_mismatch',
+  ])
+    expect([filter, await idsOf(filter)]).toEqual([filter, [id]])
+  for (const filter of [
+    'provider=generic',
+    'cause=provider_not_enabled',
+    'provider=generic&cause=signature_mismatch',
+  ])
+    expect([filter, await idsOf(filter)]).toEqual([filter, []])
+  const unknown = await backoffice.call('GET', `/internal/v1/${list}?provider=nobody`)
+  expect([unknown.status, unknown.json['message']]).toEqual([400, 'There is no such provider'])
 })
