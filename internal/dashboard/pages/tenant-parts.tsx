@@ -5,8 +5,11 @@ import { Table } from '../components/table.tsx'
 import { Ago, Badge, Copy, StateBadge } from '../components/text.tsx'
 import type { PageContext } from '../page.ts'
 
+type WalletStage = TenantDetail['spec']['walletRollout']['stage']
+
 /** The URLs to hand to a tenant's providers. */
 export function WebhookUrls({ tenant: { urls, slug, spec } }: { readonly tenant: TenantDetail }) {
+  const { stage } = spec.walletRollout
   const off = spec.providers.filter(({ enabled }) => !enabled).map(({ name }) => name)
   const arePaths = urls.some(({ url }) => url.startsWith('/'))
   return (
@@ -26,7 +29,7 @@ export function WebhookUrls({ tenant: { urls, slug, spec } }: { readonly tenant:
           </Empty>
         }
         columns={[
-          { title: 'Provider', cell: ({ provider }) => provider },
+          { title: 'Provider', cell: ({ provider }) => <Provider name={provider} stage={stage} /> },
           {
             ...{ title: 'URL', isWide: true },
             cell: ({ provider, url }) => <Copy text={url} label={`Copy the URL for ${provider}`} />,
@@ -39,8 +42,28 @@ export function WebhookUrls({ tenant: { urls, slug, spec } }: { readonly tenant:
           <code>LATCHKEY_PUBLIC_URL</code>).
         </p>
       )}
+      {stage !== 'enabled' && urls.some(({ provider }) => provider === rolledOut) && (
+        <p class="card-note">
+          {stage === 'off'
+            ? 'Calls of the wallet are refused'
+            : 'Events of the wallet are verified and kept, not delivered'}{' '}
+          until <code>spec.walletRollout.stage</code> says otherwise.
+        </p>
+      )}
       {off.length > 0 && <p class="card-note">Turned off by the tenant: {off.join(', ')}.</p>}
     </Card>
+  )
+}
+
+/** The one provider that is let in step by step. */
+const rolledOut = 'wallet'
+
+function Provider({ name, stage }: { readonly name: string; readonly stage: WalletStage }) {
+  if (name !== rolledOut || stage === 'enabled') return name
+  return (
+    <>
+      {name} <Badge tone="quiet">{stage === 'off' ? 'off' : 'verify only'}</Badge>
+    </>
   )
 }
 

@@ -21,6 +21,8 @@ beforeAll(async () => {
     [
       dashboardTenantYaml('acme', { callbackUrl: receiver.url, spec: ['displayName: Acme Goods'] }),
       dashboardTenantYaml('bolt', { namespace: 'depots' }),
+      dashboardTenantYaml('crate', { walletStage: 'off' }),
+      dashboardTenantYaml('dock', { walletStage: 'verify' }),
     ].join(''),
   )
   backoffice.allow(() => true)
@@ -81,6 +83,19 @@ describe('the page of a tenant', () => {
     for (const secret of [dashboardKey('acme'), providerSecret, callbackSecret.slice(6)])
       expect(html).not.toContain(secret)
     expect(html).toContain('kubectl describe tenant acme -n shops')
+  })
+
+  test.each([
+    ['off', 'crate', 'Calls of the wallet are refused until'],
+    ['verify only', 'dock', 'Events of the wallet are verified and kept, not delivered until'],
+  ])('says where the wallet is %s that its URL is not for use yet', async (badge, slug, note) => {
+    const { html } = await session.get(`/tenants/${slug}`)
+    expect(html).toContain(`/v1/t/${slug}/webhooks/wallet`)
+    expect(html).toContain(`${badge}</span>`)
+    expect(html).toContain(note)
+    const rolledOut = await session.get('/tenants/acme')
+    expect(rolledOut.html).toContain('/v1/t/acme/webhooks/wallet')
+    expect(rolledOut.html).not.toContain('the wallet are')
   })
 
   test('is found by its id, its slug and its name', async () => {
