@@ -169,6 +169,7 @@ function portServer(
     nameOf: () => '',
     explain: explainDatabase,
     present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
+    answerUnknown: (call) => dashboard.answerUnknown(call),
     onAnswered: observe,
     ...(tracing.enabled && {
       traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),

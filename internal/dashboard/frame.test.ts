@@ -62,3 +62,26 @@ test('each answer has the session’s token under another mask, and each of them
   const mixed = `${first.slice(0, 43)}${second.slice(43)}`
   expect([await send('/theme', mixed), await send('/usage/override', mixed)]).toEqual([400, 400])
 })
+
+test('an address that nobody has is told within the frame, by which whoever is signed in finds on', async () => {
+  const read = async (path: string, cookie?: string) => {
+    const answer = await fetch(
+      `${backoffice.url}${path}`,
+      cookie === undefined ? {} : { headers: { Cookie: cookie } },
+    )
+    return { status: answer.status, type: answer.headers.get('content-type'), text: await answer.text() }
+  }
+  const cookie = await signIn()
+  const framed = await read('/nothing/here?tenant=x', cookie)
+  expect(framed.status).toBe(404)
+  expect(framed.text).toContain('There is no such page')
+  expect(framed.text).toContain('aria-label="Main"')
+  expect(framed.text).not.toContain('aria-current')
+  expect(framed.text).toContain('action="/sign-out"')
+  for (const stranger of [undefined, `${cookie}x`]) {
+    const bare = await read('/nothing/here', stranger)
+    expect([bare.status, bare.text.includes('There is no such page')]).toEqual([404, true])
+    expect(bare.text).not.toContain('aria-label="Main"')
+  }
+  expect(await read('/internal/v1/nothing', cookie)).toMatchObject({ status: 404, type: 'application/json' })
+})

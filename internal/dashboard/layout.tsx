@@ -54,7 +54,8 @@ export interface FrameParts {
   readonly csrfToken: string
   /** When the session ends at the latest. */
   readonly endsAtMs: number
-  readonly section: SectionName
+  /** Absent for a page that is in none. */
+  readonly section?: SectionName
   readonly here: string
   readonly theme: Theme
   readonly tenant: TenantSummary | undefined

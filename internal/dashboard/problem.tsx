@@ -8,7 +8,7 @@ import { NamespacesForm } from './layout.tsx'
 import type { NeedsTenant } from './page.ts'
 import type { WayBack } from './way-back.ts'
 
-/** What stands in a page's place. */
+/** What is shown to people, most often in a page's place. */
 export interface Problem {
   readonly status: number
   /** For the log and the metric. */

@@ -1,15 +1,14 @@
-import { actorName } from '#internal/access/index.ts'
 import type { Outcome, TenantRef, TenantSummary, Whose } from '#internal/backoffice/index.ts'
 import { apiError, type TenantId } from '#internal/base/index.ts'
 import type { Call, PublicRoute } from '#internal/http/index.ts'
-import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
+import { flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import { type Form, parseForm } from './form.ts'
 import { isFormToken, maskedToken } from './form-token.ts'
-import { Document, Frame } from './layout.tsx'
+import { framedAnswer } from './framed-answer.tsx'
 import type { ActionRow, GoTo, PageContext, PageResult, PageRow, Shown } from './page.ts'
 import type { DashboardParts } from './parts.ts'
-import { namespacesProblem, problemOf } from './problem.tsx'
-import { documentAnswer, redirectAnswer } from './render.ts'
+import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
+import { redirectAnswer } from './render.ts'
 import { factsOf, isFromOwnPage, safePath } from './request-facts.ts'
 import { sections } from './sections.ts'
 import { type Answered, type SignedInCall, withSession } from './signed-in.tsx'
@@ -122,47 +121,23 @@ interface PageParts {
   readonly result: Exclude<PageResult, GoTo | { readonly kind: 'error' }>
 }
 
-function showPage({ assets }: DashboardParts, { signedIn, preferences, ...parts }: PageParts): Answered {
-  const { row, context } = parts
-  const { request } = signedIn.call
-  const page = pageOf(parts, preferences)
-  const { actor, endsAtMs } = signedIn.session
-  const { theme, namespaces, flash } = preferences
+function showPage(parts: DashboardParts, { signedIn, preferences, ...shown }: PageParts): Answered {
+  const { row, context } = shown
   const { csrfToken, here, tenant } = context
-  const answer = documentAnswer(
-    <Document assets={assets} title={page.title} theme={theme}>
-      <Frame
-        {...{ actor, csrfToken, endsAtMs, here, theme, tenant, namespaces, flash }}
-        section={row.section}
-      >
-        {page.body}
-      </Frame>
-    </Document>,
-    {
-      status: page.status,
-      outcome: page.outcome,
-      acceptEncoding: request.headers.get('accept-encoding'),
-      headers: {
-        ...(flash && { 'Set-Cookie': clearedFlashCookie(factsOf(request)) }),
-        ...(page.retryAfterSeconds !== undefined && { 'Retry-After': String(page.retryAfterSeconds) }),
-      },
-    },
-  )
-  return { ...answer, log: { actor: actorName(actor) } }
+  return framedAnswer(parts, signedIn, {
+    ...{ preferences, csrfToken, here, tenant, section: row.section },
+    ...pageOf(shown, preferences),
+  })
 }
 
 function pageOf(
   { row, context, wayBack, result }: Pick<PageParts, 'row' | 'context' | 'wayBack' | 'result'>,
   { namespaces }: Preferences,
-) {
+): Problem {
   const { actor, csrfToken, here, tenant } = context
   if (result.kind === 'page') {
     const { title, body, status = 200 }: Shown = result
-    return {
-      ...{ title, body, status },
-      outcome: status < 400 ? 'page' : 'form_refused',
-      retryAfterSeconds: undefined,
-    }
+    return { title, body, status, outcome: status < 400 ? 'page' : 'form_refused' }
   }
   // Whoever may not see all of a list has to say which part of it is meant. Behind other addresses is something that has one owner.
   const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)

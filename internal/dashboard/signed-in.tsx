@@ -22,24 +22,39 @@ export interface SignedInCall {
 /** What a call of the dashboard is answered with. */
 export type Answered = Answer<AnswerBody> | ApiError
 
+/** Who a call is of, or what to answer where nobody is signed in. */
+export type SignedIn =
+  | { readonly kind: 'signedIn'; readonly signedIn: SignedInCall }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'refused'; readonly answer: Answered }
+
+/** Finds out who a call is of. @throws whatever Postgres throws */
+export async function findSignedIn(parts: DashboardParts, call: Call): Promise<SignedIn> {
+  const { request } = call
+  const parsed = parseQuery(request.url)
+  if (parsed.kind === 'error') return { kind: 'refused', answer: parsed }
+  const token = sessionTokenOf(request)
+  if (token === undefined) return { kind: 'none' }
+  const found = await parts.sessions.find(token, { isUse: !isFollowing(request) })
+  if (found.kind === 'none') return found
+  if (found.kind === 'unavailable')
+    return {
+      kind: 'refused',
+      answer: problemAnswer(parts, call, problemOf(found, parts.wayBack(request))),
+    }
+  const { session } = found
+  return { kind: 'signedIn', signedIn: { call, session, token, query: withoutBlanks(parsed.values) } }
+}
+
 /** Lets those in who are signed in; everybody else is led to the sign-in page and from there back. */
 export async function withSession(
   parts: DashboardParts,
   call: Call,
   serve: (signedIn: SignedInCall) => Promise<Answered> | Answered,
 ): Promise<Answered> {
-  const { request } = call
-  const parsed = parseQuery(request.url)
-  if (parsed.kind === 'error') return parsed
-  const token = sessionTokenOf(request)
-  const found =
-    token === undefined
-      ? ({ kind: 'none' } as const)
-      : await parts.sessions.find(token, { isUse: !isFollowing(request) })
-  if (found.kind === 'unavailable')
-    return problemAnswer(parts, call, problemOf(found, parts.wayBack(request)))
-  if (found.kind === 'none' || token === undefined) return leadToSignIn(parts, call)
-  return serve({ call, session: found.session, token, query: withoutBlanks(parsed.values) })
+  const found = await findSignedIn(parts, call)
+  if (found.kind === 'refused') return found.answer
+  return found.kind === 'none' ? leadToSignIn(parts, call) : serve(found.signedIn)
 }
 
 function withoutBlanks(values: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

@@ -20,7 +20,7 @@ const get = (path: string, handle: PublicRoute['handle']): PublicRoute => ({
 })
 
 /** A server whose pages below `/pages` show errors to people. */
-function start(routes: readonly PublicRoute[]) {
+function start(routes: readonly PublicRoute[], answerUnknown?: PublicRoute['handle']) {
   const events: RequestEvent[] = []
   const server = createServer<never, never>({
     routes,
@@ -33,6 +33,7 @@ function start(routes: readonly PublicRoute[]) {
       new URL(request.url).pathname.startsWith('/pages')
         ? { body: `${error.code} ${requestId}`, headers: { 'Content-Type': 'text/html', 'Retry-After': '7' } }
         : undefined,
+    ...(answerUnknown && { answerUnknown: async (call) => answerUnknown(call) }),
   })
   const listening = listen(server, 0, '127.0.0.1')
   open.push(listening)
@@ -91,4 +92,30 @@ test('what is not presented is the envelope', async () => {
   const answer = await fetch(`${url}/elsewhere`)
   expect(answer.headers.get('content-type')).toBe('application/json')
   expect(await answer.json()).toMatchObject({ statusCode: 404, code: 'route_unknown' })
+})
+
+test('a path that no route has may be answered by itself, for who reads it and by GET alone', async () => {
+  const { url, events } = start(
+    [get('/known', () => ({ kind: 'answer', status: 200, outcome: 'done', body: '' }))],
+    ({ requestId }) => ({ kind: 'answer', status: 404, outcome: 'nowhere', body: `nothing at ${requestId}` }),
+  )
+  const answer = await fetch(`${url}/unknown`, { headers: { 'X-Request-Id': 'r-2' } })
+  expect([answer.status, await answer.text()]).toEqual([404, 'nothing at r-2'])
+  expect((await fetch(`${url}/known`)).status).toBe(200)
+  expect((await fetch(`${url}/unknown`, { method: 'POST' })).status).toBe(404)
+  expect((await fetch(`${url}/known`, { method: 'POST' })).status).toBe(405)
+  expect(events.map(({ route, outcome }) => [route, outcome])).toEqual([
+    ['unknown', 'nowhere'],
+    ['/known', 'done'],
+    ['unknown', 'route_unknown'],
+    ['unknown', 'method_not_allowed'],
+  ])
+})
+
+test('an error while an unknown path is answered is shown as any other', async () => {
+  const { url } = start([], () => {
+    throw new TypeError('inside')
+  })
+  const answer = await fetch(`${url}/unknown`)
+  expect([answer.status, await answer.json()]).toMatchObject([500, { code: 'internal' }])
 })

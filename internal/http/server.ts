@@ -37,6 +37,8 @@ interface Runtime {
   onAnswered(event: RequestEvent, cause: unknown): void
   /** How an error looks where people read it; undefined, or absent: as the envelope. Adds to the headers of the error. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
+  /** Answers a `GET` of a path that no route has, where people read what they get; absent: as any other unknown path. */
+  answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
   /** Runs a handler inside a trace span; absent when traces are off. */
   readonly traced?: Traced
 }
@@ -67,14 +69,18 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
+    const requestId = nextRequestId(request)
     const finished: Finished = {
       request,
-      requestId: nextRequestId(request),
+      requestId,
       route: 'unknown',
       startedAt: performance.now(),
       ...(!unknown && { cause: error }),
     }
-    return respond(options, finished, result)
+    if (result.code !== 'route_unknown' || request.method !== 'GET' || !options.answerUnknown)
+      return respond(options, finished, result)
+    const call = { request, requestId, params: noParams, body: noBytes }
+    return serveUnknown(options, finished, { ...call, peerAddress: () => peerAddress(app.server, request) })
   })
   for (const route of options.routes) {
     const entry = createEntry(route, options, options.budgets)
@@ -171,6 +177,15 @@ function unknownRoute<Principal, Scope extends string>(
   return allowed.length === 0
     ? apiError('route_unknown')
     : apiError('method_not_allowed', undefined, { Allow: allowed.join(', ') })
+}
+
+async function serveUnknown(runtime: Runtime, finished: Finished, call: Call): Promise<Response> {
+  try {
+    return respond(runtime, finished, (await runtime.answerUnknown?.(call)) ?? apiError('route_unknown'))
+  } catch (cause) {
+    finished.cause = cause
+    return respond(runtime, finished, runtime.explain(cause) ?? apiError('internal'))
+  }
 }
 
 interface Finished {
