@@ -6,7 +6,7 @@ import { Notice } from './components/block.tsx'
 import { Icon } from './components/icon.tsx'
 import { Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
-import { link } from './page.ts'
+import { forTenant, link } from './page.ts'
 import { type SectionName, sections } from './sections.ts'
 
 /** What every document has, signed in or not. */
@@ -153,7 +153,7 @@ function Navigation(parts: FrameParts) {
 }
 
 function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
-  const everyone = withoutTenant(here)
+  const everyone = forTenant(here, undefined)
   if (actor.kind === 'tenantKey')
     return (
       <div class="whose">
@@ -192,13 +192,6 @@ function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
       {actor.kind === 'user' && <Namespaces {...{ namespaces, here, csrfToken }} />}
     </div>
   )
-}
-
-/** The same page for another tenant: what else was chosen stays, but for the place in a list. */
-function withoutTenant(here: string): string {
-  const [path = '/', search = ''] = here.split('?')
-  const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
-  return link(path, kept)
 }
 
 function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'>) {

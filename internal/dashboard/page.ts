@@ -105,3 +105,10 @@ export function link(
   const text = parameters.toString()
   return text === '' ? path : `${path}?${text}`
 }
+
+/** An address of ours for another tenant, or for all: what else was chosen stays, but for the place in a list. Pure. */
+export function forTenant(address: string, tenant: string | undefined): string {
+  const [path = '/', search = ''] = address.split('?')
+  const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
+  return link(path, { ...kept, tenant })
+}

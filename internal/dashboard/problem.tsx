@@ -5,7 +5,6 @@ import { Empty } from './components/block.tsx'
 import { LinkButton } from './components/form.tsx'
 import type { IconName } from './components/icon.tsx'
 import { NamespacesForm } from './layout.tsx'
-import type { NeedsTenant } from './page.ts'
 import type { WayBack } from './way-back.ts'
 
 /** What is shown to people, most often in a page's place. */
@@ -19,14 +18,8 @@ export interface Problem {
 }
 
 /** How a refusal, or an error of the server, is shown to people. */
-export function problemOf(refusal: Refusal | ApiError | NeedsTenant, way: WayBack): Problem {
+export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   switch (refusal.kind) {
-    case 'needsTenant':
-      return problem(200, 'page', 'Choose a tenant', {
-        icon: 'tenants',
-        text: 'This page tells of one tenant. Type its slug or id at the left, or pick it from the list.',
-        links: <LinkButton href="/tenants">All tenants</LinkButton>,
-      })
     case 'forbidden':
       return problem(403, 'forbidden', 'You may not do this', {
         icon: 'lock',

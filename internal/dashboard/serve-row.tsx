@@ -1,11 +1,12 @@
 import type { Outcome, TenantRef, TenantSummary, Whose } from '#internal/backoffice/index.ts'
 import { apiError, type TenantId } from '#internal/base/index.ts'
 import type { Call, PublicRoute } from '#internal/http/index.ts'
+import { chooseTenant } from './choose-tenant.tsx'
 import { flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import { type Form, parseForm } from './form.ts'
 import { isFormToken, maskedToken } from './form-token.ts'
 import { framedAnswer } from './framed-answer.tsx'
-import type { ActionRow, GoTo, PageContext, PageResult, PageRow, Shown } from './page.ts'
+import type { ActionRow, GoTo, NeedsTenant, PageContext, PageResult, PageRow, Shown } from './page.ts'
 import type { DashboardParts } from './parts.ts'
 import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
 import { redirectAnswer } from './render.ts'
@@ -42,8 +43,9 @@ async function serve(
   const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
   const wayBack = parts.wayBack(signedIn.call.request, form?.fields)
   const context = { ...contextOf(parts, signedIn, preferences, tenant), here: wayBack.here }
-  const result =
+  const asked =
     chosen !== undefined && chosen.kind !== 'ok' ? chosen : await ask(row, context, form?.fields ?? {})
+  const result = asked.kind === 'needsTenant' ? await chooseTenant(context) : asked
   if (result.kind === 'error') return result
   if (result.kind === 'goTo') return leadOn(signedIn.call, result)
   return showPage(parts, { row, signedIn, preferences, context, wayBack, result })
@@ -118,7 +120,7 @@ interface PageParts {
   readonly preferences: Preferences
   readonly context: PageContext
   readonly wayBack: WayBack
-  readonly result: Exclude<PageResult, GoTo | { readonly kind: 'error' }>
+  readonly result: Exclude<PageResult, GoTo | NeedsTenant | { readonly kind: 'error' }>
 }
 
 function showPage(parts: DashboardParts, { signedIn, preferences, ...shown }: PageParts): Answered {

@@ -8,7 +8,8 @@ export interface PageAnswer {
 
 /** Somebody who is signed in to the dashboard. */
 export interface DashboardSession {
-  get(path: string): Promise<PageAnswer>
+  /** `cookie` goes along with the session's. */
+  get(path: string, cookie?: string): Promise<PageAnswer>
   /** Sends a form as our own pages do, with the session's token in it. */
   post(path: string, fields?: Readonly<Record<string, string>>): Promise<PageAnswer>
 }
@@ -35,7 +36,8 @@ export async function openDashboardSession(origin: string, token: string): Promi
   }
   const csrf = await tokenOf(ask)
   return {
-    get: (path) => ask(path),
+    get: (path, more) =>
+      ask(path, more === undefined ? {} : { headers: { ...ownPage, Cookie: `${cookie}; ${more}` } }),
     post: (path, fields = {}) =>
       ask(path, { method: 'POST', body: new URLSearchParams({ ...fields, csrf }) }),
   }

@@ -1,4 +1,4 @@
-import { goTo, link, type PageRow } from '../page.ts'
+import { forTenant, goTo, link, type PageRow } from '../page.ts'
 import { refOf } from '../serve-row.tsx'
 
 /** Leads to a page with the tenant that somebody typed; to the list of tenants, searched, when it is none. */
@@ -11,8 +11,6 @@ export const goRow: PageRow = {
     if (found.kind === 'notFound' || found.kind === 'invalid') return goTo(link('/tenants', { search: find }))
     if (found.kind !== 'ok') return found
     const { id } = found.value
-    const [page = '/', search = ''] = path.split('?')
-    const chosen = { ...Object.fromEntries(new URLSearchParams(search)), tenant: id }
-    return goTo(/^\/tenants(\/|$)/.test(page) ? `/tenants/${id}` : link(page, chosen))
+    return goTo(/^\/tenants([/?]|$)/.test(path) ? `/tenants/${id}` : forTenant(path, id))
   },
 }
