@@ -10,6 +10,7 @@ import {
   readyPods,
   releaseNamespace,
   stepMsMax,
+  tryRelease,
   waitSeconds,
 } from './node-release.ts'
 import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
@@ -37,9 +38,37 @@ afterEach(() => load.stop(), stepMsMax)
 
 describe('under constant load', () => {
   test(
+    'an upgrade whose migration fails says why and changes nothing, and after a rollback the next one succeeds',
+    async () => {
+      const before = namesIn(await allRunning())
+      await putSecret('guessed-owner', { url: 'postgres://latchkey:guessed@latchkey-postgres:5432/latchkey' })
+      const migration = { existingSecret: 'guessed-owner', retries: 0, deadlineSeconds: waitSeconds }
+      const failed = await tryRelease({ ...twoOfEach, image: { tag: 'next' }, migration })
+      expect(failed.exitCode).not.toBe(0)
+      expect(failed.err).toContain('pre-upgrade hooks failed')
+      expect(failed.err).toContain('latchkey-migrate')
+      const logs = run(['kubectl', 'logs', 'job/latchkey-migrate', '-n', releaseNamespace])
+      for (const said of [failed.out + failed.err, await logs]) {
+        expect(said).toContain('password authentication failed')
+        expect(said).not.toContain('guessed')
+      }
+      expect(namesIn(await allRunning())).toEqual(before)
+
+      await helm('rollback', '--wait', `--timeout=${waitSeconds}s`)
+      await bringRelease({ ...twoOfEach, migration: { retries: 3 } })
+      expect(await jobs()).toEqual([])
+      expect(namesIn(await allRunning())).toEqual(before)
+      const report = await load.stop()
+      expect(report.failures).toEqual([])
+      await expectDelivered(report)
+    },
+    stepMsMax,
+  )
+
+  test(
     'an upgrade and a rollback replace every pod, and no call is refused',
     async () => {
-      const before = await namesOf()
+      const before = namesIn(await pods())
       await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
       const after = await allRunning()
       expect(after.map(imageOf)).toEqual(Array.from({ length: 8 }, () => 'localhost/latchkey:next'))
@@ -151,8 +180,20 @@ async function allRunning(): Promise<readonly Pod[]> {
   return (await Promise.all(processes.map((name) => readyPods(name)))).flat()
 }
 
-async function namesOf(): Promise<ReadonlySet<string>> {
-  return new Set((await pods()).map(({ metadata }) => metadata.name))
+function namesIn(those: readonly Pod[]): ReadonlySet<string> {
+  return new Set(those.map(({ metadata }) => metadata.name))
+}
+
+/** The migration's Jobs that are there, the one of the first installation included. */
+async function jobs(): Promise<readonly string[]> {
+  const out = await run(['kubectl', 'get', 'jobs', '-n', releaseNamespace, '-o', 'name'])
+  return out.split('\n').filter((line) => line !== '')
+}
+
+async function putSecret(name: string, stringData: Readonly<Record<string, string>>): Promise<void> {
+  const metadata = { name, namespace: releaseNamespace }
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata, stringData }
+  await run(['kubectl', 'apply', '-f', '-'], JSON.stringify(secret))
 }
 
 function imageOf({ spec }: Pod): string {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { poll } from '#internal/dev/index.ts'
 import { chartFolder, presetFolder, tool, valueFlags, valuesInput } from './chart.ts'
-import { run, runProgram } from './program.ts'
+import { type ProgramEnd, run, runProgram } from './program.ts'
 
 /** Where the release is, and what it is called. */
 export const releaseNamespace = 'latchkey'
@@ -37,14 +37,18 @@ export async function makeRestrictedNamespace(name: string): Promise<void> {
  * where it is so already.
  */
 export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
-  const rendering = { preset: 'kind' as const, values: merged(baseValues, values) }
-  if (await isBrought(rendering.values)) return
+  if (await isBrought(merged(baseValues, values))) return
   await makeRestrictedNamespace(releaseNamespace)
-  await run(
-    [
-      ...[tool('helm'), 'upgrade', '--install', 'latchkey', chartFolder, '-n', releaseNamespace],
-      ...['--wait', `--timeout=${waitSeconds}s`, ...valueFlags(rendering)],
-    ],
+  const { exitCode, err, out } = await tryRelease(values)
+  if (exitCode !== 0) throw new Error(`helm upgrade ended with ${exitCode}: ${err}${out}`)
+}
+
+/** The same, by whatever way it ends, in a namespace that is there. */
+export function tryRelease(values: ReleaseValues): Promise<ProgramEnd> {
+  const rendering = { preset: 'kind' as const, values: merged(baseValues, values) }
+  const upgrade = [tool('helm'), 'upgrade', '--install', 'latchkey', chartFolder, '-n', releaseNamespace]
+  return runProgram(
+    [...upgrade, '--wait', `--timeout=${waitSeconds}s`, ...valueFlags(rendering)],
     valuesInput(rendering),
   )
 }
