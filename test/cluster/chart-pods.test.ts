@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { type ProcessName, settings } from '#internal/config/settings.ts'
 import {
+  buildMsMax,
   buildTools,
   helms,
   named,
@@ -12,7 +13,6 @@ import {
   render,
 } from './chart.ts'
 
-const buildMsMax = 1_800_000
 beforeAll(buildTools, buildMsMax)
 
 /** As many values as are set at once. */

@@ -5,13 +5,22 @@ import { expectOk, leases } from '#internal/kube/index.ts'
 import { tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
 import { startProgram } from '#test/support/api-process.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
-import { buildTools, chartFolder, helms, podsOf, render, tool, valueFlags, valuesInput } from './chart.ts'
+import {
+  buildMsMax,
+  buildTools,
+  chartFolder,
+  helms,
+  podsOf,
+  render,
+  tool,
+  valueFlags,
+  valuesInput,
+} from './chart.ts'
 import { type ClusterAccess, createNamespace, openCluster, type TestNamespace } from './cluster.ts'
 import { installDefinition, run as kubectl, writeKubeconfig } from './installation.ts'
 import { run } from './program.ts'
 import { createTenantCalls, type TenantCalls } from './tenant-calls.ts'
 
-const buildMsMax = 1_800_000
 const seenMsMax = 30_000
 let admin: ClusterAccess
 let tenants: TenantCalls
@@ -71,8 +80,7 @@ describe.each(helms)('a release of %s', (helm) => {
     const account = async () => {
       const flags = ['--namespace', namespace, '--dry-run=server', ...valueFlags({})]
       const told = await run([tool(helm), 'upgrade', 'life', chartFolder, ...flags], valuesInput({}))
-      const [, job = ''] =
-        /name: life-latchkey-migrate-[0-9a-f]{8}\n([\s\S]*?)\n---/.exec(`${told}\n---`) ?? []
+      const [, job = ''] = /name: life-latchkey-migrate\n([\s\S]*?)\n---/.exec(`${told}\n---`) ?? []
       return /serviceAccountName: (.*)/.exec(job)?.[1]
     }
     await change(helm, 'install', namespace, { migration: { enabled: false } })

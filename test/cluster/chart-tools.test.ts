@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { scratchFolder } from '#test/support/scratch.ts'
 import {
+  buildMsMax,
   buildTools,
   chartFolder,
   helms,
@@ -18,7 +19,6 @@ import { run as kubectl } from './installation.ts'
 import { run, runProgram } from './program.ts'
 import { writeSchemas } from './schemas.ts'
 
-const buildMsMax = 1_800_000
 /** All that is off by default, in two steps since some exclude each other. */
 const everything: [string, Rendering][] = [
   ['least', {}],

@@ -49,6 +49,9 @@ export interface Rendering {
   readonly flags?: readonly string[]
 }
 
+/** What building a test's tools may take the first time, in ms. */
+export const buildMsMax = 1_800_000
+
 /** Builds Helm and what looks at charts, once. Some minutes the first time, then at once. */
 export async function buildTools(): Promise<void> {
   await run([`${import.meta.dir}/build`, 'helm', 'helm3', 'kubeconform', 'kube-score'])
@@ -160,4 +163,13 @@ export function named(objects: readonly Rendered[], kind: string): Readonly<Reco
   return Object.fromEntries(
     objects.filter((each) => each.kind === kind).map((each) => [each.metadata.name, each] as const),
   )
+}
+
+/** The plain variables of a process, by name. */
+export function environmentOf(
+  objects: readonly Rendered[],
+  process: string,
+): Readonly<Record<string, string | undefined>> {
+  const pod = podsOf(objects).find(({ owner }) => owner === `Deployment latchkey-${process}`)
+  return Object.fromEntries((pod?.spec.containers[0]?.env ?? []).map(({ name, value }) => [name, value]))
 }

@@ -3,13 +3,12 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join, resolve } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { scratchFolder } from '#test/support/scratch.ts'
-import { chartFolder, tool } from './chart.ts'
+import { buildMsMax, chartFolder, tool } from './chart.ts'
 import { run, runProgram } from './program.ts'
 import type { AlertCase } from './sre-alert-case.ts'
 import { intakeCases, objectiveCases } from './sre-intake-cases.ts'
 import { deliveryCases, operatorCases, processCases, storeCases } from './sre-process-cases.ts'
 
-const buildMsMax = 1_800_000
 const ruleFolder = join(chartFolder, 'files/rules')
 const ruleFiles = readdirSync(ruleFolder).map((name) => join(ruleFolder, name))
 const runbooks = resolve(import.meta.dir, '../../docs/runbooks')
