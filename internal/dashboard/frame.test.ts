@@ -21,10 +21,13 @@ async function signIn(): Promise<string> {
 
 test('sessions of one person are followed live each by itself', async () => {
   const leaving = new AbortController()
+  // An answer that nobody holds may be collected, which ends its stream.
+  const followed: Response[] = []
   const follow = async (cookie: string) => {
     const answer = await fetch(`${backoffice.url}/live`, {
       ...{ headers: { Cookie: cookie }, signal: leaving.signal },
     })
+    followed.push(answer)
     return answer.status
   }
   try {
