@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { constants } from 'node:os'
+import { availableParallelism, constants } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,6 +13,8 @@ const parentCheckMs = 1000
 const sameSignalMs = 1000
 /** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
 const testMsMax = 30_000
+/** Test files at a time, each process of them with stores of its own: they wait for disks and time-outs more than they compute. */
+const testProcessesMax = 4
 const clusterTests = 'test/cluster'
 /** Those named dashboard-… drive a browser. */
 const browserTests = 'test/e2e'
@@ -65,7 +67,9 @@ async function runTest(bun, args) {
     if (chromium !== 0) return chromium
   }
   const without = [clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`)
-  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...without, ...args])
+  // Each process keeps its modules from file to file, and with them its stores.
+  const parallel = [`--parallel=${Math.min(availableParallelism(), testProcessesMax)}`, '--no-isolate']
+  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...parallel, ...without, ...args])
   if (exitCode !== 0) explainPatterns(args)
   return exitCode
 }

@@ -12,12 +12,12 @@ beforeAll(async () => {
   const ports = Object.fromEntries(names.map((name) => [`LATCHKEY_${name}_PORT`, '0']))
   server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DEV_DEMO: 'true' } })
   ready = await server.ready()
-}, 60_000)
+}, 120_000)
 afterAll(async () => {
   server.signal('SIGKILL')
   await server.exited
   await removeStores(dataDir)
-}, 30_000)
+}, 60_000)
 
 /** The sum of a metric's series that hold these labels. */
 async function metric(name: string, labels: string): Promise<number> {
@@ -41,9 +41,9 @@ test('the sample tenant has traffic that is stored, refused and delivered, and t
   }
   expect(seen.deliveries.map((delivery) => delivery.body)).toEqual([body])
   expect(server.output()).not.toContain('→ demo')
-}, 60_000)
+}, 120_000)
 
 test('the server ends in good order while its demo runs', async () => {
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
-}, 30_000)
+}, 60_000)

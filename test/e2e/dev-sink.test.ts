@@ -38,7 +38,7 @@ test('what the sample tenant’s callback gets is checked and shown, on the page
   expect(await (await fetch(sink)).text()).toContain('<td class="good">✓ ok</td>')
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
-}, 60_000)
+}, 120_000)
 
 test('deliveries of the sample tenant go to this dev server’s receiver, wherever it listens', async () => {
   const database = await createTestDatabase()
@@ -60,4 +60,4 @@ test('deliveries of the sample tenant go to this dev server’s receiver, wherev
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
   await database.drop()
-}, 60_000)
+}, 120_000)

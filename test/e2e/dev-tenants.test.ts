@@ -11,7 +11,7 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { testStores } from '#test/support/stores.ts'
 
-const startsMs = 60_000
+const startsMs = 120_000
 const folders: string[] = []
 const servers: DevServer[] = []
 afterEach(async () => {

@@ -1,33 +1,14 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { listProcesses, poll, removeStores } from '#internal/dev/index.ts'
-import { type DevServer, type DevServerOptions, root, startDevServer } from '#test/support/dev-server.ts'
+import { poll } from '#internal/dev/index.ts'
+import { createDevLab, startsMs, storesIn } from '#test/support/dev-lab.ts'
+import { root } from '#test/support/dev-server.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 
-const startsMs = 60_000
-const folders: string[] = []
-const servers: DevServer[] = []
-afterEach(async () => {
-  for (const server of servers.splice(0)) {
-    server.signal('SIGKILL')
-    await server.exited
-  }
-  for (const folder of folders.splice(0)) await removeStores(folder)
-})
-
-function folder(options: { readonly closed?: boolean } = {}): string {
-  const path = scratchFolder(options)
-  folders.push(path)
-  return path
-}
-
-function start(options: DevServerOptions): DevServer {
-  const server = startDevServer(options)
-  servers.push(server)
-  return server
-}
+const lab = createDevLab()
+afterEach(() => lab.close())
 
 const sampleKey = { Authorization: 'Bearer lk_demo_0000000000000000000000000000' }
 
@@ -36,7 +17,7 @@ async function call(api: string, method: 'POST' | 'PUT', body: object): Promise<
   return (await answer.json()) as Record<string, unknown>
 }
 
-/** The status of /readyz as soon as it is 200, else the last one after 10 s. */
+/** The status of /readyz as soon as it is 200, else the last one after 30 s. */
 async function readiness(ops: string): Promise<number> {
   let last = 0
   await poll(
@@ -44,29 +25,16 @@ async function readiness(ops: string): Promise<number> {
       last = (await fetch(`${ops}/readyz`)).status
       return last === 200 || undefined
     },
-    { deadlineMs: 10_000 },
+    { deadlineMs: 30_000 },
   )
   return last
-}
-
-async function storesIn(dataDir: string): Promise<string[]> {
-  return (await listProcesses())
-    .map(({ command }) => command)
-    .filter((command) => command.includes(`${dataDir}/`))
-}
-
-async function storesEndIn(dataDir: string): Promise<boolean> {
-  const gone = await poll(async () => (await storesIn(dataDir)).length === 0 || undefined, {
-    deadlineMs: 20_000,
-  })
-  return gone ?? false
 }
 
 test(
   'it gets ready on its own, prints a call that works, and has no store left after Ctrl-C',
   async () => {
-    const dataDir = folder()
-    const server = start({ dataDir })
+    const dataDir = lab.folder()
+    const server = lab.start({ dataDir })
     const { api, ops } = await server.ready()
     expect(await readiness(ops)).toBe(200)
     const [, url, authorization, body] =
@@ -90,12 +58,12 @@ test(
 test(
   'a second start on the same folder finds the data of both stores',
   async () => {
-    const dataDir = folder()
-    const first = start({ dataDir })
+    const dataDir = lab.folder()
+    const first = lab.start({ dataDir })
     await call((await first.ready()).api, 'PUT', { scope: 's', key: 'k', status: 201, body: { kept: true } })
     first.signal('SIGINT')
     await first.exited
-    const second = start({ dataDir })
+    const second = lab.start({ dataDir })
     const { api, ops } = await second.ready()
     expect(await readiness(ops)).toBe(200)
     expect(await call(api, 'POST', { scope: 's', key: 'k' })).toMatchObject({
@@ -111,14 +79,14 @@ test(
 test(
   'what a kill -9 left behind is ended by the next start, which has its data',
   async () => {
-    const dataDir = folder()
-    const first = start({ dataDir })
+    const dataDir = lab.folder()
+    const first = lab.start({ dataDir })
     await call((await first.ready()).api, 'PUT', { scope: 's', key: 'k', status: 201, body: { kept: true } })
     first.signal('SIGKILL')
     await first.exited
     const left = await storesIn(dataDir)
     expect(left).toHaveLength(2)
-    const second = start({ dataDir })
+    const second = lab.start({ dataDir })
     const { api, ops } = await second.ready()
     expect(await readiness(ops)).toBe(200)
     expect(second.output()).toContain('Postgres: ended what a killed run had left')
@@ -136,7 +104,7 @@ test(
   'two started at the same moment run side by side, on ports of their own',
   async () => {
     // No ports are named, as when two people type the same command.
-    const both = [folder(), folder()].map((dataDir) => start({ dataDir, env: {} }))
+    const both = [lab.folder(), lab.folder()].map((dataDir) => lab.start({ dataDir, env: {} }))
     const addresses = await Promise.all(both.map((server) => server.ready()))
     expect(new Set(addresses.flatMap(({ api, ops }) => [api, ops])).size).toBe(4)
     expect(await Promise.all(addresses.map(({ ops }) => readiness(ops)))).toEqual([200, 200])
@@ -148,11 +116,11 @@ test(
 test(
   'a folder in use is refused with the pid of its user, who is not disturbed',
   async () => {
-    const dataDir = folder()
-    const first = start({ dataDir })
+    const dataDir = lab.folder()
+    const first = lab.start({ dataDir })
     const { ops } = await first.ready()
     expect(await readiness(ops)).toBe(200)
-    const second = start({ dataDir })
+    const second = lab.start({ dataDir })
     expect(await second.exited).toBe(1)
     expect(second.output()).toContain(`Another dev server (process ${first.pid}) uses ${dataDir}`)
     expect(second.output()).toContain('LATCHKEY_DATA_DIR')
@@ -167,105 +135,16 @@ test(
 test(
   'a port that was asked for and is taken is an error, and no store stays',
   async () => {
-    const dataDir = folder()
+    const dataDir = lab.folder()
     const taker = createServer((socket) => socket.destroy())
     await new Promise<void>((resolve) => taker.listen(0, resolve))
     const address = taker.address()
     const port = address !== null && typeof address === 'object' ? address.port : 0
-    const server = start({ dataDir, env: { LATCHKEY_API_PORT: String(port), LATCHKEY_OPS_PORT: '0' } })
+    const server = lab.start({ dataDir, env: { LATCHKEY_API_PORT: String(port), LATCHKEY_OPS_PORT: '0' } })
     expect(await server.exited).toBe(1)
     expect(server.output()).toContain(`Port ${port} for the API is taken`)
     expect(await storesIn(dataDir)).toEqual([])
     await new Promise((resolve) => taker.close(resolve))
-  },
-  startsMs,
-)
-
-describe('no store survives', () => {
-  test.each(['SIGTERM', 'SIGHUP'] as const)(
-    '%s',
-    async (signal) => {
-      const dataDir = folder()
-      const server = start({ dataDir })
-      await server.ready()
-      server.signal(signal)
-      expect(await server.exited).toBe(0)
-      expect(await storesIn(dataDir)).toEqual([])
-    },
-    startsMs,
-  )
-
-  test(
-    'a Ctrl-C during the start',
-    async () => {
-      const dataDir = folder()
-      const server = start({ dataDir })
-      await server.prints('Redis: ready')
-      server.signal('SIGINT')
-      await server.exited
-      expect(await storesEndIn(dataDir)).toBe(true)
-    },
-    startsMs,
-  )
-
-  test(
-    'the end of the process that started it',
-    async () => {
-      const dataDir = folder()
-      const shell = start({
-        dataDir,
-        argv: ['/bin/sh', '-c', '"$0" cmd/dev/main.ts & wait', process.execPath],
-      })
-      await shell.ready()
-      shell.signal('SIGKILL')
-      expect(await storesEndIn(dataDir)).toBe(true)
-    },
-    startsMs,
-  )
-
-  test.each([
-    ['Ctrl-C', 'SIGINT', 0],
-    ['SIGTERM', 'SIGTERM', 0],
-    ['kill -9', 'SIGKILL', null],
-  ] as const)(
-    '%s of the command that npm runs',
-    async (_case, signal, exitCode) => {
-      const dataDir = folder()
-      const setup = start({ dataDir, argv: ['node', 'cmd/dev/setup.mjs', 'dev'] })
-      await setup.ready()
-      setup.signal(signal)
-      expect(await setup.exited).toBe(exitCode)
-      expect(await storesEndIn(dataDir)).toBe(true)
-    },
-    startsMs,
-  )
-
-  test(
-    'SIGTERM of npm itself',
-    async () => {
-      const dataDir = folder()
-      const npm = start({ dataDir, argv: ['npm', 'run', 'dev'] })
-      await npm.ready()
-      npm.signal('SIGTERM')
-      expect(await storesEndIn(dataDir)).toBe(true)
-    },
-    startsMs,
-  )
-})
-
-test(
-  'a store that ends by itself ends the server with an error that names it',
-  async () => {
-    const dataDir = folder()
-    const server = start({ dataDir })
-    await server.ready()
-    const redis = (await listProcesses()).find(({ command }) =>
-      command.includes(`${dataDir}/redis/redis.conf`),
-    )
-    process.kill(redis?.pid ?? 0, 'SIGKILL')
-    expect(await server.exited).toBe(1)
-    expect(server.output()).toContain('Redis has ended by itself')
-    expect(await storesIn(dataDir)).toEqual([])
   },
   startsMs,
 )
@@ -276,9 +155,10 @@ if (process.getuid?.() === 0)
     async () => {
       const closed = scratchFolder({ closed: true })
       const dataDir = join(closed, '.latchkey')
-      folders.push(dataDir, closed)
+      lab.adopt(dataDir)
+      lab.adopt(closed)
       copyClone(closed)
-      const server = start({ dataDir, cwd: closed })
+      const server = lab.start({ dataDir, cwd: closed })
       const { api, ops } = await server.ready()
       expect(await readiness(ops)).toBe(200)
       expect(server.output()).toContain(

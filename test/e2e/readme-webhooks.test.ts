@@ -21,13 +21,13 @@ beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'latchkey-readme-'))
   dev = startDevServer({ dataDir })
   ready = await dev.ready()
-}, 60_000)
+}, 120_000)
 afterAll(async () => {
   dev.signal('SIGTERM')
   await dev.exited
   await removeStores(dataDir)
   await rm(dir, { recursive: true, force: true })
-}, 30_000)
+}, 60_000)
 
 async function block(name: string, language: string): Promise<string> {
   const text = new RegExp(`<!-- readme-test: ${name} -->\\n\`\`\`${language}\\n(.*?)\`\`\``, 's').exec(
@@ -66,7 +66,7 @@ test('the README’s first webhook prints what it says, and the callback gets wh
   expect(dev.output()).toMatch(
     /> \d\d:\d\d:\d\d card chargeback\.under_review → demo {2}evt_\w{26} {2}signature ok/,
   )
-}, 30_000)
+}, 60_000)
 
 test('the README’s curl lines of a webhook print what they say', async () => {
   const script = (await block('curl-webhook', 'sh')).replace('http://127.0.0.1:8080', ready.api)
@@ -89,7 +89,7 @@ test('the README’s simulation is answered as it says, and the terminal shows i
   const told = dev.output().match(/^> .* card chargeback\..*$/gm) ?? []
   // The README's first webhook was a dispute as well.
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
-}, 30_000)
+}, 60_000)
 
 test('the README’s receiver takes what is signed, prints it once, and nothing else', async () => {
   const path = join(dir, 'receive.ts')
@@ -119,4 +119,4 @@ test('the README’s receiver takes what is signed, prints it once, and nothing 
     child.kill()
     await child.exited
   }
-}, 30_000)
+}, 60_000)

@@ -3,7 +3,7 @@ import { poll } from '#internal/dev/index.ts'
 
 /** The repository. */
 export const root = resolve(import.meta.dir, '../..')
-const readyMsMax = 30_000
+const readyMsMax = 90_000
 
 /** How a dev server is started. */
 export interface DevServerOptions {
@@ -28,9 +28,9 @@ export interface DevServer {
   readonly pid: number
   /** Everything printed so far. */
   output(): string
-  /** Waits until it says that it is ready, and gives its addresses. @throws with the output when it ends or takes 30 s */
+  /** Waits until it says that it is ready, and gives its addresses. @throws with the output when it ends or takes 90 s */
   ready(): Promise<DevAddresses>
-  /** Waits until it prints a text. @throws with the output when it ends or takes 30 s */
+  /** Waits until it prints a text. @throws with the output when it ends or takes 90 s */
   prints(text: string): Promise<void>
   /** Sends a signal. */
   signal(signal: NodeJS.Signals): void

@@ -1,0 +1,95 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { listProcesses } from '#internal/dev/index.ts'
+import { createDevLab, startsMs, storesEndIn, storesIn } from '#test/support/dev-lab.ts'
+
+const lab = createDevLab()
+afterEach(() => lab.close())
+
+describe('no store survives', () => {
+  test.each(['SIGTERM', 'SIGHUP'] as const)(
+    '%s',
+    async (signal) => {
+      const dataDir = lab.folder()
+      const server = lab.start({ dataDir })
+      await server.ready()
+      server.signal(signal)
+      expect(await server.exited).toBe(0)
+      expect(await storesIn(dataDir)).toEqual([])
+    },
+    startsMs,
+  )
+
+  test(
+    'a Ctrl-C during the start',
+    async () => {
+      const dataDir = lab.folder()
+      const server = lab.start({ dataDir })
+      await server.prints('Redis: ready')
+      server.signal('SIGINT')
+      await server.exited
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+
+  test(
+    'the end of the process that started it',
+    async () => {
+      const dataDir = lab.folder()
+      const shell = lab.start({
+        dataDir,
+        argv: ['/bin/sh', '-c', '"$0" cmd/dev/main.ts & wait', process.execPath],
+      })
+      await shell.ready()
+      shell.signal('SIGKILL')
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+
+  test.each([
+    ['Ctrl-C', 'SIGINT', 0],
+    ['SIGTERM', 'SIGTERM', 0],
+    ['kill -9', 'SIGKILL', null],
+  ] as const)(
+    '%s of the command that npm runs',
+    async (_case, signal, exitCode) => {
+      const dataDir = lab.folder()
+      const setup = lab.start({ dataDir, argv: ['node', 'cmd/dev/setup.mjs', 'dev'] })
+      await setup.ready()
+      setup.signal(signal)
+      expect(await setup.exited).toBe(exitCode)
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+
+  test(
+    'SIGTERM of npm itself',
+    async () => {
+      const dataDir = lab.folder()
+      const npm = lab.start({ dataDir, argv: ['npm', 'run', 'dev'] })
+      await npm.ready()
+      npm.signal('SIGTERM')
+      expect(await storesEndIn(dataDir)).toBe(true)
+    },
+    startsMs,
+  )
+})
+
+test(
+  'a store that ends by itself ends the server with an error that names it',
+  async () => {
+    const dataDir = lab.folder()
+    const server = lab.start({ dataDir })
+    await server.ready()
+    const redis = (await listProcesses()).find(({ command }) =>
+      command.includes(`${dataDir}/redis/redis.conf`),
+    )
+    process.kill(redis?.pid ?? 0, 'SIGKILL')
+    expect(await server.exited).toBe(1)
+    expect(server.output()).toContain('Redis has ended by itself')
+    expect(await storesIn(dataDir)).toEqual([])
+  },
+  startsMs,
+)

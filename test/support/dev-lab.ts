@@ -1,0 +1,59 @@
+import { listProcesses, poll, removeStores } from '#internal/dev/index.ts'
+import { type DevServer, type DevServerOptions, startDevServer } from './dev-server.ts'
+import { scratchFolder } from './scratch.ts'
+
+/** Time for a test that starts dev servers: seconds where nothing else runs. */
+export const startsMs = 120_000
+const endsMsMax = 60_000
+
+/** Dev servers with folders of their own. */
+export interface DevLab {
+  /** A folder for a server's data, which only root may enter where it is `closed`. */
+  folder(options?: { readonly closed?: boolean }): string
+  start(options: DevServerOptions): DevServer
+  /** Removes the stores of a folder at the end, too. */
+  adopt(folder: string): void
+  /** Kills what still runs and removes all folders. Repeating it is safe. */
+  close(): Promise<void>
+}
+
+/** Makes a lab; the caller closes it after each test. */
+export function createDevLab(): DevLab {
+  const folders: string[] = []
+  const servers: DevServer[] = []
+  return {
+    folder(options = {}) {
+      const path = scratchFolder(options)
+      folders.push(path)
+      return path
+    },
+    start(options) {
+      const server = startDevServer(options)
+      servers.push(server)
+      return server
+    },
+    adopt: (folder) => void folders.push(folder),
+    async close() {
+      for (const server of servers.splice(0)) {
+        server.signal('SIGKILL')
+        await server.exited
+      }
+      for (const folder of folders.splice(0)) await removeStores(folder)
+    },
+  }
+}
+
+/** The command lines of the stores that keep their data in a folder. */
+export async function storesIn(dataDir: string): Promise<string[]> {
+  return (await listProcesses())
+    .map(({ command }) => command)
+    .filter((command) => command.includes(`${dataDir}/`))
+}
+
+/** Whether they end within a minute. */
+export async function storesEndIn(dataDir: string): Promise<boolean> {
+  const gone = await poll(async () => (await storesIn(dataDir)).length === 0 || undefined, {
+    deadlineMs: endsMsMax,
+  })
+  return gone ?? false
+}
