@@ -43,9 +43,9 @@ export async function openDashboardSession(origin: string, token: string): Promi
   }
 }
 
-/** Every page of the frame has forms of its own. */
+/** Every page of the frame has forms of its own; for this one no right is asked about, whose answer would be remembered. */
 async function tokenOf(ask: (path: string) => Promise<PageAnswer>): Promise<string> {
-  const { html, status } = await ask('/usage')
+  const { html, status } = await ask('/nowhere')
   const [, csrf] = /name="csrf" value="([^"]+)"/.exec(html) ?? []
   if (csrf === undefined) throw new Error(`no form is on the page that was answered ${status}`)
   return csrf
