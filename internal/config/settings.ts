@@ -211,7 +211,8 @@ export const settings = {
     env: 'LATCHKEY_LOG_LEVEL',
     type: oneOf(['debug', 'info', 'warn', 'error']),
     default: 'info',
-    doc: 'Least level that is logged.',
+    defaultInDev: 'warn',
+    doc: 'Least level that is logged. Dev: `warn`; with `info` its terminal shows each request.',
     usedBy: lasting,
   },
   shutdownGraceSeconds: {
