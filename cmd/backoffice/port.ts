@@ -7,7 +7,7 @@ import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { internalContractRoutes } from '#internal/contracts/index.ts'
-import { createDashboard, type Dashboard } from '#internal/dashboard/index.ts'
+import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
 import { eventReadSettings } from '#internal/deliveries/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
 import {
@@ -37,6 +37,8 @@ export interface BackofficePortConfig
   readonly hostname?: string | undefined
   /** The token of `npm run dev`; absent everywhere else. */
   readonly devToken?: string | undefined
+  /** What the dashboard is to say of figures; absent: nothing. */
+  readonly figuresNote?: DashboardOptions['figuresNote']
   /** How long new calls are still taken once the process is ending; default 0. */
   readonly drainMs?: number
 }
@@ -99,6 +101,7 @@ export async function openBackofficePort(
     ...{ backoffice, access, directory: parts.directory, clock: systemClock },
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
     isDev: config.devToken !== undefined,
+    figuresNote: config.figuresNote,
   })
   unlabelled(telemetry.metrics).gauge(
     'latchkey_dashboard_live_pages_count',

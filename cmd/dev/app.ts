@@ -2,7 +2,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
-import { openBackofficePort } from '#cmd/backoffice/port.ts'
+import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/port.ts'
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
@@ -11,8 +11,8 @@ import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
-import type { KeyRing } from '#internal/tenants/index.ts'
 import { startDemo } from './demo.ts'
+import { createFiguresNote } from './figures-note.ts'
 import { openKeyRing } from './key-ring.ts'
 import { inPortTurn, portChooser } from './ports.ts'
 import { openSink } from './sink.ts'
@@ -47,7 +47,10 @@ export async function startDev(
   await leaveAddresses({ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }, dataDir, scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
-  const { api, sink, dashboard } = await inPortTurn(() => openPorts(config, env, stores, telemetry, scope))
+  const figuresNote = createFiguresNote()
+  const { api, sink, dashboard } = await inPortTurn(() =>
+    openPorts({ ...config, ...stores, figuresNote: figuresNote.note }, env, telemetry, scope),
+  )
   const { directory, redis, settings, figures, port, opsPort } = api
   const tenants = await startDevTenants(
     {
@@ -71,40 +74,40 @@ export async function startDev(
     tenantsDir,
     dashboard,
   })
-  await startDemo({ config, env, databaseUrl, directory, port, say }, telemetry, scope)
+  await startDemo({ config, env, databaseUrl, directory, port, say, figuresNote }, telemetry, scope)
+}
+
+interface PortsConfig
+  extends Omit<Config<'dev'>, 'databaseUrl' | 'redisUrl' | 'keyRing'>,
+    Pick<BackofficePortConfig, 'databaseUrl' | 'keyRing' | 'figuresNote'> {
+  readonly redisUrl: string
 }
 
 /** Every port is chosen in one turn, so that of two dev servers that start together each gets its own. */
-async function openPorts(
-  config: Config<'dev'>,
-  env: Env,
-  stores: { readonly databaseUrl: string; readonly redisUrl: string; readonly keyRing: KeyRing },
-  telemetry: Telemetry,
-  scope: Scope,
-) {
+async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, scope: Scope) {
   const choosePort = portChooser(env, say)
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
   const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
-  const backofficePort = await choosePort({
+  const wanted = await choosePort({
     ...{ name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
   })
   // The sample keys are public: nobody but this machine may use them.
   const hostname = '127.0.0.1'
-  const ports = { apiPort, opsPort, hostname }
-  const api = await startApi({ ...config, ...ports, ...stores }, telemetry, scope)
+  const api = await startApi({ ...config, apiPort, opsPort, hostname }, telemetry, scope)
   const { directory } = api
-  const sink = await openSink({ config, choosePort, directory, keyRing: stores.keyRing, say }, scope)
-  const token = randomToken()
+  const devToken = randomToken()
+  const sink = await openSink({ config, choosePort, directory, keyRing: config.keyRing, say }, scope)
   const port = await openBackofficePort(
     {
-      ...{ ...config, ...stores, backofficePort, hostname, devToken: token },
+      ...{ ...config, backofficePort: wanted, hostname, devToken },
       publicUrl: `http://${hostname}:${api.port}`,
     },
     api,
     telemetry,
     scope,
   )
-  return { api, sink, dashboard: { port, token } }
+  const pages = `http://${hostname}:${port}/sign-in#token=${devToken}`
+  return { api, sink, dashboard: pages }
 }
 
 /** One line of progress for the person at the terminal; the log has its own lines. */

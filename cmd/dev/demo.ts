@@ -2,9 +2,10 @@ import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import type { Config } from '#internal/config/index.ts'
-import { DemoTraffic, writeDemoHistory } from '#internal/dev/index.ts'
+import { DemoTraffic, readMadeUpUntil, writeDemoHistory } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
+import type { FiguresNote } from './figures-note.ts'
 import { sampleTenant } from './sample.ts'
 import { knowsSampleKey } from './welcome.ts'
 
@@ -18,6 +19,8 @@ export interface DemoOptions {
   readonly port: number
   /** Prints a line for the person at the terminal. */
   readonly say: (line: string) => void
+  /** Told of figures that are made up. */
+  readonly figuresNote: Pick<FiguresNote, 'know'>
 }
 
 const intervalMs = 4_000
@@ -27,7 +30,7 @@ const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, q
 
 /**
  * Starts the sample tenant's demo traffic for the scope's life, at most an event each four seconds after a burst; with the first one
- * a made-up history of figures is written. Does nothing where the tenants are not the samples, or it is switched off.
+ * a made-up history of figures is written, of which the dashboard is told. Does nothing where the tenants are not the samples, or it is switched off.
  */
 export async function startDemo(
   options: DemoOptions,
@@ -36,15 +39,22 @@ export async function startDemo(
 ): Promise<void> {
   const { config, env, databaseUrl, directory, port, say } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
-  if (!config.devDemo || env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
-  say(
-    'Demo traffic: made-up events of the sample tenant come in all the time (LATCHKEY_DEV_DEMO=false: none)',
-  )
+  if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
   const pool = await openPostgres(
     'postgres of the demo',
     { ...historyPool, url: databaseUrl },
     telemetry,
     scope,
+  )
+  const tellOfHistory = async () => {
+    const untilMs = await readMadeUpUntil(pool, tenant.id)
+    if (untilMs !== undefined) options.figuresNote.know(tenant.id, untilMs)
+  }
+  // An earlier start's stays, whether or not there is traffic now.
+  await tellOfHistory()
+  if (!config.devDemo) return
+  say(
+    'Demo traffic: made-up events of the sample tenant come in all the time (LATCHKEY_DEV_DEMO=false: none)',
   )
   const traffic = new DemoTraffic({ ...sampleTenant, url: `http://127.0.0.1:${port}` })
   let hasBegun = false
@@ -56,6 +66,7 @@ export async function startDemo(
         if (hasBegun) await traffic.next(signal)
         else {
           await writeDemoHistory({ pool, tenantId: tenant.id, nowMs: Date.now(), random: Math.random })
+          await tellOfHistory()
           hasBegun = true
           await traffic.burst(signal)
         }

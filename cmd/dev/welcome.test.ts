@@ -8,7 +8,7 @@ const tenant = (name: string) => ({ id, uid: `folder:shops/${name}`, namespace: 
 
 function text(inForce: readonly string[], complaints: readonly string[] = [], hasSampleKey = false): string {
   const tenants = { inForce: inForce.map(tenant), complaints }
-  const dashboard = { port: 8081, token: 'local-token' }
+  const dashboard = 'http://127.0.0.1:8081/sign-in#token=local-token'
   return welcomeText({
     ...{ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090, sinkUrl, dashboard },
   })
@@ -30,4 +30,11 @@ test('tells ten complaints at most', () => {
 test('prints no key but the sample’s', () => {
   expect(text(['one'])).toContain('Bearer <api key>')
   expect(text(['one'], [], true)).toContain('Bearer lk_demo_')
+})
+
+test('says how to sign in, and for how long', () => {
+  expect(text(['one'])).toContain(`  Pages    http://127.0.0.1:8081/sign-in#token=local-token
+           the dashboard. The token signs in until this server ends; whoever is signed in stays so for
+           8 h, or 1 h without use, over restarts as well
+`)
 })

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { sessionIdleMsMax, sessionMsMax } from '#internal/access/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { sampleTenant } from './sample.ts'
 import type { DevTenants } from './tenants.ts'
@@ -13,12 +14,13 @@ export interface Welcome {
   readonly opsPort: number
   /** Where deliveries are shown. */
   readonly sinkUrl: string
-  /** Where the dashboard is, and what lets this person in; good until this server ends. */
-  readonly dashboard: { readonly port: number; readonly token: string }
+  /** The dashboard's address, with the token that lets this person in until this server ends. */
+  readonly dashboard: string
 }
 
 /** Public; nobody else's key is ever printed. */
 const sampleKey = sampleTenant.apiKey
+const hourMs = 3_600_000
 const tenantsShownMax = 10
 const complaintsShownMax = 10
 
@@ -37,8 +39,9 @@ export function welcomeText(welcome: Welcome): string {
   const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
   const key = hasSampleKey ? sampleKey : '<api key>'
   return `
-  Pages    http://127.0.0.1:${dashboard.port}/sign-in#token=${dashboard.token}
-           the dashboard; the token counts until this server ends
+  Pages    ${dashboard}
+           the dashboard. The token signs in until this server ends; whoever is signed in stays so for
+           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, over restarts as well
   API      http://127.0.0.1:${port}/v1/openapi.json
   Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive

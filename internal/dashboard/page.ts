@@ -4,6 +4,7 @@ import type { Backoffice, Refusal, TenantSummary, Whose } from '#internal/backof
 import type { ApiError, TenantId } from '#internal/base/index.ts'
 import type { Flash } from './cookies.ts'
 import type { Form } from './form.ts'
+import type { FiguresNote } from './parts.ts'
 import type { SectionName } from './sections.ts'
 
 /** What a page is made from: who asks, for what, and where to get it. */
@@ -23,6 +24,8 @@ export interface PageContext {
   readonly tenant: TenantSummary | undefined
   /** Whose rows lists are to have, for the backoffice: that tenant's, or those of the namespaces that were chosen. */
   readonly whose: Whose
+  /** What people have to know of figures that are shown. */
+  readonly figuresNote: FiguresNote
   /** What to call a tenant that the actor sees rows of: its slug, else its name, else its id. From memory. */
   tenantLabel(id: TenantId): string
 }

@@ -89,7 +89,7 @@ export function refOf(text: string): TenantRef {
 }
 
 function contextOf(
-  { backoffice, clock, directory }: DashboardParts,
+  { backoffice, clock, directory, figuresNote = () => undefined }: DashboardParts,
   { call, session, query }: SignedInCall,
   { namespaces }: Preferences,
   tenant: TenantSummary | undefined,
@@ -98,7 +98,7 @@ function contextOf(
     ? { tenantId: tenant.id }
     : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
   return {
-    ...{ backoffice, query, tenant, whose },
+    ...{ backoffice, query, tenant, whose, figuresNote },
     actor: session.actor,
     csrfToken: maskedToken(session),
     nowMs: clock.now(),

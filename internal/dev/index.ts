@@ -1,5 +1,5 @@
 export { ensureChromium } from './chromium-program.ts'
-export { writeDemoHistory } from './demo/history.ts'
+export { readMadeUpUntil, writeDemoHistory } from './demo/history.ts'
 export { type DemoTarget, DemoTraffic } from './demo/traffic.ts'
 export { type FolderLock, type LockResult, lockFolder } from './folder-lock.ts'
 export { poll } from './poll.ts'

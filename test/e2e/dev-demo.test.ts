@@ -8,11 +8,14 @@ const names = ['API', 'OPS', 'DEV_SINK', 'BACKOFFICE']
 const dataDir = scratchFolder()
 let server: DevServer
 let ready: DevAddresses
-beforeAll(async () => {
+/** Starts the server on the folder, with or without its demo. */
+async function start(demo: 'true' | 'false'): Promise<void> {
   const ports = Object.fromEntries(names.map((name) => [`LATCHKEY_${name}_PORT`, '0']))
-  server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DEV_DEMO: 'true' } })
+  server = startDevServer({ dataDir, env: { ...ports, LATCHKEY_DEV_DEMO: demo } })
   ready = await server.ready()
-}, 120_000)
+}
+
+beforeAll(() => start('true'), 120_000)
 afterAll(async () => {
   server.signal('SIGKILL')
   await server.exited
@@ -43,7 +46,38 @@ test('the sample tenant has traffic that is stored, refused and delivered, and t
   expect(server.output()).not.toContain('→ demo')
 }, 120_000)
 
-test('the server ends in good order while its demo runs', async () => {
+/** Where the dashboard is, with the token to sign in. */
+function dashboard(): readonly [origin: string, token: string] {
+  const [, origin = '', token = ''] =
+    /Pages\s+(http:\/\/127\.0\.0\.1:\d+)\/sign-in#token=(\S+)/.exec(server.output()) ?? []
+  return [origin, token]
+}
+
+let cookie = ''
+const overview = async (range: string) =>
+  (
+    await fetch(`${dashboard()[0]}/?range=${range}`, { headers: { Cookie: cookie }, redirect: 'manual' })
+  ).text()
+
+test('the overview says which of its figures are made up', async () => {
+  const [origin, token] = dashboard()
+  const signedIn = await fetch(`${origin}/sign-in`, {
+    ...{ method: 'POST', redirect: 'manual', headers: { 'Sec-Fetch-Site': 'same-origin' } },
+    body: new URLSearchParams({ token }),
+  })
+  cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
+  await until('the note', async () => (await overview('24h')).includes('UTC are made up'))
+}, 30_000)
+
+test('the server ends in good order while its demo runs, and has said nothing of calls that went well', async () => {
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
+  expect(server.output()).not.toContain('"level":"info"')
 }, 60_000)
+
+test('after a restart without the demo, who was signed in still is, and made-up figures are still told', async () => {
+  await start('false')
+  const html = await overview('30d')
+  expect(html).toContain('Sign out')
+  expect(html).toContain('UTC are made up')
+}, 120_000)

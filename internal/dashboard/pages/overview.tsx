@@ -46,14 +46,20 @@ interface OverviewParts {
 }
 
 function Overview({ context, range, figures, ranked }: OverviewParts) {
-  const { tenant, here, actor, query } = context
+  const { tenant, here, actor, query, nowMs } = context
   const charted = { figures, hasValues: query['values'] !== undefined }
+  const note = context.figuresNote({ fromMs: nowMs - range.ms, tenantId: tenant?.id })
   return (
     <>
       <PageHeader title="Overview" lead={leadOf(context)}>
         <RangeChoice context={context} range={range} />
         <ValuesChoice context={context} />
       </PageHeader>
+      {note !== undefined && (
+        <Notice tone="info" title={note.title}>
+          {note.text}
+        </Notice>
+      )}
       <Live id="figures" here={here} every="slow">
         <Numbers figures={figures} context={context} />
         {isQuiet(figures) && (

@@ -4,7 +4,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { writeDemoHistory } from './history.ts'
+import { readMadeUpUntil, writeDemoHistory } from './history.ts'
 
 const hourMs = 3_600_000
 const nowMs = Date.parse('2026-11-20T15:20:30Z')
@@ -32,6 +32,7 @@ const read = (hours: number, stepMs: number) =>
 
 test('a made-up history has something for every point of every chart, once', async () => {
   const random = () => 0.5
+  expect(await readMadeUpUntil(pool, tenantId)).toBeUndefined()
   expect(await writeDemoHistory({ pool, tenantId, nowMs, random })).toBe(true)
   for (const [hours, stepMs] of [
     [1, 10 * 60_000],
@@ -49,6 +50,7 @@ test('a made-up history has something for every point of every chart, once', asy
   expect(total.failed).toBe(0)
   expect(await writeDemoHistory({ pool, tenantId, nowMs: nowMs + 60_000, random })).toBe(false)
   expect((await read(24, 10 * 60_000)).total).toEqual(total)
+  expect(await readMadeUpUntil(pool, tenantId)).toBe(nowMs)
 }, 30_000)
 
 test('of a tenant that has a history nothing is made up', async () => {
@@ -58,4 +60,5 @@ test('of a tenant that has a history nothing is made up', async () => {
     [other, new Date(nowMs - 100 * hourMs)],
   )
   expect(await writeDemoHistory({ pool, tenantId: other, nowMs, random: () => 0.5 })).toBe(false)
+  expect(await readMadeUpUntil(pool, other)).toBeUndefined()
 })

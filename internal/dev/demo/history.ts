@@ -1,3 +1,4 @@
+import { listAudit, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { FigureRecorder, FigureTally, readFigures } from '#internal/figures/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
@@ -10,6 +11,7 @@ export interface DemoHistory {
   readonly random: () => number
 }
 
+const auditAction = 'figures.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -29,6 +31,7 @@ const causes = [
 /**
  * Writes 30 days of made-up figures for a tenant that has none older than an hour: days and nights, a bad hour now and then, and an
  * outage of its callback yesterday. False when it has a history. What it makes up are figures, no events: charts have a shape, lists do not.
+ * A line of the audit log says so first, which `readMadeUpUntil` finds.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
@@ -37,6 +40,8 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
     ...{ tenants: [tenantId], fromMs: untilMs - hoursMs, toMs: untilMs, stepMs: 4 * hourMs },
   })
   if (known.total.accepted + known.total.refused > 0) return false
+  const made = { actor: 'dev', action: auditAction, tenantId, detail: { untilMs: nowMs } }
+  await writeAudit(pool, made, nowMs)
   const clock = { nowMs: untilMs, now: () => clock.nowMs }
   const tally = new FigureTally(clock)
   const recorder = new FigureRecorder({ pool, tally, clock, onRefused: () => undefined })
@@ -49,6 +54,13 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   }
   await recorder.flushAll()
   return true
+}
+
+/** The moment before which a tenant's figures are made up; undefined where they are not. @throws whatever Postgres throws */
+export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<number | undefined> {
+  const { entries } = await listAudit(pool, { tenantId, action: auditAction, limit: 1 })
+  const untilMs = entries[0]?.detail['untilMs']
+  return typeof untilMs === 'number' ? untilMs : undefined
 }
 
 interface Moment {
