@@ -15,6 +15,7 @@ import { startDemo } from './demo.ts'
 import { createFiguresNote } from './figures-note.ts'
 import { openKeyRing } from './key-ring.ts'
 import { inPortTurn, portChooser } from './ports.ts'
+import { repeating } from './repeating.ts'
 import { openSink } from './sink.ts'
 import { startDevTenants } from './tenants.ts'
 import { knowsSampleKey, printWelcome } from './welcome.ts'
@@ -96,7 +97,12 @@ async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, sc
   const api = await startApi({ ...config, apiPort, opsPort, hostname }, telemetry, scope)
   const { directory } = api
   const devToken = randomToken()
-  const sink = await openSink({ config, choosePort, directory, keyRing: config.keyRing, say }, scope)
+  let pages = ''
+  const sayDelivery = repeating(say, () => `Pages: ${pages}`)
+  const sink = await openSink(
+    { config, choosePort, directory, keyRing: config.keyRing, say: sayDelivery },
+    scope,
+  )
   const port = await openBackofficePort(
     {
       ...{ ...config, backofficePort: wanted, hostname, devToken },
@@ -106,7 +112,7 @@ async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, sc
     telemetry,
     scope,
   )
-  const pages = `http://${hostname}:${port}/sign-in#token=${devToken}`
+  pages = `http://${hostname}:${port}/sign-in#token=${devToken}`
   return { api, sink, dashboard: pages }
 }
 
