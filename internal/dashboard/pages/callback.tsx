@@ -3,22 +3,15 @@ import { randomToken } from '#internal/base/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { Confirm, LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { CodeBlock, Copy, durationText } from '../components/text.tsx'
-import {
-  type ActionContext,
-  type ActionRow,
-  goTo,
-  type PageContext,
-  type PageResult,
-  type PageRow,
-  shown,
-} from '../page.ts'
+import { type ActionContext, type ActionRow, goTo, type PageContext, type PageRow, shown } from '../page.ts'
+import { withRight } from './rights.ts'
 import { nameOf } from './tenant.tsx'
 
 /** Asks before a test event is sent. */
 export const askTestRow: PageRow = {
   ...{ method: 'GET', path: '/tenants/:tenant/test', section: 'tenants' },
   show: (context) =>
-    asking(context, (tenant) =>
+    withRight(context, 'replay', (tenant) =>
       shown(
         'Send a test event',
         <Confirm
@@ -137,7 +130,7 @@ function headerFacts({
 export const askResumeRow: PageRow = {
   ...{ method: 'GET', path: '/tenants/:tenant/resume', section: 'tenants' },
   show: (context) =>
-    asking(context, (tenant) =>
+    withRight(context, 'replay', (tenant) =>
       shown(
         'Resume deliveries',
         <Confirm
@@ -166,15 +159,4 @@ export const resumeRow: ActionRow = {
     const text = resumed.value.isNew ? 'Deliveries go on.' : 'The callback was not suspended.'
     return goTo(`/tenants/${tenant.id}`, text, resumed.value.isNew ? 'good' : 'info')
   },
-}
-
-/** Nobody is asked about what they may not do. */
-async function asking(
-  { backoffice, actor, tenant }: PageContext,
-  ask: (tenant: Tenant) => PageResult,
-): Promise<PageResult> {
-  if (tenant === undefined) return { kind: 'needsTenant' }
-  const may = await backoffice.tenants.permissions(actor, tenant.id)
-  if (may.kind !== 'ok') return may
-  return may.value.replay ? ask(tenant) : { kind: 'forbidden' }
 }

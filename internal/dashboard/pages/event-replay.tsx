@@ -3,7 +3,7 @@ import { Facts } from '../components/block.tsx'
 import { Confirm } from '../components/form.tsx'
 import { StateBadge, Time } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageRow, shown } from '../page.ts'
-import { readRights } from './rights.ts'
+import { withRightTo } from './rights.ts'
 
 /** Asks before an event is delivered once more. */
 export const askReplayRow: PageRow = {
@@ -15,34 +15,33 @@ export const askReplayRow: PageRow = {
     const read = await backoffice.events.read(actor, id)
     if (read.kind !== 'ok') return read
     const { event } = read.value
-    const rights = await readRights(context, event.tenantId)
-    if (rights.kind !== 'ok') return rights
-    if (!rights.value.replay) return { kind: 'forbidden' }
     const back = link(`/events/${id}`, { tenant: query['tenant'] })
-    return shown(
-      'Replay an event',
-      <Confirm
-        question="Deliver this event once more?"
-        action={link(`/events/${id}/replay`, { tenant: query['tenant'] })}
-        csrfToken={csrfToken}
-        // The round that was seen: sent twice, the form begins one more and not two.
-        hidden={{ round: String(event.round) }}
-        button="Replay the event"
-        back={back}
-      >
-        <p>
-          The callback is called with the same event under the same <code>webhook-id</code>, so that a
-          receiver that keeps to it does nothing twice. If it fails, the schedule of attempts begins anew.
-        </p>
-        <Facts
-          facts={[
-            ['Event', event.type],
-            ['Tenant', tenantLabel(event.tenantId)],
-            ['Received', <Time atMs={event.receivedAtMs} format="full" />],
-            ['State', <StateBadge state={event.state} />],
-          ]}
-        />
-      </Confirm>,
+    return withRightTo(context, event.tenantId, 'replay', () =>
+      shown(
+        'Replay an event',
+        <Confirm
+          question="Deliver this event once more?"
+          action={link(`/events/${id}/replay`, { tenant: query['tenant'] })}
+          csrfToken={csrfToken}
+          // The round that was seen: sent twice, the form begins one more and not two.
+          hidden={{ round: String(event.round) }}
+          button="Replay the event"
+          back={back}
+        >
+          <p>
+            The callback is called with the same event under the same <code>webhook-id</code>, so that a
+            receiver that keeps to it does nothing twice. If it fails, the schedule of attempts begins anew.
+          </p>
+          <Facts
+            facts={[
+              ['Event', event.type],
+              ['Tenant', tenantLabel(event.tenantId)],
+              ['Received', <Time atMs={event.receivedAtMs} format="full" />],
+              ['State', <StateBadge state={event.state} />],
+            ]}
+          />
+        </Confirm>,
+      ),
     )
   },
 }

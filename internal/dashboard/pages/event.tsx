@@ -8,7 +8,7 @@ import { JsonBlock } from '../components/json-block.tsx'
 import { bytesText, Copy, StateBadge, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
 import { Timeline, type TimelineParts } from './event-timeline.tsx'
-import { type Rights, readRights } from './rights.ts'
+import type { Rights } from './rights.ts'
 
 /** One event: what happened to it, why, and what can be done. */
 export const eventRow: PageRow = {
@@ -23,7 +23,7 @@ export const eventRow: PageRow = {
     if (read.kind !== 'ok') return read
     const { tenantId, state } = read.value.event
     const [rights, tenant] = await Promise.all([
-      readRights(context, tenantId),
+      backoffice.tenants.permissions(actor, tenantId),
       state === 'accepted' ? backoffice.tenants.read(actor, tenantId) : undefined,
     ])
     if (rights.kind !== 'ok') return rights

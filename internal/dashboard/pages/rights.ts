@@ -1,14 +1,34 @@
 import type { Action } from '#internal/access/index.ts'
-import type { Outcome } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type { PageContext } from '../page.ts'
+import type { PageContext, PageResult } from '../page.ts'
 
 /** What may be done, by action. */
 export type Rights = Readonly<Record<Action, boolean>>
 
-/** What the actor may do with a tenant. */
-export function readRights({ backoffice, actor }: PageContext, tenant: TenantId): Promise<Outcome<Rights>> {
-  return backoffice.tenants.permissions(actor, tenant)
+type Tenant = NonNullable<PageContext['tenant']>
+type Proceed<Of extends readonly unknown[]> = (...of: Of) => Promise<PageResult> | PageResult
+
+/** Goes on where the actor may do this with the tenant that is looked at: nobody is asked about what they may not do. */
+export async function withRight(
+  context: PageContext,
+  action: Action,
+  proceed: Proceed<[Tenant]>,
+): Promise<PageResult> {
+  const { tenant } = context
+  if (tenant === undefined) return { kind: 'needsTenant' }
+  return withRightTo(context, tenant.id, action, () => proceed(tenant))
+}
+
+/** The same for the tenant of what is looked at. */
+export async function withRightTo(
+  { backoffice, actor }: PageContext,
+  tenantId: TenantId,
+  action: Action,
+  proceed: Proceed<[]>,
+): Promise<PageResult> {
+  const rights = await backoffice.tenants.permissions(actor, tenantId)
+  if (rights.kind !== 'ok') return rights
+  return rights.value[action] ? proceed() : { kind: 'forbidden' }
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   type PageRow,
   shown,
 } from '../page.ts'
+import { withRight } from './rights.ts'
 import { nameOf } from './tenant.tsx'
 
 const path = '/simulations/new'
@@ -38,7 +39,7 @@ type Problems = Partial<Record<FieldName | 'all', string>>
 export const startFormRow: PageRow = {
   ...{ method: 'GET', path, section: 'simulations' },
   show: (context) =>
-    starting(context, () => {
+    withRight(context, 'simulate', () => {
       const typed = { currency: 'EUR', amount: '4200', stepSeconds: '5', ...context.query }
       return shown(
         'Start a simulation',
@@ -51,7 +52,7 @@ export const startFormRow: PageRow = {
 export const startRow: ActionRow = {
   ...{ method: 'POST', path, section: 'simulations', back: path, backKeeps: fieldNames },
   act: (context) =>
-    starting(context, async (tenant) => {
+    withRight(context, 'simulate', async (tenant) => {
       const { form, backoffice, actor } = context
       const idempotencyKey = form['key'] ?? ''
       const refused = (problems: Problems): PageResult => ({
@@ -71,16 +72,6 @@ export const startRow: ActionRow = {
       if (started.kind !== 'ok') return started
       return goTo(`/simulations/${started.value.simulation.id}`, 'The simulation was started.')
     }),
-}
-
-async function starting(
-  { backoffice, actor, tenant }: PageContext,
-  proceed: (tenant: NonNullable<PageContext['tenant']>) => Promise<PageResult> | PageResult,
-): Promise<PageResult> {
-  if (tenant === undefined) return { kind: 'needsTenant' }
-  const may = await backoffice.tenants.permissions(actor, tenant.id)
-  if (may.kind !== 'ok') return may
-  return may.value.simulate ? proceed(tenant) : { kind: 'forbidden' }
 }
 
 /** Reads what was typed by the schema of the public call, or says of each field what is wrong with it. Pure. */

@@ -12,6 +12,7 @@ import {
   type PageRow,
   shown,
 } from '../page.ts'
+import { withRightTo } from './rights.ts'
 import { disputeText, moneyText, sentCount } from './simulations.tsx'
 
 /** One simulation: what was sent, what comes next, and when. Followed live. */
@@ -49,27 +50,26 @@ export const advanceRow: ActionRow = {
 export const askCancelRow: PageRow = {
   ...{ method: 'GET', path: '/simulations/:simulation/cancel', section: 'simulations' },
   show: (context) =>
-    withSimulation(context, async (simulation) => {
-      const may = await context.backoffice.tenants.permissions(context.actor, simulation.tenantId)
-      if (may.kind !== 'ok') return may
-      if (!may.value.simulate) return { kind: 'forbidden' }
-      return shown(
-        'Cancel the simulation',
-        <Confirm
-          question="Cancel the simulation?"
-          action={`/simulations/${simulation.id}/cancel`}
-          csrfToken={context.csrfToken}
-          button="Cancel the simulation"
-          tone="danger"
-          back={`/simulations/${simulation.id}`}
-        >
-          <p>
-            {disputeText(simulation)}: {simulation.events.length - sentCount(simulation.events)} events will
-            not be sent. What was sent stays, and is delivered. It cannot be taken up again.
-          </p>
-        </Confirm>,
-      )
-    }),
+    withSimulation(context, (simulation) =>
+      withRightTo(context, simulation.tenantId, 'simulate', () =>
+        shown(
+          'Cancel the simulation',
+          <Confirm
+            question="Cancel the simulation?"
+            action={`/simulations/${simulation.id}/cancel`}
+            csrfToken={context.csrfToken}
+            button="Cancel the simulation"
+            tone="danger"
+            back={`/simulations/${simulation.id}`}
+          >
+            <p>
+              {disputeText(simulation)}: {simulation.events.length - sentCount(simulation.events)} events will
+              not be sent. What was sent stays, and is delivered. It cannot be taken up again.
+            </p>
+          </Confirm>,
+        ),
+      ),
+    ),
 }
 
 /** Cancels a simulation. */
@@ -91,7 +91,7 @@ export const cancelRow: ActionRow = {
 
 async function withSimulation(
   { backoffice, actor, params }: PageContext,
-  proceed: (simulation: Simulation) => Promise<PageResult>,
+  proceed: (simulation: Simulation) => Promise<PageResult> | PageResult,
 ): Promise<PageResult> {
   const id = parseSimulationId(params['simulation'] ?? '')
   if (id === undefined) return { kind: 'notFound' }

@@ -4,7 +4,6 @@ import { FilterForm, LinkButton } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { Ago, StateBadge } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { readRights } from './rights.ts'
 import { tenantFields } from './tenant-field.ts'
 
 /** Made-up disputes, newest first. */
@@ -15,7 +14,7 @@ export const simulationsRow: PageRow = {
     const state = simulationStates.find((each) => each === query['state'])
     const [listed, rights] = await Promise.all([
       backoffice.simulations.list(actor, { ...whose, state, after: query['after'] }),
-      tenant && readRights(context, tenant.id),
+      tenant && backoffice.tenants.permissions(actor, tenant.id),
     ])
     if (listed.kind !== 'ok') return listed
     if (rights !== undefined && rights.kind !== 'ok') return rights

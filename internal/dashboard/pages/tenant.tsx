@@ -4,7 +4,7 @@ import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { Ago, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { type Rights, readRights } from './rights.ts'
+import type { Rights } from './rights.ts'
 import { ApiKeys, Conditions, SigningSecrets, WebhookUrls } from './tenant-parts.tsx'
 import { TenantBadge } from './tenants.tsx'
 import { LimitBars, overText } from './usage-parts.tsx'
@@ -18,7 +18,7 @@ export const tenantRow: PageRow = {
     const { id } = tenant
     const [detail, permissions, usage] = await Promise.all([
       backoffice.tenants.read(actor, id),
-      readRights(context, id),
+      backoffice.tenants.permissions(actor, id),
       backoffice.usage.read(actor, { tenantId: id, fromMs: nowMs - 1, toMs: nowMs }),
     ])
     if (detail.kind !== 'ok') return detail

@@ -13,6 +13,7 @@ import {
   shown,
 } from '../page.ts'
 import { parseTimeField, timeFieldText, timeProblem } from '../time-field.ts'
+import { withRight } from './rights.ts'
 import { amountText, limitLabels } from './usage-parts.tsx'
 
 const path = '/usage/override'
@@ -113,17 +114,16 @@ interface Of {
 }
 
 async function changing(
-  { backoffice, actor, tenant }: PageContext,
+  context: PageContext,
   named: string | undefined,
   proceed: (of: Of) => Promise<PageResult> | PageResult,
 ): Promise<PageResult> {
-  if (tenant === undefined) return { kind: 'needsTenant' }
   const limit = limitNames.find((name) => name === named)
   if (limit === undefined)
-    return { kind: 'invalid', problem: 'There is no such limit: choose one on the page of usage' }
-  const may = await backoffice.tenants.permissions(actor, tenant.id)
-  if (may.kind !== 'ok') return may
-  return may.value.changeSettings ? proceed({ tenant, limit }) : { kind: 'forbidden' }
+    return context.tenant === undefined
+      ? { kind: 'needsTenant' }
+      : { kind: 'invalid', problem: 'There is no such limit: choose one on the page of usage' }
+  return withRight(context, 'changeSettings', (tenant) => proceed({ tenant, limit }))
 }
 
 /** What somebody typed, as it was typed. */
