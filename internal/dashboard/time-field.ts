@@ -18,6 +18,23 @@ export function parseTimeField(text: string): number | undefined {
   return isReal && date.getUTCFullYear() >= yearMin && date.getUTCFullYear() < yearMax ? atMs : undefined
 }
 
+/** Reads fields of kind `time` between which something lies, and says what is wrong with either. Pure. */
+export function parseTimeFields({ from, to }: { readonly from?: string; readonly to?: string }): {
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+  readonly problems: { readonly from?: string; readonly to?: string }
+} {
+  const fromMs = from === undefined ? undefined : parseTimeField(from)
+  const toMs = to === undefined ? undefined : parseTimeField(to)
+  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
+  const problems = {
+    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
+    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
+    ...(isBackwards && { to: 'It has to end after it begins' }),
+  }
+  return { fromMs, toMs, problems }
+}
+
 /** The text of a field of kind `time`, in UTC to the second. Pure. */
 export function timeFieldText(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 19)

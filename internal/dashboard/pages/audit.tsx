@@ -4,7 +4,8 @@ import { type Field, FilterForm } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { parseTimeField, timeProblem } from '../time-field.ts'
+import { parseTimeFields } from '../time-field.ts'
+import { SearchStops } from './search-stops.tsx'
 import { tenantFields } from './tenant-field.ts'
 
 const path = '/audit'
@@ -35,19 +36,15 @@ type Problems = Partial<Record<FilterName, string>>
 
 /** Reads the filters of the address, or says which of them are none. Pure. */
 export function readFilter(query: PageContext['query']) {
-  const { actor, action, from, to } = query
-  const fromMs = from === undefined ? undefined : parseTimeField(from)
-  const toMs = to === undefined ? undefined : parseTimeField(to)
-  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
+  const { actor, action } = query
+  const times = parseTimeFields(query)
   const tooLong = `Use at most ${searchCharsMax} characters`
   const problems: Problems = {
     ...(actor !== undefined && actor.length > searchCharsMax && { actor: tooLong }),
     ...(action !== undefined && action.length > searchCharsMax && { action: tooLong }),
-    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
-    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: 'It has to end after it begins' }),
+    ...times.problems,
   }
-  return { asked: { actor, action, fromMs, toMs }, problems }
+  return { asked: { actor, action, fromMs: times.fromMs, toMs: times.toMs }, problems }
 }
 
 interface AuditParts {
@@ -160,13 +157,8 @@ function NoEntries({
   readonly isWrong: boolean
   readonly next: string | undefined
 }) {
-  if (isWrong) return <Empty icon="warning" title="Nothing was searched for: see the filters" />
-  if (next !== undefined)
-    return (
-      <Empty icon="search" title="None among the 50,000 entries that were looked at">
-        The search goes on with “Older”.
-      </Empty>
-    )
+  if (isWrong || next !== undefined)
+    return <SearchStops isWrong={isWrong} lookedAt="the 50,000 entries that were looked at" />
   return isActive ? (
     <Empty icon="search" title="No entry matches">
       “Who” is part of a name in any case; “What” is an action or how it begins.

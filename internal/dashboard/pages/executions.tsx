@@ -5,7 +5,8 @@ import { type Field, FilterForm } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { parseTimeField, timeProblem } from '../time-field.ts'
+import { parseTimeFields } from '../time-field.ts'
+import { SearchStops } from './search-stops.tsx'
 
 const path = '/executions'
 
@@ -39,20 +40,16 @@ interface Filter {
 
 /** Reads the filters of the address, or says which of them are none. Pure. */
 export function readFilter(query: PageContext['query']): Filter {
-  const { scope, key, from, to } = query
+  const { scope, key } = query
   const state = executionStates.find((each) => each === query['state'])
-  const fromMs = from === undefined ? undefined : parseTimeField(from)
-  const toMs = to === undefined ? undefined : parseTimeField(to)
-  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
+  const times = parseTimeFields(query)
   const problems: Problems = {
     ...(query['state'] !== undefined && state === undefined && { state: 'Choose one of the states' }),
-    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
-    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: 'It has to end after it begins' }),
+    ...times.problems,
     ...(key !== undefined &&
       scope === undefined && { scope: 'A key is looked for within its scope: give both' }),
   }
-  return { asked: { scope, key, state, fromMs, toMs }, problems }
+  return { asked: { scope, key, state, fromMs: times.fromMs, toMs: times.toMs }, problems }
 }
 
 interface ExecutionsParts {
@@ -144,13 +141,8 @@ function NoExecutions({
   readonly isWrong: boolean
   readonly next: string | undefined
 }) {
-  if (isWrong) return <Empty icon="warning" title="Nothing was searched for: see the filters" />
-  if (next !== undefined)
-    return (
-      <Empty icon="search" title="None among those that were looked at">
-        The search goes on with “Older”.
-      </Empty>
-    )
+  if (isWrong || next !== undefined)
+    return <SearchStops isWrong={isWrong} lookedAt="those that were looked at" />
   return isActive ? (
     <Empty icon="search" title="No execution matches">
       Scope and key have to be exact, capitals included. What is older than the tenant’s retention is gone.
