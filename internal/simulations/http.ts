@@ -78,7 +78,7 @@ async function simulate(
   try {
     const started = await startSimulation(simulations.pool, request, nowMs)
     if (started.kind === 'started') simulations.onStarted()
-    return started.kind === 'not_ready' && notReady ? notReady : answerOf(started)
+    return answerOf(started, notReady)
   } catch (error) {
     if (isMistake(error)) throw error
     return apiError('database_unavailable', undefined, { 'Retry-After': '1' })
@@ -112,7 +112,8 @@ function rehearse(chargeback: Chargeback, nowMs: number): Answer {
   return accepted({ id, events }, 'rehearsed', { dryRun: true })
 }
 
-function answerOf(result: StartSimulationResult): Answer | ApiError {
+/** `notReady` is why nothing new may begin. */
+function answerOf(result: StartSimulationResult, notReady: ApiError | undefined): Answer | ApiError {
   switch (result.kind) {
     case 'started':
       return accepted(result.simulation, 'started')
@@ -129,7 +130,7 @@ function answerOf(result: StartSimulationResult): Answer | ApiError {
     case 'unknown_tenant':
       return apiError('api_key_invalid')
     case 'not_ready':
-      return apiError('provider_not_ready')
+      return notReady ?? apiError('provider_not_ready')
   }
 }
 
