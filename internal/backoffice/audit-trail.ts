@@ -1,7 +1,7 @@
 import { type Actor, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
 import { attempt } from './attempt.ts'
 import { mergePages } from './merge-pages.ts'
-import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachList, type Whose } from './reach.ts'
 
@@ -37,15 +37,14 @@ async function list(
 ): Promise<Outcome<Page<AuditRecord>>> {
   const limit = limitOf(request)
   if (limit.kind !== 'ok') return limit
-  const beforeId = request.after === undefined ? undefined : readCursor(request.after)
-  if (request.after !== undefined && beforeId === undefined)
-    return invalid('This cursor is none of ours: begin with the first page')
+  const beforeId = cursorOf(request, readCursor)
+  if (beforeId.kind !== 'ok') return beforeId
   const { tenantId, namespaces, actor: by, action, fromMs, toMs } = request
   if ([by, action].some((text) => text !== undefined && text.length > searchCharsMax))
     return invalid(`A search has at most ${searchCharsMax} characters`)
   const scope = await reachList(parts, actor, { tenantId, namespaces })
   if (scope.kind !== 'ok') return scope
-  const asked = { beforeId, limit: limit.value, actor: by, action, fromMs, toMs }
+  const asked = { beforeId: beforeId.value, limit: limit.value, actor: by, action, fromMs, toMs }
   if (scope.value.kind === 'all') {
     const { entries, next } = await listAudit(parts.readPool, asked)
     return ok({ items: entries, next: next?.toString() })

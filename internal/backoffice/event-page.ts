@@ -1,14 +1,9 @@
 import type { Actor } from '#internal/access/index.ts'
-import {
-  type EventCursor,
-  type EventSummary,
-  listEvents,
-  parseEventCursor,
-} from '#internal/deliveries/index.ts'
+import { type EventSummary, listEvents, parseEventCursor } from '#internal/deliveries/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { EventListRequest } from './events.ts'
 import { mergePages } from './merge-pages.ts'
-import { invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
+import { cursorOf, invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachList } from './reach.ts'
 
@@ -50,14 +45,11 @@ function filterOf(request: EventListRequest): Outcome<Filter> {
   const { type, state, fromMs, toMs, id, sourceEventId } = request
   const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
   if (request.provider !== undefined && provider === undefined) return invalid('There is no such provider')
-  let after: EventCursor | undefined
-  if (request.after !== undefined) {
-    after = parseEventCursor(request.after)
-    if (after === undefined) return invalid('This cursor is none of ours: begin with the first page')
-  }
+  const after = cursorOf(request, parseEventCursor)
+  if (after.kind !== 'ok') return after
   return ok({
     limit: limit.value,
-    ...(after !== undefined && { after }),
+    ...(after.value !== undefined && { after: after.value }),
     ...(provider !== undefined && { provider }),
     ...(type !== undefined && { type }),
     ...(state !== undefined && { state }),

@@ -7,7 +7,7 @@ import {
   parseExecutionCursor,
 } from '#internal/executions/index.ts'
 import { attempt } from './attempt.ts'
-import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachTenant } from './reach.ts'
 
@@ -44,13 +44,12 @@ async function list(
   if (limit.kind !== 'ok') return limit
   const { tenantId, scope, key, state, fromMs, toMs } = request
   if (key !== undefined && scope === undefined) return invalid('A key is looked for within its scope')
-  const after = request.after === undefined ? undefined : parseExecutionCursor(request.after)
-  if (request.after !== undefined && after === undefined)
-    return invalid('This cursor is none of ours: begin with the first page')
+  const after = cursorOf(request, parseExecutionCursor)
+  if (after.kind !== 'ok') return after
   const reached = await reachTenant(parts, actor, tenantId)
   if (reached.kind !== 'ok') return reached
   const named = scope === undefined ? {} : { scope, key }
-  const filter = { tenantId, state, fromMs, toMs, after, limit: limit.value, ...named }
+  const filter = { tenantId, state, fromMs, toMs, after: after.value, limit: limit.value, ...named }
   const { executions, next } = await listExecutions(parts.readPool, filter, parts.clock.now())
   return ok({ items: executions, next })
 }

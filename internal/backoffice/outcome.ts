@@ -54,6 +54,17 @@ export function conflict(problem: string): Extract<Refusal, { kind: 'conflict' }
   return { kind: 'conflict', problem }
 }
 
+/** Where the page begins, undefined for the first one; a refusal for a cursor that `parse` does not know. */
+export function cursorOf<Cursor>(
+  { after }: PageRequest,
+  parse: (text: string) => Cursor | undefined,
+): Outcome<Cursor | undefined> {
+  const cursor = after === undefined ? undefined : parse(after)
+  return after !== undefined && cursor === undefined
+    ? invalid('This cursor is none of ours: begin with the first page')
+    : ok(cursor)
+}
+
 const limitMax = 100
 const limitDefault = 50
 

@@ -3,7 +3,7 @@ import type { Redactor, TenantId } from '#internal/base/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
 import { attempt } from './attempt.ts'
-import { invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachTenant } from './reach.ts'
 import { type RedactorOf, redactHeaders } from './redaction.ts'
@@ -36,17 +36,17 @@ export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf
       attempt(parts, async () => {
         const limit = limitOf(request)
         if (limit.kind !== 'ok') return limit
-        const { tenantId, after, cause } = request
+        const { tenantId, cause } = request
         const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
         if (request.provider !== undefined && provider === undefined)
           return invalid('There is no such provider')
-        if (after !== undefined && !cursorForm.test(after))
-          return invalid('This cursor is none of ours: begin with the first page')
+        const after = cursorOf(request, (text) => (cursorForm.test(text) ? text : undefined))
+        if (after.kind !== 'ok') return after
         const reached = await reachTenant(parts, actor, tenantId)
         if (reached.kind !== 'ok') return reached
         const asked = {
           ...{ tenantId, limit: limit.value },
-          ...(after !== undefined && { after }),
+          ...(after.value !== undefined && { after: after.value }),
           ...(provider !== undefined && { provider }),
           ...(cause !== undefined && { cause }),
         }

@@ -17,6 +17,7 @@ import { attempt } from './attempt.ts'
 import { mergePages } from './merge-pages.ts'
 import {
   conflict,
+  cursorOf,
   invalid,
   limitOf,
   notFound,
@@ -154,12 +155,11 @@ async function list(
 ): Promise<Outcome<Page<ReplayJob>>> {
   const limit = limitOf(request)
   if (limit.kind !== 'ok') return limit
-  const after = request.after === undefined ? undefined : parseReplayId(request.after)
-  if (request.after !== undefined && after === undefined)
-    return invalid('This cursor is none of ours: begin with the first page')
+  const after = cursorOf(request, parseReplayId)
+  if (after.kind !== 'ok') return after
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
-  const asked = { limit: limit.value, ...(after !== undefined && { after }) }
+  const asked = { limit: limit.value, ...(after.value !== undefined && { after: after.value }) }
   if (scope.value.kind === 'all') {
     const { replays, next } = await listReplays(parts.pool, asked)
     return ok({ items: replays, next })

@@ -20,6 +20,7 @@ import { attempt } from './attempt.ts'
 import { mergePages } from './merge-pages.ts'
 import {
   conflict,
+  cursorOf,
   invalid,
   limitOf,
   notFound,
@@ -83,15 +84,14 @@ async function list(
   const limit = limitOf(request)
   if (limit.kind !== 'ok') return limit
   const { state } = request
-  const after = request.after === undefined ? undefined : parseSimulationId(request.after)
-  if (request.after !== undefined && after === undefined)
-    return invalid('This cursor is none of ours: begin with the first page')
+  const after = cursorOf(request, parseSimulationId)
+  if (after.kind !== 'ok') return after
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
   const asked = {
     limit: limit.value,
     ...(state !== undefined && { state }),
-    ...(after !== undefined && { after }),
+    ...(after.value !== undefined && { after: after.value }),
   }
   if (scope.value.kind === 'all') {
     const { simulations, next } = await listSimulations(parts.readPool, asked)

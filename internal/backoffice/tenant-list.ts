@@ -1,5 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
-import { invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
+import { cursorOf, invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachNamespaces } from './reach.ts'
 import { findTenantRow, listTenantRows, type TenantPosition, type TenantRow } from './tenant-rows.ts'
@@ -21,8 +21,8 @@ export async function listTenants(
   if (limit.kind !== 'ok') return limit
   const { search = '', namespaces } = request
   if (search.length > searchCharsMax) return invalid(`A search has at most ${searchCharsMax} characters`)
-  const after = request.after === undefined ? first : readPosition(request.after)
-  if (after === undefined) return invalid('This cursor is none of ours: begin with the first page')
+  const after = cursorOf(request, readPosition)
+  if (after.kind !== 'ok') return after
   const seen = await reachNamespaces(parts, actor, namespaces)
   if (seen.kind !== 'ok') return seen
   const isMeant = matcherOf(search)
@@ -32,7 +32,7 @@ export async function listTenants(
   }
   const within = seen.value.kind === 'namespaces' ? seen.value.namespaces : undefined
   const rowsMax = search === '' ? limit.value + 1 : examinedMax
-  const rows = await listTenantRows(parts.pool, { after, namespaces: within, rowsMax })
+  const rows = await listTenantRows(parts.pool, { after: after.value ?? first, namespaces: within, rowsMax })
   return ok(pageOf(rows, { isMeant, limit: limit.value, rowsMax }))
 }
 
