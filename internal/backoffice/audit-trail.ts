@@ -1,6 +1,6 @@
 import { type Actor, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
 import { attempt } from './attempt.ts'
-import { mergePages } from './merge-pages.ts'
+import { listInScope } from './merge-pages.ts'
 import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachList, type Whose } from './reach.ts'
@@ -45,19 +45,14 @@ async function list(
   const scope = await reachList(parts, actor, { tenantId, namespaces })
   if (scope.kind !== 'ok') return scope
   const asked = { beforeId: beforeId.value, limit: limit.value, actor: by, action, fromMs, toMs }
-  if (scope.value.kind === 'all') {
-    const { entries, next } = await listAudit(parts.readPool, asked)
-    return ok({ items: entries, next: next?.toString() })
-  }
-  const { tenantIds } = scope.value
-  const { items, next } = await mergePages<AuditRecord, number>({
-    tenantIds,
+  // A page looks at as many lines however many tenants it is of.
+  const sharers = scope.value.kind === 'all' ? 1 : Math.max(1, scope.value.tenantIds.length)
+  const examinedMax = Math.ceil(auditExaminedMax / sharers)
+  const { items, next } = await listInScope<AuditRecord, number>(scope.value, {
     limit: limit.value,
     positionOf: ({ id }) => id,
     async list(id) {
-      // A page looks at as many lines however many tenants it is of.
-      const share = { examinedMax: Math.ceil(auditExaminedMax / tenantIds.length) }
-      const page = await listAudit(parts.readPool, { ...asked, ...share, tenantId: id })
+      const page = await listAudit(parts.readPool, { ...asked, examinedMax, tenantId: id })
       return { items: page.entries, next: page.next }
     },
   })

@@ -1,10 +1,10 @@
 import type { Actor } from '#internal/access/index.ts'
 import { type EventSummary, listEvents, parseEventCursor } from '#internal/deliveries/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
 import type { EventListRequest } from './events.ts'
-import { mergePages } from './merge-pages.ts'
+import { listInScope } from './merge-pages.ts'
 import { cursorOf, invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
+import { providerOf } from './provider-of.ts'
 import { reachList } from './reach.ts'
 
 /** A page of events, newest first: of one tenant, of all, or of some, whose pages are merged. */
@@ -18,23 +18,18 @@ export async function listEventPage(
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
   const nowMs = parts.clock.now()
-  const { limit } = filter.value
-  if (scope.value.kind === 'all') {
-    if (request.sourceEventId !== undefined)
-      return invalid('A provider’s id is looked for within a tenant: name the tenant, too')
-    const { events, next } = await listEvents(parts.readPool, filter.value, nowMs)
-    return ok({ items: events, next })
-  }
-  const { items, next } = await mergePages<EventSummary, string>({
-    tenantIds: scope.value.tenantIds,
-    limit,
+  if (scope.value.kind === 'all' && request.sourceEventId !== undefined)
+    return invalid('A provider’s id is looked for within a tenant: name the tenant, too')
+  const page = await listInScope<EventSummary, string>(scope.value, {
+    limit: filter.value.limit,
     positionOf: ({ id }) => id,
     async list(tenantId) {
-      const page = await listEvents(parts.readPool, { ...filter.value, tenantId }, nowMs)
-      return { items: page.events, next: page.next }
+      const whose = tenantId && { tenantId }
+      const { events, next } = await listEvents(parts.readPool, { ...filter.value, ...whose }, nowMs)
+      return { items: events, next }
     },
   })
-  return ok({ items, next })
+  return ok(page)
 }
 
 type Filter = Parameters<typeof listEvents>[1]
@@ -43,14 +38,14 @@ function filterOf(request: EventListRequest): Outcome<Filter> {
   const limit = limitOf(request)
   if (limit.kind !== 'ok') return limit
   const { type, state, fromMs, toMs, id, sourceEventId } = request
-  const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
-  if (request.provider !== undefined && provider === undefined) return invalid('There is no such provider')
+  const provider = providerOf(request)
+  if (provider.kind !== 'ok') return provider
   const after = cursorOf(request, parseEventCursor)
   if (after.kind !== 'ok') return after
   return ok({
     limit: limit.value,
     ...(after.value !== undefined && { after: after.value }),
-    ...(provider !== undefined && { provider }),
+    ...(provider.value !== undefined && { provider: provider.value }),
     ...(type !== undefined && { type }),
     ...(state !== undefined && { state }),
     ...(fromMs !== undefined && { fromMs }),

@@ -1,4 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
+import type { ListScope } from './reach.ts'
 
 /** A page of one tenant's rows, the latest first; `next` as in `Page`, by the position of a row. */
 export interface TenantPage<Item, Position> {
@@ -13,6 +14,21 @@ export interface Merge<Item, Position> {
   readonly positionOf: (item: Item) => Position
   /** The rows of one tenant that lie before where the page before ended. */
   readonly list: (tenantId: TenantId) => Promise<TenantPage<Item, Position>>
+}
+
+/** What one page is made of, whosever rows it has. */
+export interface ScopedList<Item, Position> extends Omit<Merge<Item, Position>, 'tenantIds' | 'list'> {
+  /** The rows of one tenant, or of all, that lie before where the page before ended. */
+  readonly list: (tenantId?: TenantId) => Promise<TenantPage<Item, Position>>
+}
+
+/** Makes a page of all rows with one call, of some tenants' by merging theirs. @throws whatever `list` throws */
+export function listInScope<Item, Position extends string | number>(
+  scope: ListScope,
+  { list, ...merge }: ScopedList<Item, Position>,
+): Promise<TenantPage<Item, Position>> {
+  if (scope.kind === 'all') return list()
+  return mergePages({ ...merge, tenantIds: scope.tenantIds, list: (tenantId) => list(tenantId) })
 }
 
 const parallelMax = 4

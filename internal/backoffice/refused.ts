@@ -1,10 +1,10 @@
 import type { Actor } from '#internal/access/index.ts'
 import type { Redactor, TenantId } from '#internal/base/index.ts'
-import { neutralProviderName } from '#internal/tenants/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
 import { attempt } from './attempt.ts'
-import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
+import { cursorOf, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
+import { providerOf } from './provider-of.ts'
 import { reachTenant } from './reach.ts'
 import { type RedactorOf, redactHeaders } from './redaction.ts'
 
@@ -37,9 +37,8 @@ export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf
         const limit = limitOf(request)
         if (limit.kind !== 'ok') return limit
         const { tenantId, cause } = request
-        const provider = request.provider === undefined ? undefined : neutralProviderName(request.provider)
-        if (request.provider !== undefined && provider === undefined)
-          return invalid('There is no such provider')
+        const provider = providerOf(request)
+        if (provider.kind !== 'ok') return provider
         const after = cursorOf(request, (text) => (cursorForm.test(text) ? text : undefined))
         if (after.kind !== 'ok') return after
         const reached = await reachTenant(parts, actor, tenantId)
@@ -47,7 +46,7 @@ export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf
         const asked = {
           ...{ tenantId, limit: limit.value },
           ...(after.value !== undefined && { after: after.value }),
-          ...(provider !== undefined && { provider }),
+          ...(provider.value !== undefined && { provider: provider.value }),
           ...(cause !== undefined && { cause }),
         }
         const { calls, next } = await listRefusedCalls(parts.readPool, asked, parts.clock.now())

@@ -14,7 +14,7 @@ import {
   startReplay,
 } from '#internal/deliveries/index.ts'
 import { attempt } from './attempt.ts'
-import { mergePages } from './merge-pages.ts'
+import { listInScope } from './merge-pages.ts'
 import {
   conflict,
   cursorOf,
@@ -160,20 +160,15 @@ async function list(
   const scope = await reachList(parts, actor, request)
   if (scope.kind !== 'ok') return scope
   const asked = { limit: limit.value, ...(after.value !== undefined && { after: after.value }) }
-  if (scope.value.kind === 'all') {
-    const { replays, next } = await listReplays(parts.pool, asked)
-    return ok({ items: replays, next })
-  }
-  const { items, next } = await mergePages<ReplayJob, string>({
-    tenantIds: scope.value.tenantIds,
+  const page = await listInScope<ReplayJob, string>(scope.value, {
     limit: limit.value,
     positionOf: ({ id }) => id,
     async list(tenantId) {
-      const page = await listReplays(parts.pool, { ...asked, tenantId })
-      return { items: page.replays, next: page.next }
+      const { replays, next } = await listReplays(parts.pool, { ...asked, ...(tenantId && { tenantId }) })
+      return { items: replays, next }
     },
   })
-  return ok({ items, next })
+  return ok(page)
 }
 
 async function cancel(parts: BackofficeParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayStarted>> {

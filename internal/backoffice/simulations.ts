@@ -17,7 +17,7 @@ import {
 } from '#internal/simulations/index.ts'
 import { retentionOf } from '#internal/tenants/index.ts'
 import { attempt } from './attempt.ts'
-import { mergePages } from './merge-pages.ts'
+import { listInScope } from './merge-pages.ts'
 import {
   conflict,
   cursorOf,
@@ -93,20 +93,16 @@ async function list(
     ...(state !== undefined && { state }),
     ...(after.value !== undefined && { after: after.value }),
   }
-  if (scope.value.kind === 'all') {
-    const { simulations, next } = await listSimulations(parts.readPool, asked)
-    return ok({ items: simulations, next })
-  }
-  const { items, next } = await mergePages<Simulation, string>({
-    tenantIds: scope.value.tenantIds,
+  const page = await listInScope<Simulation, string>(scope.value, {
     limit: limit.value,
     positionOf: ({ id }) => id,
     async list(tenantId) {
-      const page = await listSimulations(parts.readPool, { ...asked, tenantId })
-      return { items: page.simulations, next: page.next }
+      const whose = tenantId && { tenantId }
+      const { simulations, next } = await listSimulations(parts.readPool, { ...asked, ...whose })
+      return { items: simulations, next }
     },
   })
-  return ok({ items, next })
+  return ok(page)
 }
 
 async function reachSimulation(
