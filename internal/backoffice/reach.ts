@@ -74,6 +74,18 @@ export async function reachAll(
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 
+/** Whether the actor sees whose something is and may do this with it: one tenant, or, where there is none, all of them. */
+export function reachOwner(
+  parts: Pick<ReachParts, 'access' | 'directory'>,
+  actor: Actor,
+  tenantId: TenantId | null | undefined,
+  action: Action,
+): Promise<Outcome<DirectoryTenant | 'all'>> {
+  return tenantId === null || tenantId === undefined
+    ? reachAll(parts, actor, action)
+    : reachTenant(parts, actor, tenantId, action)
+}
+
 function refusalOf(permission: Exclude<Permission, { kind: 'allowed' }>) {
   return permission.kind === 'refused' ? forbidden : permission
 }

@@ -1,5 +1,4 @@
 import { type Action, type Actor, actorName } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
 import {
   cancelReplay,
   listReplays,
@@ -27,7 +26,7 @@ import {
   type PageRequest,
 } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
-import { reachAll, reachList, reachTenant, type Whose } from './reach.ts'
+import { reachAll, reachList, reachOwner, reachTenant, type Whose } from './reach.ts'
 
 /** What a replay is started with. */
 export interface ReplayStart {
@@ -68,16 +67,6 @@ export function createReplayDesk(parts: BackofficeParts): ReplayDesk {
     list: (actor, request) => attempt(parts, () => list(parts, actor, request)),
     cancel: (actor, id) => attempt(parts, () => cancel(parts, actor, id)),
   }
-}
-
-/** Whose events a replay is of: one tenant's, or everybody's. */
-function reachOwner(
-  parts: BackofficeParts,
-  actor: Actor,
-  tenantId: TenantId | undefined,
-  action: Action,
-): Promise<Outcome<unknown>> {
-  return tenantId === undefined ? reachAll(parts, actor, action) : reachTenant(parts, actor, tenantId, action)
 }
 
 async function preview(

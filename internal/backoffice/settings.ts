@@ -1,4 +1,4 @@
-import { type Action, type Actor, actorName } from '#internal/access/index.ts'
+import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   clearSetting,
@@ -12,7 +12,7 @@ import {
 import { attempt } from './attempt.ts'
 import { conflict, invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
-import { reachAll, reachTenant } from './reach.ts'
+import { reachOwner } from './reach.ts'
 
 /** Which setting is to be cleared. */
 export interface SettingClear {
@@ -47,21 +47,12 @@ export function createSettingDesk(parts: BackofficeParts): SettingDesk {
   return {
     list: (actor, tenantId) =>
       attempt(parts, async () => {
-        const reached = await reachPlace(parts, actor, tenantId, 'see')
+        const reached = await reachOwner(parts, actor, tenantId, 'see')
         return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
       }),
     write: (actor, write) => attempt(parts, () => change(parts, actor, write)),
     clear: (actor, clear) => attempt(parts, () => change(parts, actor, { ...clear, value: undefined })),
   }
-}
-
-function reachPlace(
-  parts: BackofficeParts,
-  actor: Actor,
-  tenantId: TenantId | null,
-  action: Action,
-): Promise<Outcome<unknown>> {
-  return tenantId === null ? reachAll(parts, actor, action) : reachTenant(parts, actor, tenantId, action)
 }
 
 /** Writes a setting, or clears it where there is no value. What is there already is not written again, whatever its version. */
@@ -70,7 +61,7 @@ async function change(
   actor: Actor,
   { name, tenantId, value, expectedVersion }: SettingWrite,
 ): Promise<Outcome<SettingChanged>> {
-  const reached = await reachPlace(parts, actor, tenantId, 'changeSettings')
+  const reached = await reachOwner(parts, actor, tenantId, 'changeSettings')
   if (reached.kind !== 'ok') return reached
   const present = (await listSettings(parts.pool, tenantId)).find((each) => each.name === name)
   if (present && (present.stored?.value ?? undefined) === value)
