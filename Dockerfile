@@ -18,10 +18,12 @@ RUN bun install --frozen-lockfile --production --ignore-scripts
 COPY tsconfig.json ./
 COPY internal internal
 COPY cmd cmd
-# `baseline` also runs on processors without AVX2.
-ARG TARGETARCH=amd64
+# By the builder, from the platform. A default would win over what it says, and every image would hold a program for amd64:
+# https://github.com/docker/buildx/issues/510
+ARG TARGETARCH
 # Another of Bun’s targets in place of the platform’s.
 ARG BUN_TARGET=
+# `baseline` also runs on processors without AVX2.
 RUN case "$TARGETARCH" in \
       amd64) target=bun-linux-x64-baseline ;; \
       arm64) target=bun-linux-arm64 ;; \

@@ -8,7 +8,7 @@ import { testStores } from '#test/support/stores.ts'
 import { signAsVendor } from '#test/support/vendor-signatures.ts'
 import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { openCluster } from './cluster.ts'
-import { type BuiltImage, buildImage, type ImageRuntime, unpackImage } from './image.ts'
+import { type BuiltImage, buildImage, type ImageRuntime, programArchitecture, unpackImage } from './image.ts'
 import { install, writeKubeconfig } from './installation.ts'
 
 const buildMsMax = 300_000
@@ -16,6 +16,8 @@ const bytesMax = 60_000_000
 /** Beyond what is read in the event loop itself. */
 const largeBodyBytes = 3 * 1024 * 1024
 
+const ownArchitecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
+const program = 'usr/local/bin/latchkey'
 const repository = resolve(import.meta.dir, '../..')
 const { version, packageManager } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as {
   version: string
@@ -60,6 +62,7 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
 
 describe('the image', () => {
   test('is at most 60 MB when it is sent', () => {
+    process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)
   })
@@ -68,8 +71,27 @@ describe('the image', () => {
     expect(image.config.Entrypoint).toEqual(['latchkey'])
     expect(image.config.Cmd ?? []).toEqual([])
     expect(image.config.User).toBe('65532:65532')
-    expect(image.architecture).toBe(process.arch === 'arm64' ? 'arm64' : 'amd64')
   })
+
+  test(
+    'holds a program for this machine, and for the other kind where it is built for that',
+    async () => {
+      expect([image.architecture, await programArchitecture(image, program)]).toEqual([
+        ownArchitecture,
+        ownArchitecture,
+      ])
+      const architecture = ownArchitecture === 'arm64' ? 'amd64' : 'arm64'
+      const other = await buildImage(architecture)
+      try {
+        expect(other.architecture).toBe(architecture)
+        expect(await programArchitecture(other, program)).toBe(architecture)
+        expect(other.config).toEqual({ ...image.config, Env: other.config.Env })
+      } finally {
+        rmSync(other.folder, { recursive: true })
+      }
+    },
+    buildMsMax,
+  )
 
   test('says what it is', () => {
     const label = (name: string) => image.config.Labels?.[`org.opencontainers.image.${name}`]
