@@ -1,28 +1,132 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { bringRelease, serviceUrl, stepMsMax, waitSeconds } from './node-release.ts'
-import { run } from './program.ts'
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { parse } from 'yaml'
+import { poll } from '#internal/dev/index.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { bringRelease, patience, readyPods, serviceUrl, stepMsMax, waitSeconds } from './node-release.ts'
+import { type ProgramEnd, run, runProgram } from './program.ts'
 
 /** Our image, under the name that it has here. */
 const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
   (pair) => `--set=image.${pair}`,
 )
+const kindFile = resolve(import.meta.dir, '../../config/kind.yaml')
+const kind = parse(readFileSync(kindFile, 'utf8')) as {
+  nodes: { extraPortMappings: { containerPort: number; hostPort: number; listenAddress: string }[] }[]
+}
+const [port] = kind.nodes.flatMap(({ extraPortMappings }) => extraPortMappings)
+const standIn = scratchFolder()
 
 beforeAll(() => bringRelease(), stepMsMax)
 
 afterAll(async () => {
+  rmSync(standIn, { recursive: true })
   await run(['kubectl', 'delete', 'namespace', 'demo', `--timeout=${waitSeconds}s`])
 }, stepMsMax)
 
 test(
-  'config/quickstart brings a first webhook to a callback in a pod, also when it is repeated',
+  'config/quickstart brings a first webhook to a callback in a pod of a cluster that is there',
   async () => {
-    for (const time of ['first', 'second']) {
-      const said = await run(['env', `LATCHKEY_URL=${serviceUrl}`, 'config/quickstart', ...ourImage])
-      expect([time, said]).toEqual([time, expect.stringContaining('{"ok":true}')])
-      const [, id, type] =
-        /signature ok .*"payload":{"id":"(quickstart-\d+)","type":"([\w.]+)"/.exec(said) ?? []
-      expect([time, id, type]).toEqual([time, expect.stringMatching(/^quickstart-\d+$/), 'order.paid'])
-    }
+    expectDelivered(await runProgram(['env', `LATCHKEY_URL=${serviceUrl}`, 'config/quickstart', ...ourImage]))
   },
   stepMsMax,
 )
+
+// On another cluster it would make one of its own.
+if (process.env['LATCHKEY_NODE_URL'] === undefined)
+  test(
+    'config/quickstart makes a cluster with an image and does the same there, and ends where a step fails',
+    async () => {
+      if (!port) throw new Error(`no port leads out of ${kindFile}`)
+      const image = 'ghcr.io/latchkey/latchkey:0.1.0'
+      const server = publish(port, 'http://unused.invalid')
+      const taken = await withStandIns()
+      expect([taken.exitCode, taken.err]).toEqual([1, expect.stringContaining('port 8080 is taken')])
+      expect(asked()).toEqual(['kind get clusters'])
+      await server.stop(true)
+
+      const running = withStandIns()
+      const isMade = async () => existsSync(join(standIn, 'cluster')) || undefined
+      const made = poll(isMade, { deadlineMs: 10_000 * patience })
+      expect(await Promise.race([made, running])).toBe(true)
+      const node = await run([
+        'kubectl',
+        'get',
+        'nodes',
+        '-o',
+        'jsonpath={.items[0].status.addresses[0].address}',
+      ])
+      const published = publish(port, `http://${node}:${port.containerPort}`)
+      try {
+        expectDelivered(await running)
+        expect(asked()).toEqual([
+          'kind get clusters',
+          'kind create cluster --config config/kind.yaml',
+          'kind export kubeconfig --name latchkey',
+          `docker build --load --tag ${image} .`,
+          `kind load docker-image --name latchkey ${image}`,
+          `docker image inspect --format {{.Id}} ${image}`,
+        ])
+        const [api] = await readyPods('api')
+        expect(api?.spec.containers[0]?.image).toBe(image)
+        writeFileSync(join(standIn, 'broken'), '')
+        const broken = await withStandIns()
+        expect([broken.exitCode, broken.err]).toEqual([1, expect.stringContaining('failed to solve')])
+        expect(asked()).toEqual([
+          'kind get clusters',
+          'kind export kubeconfig --name latchkey',
+          `docker build --load --tag ${image} .`,
+        ])
+      } finally {
+        await published.stop(true)
+      }
+    },
+    stepMsMax,
+  )
+
+function expectDelivered({ exitCode, out, err }: ProgramEnd): void {
+  expect([exitCode, err.includes('What the callback got') ? out : err]).toEqual([
+    0,
+    expect.stringContaining('{"ok":true}'),
+  ])
+  const [, id, type] = /signature ok .*"payload":{"id":"(quickstart-\d+)","type":"([\w.]+)"/.exec(out) ?? []
+  expect([id, type]).toEqual([expect.stringMatching(/^quickstart-\d+$/), 'order.paid'])
+}
+
+/** Runs it with `node/docker-and-kind` in place of both. */
+function withStandIns(): Promise<ProgramEnd> {
+  const programs = join(standIn, 'bin')
+  mkdirSync(programs, { recursive: true })
+  for (const name of ['docker', 'kind']) {
+    if (!existsSync(join(programs, name)))
+      symlinkSync(join(import.meta.dir, 'node/docker-and-kind'), join(programs, name))
+  }
+  const env = {
+    PATH: `${programs}:${process.env['PATH']}`,
+    KUBECONFIG: join(standIn, 'kubeconfig'),
+    STAND_IN: standIn,
+    NODE_STATE: dirname(process.env['KUBECONFIG'] ?? ''),
+  }
+  return runProgram(['env', ...Object.entries(env).map((pair) => pair.join('=')), 'config/quickstart'])
+}
+
+/** What the stand-ins were asked since this was last called. */
+function asked(): readonly string[] {
+  const path = join(standIn, 'asked')
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n')
+  writeFileSync(path, '')
+  return lines
+}
+
+/** Does what `extraPortMappings` have Docker do. */
+function publish({ hostPort, listenAddress }: { hostPort: number; listenAddress: string }, target: string) {
+  return Bun.serve({
+    hostname: listenAddress,
+    port: hostPort,
+    async fetch({ url, method, headers, body }) {
+      const { pathname } = new URL(url)
+      return fetch(`${target}${pathname}`, { method, headers, body })
+    },
+  })
+}
