@@ -85,7 +85,7 @@ describe('the image', () => {
       try {
         expect(other.architecture).toBe(architecture)
         expect(await programArchitecture(other, program)).toBe(architecture)
-        expect(other.config).toEqual({ ...image.config, Env: other.config.Env })
+        expect({ ...other.config, Env: [] }).toEqual({ ...image.config, Env: [] })
       } finally {
         rmSync(other.folder, { recursive: true })
       }
