@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 
 let backoffice: TestBackoffice
 
@@ -14,7 +14,7 @@ const ownPage = { 'Sec-Fetch-Site': 'same-origin' }
 async function signIn(): Promise<string> {
   const answer = await fetch(`${backoffice.url}/sign-in`, {
     ...{ method: 'POST', redirect: 'manual', headers: ownPage },
-    body: new URLSearchParams({ token: 'local-admin-of-tests' }),
+    body: new URLSearchParams({ token: adminToken }),
   })
   return answer.headers.get('set-cookie')?.split(';')[0] ?? ''
 }

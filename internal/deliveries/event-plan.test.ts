@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { openPlanDatabase } from '#test/support/plan-database.ts'
 import { type EventFilter, rangeOf } from './event-filter.ts'
-import { eventReadSettings, scanEvents } from './event-scan.ts'
+import { scanEvents } from './event-scan.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()
@@ -16,15 +16,10 @@ const [large, small, short] = [someTenantId(), someTenantId(), someTenantId()]
 
 let pool: Pool
 beforeAll(async () => {
-  const database = await createMigratedDatabase()
-  const bounds = { connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 }
-  const options = { url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings }
-  pool = createPool({ ...options, ...bounds })
+  const database = await openPlanDatabase()
+  pool = database.pool
   await fill()
-  return async () => {
-    await pool.end()
-    await database.drop()
-  }
+  return () => database.close()
 }, 120_000)
 
 /**

@@ -1,30 +1,13 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { scratchFolder } from '#test/support/scratch.ts'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createScriptLab, writeProgram } from '#test/support/script-path.ts'
 import { readVersion } from './redis-program.ts'
 
-const root = resolve(import.meta.dir, '../..')
 const isRoot = process.getuid?.() === 0
-const folders: string[] = []
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
-})
-
-/** A folder that is the whole PATH, with small programs in it. */
-function pathWith(programs: Readonly<Record<string, string>>): string {
-  const path = scratchFolder()
-  folders.push(path)
-  for (const [name, script] of Object.entries(programs))
-    writeFileSync(join(path, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-  return path
-}
-
-function ensure(path: string): { readonly exitCode: number; readonly said: string } {
-  const env = { PATH: path, HOME: process.env['HOME'] }
-  const child = Bun.spawnSync([process.execPath, 'cmd/dev/ensure-redis.ts'], { cwd: root, env })
-  return { exitCode: child.exitCode, said: child.stderr.toString() }
-}
+const { pathWith, run, clear } = createScriptLab('cmd/dev/ensure-redis.ts')
+const ensure = (path: string) => run(path, { HOME: process.env['HOME'] })
+afterEach(clear)
 
 const server = (version: string) => `echo "Redis server v=${version} sha=00000000:0 malloc=libc bits=64"`
 
@@ -76,7 +59,7 @@ case "$*" in
   *update*) echo fetched > ${path}/lists ;;
   *install*) [ -e ${path}/lists ] || exit 100; ${made}; /bin/chmod 755 ${path}/redis-server ;;
 esac`
-    writeFileSync(join(path, 'apt-get'), `#!/bin/sh\n${apt}\n`, { mode: 0o755 })
+    writeProgram(path, 'apt-get', apt)
     const { exitCode, said } = ensure(path)
     expect(said.trim().split('\n')).toEqual([
       `> Redis: not found, installing Debian's package redis-server (apt-get)`,

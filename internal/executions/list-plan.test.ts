@@ -1,10 +1,9 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
-import { eventReadSettings } from '#internal/deliveries/index.ts'
-import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { openPlanDatabase } from '#test/support/plan-database.ts'
 import type { Execution } from './execution.ts'
 import {
   type ExecutionCursor,
@@ -23,15 +22,10 @@ const [large, other] = [someTenantId(), someTenantId()]
 
 let pool: Pool
 beforeAll(async () => {
-  const database = await createMigratedDatabase()
-  const bounds = { connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 }
-  const options = { url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings }
-  pool = createPool({ ...options, ...bounds })
+  const database = await openPlanDatabase()
+  pool = database.pool
   await fill()
-  return async () => {
-    await pool.end()
-    await database.drop()
-  }
+  return () => database.close()
 }, 120_000)
 
 /**

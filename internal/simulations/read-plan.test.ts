@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { eventReadSettings } from '#internal/deliveries/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
-import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { openPlanDatabase } from '#test/support/plan-database.ts'
 import { listSimulations, type SimulationListRequest } from './read.ts'
 import { createSimulationId, type SimulationId } from './simulation.ts'
 
@@ -14,10 +13,8 @@ const [large, small] = [someTenantId(), someTenantId()]
 
 let pool: Pool
 beforeAll(async () => {
-  const database = await createMigratedDatabase()
-  const bounds = { connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 }
-  const options = { url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings }
-  pool = createPool({ ...options, ...bounds })
+  const database = await openPlanDatabase()
+  pool = database.pool
   const chargeback = { provider: 'card', outcome: 'lost', stepSeconds: 60 }
   // The oldest failed, and each fiftieth is of the small tenant.
   await pool.query(
@@ -27,10 +24,7 @@ beforeAll(async () => {
      FROM generate_series(1, ${count}) nth`,
     [createSimulationId(nowMs).slice(0, 22), large, small, JSON.stringify(chargeback)],
   )
-  return async () => {
-    await pool.end()
-    await database.drop()
-  }
+  return () => database.close()
 }, 60_000)
 
 type Changes = Omit<SimulationListRequest, 'limit' | 'after'>

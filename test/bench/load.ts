@@ -1,3 +1,4 @@
+import { quantileOf } from './bounds.ts'
 /** What a run of requests showed. Latencies in milliseconds. */
 export interface LoadResult {
   readonly perSecond: number
@@ -64,7 +65,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   await Promise.all(Array.from({ length: options.connections }, oneConnection))
   const seconds = (performance.now() - startedAt) / 1000
   const sorted = latencies.subarray(0, count).sort()
-  const at = (share: number) => sorted[Math.min(count - 1, Math.floor(count * share))] ?? Number.NaN
+  const at = (share: number) => quantileOf(sorted, share)
   return { perSecond: count / seconds, p50Ms: at(0.5), p99Ms: at(0.99), requests: count, failed }
 }
 

@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core'
 import { pages } from '#internal/dashboard/pages/pages.ts'
 import {
   type AskedRight,
+  adminToken,
   someUser,
   startTestBackoffice,
   type TestBackoffice,
@@ -14,7 +15,6 @@ import { openDashboardSession } from '#test/support/dashboard-session.ts'
 
 const startsMs = 90_000
 const visitMs = 60_000
-const adminToken = 'local-admin-of-tests'
 let receiver: CallbackReceiver
 let backoffice: TestBackoffice
 let acme: SeededTenant

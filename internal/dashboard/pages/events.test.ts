@@ -3,6 +3,7 @@ import type { EventId } from '#internal/base/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type AskedRight,
+  adminToken,
   someUser,
   startTestBackoffice,
   type TestBackoffice,
@@ -27,7 +28,7 @@ beforeAll(async () => {
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme'))
   acme = await seedTenant(backoffice, 'acme')
   await addAttempt(backoffice.pool, acme.failedId)
-  admin = await openDashboardSession(backoffice.url, 'local-admin-of-tests')
+  admin = await openDashboardSession(backoffice.url, adminToken)
 }, 30_000)
 afterAll(() => backoffice.close())
 

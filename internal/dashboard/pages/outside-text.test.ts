@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { EventId } from '#internal/base/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
-import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import {
   dashboardKey,
   dashboardTenantYaml,
@@ -38,7 +38,7 @@ let id: EventId
 beforeAll(async () => {
   backoffice = await startTestBackoffice(`${dashboardTenantYaml('acme')}${dashboardTenantYaml('rival')}`)
   rival = await seedTenant(backoffice, 'rival')
-  admin = await openDashboardSession(backoffice.url, 'local-admin-of-tests')
+  admin = await openDashboardSession(backoffice.url, adminToken)
   const { pool } = backoffice
   const tenantId = backoffice.tenantId('acme')
   const outside = { type: evil, rawType: evil, sourceEventId: evil }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import {
   type AskedRight,
+  adminToken,
   someUser,
   startTestBackoffice,
   type TestBackoffice,
@@ -22,7 +23,7 @@ beforeAll(async () => {
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme'))
   acme = await seedTenant(backoffice, 'acme')
   await addAttempt(backoffice.pool, acme.failedId)
-  admin = await openDashboardSession(backoffice.url, 'local-admin-of-tests')
+  admin = await openDashboardSession(backoffice.url, adminToken)
 }, 30_000)
 afterAll(() => backoffice.close())
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
+import { adminToken, startTestBackoffice, type TestBackoffice } from '#test/support/backoffice.ts'
 import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
 import type { ActionRow } from '../page.ts'
@@ -13,7 +13,7 @@ let admin: DashboardSession
 beforeAll(async () => {
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme'))
   acme = await seedTenant(backoffice, 'acme')
-  admin = await openDashboardSession(backoffice.url, 'local-admin-of-tests')
+  admin = await openDashboardSession(backoffice.url, adminToken)
 }, 30_000)
 afterAll(() => backoffice.close())
 

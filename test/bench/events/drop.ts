@@ -6,7 +6,7 @@ import {
   type ExpiredPartition,
 } from '#internal/storage/postgres/expired-partitions.ts'
 import { forgetDedupeKeys } from '#internal/webhooks/index.ts'
-import { median } from '../bounds.ts'
+import { median, quantileOf } from '../bounds.ts'
 import { type Call, runOpenLoop } from '../open-loop.ts'
 import type { Held } from '../webhooks/bounds.ts'
 import { signedCall } from '../webhooks/calls.ts'
@@ -138,8 +138,7 @@ function longestOf(taken: readonly { name: string; ms: number }[]): { name: stri
 function figuresOf(calls: readonly Call[]): Intake {
   const times = calls.map(({ dueAt, answeredAt }) => (answeredAt ?? Number.POSITIVE_INFINITY) - dueAt)
   const sorted = times.toSorted((one, other) => one - other)
-  const at = (share: number) =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  const at = (share: number) => quantileOf(sorted, share)
   return { p50: at(0.5), p99: at(0.99), worst: at(1), notOk: calls.filter(({ ok }) => !ok).length }
 }
 

@@ -10,6 +10,7 @@ import {
 } from '#internal/deliveries/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { listRefusedCalls } from '#internal/webhooks/index.ts'
+import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 import { type CaseParts, listCases, type Random, seededRandom } from './requests.ts'
 
@@ -184,17 +185,17 @@ function cpuMsOf(pid: number): number {
   }
 }
 
-function at(sortedMs: readonly number[], share: number): number {
-  return sortedMs[Math.min(sortedMs.length - 1, Math.floor(sortedMs.length * share))] ?? Number.NaN
-}
-
 function rowOf({ name, firstMs, sortedMs, rows, cpuMs }: Timed): string {
-  const times = [at(sortedMs, 0.5), at(sortedMs, 0.95), at(sortedMs, 0.99), firstMs, cpuMs].map((ms) =>
-    ms.toFixed(1),
-  )
+  const times = [
+    quantileOf(sortedMs, 0.5),
+    quantileOf(sortedMs, 0.95),
+    quantileOf(sortedMs, 0.99),
+    firstMs,
+    cpuMs,
+  ].map((ms) => ms.toFixed(1))
   return `| ${[name, rows.toFixed(1), ...times].join(' | ')} |`
 }
 
 function heldOf(name: string, { sortedMs }: Timed, msMax: number): Held {
-  return { name: `${name}, p95`, value: at(sortedMs, 0.95), unit: ' ms', atMost: msMax }
+  return { name: `${name}, p95`, value: quantileOf(sortedMs, 0.95), unit: ' ms', atMost: msMax }
 }

@@ -1,5 +1,6 @@
 import { adminToken, openBackofficeOn } from '#test/support/backoffice.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 
 /** Whose pages are opened, and how often each. */
@@ -79,7 +80,6 @@ async function time(
     bytes = Math.max(bytes, html.length)
   }
   const sorted = takenMs.toSorted((one, other) => one - other)
-  const at = (share: number) =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  const at = (share: number) => quantileOf(sorted, share)
   return { p50: at(0.5), p95: at(0.95), bytes }
 }

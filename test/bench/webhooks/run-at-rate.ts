@@ -1,3 +1,4 @@
+import { quantileOf } from '../bounds.ts'
 import { type Call, runOpenLoop } from '../open-loop.ts'
 import { residentBytes } from '../processes.ts'
 import { signedCall, slugOf } from './calls.ts'
@@ -161,8 +162,7 @@ function timesOf(
 /** The median and the 99th percentile; NaN of nothing. */
 export function quantiles(times: readonly number[]): Quantiles {
   const sorted = Float64Array.from(times).sort()
-  const at = (share: number) =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  const at = (share: number) => quantileOf(sorted, share)
   return { p50: at(0.5), p99: at(0.99) }
 }
 

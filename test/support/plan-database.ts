@@ -1,0 +1,27 @@
+import { eventReadSettings } from '#internal/deliveries/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { createMigratedDatabase } from './migrated-database.ts'
+
+/** A database to look at plans in. */
+export interface PlanDatabase {
+  /** One session, with the settings of whoever reads events. */
+  readonly pool: Pool
+  /** Ends the session and drops the database. */
+  close(): Promise<void>
+}
+
+/** Makes a database with the product's schema, of the caller's own. The caller closes it. */
+export async function openPlanDatabase(): Promise<PlanDatabase> {
+  const database = await createMigratedDatabase()
+  const pool = createPool({
+    ...{ url: database.url, applicationName: 'test plan', sessionSettings: eventReadSettings },
+    ...{ connectionsMax: 1, queryTimeoutMs: 60_000, connectTimeoutMs: 5_000 },
+  })
+  return {
+    pool,
+    async close() {
+      await pool.end()
+      await database.drop()
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { scratchFolder } from './scratch.ts'
+
+const root = resolve(import.meta.dir, '../..')
+
+/** How a script ended, and what it said beside its output. */
+export interface ScriptEnd {
+  readonly exitCode: number
+  readonly said: string
+}
+
+/** A script of this repository, run where nothing is on the PATH but what a test puts there. */
+export interface ScriptLab {
+  /** A folder to be the whole PATH, with small programs in it, each the text of a shell script by its name. */
+  pathWith(programs: Readonly<Record<string, string>>): string
+  /** Runs the script and waits for its end. Its environment is this and the PATH. */
+  run(path: string, env?: Readonly<Record<string, string | undefined>>): ScriptEnd
+  /** Removes the folders that were made so far. */
+  clear(): void
+}
+
+/** Puts a small shell script into a folder, under a name. */
+export function writeProgram(folder: string, name: string, script: string): void {
+  writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+}
+
+/** Of a script by its path from the repository's root. */
+export function createScriptLab(script: string): ScriptLab {
+  const folders: string[] = []
+  return {
+    pathWith(programs) {
+      const path = scratchFolder()
+      folders.push(path)
+      for (const [name, text] of Object.entries(programs)) writeProgram(path, name, text)
+      return path
+    },
+    run(path, env = {}) {
+      const child = Bun.spawnSync([process.execPath, script], { cwd: root, env: { PATH: path, ...env } })
+      return { exitCode: child.exitCode, said: child.stderr.toString() }
+    },
+    clear() {
+      for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+    },
+  }
+}
