@@ -108,7 +108,7 @@ async function runClusterTest(bun, args) {
     fail(`no test in ${clusterTests} has ${args.join(' ')} in its path (see ${clusterTests}/README.md)`)
   const parts = [
     { cluster: [], part: files.filter((path) => !isOfNode(path)) },
-    { cluster: ['--node', bun], part: files.filter(isOfNode).sort() },
+    { cluster: ['--node', bun], part: files.filter(isOfNode).sort(installFirst) },
   ]
   let exitCode = 0
   for (const { cluster, part } of parts) {
@@ -118,6 +118,12 @@ async function runClusterTest(bun, args) {
     exitCode = exitCode || partCode
   }
   return exitCode
+}
+
+/** By name, but what wants to install comes before what finds an installation: there is nothing to remove then. */
+function installFirst(one, other) {
+  const isInstall = (path) => Number(path.includes('/node-install.'))
+  return isInstall(other) - isInstall(one) || one.localeCompare(other)
 }
 
 /** The test files of a folder that have one of the patterns among the arguments in their path, or all, without those of a `!pattern`; and the other arguments. */
