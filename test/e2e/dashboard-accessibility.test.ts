@@ -175,6 +175,7 @@ describe('nor has what stands in a page’s place:', () => {
     ['what may not be done (403)', () => seer, '/simulations/new?tenant=acme', 403, 'You may not do this'],
     ['whose namespaces are not known', someUser, '/tenants', 403, 'Which namespaces are yours?'],
     ['what is not there', () => adminToken, '/events/evt_0', 404, 'There is nothing here'],
+    ['an address that nobody has', () => adminToken, '/nowhere', 404, 'There is no such page'],
     ['a page without its tenant', () => adminToken, '/usage', 200, 'Choose a tenant'],
     ['a search that is none', () => adminToken, '/replays/preview?from=&rate=0', 422, 'Give a time in UTC'],
   ])(

@@ -37,6 +37,7 @@ const shots: readonly Shot[] = [
   at('tenants', '/tenants'),
   behind('tenant', '/tenants', '/tenants/ten_'),
   at('usage', '/usage?tenant=demo'),
+  at('choose-tenant', '/usage'),
   at('settings', '/settings'),
   at('audit', '/audit'),
   at('not-found', '/nothing-here'),
