@@ -44,6 +44,7 @@ describe('under constant load', () => {
       await putSecret('guessed-owner', { url: 'postgres://latchkey:guessed@latchkey-postgres:5432/latchkey' })
       const migration = { existingSecret: 'guessed-owner', retries: 0, deadlineSeconds: waitSeconds }
       const failed = await tryRelease({ ...twoOfEach, image: { tag: 'next' }, migration })
+      await run(['kubectl', 'delete', 'secret', 'guessed-owner', '-n', releaseNamespace])
       expect(failed.exitCode).not.toBe(0)
       expect(failed.err).toContain('pre-upgrade hooks failed')
       expect(failed.err).toContain('latchkey-migrate')
