@@ -1,5 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
-import type { Redactor, TenantId } from '#internal/base/index.ts'
+import { idPattern, type Redactor, type TenantId } from '#internal/base/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/webhooks/index.ts'
 import { attempt } from './attempt.ts'
 import { cursorOf, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
@@ -27,7 +27,7 @@ export interface RefusedDesk {
   list(actor: Actor, request: RefusedListRequest): Promise<Outcome<Page<RefusedCall>>>
 }
 
-const cursorForm = /^ref_[0-9a-hjkmnp-tv-z]{26}$/
+const cursorForm = new RegExp(idPattern('ref'))
 
 /** Makes the use cases of refused calls. */
 export function createRefusedDesk(parts: BackofficeParts, redactorOf: RedactorOf): RefusedDesk {

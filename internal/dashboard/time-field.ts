@@ -5,6 +5,9 @@ const yearMax = 2100
 /** What to say of a field whose text is no time. */
 export const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
 
+/** What to say of an end that is no later than its beginning. */
+export const orderProblem = 'The end has to be later than the beginning'
+
 /** Reads a field of kind `time`, in UTC, to the second or a day alone: ms since the epoch; undefined for what is no time. Pure. */
 export function parseTimeField(text: string): number | undefined {
   const [, day, minute = '00:00', second = ':00'] = form.exec(text) ?? []
@@ -30,7 +33,7 @@ export function parseTimeFields({ from, to }: { readonly from?: string; readonly
   const problems = {
     ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
     ...(to !== undefined && toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: 'It has to end after it begins' }),
+    ...(isBackwards && { to: orderProblem }),
   }
   return { fromMs, toMs, problems }
 }

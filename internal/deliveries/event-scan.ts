@@ -84,7 +84,10 @@ export type EventRow = [
  */
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
-  return source.isEvents
+  const { kind, conditions } = source
+  // Whatever comes or goes meanwhile, a page that all candidates belong to ends where it ends.
+  const isOneStatement = conditions.length === 0 && scan.rowsMax < scan.examinedMax
+  return kind === 'events' || (kind === 'entries' && isOneStatement)
     ? await walkEvents(connection, source, scan)
     : await walkFound(connection, source, scan)
 }
@@ -119,23 +122,26 @@ async function walkEvents(
   return { events, searchedTo: last[0]?.[0] }
 }
 
-// One statement, since rows of the queue come and go: what was looked at, and of it the first that are meant, each by its key in
-// its day. No locks.
+// One statement, since rows of the queue and entries of what failed come and go: what was looked at, and of it the first that are
+// meant; ids each by their key in their day. No locks.
 async function walkFound(
   connection: Queryable,
-  { candidates, sorted, conditions, values }: EventSource,
+  { kind, candidates, sorted, conditions, values }: EventSource,
   { rowsMax, examinedMax }: EventScan,
 ): Promise<ScannedEvents> {
   const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
   const order = `ORDER BY ${sorted.map((each) => `c.${each}`).join(', ')}`
   const [limit, offset] = [values.length + 1, values.length + 2]
+  const event =
+    kind === 'entries'
+      ? 'SELECT c.*'
+      : `SELECT ${eventColumns} FROM events WHERE id = c.id AND expires_on = c.expires_on OFFSET 0`
   const rows = await read<[last: EventId | null, ...EventRow]>(
     connection,
     `WITH c AS MATERIALIZED (${candidates})
     SELECT b.last, f.* FROM (SELECT (SELECT c.id FROM c ${order} LIMIT 1 OFFSET $${offset}::bigint) AS last) b
     LEFT JOIN LATERAL (
-      SELECT ${selectedColumns} FROM c CROSS JOIN LATERAL (
-        SELECT ${eventColumns} FROM events WHERE id = c.id AND expires_on = c.expires_on OFFSET 0) e
+      SELECT ${selectedColumns} FROM c CROSS JOIN LATERAL (${event}) e
       ${where} ${order} LIMIT $${limit}::bigint) f ON true`,
     [...values, rowsMax + 1, examinedMax - 1],
   )

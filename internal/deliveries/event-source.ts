@@ -15,11 +15,15 @@ export interface SourceRequest {
 
 /** SQL that gives events, or what they are found by, in order and bounded; and what they are still to be asked. */
 export interface EventSource {
-  /** Rows of events where `isEvents`; otherwise each has `id` and `expires_on` of one. */
+  /** What `kind` says. */
   readonly candidates: string
   /** What follows ORDER BY; names are those of the candidates. */
   readonly sorted: readonly string[]
-  readonly isEvents: boolean
+  /**
+   * What the candidates are: rows of `events`, to which others are only added; whole ones that come and go, as `entries` do; or
+   * the `id` and `expires_on` of events, which come and go too.
+   */
+  readonly kind: 'events' | 'entries' | 'ids'
   /** Conditions on the event `e` and the candidate `c`. */
   readonly conditions: readonly string[]
   /** The parameters of the candidates, then those of the conditions. */
@@ -73,7 +77,7 @@ function indexSource(request: SourceRequest): EventSource {
   else if (provider !== undefined) keys.push(['provider', provider])
   const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
   const rest = { ...(type !== undefined && provider !== undefined && { provider }), ...(state && { state }) }
-  return { ...walk, isEvents: true, conditions: equalities(rest, parameters), values: parameters.values }
+  return { ...walk, kind: 'events', conditions: equalities(rest, parameters), values: parameters.values }
 }
 
 /** What failed, by a table of its own. */
@@ -83,7 +87,7 @@ function failedSource(request: SourceRequest): EventSource {
   const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
   const walk = walkOf(request, { table: 'failed_events', keys, columns: failedColumns }, parameters)
   const rest = { ...(type !== undefined && { type }), ...(provider && { provider }) }
-  return { ...walk, isEvents: true, conditions: equalities(rest, parameters), values: parameters.values }
+  return { ...walk, kind: 'entries', conditions: equalities(rest, parameters), values: parameters.values }
 }
 
 // Whatever is accepted has its row in the queue, whose key is the event's id.
@@ -96,7 +100,7 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
       ORDER BY event_id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`,
     sorted: [`id ${direction}`],
     candidateValuesCount: parameters.values.length,
-    isEvents: false,
+    kind: 'ids',
     conditions: equalities(restOf(filter), parameters),
     values: parameters.values,
   }
@@ -113,7 +117,7 @@ function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: st
       SELECT id, expires_on FROM q WHERE ${within}`,
     sorted: [`id ${directionOf(order)}`],
     candidateValuesCount: parameters.values.length,
-    isEvents: false,
+    kind: 'ids',
     conditions: equalities(restOf(filter), parameters),
     values: parameters.values,
   }
@@ -130,7 +134,7 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
       WHERE ${within} AND day >= ${parameters.add(range.firstDay)}::text`,
     sorted: [`id ${directionOf(order)}`],
     candidateValuesCount: parameters.values.length,
-    isEvents: false,
+    kind: 'ids',
     conditions: equalities({ ...restOf(filter), ...(filter.state && { state: filter.state }) }, parameters),
     values: parameters.values,
   }

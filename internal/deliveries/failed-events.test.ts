@@ -1,6 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { rangeOf } from './event-filter.ts'
+import { scanEvents } from './event-scan.ts'
 import { forgetFailedEvents } from './forget-failed-events.ts'
 import { replayEvent } from './replay-event.ts'
 import { requeueFailed } from './requeue.ts'
@@ -93,6 +96,36 @@ describe('what failed', () => {
     await end('processed')
     expect(await listed()).toEqual([])
   })
+})
+
+test('an entry has room for the longest texts of an event', async () => {
+  const tenant = await lab.addTenant()
+  const long = '€'.repeat(255)
+  const type = `${'a'.repeat(200)}.${'b'.repeat(54)}`
+  await lab.accept(tenant.id, 1, { sourceEventId: long, rawType: long, type })
+  await end('failed')
+  expect(await listed()).toMatchObject([{ source_event_id: long, raw_type: long, type }])
+})
+
+test('how far a page has looked is told of what it looked at, whatever goes meanwhile', async () => {
+  const ids = (await accepted(6)).toSorted()
+  await end('failed')
+  const forgetful = {
+    async query(...of: unknown[]) {
+      const result = await (lab.pool.query as (...of: unknown[]) => Promise<unknown>)(...of)
+      await lab.pool.query('DELETE FROM failed_events')
+      return result
+    },
+  } as unknown as Pool
+  const filter = { state: 'delivery_failed', type: 'order.none' } as const
+  const scan = {
+    filter,
+    range: rangeOf(filter, Date.now()),
+    order: 'oldest',
+    rowsMax: 2,
+    examinedMax: 4,
+  } as const
+  expect(await scanEvents(forgetful, scan)).toEqual({ events: [], searchedTo: ids[3] })
 })
 
 test('entries go with the day of their event, and not a day early', async () => {

@@ -40,7 +40,9 @@ export interface Settlement {
 // Only rows that are still ours by lease, round, claims and attempts are touched, so that a late worker's end writes nothing; its own
 // rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
 // one commit. A lane is written only where it would look too late, in order of ids, and lanes are locked by a claim for moments
-// only, which itself waits for nobody. Repeating it finds rows that are gone or no longer ours, and writes nothing.
+// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with
+// the next round, or at that round's end where the statement that began it did not see the entry yet. Repeating it finds rows that
+// are gone or no longer ours, and writes nothing.
 const settleText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, round::smallint AS of_round, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
@@ -95,13 +97,14 @@ WITH input AS MATERIALIZED (
 SELECT id FROM ours`
 
 /**
- * Why Postgres will never take what it was given: an SQLSTATE of the classes 22 (data) and 23 (constraints), or the name of an
+ * Why Postgres will never take what it was given: an SQLSTATE of the classes 22 (data) and 23 (constraints), 54000 (more than an
+ * entry of an index holds), or the name of an
  * error about a value that has no text form. Undefined for every other failure, which may pass.
  */
 export function refusalOf(error: unknown): string | undefined {
   if (error instanceof RangeError) return error.name
   const code = sqlErrorOf(error)?.code
-  return code !== undefined && /^2[23][0-9A-Z]{3}$/.test(code) ? code : undefined
+  return code !== undefined && /^(2[23][0-9A-Z]{3}|54000)$/.test(code) ? code : undefined
 }
 
 /**

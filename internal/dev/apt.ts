@@ -22,12 +22,18 @@ export async function installPackage(
     throw new StoreStartError(`apt-get could not install ${name}; run apt-get install ${name} to see why`)
 }
 
+/** What else of this project installs something waits here: apt-get waits for others that install, but not for their lists. */
+const lock = ['flock', '-w', '600', '/var/cache/apt/latchkey.lock']
+
 async function apt(...args: string[]): Promise<boolean> {
-  const child = Bun.spawn(['apt-get', '-q', '-o', 'DPkg::Lock::Timeout=120', ...args], {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    stdin: 'ignore',
-    stdout: 'ignore',
-    stderr: 'ignore',
-  })
+  const child = Bun.spawn(
+    [...(Bun.which('flock') ? lock : []), 'apt-get', '-q', '-o', 'DPkg::Lock::Timeout=120', ...args],
+    {
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'ignore',
+    },
+  )
   return (await child.exited) === 0
 }

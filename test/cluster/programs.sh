@@ -8,16 +8,20 @@ flock util-linux
 setsid util-linux
 "
 
-# Others may be installing something as well.
+# Others may be installing something as well: those of this project wait for each other's lists, too.
 apt_flags=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120)
+apt_lock=/var/cache/apt/latchkey.lock
 
 # Only root on Debian may be helped; everybody else is told.
 apt_install() { # package...
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
   say "installing $* by apt-get"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get install "${apt_flags[@]}" "$@" >/dev/null 2>&1 ||
-    { apt-get update -q >/dev/null && apt-get install "${apt_flags[@]}" "$@" >/dev/null; }
+  (
+    flock -w 600 7
+    apt-get install "${apt_flags[@]}" "$@" >/dev/null 2>&1 ||
+      { apt-get update -q >/dev/null && apt-get install "${apt_flags[@]}" "$@" >/dev/null; }
+  ) 7>"$apt_lock"
 }
 
 find_programs() {

@@ -5,7 +5,7 @@ import { Pager, Table } from '../components/table.tsx'
 import { Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
 import { parseTimeFields } from '../time-field.ts'
-import { SearchStops } from './search-stops.tsx'
+import { NotSearched, SearchGoesOn } from './search-stops.tsx'
 import { tenantFields } from './tenant-field.ts'
 
 const path = '/audit'
@@ -157,8 +157,8 @@ function NoEntries({
   readonly isWrong: boolean
   readonly next: string | undefined
 }) {
-  if (isWrong || next !== undefined)
-    return <SearchStops isWrong={isWrong} lookedAt="the 50,000 entries that were looked at" />
+  if (isWrong) return <NotSearched />
+  if (next !== undefined) return <SearchGoesOn lookedAt="the 50,000 entries that were looked at" />
   return isActive ? (
     <Empty icon="search" title="No entry matches">
       “Who” is part of a name in any case; “What” is an action or how it begins.

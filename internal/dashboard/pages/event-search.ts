@@ -1,7 +1,7 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId } from '#internal/base/index.ts'
 import { type EventState, eventStates } from '#internal/deliveries/index.ts'
-import { parseTimeField, timeProblem } from '../time-field.ts'
+import { orderProblem, parseTimeField, timeProblem } from '../time-field.ts'
 
 /** What the filters of the list of events ask for: those of the address, read. */
 export interface EventSearch {
@@ -38,8 +38,7 @@ export function parseEventSearch(query: Readonly<Record<string, string>>, nowMs:
   const toMs = to === undefined ? undefined : parseTimeField(to)
   if (from !== undefined && fromMs === undefined) problems.from = timeProblem
   if (to !== undefined && toMs === undefined) problems.to = timeProblem
-  else if (toMs !== undefined && fromMs !== undefined && fromMs >= toMs)
-    problems.to = 'The end has to be later than the beginning'
+  else if (toMs !== undefined && fromMs !== undefined && fromMs >= toMs) problems.to = orderProblem
   const found = find === undefined ? {} : findById(find)
   if (found.problem !== undefined) problems.find = found.problem
   const { id, sourceEventId } = found

@@ -6,7 +6,7 @@ import { Pager, Table } from '../components/table.tsx'
 import { durationText, StateBadge, Time } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
 import { parseTimeFields } from '../time-field.ts'
-import { SearchStops } from './search-stops.tsx'
+import { NotSearched, SearchGoesOn } from './search-stops.tsx'
 
 const path = '/executions'
 
@@ -141,8 +141,8 @@ function NoExecutions({
   readonly isWrong: boolean
   readonly next: string | undefined
 }) {
-  if (isWrong || next !== undefined)
-    return <SearchStops isWrong={isWrong} lookedAt="those that were looked at" />
+  if (isWrong) return <NotSearched />
+  if (next !== undefined) return <SearchGoesOn lookedAt="those that were looked at" />
   return isActive ? (
     <Empty icon="search" title="No execution matches">
       Scope and key have to be exact, capitals included. What is older than the tenant’s retention is gone.

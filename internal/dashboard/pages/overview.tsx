@@ -55,12 +55,12 @@ function Overview({ context, range, figures, ranked }: OverviewParts) {
         <RangeChoice context={context} range={range} />
         <ValuesChoice context={context} />
       </PageHeader>
-      {note !== undefined && (
-        <Notice tone="info" title={note.title}>
-          {note.text}
-        </Notice>
-      )}
       <Live id="figures" here={here} every="slow">
+        {note !== undefined && (
+          <Notice tone="info" title={note.title}>
+            {note.text}
+          </Notice>
+        )}
         <Numbers figures={figures} context={context} />
         {isQuiet(figures) && (
           <Notice tone="info" title="Nothing has happened in this time">

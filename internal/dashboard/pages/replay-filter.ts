@@ -3,7 +3,7 @@ import type { ReplayFilter } from '#internal/deliveries/index.ts'
 import { replayRateMax } from '#internal/deliveries/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
-import { parseTimeField, timeFieldText, timeProblem } from '../time-field.ts'
+import { orderProblem, parseTimeField, timeFieldText, timeProblem } from '../time-field.ts'
 
 /** States of which events can be replayed. */
 export const replayedStates = ['delivery_failed', 'processed', 'verified'] as const
@@ -33,7 +33,7 @@ export function parseReplayForm(
   if (fromMs === undefined) problems.from = timeProblem
   const toMs = text('to') === undefined ? Math.ceil(nowMs / 1_000) * 1_000 : parseTimeField(text('to') ?? '')
   if (toMs === undefined) problems.to = timeProblem
-  else if (fromMs !== undefined && fromMs >= toMs) problems.to = 'The end has to be later than the beginning'
+  else if (fromMs !== undefined && fromMs >= toMs) problems.to = orderProblem
   const state = replayedStates.find((each) => each === text('state'))
   if (text('state') !== undefined && state === undefined) problems.state = 'Choose one of these states'
   const provider = text('provider') === undefined ? undefined : neutralProviderName(text('provider') ?? '')

@@ -19,10 +19,10 @@ export async function withRight(
   return withRightTo(context, tenant.id, action, () => proceed(tenant))
 }
 
-/** The same for the tenant of what is looked at. */
+/** The same for the tenant of what is looked at, or for all. */
 export async function withRightTo(
   { backoffice, actor }: PageContext,
-  tenantId: TenantId,
+  tenantId: TenantId | 'all',
   action: Action,
   proceed: Proceed<[]>,
 ): Promise<PageResult> {

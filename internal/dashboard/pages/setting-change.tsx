@@ -11,6 +11,7 @@ import {
   type PageRow,
   shown,
 } from '../page.ts'
+import { withRightTo } from './rights.ts'
 import { valueText } from './settings.tsx'
 
 const path = '/settings/change'
@@ -95,20 +96,16 @@ export const clearRow: ActionRow = {
 }
 
 async function changing(
-  { backoffice, actor, tenant }: PageContext,
+  context: PageContext,
   name: string | undefined,
   proceed: (setting: ListedSetting) => Promise<PageResult> | PageResult,
 ): Promise<PageResult> {
-  const tenantId = tenant?.id ?? null
-  const [listed, may] = await Promise.all([
-    backoffice.settings.list(actor, tenantId),
-    backoffice.tenants.permissions(actor, tenantId ?? 'all'),
-  ])
+  const { backoffice, actor, tenant } = context
+  const listed = await backoffice.settings.list(actor, tenant?.id ?? null)
   if (listed.kind !== 'ok') return listed
-  if (may.kind !== 'ok') return may
   const setting = listed.value.find((each) => each.name === name)
   if (setting === undefined) return { kind: 'notFound' }
-  return may.value.changeSettings ? proceed(setting) : { kind: 'forbidden' }
+  return withRightTo(context, tenant?.id ?? 'all', 'changeSettings', () => proceed(setting))
 }
 
 /** A form without its version expects nothing to be set, which is the careful reading. */

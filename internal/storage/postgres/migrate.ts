@@ -98,7 +98,7 @@ async function verifyApplied(
     if (step === undefined) continue
     if (row.checksum === checksumOf(step)) continue
     throw new Error(
-      `migration ${row.version} (${row.name}) was applied with another text: use the build that applied it, or a database of your own`,
+      `migration ${row.version} (${row.name}) was applied with another text: use the build that applied it, or a new database (for npm run dev: without its folder, .latchkey)`,
     )
   }
   const version = rows.at(-1)?.version ?? 0

@@ -120,7 +120,7 @@ describe('a migrated database', () => {
     ...['events', 'event_payloads', 'attempts', 'refused_calls'],
     ...['dedupe_keys', 'deliveries_due', 'lanes', 'record_epochs'],
     ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
-    ...['usage_emissions', 'replays', 'simulations', 'sessions'],
+    ...['usage_emissions', 'replays', 'simulations', 'sessions', 'failed_events'],
     ...['figures_minutely', 'figures_hourly', 'figures_queue', 'figures_writers'],
   ]
 
