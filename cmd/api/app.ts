@@ -137,7 +137,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
       listen(publicServer(telemetry, { directory, routes, observe }), config.apiPort, config.hostname),
     close: async (opened, leftMs) => {
       health.startDraining()
-      // Load balancers go on sending until they have seen that the process is not ready.
+      // Load balancers go on sending until they have seen that the process is not ready; connections that are kept end meanwhile.
       await Bun.sleep(Math.min(delayMs, leftMs / delayShare))
       await opened.stop()
     },
@@ -164,13 +164,14 @@ interface PublicParts extends Pick<Api, 'directory' | 'observe'> {
   readonly routes: readonly Route<Principal, ApiKeyScope>[]
 }
 
-function publicServer({ tracing }: Telemetry, { directory, routes, observe }: PublicParts) {
+function publicServer({ tracing, health }: Telemetry, { directory, routes, observe }: PublicParts) {
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),
     nameOf: (principal) => principal.tenant.id,
     explain: explainStoreError,
     onAnswered: observe,
+    isDraining: () => health.isDraining(),
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
   })

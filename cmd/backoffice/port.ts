@@ -161,7 +161,7 @@ async function openBackoffice(
 
 function portServer(
   { observe }: BackofficePortParts,
-  { tracing }: ProcessTelemetry,
+  { tracing, health }: ProcessTelemetry,
   routes: readonly Route<never, never>[],
   dashboard: Dashboard,
 ) {
@@ -174,6 +174,7 @@ function portServer(
     present: (error, request, requestId) => dashboard.presentError(error, request, requestId),
     answerUnknown: (call) => dashboard.answerUnknown(call),
     onAnswered: observe,
+    isDraining: () => health.isDraining(),
     ...(tracing.enabled && {
       traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),
     }),

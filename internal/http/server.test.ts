@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { Agent, get as httpGet } from 'node:http'
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
@@ -118,6 +119,27 @@ describe('a route', () => {
     expect(headers.get('x-own')).toBe('1')
     expect(headers.get('content-type')).toBe('application/json')
     expect(headers.get('cache-control')).toBe('no-store')
+  })
+
+  test('ends the connection with each answer once the process is ending', async () => {
+    let isDraining = false
+    const { port } = start({ isDraining: () => isDraining })
+    const ask = () =>
+      new Promise<{ closes: boolean; reusedSocket: boolean }>((done, fail) => {
+        const request = httpGet({ port, path: '/open', agent }, (answer) => {
+          const closes = answer.headers.connection === 'close'
+          answer.resume().on('end', () => done({ closes, reusedSocket: request.reusedSocket }))
+        }).on('error', fail)
+      })
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    try {
+      expect(await ask()).toEqual({ closes: false, reusedSocket: false })
+      isDraining = true
+      expect(await ask()).toEqual({ closes: true, reusedSocket: true })
+      expect(await ask()).toEqual({ closes: true, reusedSocket: false })
+    } finally {
+      agent.destroy()
+    }
   })
 
   test('names its requests apart', async () => {

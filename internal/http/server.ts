@@ -39,6 +39,8 @@ interface Runtime {
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
   /** Answers a `GET` of a path that no route has, where people read what they get; absent: as any other unknown path. */
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
+  /** Whether this process is ending: then each answer ends its connection, so that the next call goes to another one. Absent: never. */
+  isDraining?(): boolean
   /** Runs a handler inside a trace span; absent when traces are off. */
   readonly traced?: Traced
 }
@@ -217,6 +219,7 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
   // Given as one object that is there already, the headers cost half of what a new object's do.
   const response = new Response(shown.body, { status, headers: commonHeaders })
   response.headers.set('X-Request-Id', requestId)
+  if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
   for (const name in shown.headers) response.headers.set(name, shown.headers[name] ?? '')
   return response
 }

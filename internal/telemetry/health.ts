@@ -43,6 +43,7 @@ export interface Health {
   addHeartbeat(name: string, silentMsMax: number): Heartbeat
   /** From now on the process is not ready, so that no new work is sent to it. */
   startDraining(): void
+  isDraining(): boolean
   /** Whether to send work here. Checks run at most once a second, however often this is asked; never rejects. */
   readiness(): Promise<HealthSnapshot>
   /** All loops that are watched, in the order in which they began. */
@@ -105,6 +106,7 @@ export function createHealth(options: HealthOptions = {}): Health {
     startDraining() {
       draining = true
     },
+    isDraining: () => draining,
     async readiness() {
       const nowMs = clock.now()
       if (!cached || nowMs - cached.atMs >= cached.forMs || nowMs < cached.atMs) {
