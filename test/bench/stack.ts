@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeStores, startRedis, startStores } from '#internal/dev/index.ts'
-import { type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
+import { compileProgram, type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 
 /** Stores as dev has them, the bare server, and the API, each in a process of its own. */
@@ -28,9 +28,10 @@ export async function startStack(): Promise<Stack> {
   const stores = await startStores({ ...kept, redisUrl: redis.url })
   await putInForce(stores.databaseUrl, dir, tenant)
   const bare = await startPrinting('bare.main.ts', { BARE_REDIS_URL: stores.redisUrl })
-  const api = await startService('api', {
-    LATCHKEY_DATABASE_URL: stores.databaseUrl,
-    LATCHKEY_REDIS_URL: stores.redisUrl,
+  const api = await startService({
+    name: 'api',
+    latchkey: [await compileProgram(dir)],
+    env: { LATCHKEY_DATABASE_URL: stores.databaseUrl, LATCHKEY_REDIS_URL: stores.redisUrl },
   })
   const stopAll = async () => {
     await Promise.all([bare.stop(), api.stop()])

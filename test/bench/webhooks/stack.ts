@@ -4,7 +4,14 @@ import { join } from 'node:path'
 import { randomToken } from '#internal/base/index.ts'
 import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { type Measured, startPrinting, startService, stopOnSignal } from '../processes.ts'
+import {
+  compileProgram,
+  type Measured,
+  sourceProgram,
+  startPrinting,
+  startService,
+  stopOnSignal,
+} from '../processes.ts'
 import { putInForce } from '../tenants.ts'
 import { manifests, slugOf, tenantCount } from './calls.ts'
 import { type Sink, startSink } from './sink.ts'
@@ -32,7 +39,7 @@ export interface Stack {
 
 /** How the stack is started. */
 export interface StackOptions {
-  /** Where API and forwarder leave a CPU profile when they end; undefined for none. */
+  /** Where API and forwarder, then run from source, leave a CPU profile when they end; undefined for none. */
   readonly profileDir?: string
 }
 
@@ -55,13 +62,16 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     LATCHKEY_REDIS_URL: redis.url,
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
   }
-  const profiling = profileDir ? ['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
+  // Compiled, as people install it.
+  const latchkey = profileDir
+    ? sourceProgram(['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`])
+    : [await compileProgram(dir)]
   const shared = Array.from({ length: tenantCount }, (_none, n) => tenantIds.get(slugOf(n)) ?? '')
   const bare = await startPrinting('webhooks/bare.main.ts', {
     BARE_DATABASE_URL: postgres.url,
     BARE_TENANT_IDS: shared.join(','),
   })
-  const api = await startService('api', env, profiling)
+  const api = await startService({ name: 'api', latchkey, env })
   let forwarder: Measured | undefined
   const stopForwarder = async () => {
     await forwarder?.stop()
@@ -88,7 +98,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
       await stopForwarder()
       await observer.query('TRUNCATE deliveries_due, lanes')
       await prepare?.()
-      forwarder = await startService('forwarder', env, profiling)
+      forwarder = await startService({ name: 'forwarder', latchkey, env })
       return forwarder
     },
     stop,
