@@ -19,7 +19,7 @@ export function createFiguresNote(): FiguresNote {
       const until = new Date(madeUp.untilMs).toISOString()
       return {
         title: `Figures from before ${until.slice(0, 10)} ${until.slice(11, 16)} UTC are made up`,
-        text: 'This dev server made them for the demo tenant, so that charts have a shape. There are no events behind them: where they lead to a list, it holds what came in since.',
+        text: 'This dev server made them for the demo tenant, so that charts have a shape. No events are behind those: where they lead to a list, it holds what really came in.',
       }
     },
   }

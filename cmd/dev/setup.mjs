@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, constants } from 'node:os'
+import { availableParallelism, constants, tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -88,6 +88,8 @@ async function runFaultTest(bun, args) {
   if (redis !== 0) return redis
   const { flags, files } = chooseTests(faultTests, args, () => true)
   if (files.length === 0) fail(`no test in ${faultTests} has ${args.join(' ')} in its path`)
+  // On a disk, as stores are; other tests may keep them in memory.
+  process.env.LATCHKEY_TEST_STORES_DIR ??= tmpdir()
   return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 

@@ -64,7 +64,7 @@ function NoChoice({ listed }: Pick<ChoiceParts, 'listed'>) {
     <Empty icon="clock" title="Tenants cannot be listed at the moment" />
   ) : (
     <Empty icon="tenants" title="Tenants are listed by namespace">
-      If your rights are for some namespaces only, name them at the left.
+      If your rights are for some namespaces only, name them under “Namespaces”.
     </Empty>
   )
 }

@@ -29,7 +29,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'notFound':
       return problem(404, 'not_found', 'There is nothing here', {
         icon: 'search',
-        text: 'It does not exist, or it belongs to a tenant that you may not see. If your rights are for some namespaces only, name them at the left.',
+        text: 'It does not exist, or it belongs to a tenant that you may not see. If your rights are for some namespaces only, name them under “Namespaces”.',
         links: <LinkButton href="/">Overview</LinkButton>,
       })
     case 'invalid':

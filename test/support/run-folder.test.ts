@@ -20,7 +20,7 @@ async function testProcess(temporary: string): Promise<Bun.Subprocess> {
   const code = `import '#test/support/exit-signals.ts'
     import { createTestRedis } from '#test/support/stores.ts'
     await createTestRedis(); console.log('up'); setInterval(() => {}, 1000)`
-  const env = { ...process.env, TMPDIR: temporary }
+  const env = { ...process.env, LATCHKEY_TEST_STORES_DIR: temporary }
   const child = Bun.spawn([process.execPath, '-e', code], { cwd: root, env, stdout: 'pipe' })
   started.push(child)
   const { value } = await child.stdout.getReader().read()

@@ -1,8 +1,8 @@
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { type FolderLock, lockFolder, removeStores } from '#internal/dev/index.ts'
+import { storesRoot } from './stores-root.ts'
 
 /** The folder of one test process, held until it is closed. */
 export interface RunFolder {
@@ -52,7 +52,7 @@ interface HeldFolder {
 
 function openRoot(): string {
   const uid = process.getuid?.() ?? 0
-  const root = join(tmpdir(), `latchkey-test-${uid}`)
+  const root = join(storesRoot(), `latchkey-test-${uid}`)
   mkdirSync(root, { recursive: true, mode: 0o700 })
   // The name can be guessed, so somebody else may have made it first.
   const facts = lstatSync(root)

@@ -7,7 +7,8 @@ import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, type PageContext, type PageRow, shown } from '../page.ts'
 import { refusedAdviceOf } from './refused-causes.ts'
 
-const hourMs = 3_600_000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 const ranges = [
   { name: '1h', label: '1 hour', ms: hourMs },
   { name: '6h', label: '6 hours', ms: 6 * hourMs },
@@ -124,7 +125,10 @@ function isQuiet({ total }: Figures): boolean {
   return total.accepted + total.refused + total.delivered + total.failed === 0
 }
 
-function Numbers({ figures: { total, points }, context }: Pick<OverviewParts, 'figures' | 'context'>) {
+function Numbers({
+  figures: { total, points, stepMs },
+  context,
+}: Pick<OverviewParts, 'figures' | 'context'>) {
   const ended = total.delivered + total.failed
   const queue = points.findLast((point) => point.queue !== undefined)?.queue
   const tenant = context.query['tenant']
@@ -166,10 +170,10 @@ function Numbers({ figures: { total, points }, context }: Pick<OverviewParts, 'f
       />
       {queue !== undefined && (
         <Tile
-          label="Queue"
+          label={stepMs <= minuteMs ? 'Queue' : `Queue, at its worst in ${durationText(stepMs)}`}
           value={compactText(queue.dueCount)}
           note={queue.dueCount === 0 ? 'nothing waits' : `oldest ${durationText(queue.oldestAgeMs)}`}
-          tone={queue.oldestAgeMs > 60_000 ? 'warn' : undefined}
+          tone={queue.oldestAgeMs > minuteMs ? 'warn' : undefined}
         />
       )}
     </Tiles>
