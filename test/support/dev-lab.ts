@@ -50,6 +50,14 @@ export async function storesIn(dataDir: string): Promise<string[]> {
     .filter((command) => command.includes(`${dataDir}/`))
 }
 
+/** Whether there are both soon; a process that Postgres has just begun looks like another one for a moment. */
+export async function bothStoresRunIn(dataDir: string): Promise<boolean> {
+  const both = await poll(async () => (await storesIn(dataDir)).length === 2 || undefined, {
+    deadlineMs: endsMsMax,
+  })
+  return both ?? false
+}
+
 /** Whether they end within a minute. */
 export async function storesEndIn(dataDir: string): Promise<boolean> {
   const gone = await poll(async () => (await storesIn(dataDir)).length === 0 || undefined, {
