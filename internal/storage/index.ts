@@ -20,6 +20,7 @@ export {
 } from './postgres/partitions.ts'
 export { ensurePartitionsAhead } from './postgres/partitions-ahead.ts'
 export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
+export { removeOldest } from './postgres/remove-oldest.ts'
 export {
   type RemovedRows,
   type RetentionObserver,

@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
+import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 
 /** Usage that another system tells of. */
 export interface UsageEmission {
@@ -31,7 +31,6 @@ const kindLengthMax = 64
 const ourMeters = ['locks', 'events']
 /** Ids are remembered longer than an emission may lie back, so that none is recorded again. */
 const rememberedMs = 40 * 24 * hourMs
-const forgottenRowsMax = 5_000
 
 /**
  * Adds to a tenant's usage of an hour, once for each id: told again, it changes nothing. One statement, so a commit that holds the id
@@ -73,22 +72,12 @@ export async function recordUsage(
 }
 
 /**
- * Forgets the ids of emissions that lie so far back that the same could not be recorded any more, at most `rowsMax`. Their amounts
- * stay. By an index; repeating it is safe, also while another does the same. @throws whatever Postgres throws
+ * Forgets the ids of emissions that lie so far back that the same could not be recorded any more, at most `rowsMax` (default 5 000).
+ * Their amounts stay. By an index; repeating it is safe, also while another does the same. @throws whatever Postgres throws
  */
-export async function forgetEmissions(
-  pool: Pool,
-  nowMs: number,
-  rowsMax = forgottenRowsMax,
-): Promise<RemovedRows> {
-  const { rowCount } = await pool.query({
-    name: 'usage-forget-emissions',
-    text: `DELETE FROM usage_emissions WHERE ctid = ANY(ARRAY(
-             SELECT ctid FROM usage_emissions WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-    values: [new Date(nowMs - rememberedMs), rowsMax],
-  })
-  const removed = rowCount ?? 0
-  return { removed, hasMore: removed === rowsMax }
+export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Promise<RemovedRows> {
+  const until = { before: new Date(nowMs - rememberedMs) }
+  return removeOldest(pool, { table: 'usage_emissions', until, ...(rowsMax !== undefined && { rowsMax }) })
 }
 
 function problemWith({ id, kind, count, at }: UsageEmission, nowMs: number): string | undefined {
