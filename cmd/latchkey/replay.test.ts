@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { latchkey } from '#test/support/latchkey.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { parseReplayRequest } from './replay-request.ts'
 
 let lab: DeliveryLab
@@ -12,9 +13,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
-  )
+  await truncateEvents(lab.pool, 'audit', 'replays')
 })
 
 /** Events whose round has ended. */

@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter, type TenantId } from '#internal/base/index.ts'
 import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { giveBack, renewLeases } from './lease.ts'
 import { loadEvents } from './load.ts'
 import { sweepLanes } from './sweep.ts'
@@ -12,9 +13,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 
 const tenants = (count: number) => Promise.all(Array.from({ length: count }, () => lab.addTenant()))

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { type EventListRequest, listEvents, parseEventCursor } from './event-list.ts'
 import { readEvent, readPayload } from './event-view.ts'
 import { replayEvent } from './replay-event.ts'
@@ -15,9 +16,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
   tenantId = (await lab.addTenant()).id
 })
 

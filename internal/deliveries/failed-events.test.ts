@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { rangeOf } from './event-filter.ts'
 import { scanEvents } from './event-scan.ts'
 import { forgetFailedEvents } from './forget-failed-events.ts'
@@ -16,9 +17,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit',
-  )
+  await truncateEvents(lab.pool, 'audit')
 })
 
 const columns = `id, tenant_id, expires_on::text, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,

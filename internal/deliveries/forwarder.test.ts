@@ -2,6 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:te
 import { poll } from '#internal/dev/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { resumeCallback } from './lane-state.ts'
 import { requeueFailed } from './requeue.ts'
 
@@ -14,9 +15,7 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   receiver = startReceiver()
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 afterEach(() => receiver.stop())
 

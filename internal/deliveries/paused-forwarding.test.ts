@@ -2,6 +2,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:te
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 import type { PausedForwarding } from './paused-forwarding.ts'
 import { readQueueDepth } from './queue-depth.ts'
@@ -17,9 +18,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   receiver = startReceiver()
   paused = { all: false, tenants: new Set() }
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 afterEach(() => receiver.stop())
 

@@ -4,6 +4,7 @@ import { createOutbound } from '#internal/http/index.ts'
 import { partitionName } from '#internal/storage/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 
 let lab: DeliveryLab
 let receiver: CallbackReceiver
@@ -13,9 +14,7 @@ beforeAll(async () => {
 })
 beforeEach(async () => {
   receiver = startReceiver()
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 afterEach(() => receiver.stop())
 

@@ -4,6 +4,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { eventReadSettings } from './event-scan.ts'
 import type { ReplayFilter } from './replay-job.ts'
 import { previewReplay } from './replay-preview.ts'
@@ -30,9 +31,7 @@ beforeAll(async () => {
   }
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes, audit, replays',
-  )
+  await truncateEvents(lab.pool, 'audit', 'replays')
   tenantId = (await lab.addTenant()).id
 })
 

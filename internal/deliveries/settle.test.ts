@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ClaimedDelivery } from './delivery.ts'
 import { type AttemptRecord, type Ending, settle } from './settle.ts'
 
@@ -10,9 +11,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 
 const startedAtMs = Date.UTC(2026, 10, 20, 12)

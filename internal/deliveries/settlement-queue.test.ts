@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { queueSessionSettings } from './claim.ts'
 import type { ClaimedDelivery } from './delivery.ts'
 import type { LaneChange } from './lane-change.ts'
@@ -15,9 +16,7 @@ beforeAll(async () => {
   return () => lab.close()
 })
 beforeEach(async () => {
-  await lab.pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, attempts, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool)
 })
 
 const ending = {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { openSimulationLab, type SimulationLab } from '#test/support/simulation-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { advanceSimulation, cancelSimulation } from './change.ts'
 import { claimSteps, settleStep } from './claim.ts'
 import { forgetSimulations } from './forget.ts'
@@ -24,9 +25,7 @@ afterAll(() => lab.close())
 beforeEach(async () => {
   lab.reports.length = 0
   Object.assign(lab.intake, { paused: false, isStoreAway: false, verdict: { kind: 'free' } })
-  await lab.pool.query(
-    'TRUNCATE simulations, audit, dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes',
-  )
+  await truncateEvents(lab.pool, 'simulations', 'audit')
 })
 
 const read = async (id: SimulationId): Promise<Simulation> => {

@@ -7,6 +7,7 @@ import { untilWorks } from '#test/support/redis-connection.ts'
 import { command } from '#test/support/redis-topology.ts'
 import { type SpoolLab, startSpoolLab } from '#test/support/spool-lab.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 import { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 import type { ReceivedEvent } from './event.ts'
@@ -38,7 +39,7 @@ beforeEach(async () => {
   dead = []
   spool = lab.spool()
   await lab.reset()
-  await pool.query('TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes')
+  await truncateEvents(pool)
 })
 
 function poolOf(url: string): Pool {

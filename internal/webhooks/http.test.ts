@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import {
   genericBody,
   providerSecret,
@@ -36,9 +37,7 @@ afterAll(async () => {
   await api.close()
 })
 beforeEach(async () => {
-  await pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes, refused_calls',
-  )
+  await truncateEvents(pool, 'refused_calls')
 })
 
 interface Answered {

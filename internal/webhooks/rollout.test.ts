@@ -5,6 +5,7 @@ import { poll } from '#internal/dev/index.ts'
 import { testCa, testCertificate } from '#internal/http/outbound/fixtures/servers.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, tenantYaml } from '#test/support/api.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import {
   createTestAuthority,
   signWallet,
@@ -108,9 +109,7 @@ afterAll(async () => {
 beforeEach(async () => {
   asked = []
   served = { good: () => new Response(signer.pem) }
-  await pool.query(
-    'TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes, refused_calls',
-  )
+  await truncateEvents(pool, 'refused_calls')
 })
 
 const urlOf = (name: string, host = 'hooks.example') => `https://${host}:${certificates.port}${path}${name}`

@@ -4,6 +4,7 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ReceivedEvent } from './event.ts'
 import type { BatchOutcome } from './event-queue.ts'
 import { partitionsOf } from './store.ts'
@@ -25,7 +26,7 @@ afterAll(async () => {
 beforeEach(async () => {
   woken = []
   errors = []
-  await pool.query('TRUNCATE dedupe_keys, events, failed_events, event_payloads, deliveries_due, lanes')
+  await truncateEvents(pool)
 })
 
 function poolOf(url: string): Pool {
