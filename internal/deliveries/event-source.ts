@@ -1,6 +1,7 @@
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
 import type { EventFilter, EventRange } from './event-filter.ts'
+import { failedEventColumns } from './failed-events.ts'
 
 /** A pool, or one connection in a transaction. */
 export type Queryable = Pick<Pool | PoolClient, 'query'>
@@ -34,8 +35,6 @@ export interface EventSource {
 /** What is read of an event; its texts are not. */
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, round, settled_at`
-
-const failedColumns = eventColumns.replace(' state,', " 'delivery_failed' AS state,")
 
 /** A tenant's queue is read whole up to here; what is longer is probably what its latest events wait in. */
 const shortQueueMax = 2_000
@@ -85,7 +84,11 @@ function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider } = request.filter
   const parameters = new Parameters()
   const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
-  const walk = walkOf(request, { table: 'failed_events', keys, columns: failedColumns }, parameters)
+  const walk = walkOf(
+    request,
+    { table: 'failed_events', keys, columns: `${failedEventColumns}, 'delivery_failed' AS state` },
+    parameters,
+  )
   const rest = { ...(type !== undefined && { type }), ...(provider && { provider }) }
   return { ...walk, kind: 'entries', conditions: equalities(rest, parameters), values: parameters.values }
 }

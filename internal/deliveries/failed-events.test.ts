@@ -5,7 +5,7 @@ import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { rangeOf } from './event-filter.ts'
 import { scanEvents } from './event-scan.ts'
-import { forgetFailedEvents } from './forget-failed-events.ts'
+import { forgetFailedEvents } from './failed-events.ts'
 import { replayEvent } from './replay-event.ts'
 import { requeueFailed } from './requeue.ts'
 import { type Ending, settle } from './settle.ts'

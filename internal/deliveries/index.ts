@@ -25,7 +25,7 @@ export {
   readPayload,
 } from './event-view.ts'
 export { createQueueExpiry, type QueueExpiry } from './expire-queued.ts'
-export { forgetFailedEvents } from './forget-failed-events.ts'
+export { forgetFailedEvents } from './failed-events.ts'
 export { forgetReplays } from './forget-replays.ts'
 export { Forwarder, type ForwarderOptions, type ForwarderStats } from './forwarder.ts'
 export { resumeCallback, type SuspendedCause } from './lane-state.ts'

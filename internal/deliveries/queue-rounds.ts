@@ -2,6 +2,7 @@ import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#i
 import { textArrayParam } from '#internal/storage/index.ts'
 import { type EventState, eventStates } from './event-filter.ts'
 import type { Queryable } from './event-source.ts'
+import { removeRevivedText } from './failed-events.ts'
 import { checkedDay } from './load.ts'
 import { wakeLanesText } from './wake-lanes.ts'
 
@@ -81,7 +82,7 @@ WITH seen AS MATERIALIZED (
   WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.round
 ), no_failures AS (
-  DELETE FROM failed_events f USING revived r WHERE f.tenant_id = r.tenant_id AND f.id = r.id
+  ${removeRevivedText}
 ), due AS (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, is_retry, due_at)

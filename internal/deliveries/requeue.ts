@@ -6,6 +6,7 @@ import {
   textArrayParam,
   type WantedPartition,
 } from '#internal/storage/index.ts'
+import { removeRevivedText } from './failed-events.ts'
 import { wakeLanesText } from './wake-lanes.ts'
 
 /** An event that may have failed, to be tried again from the schedule's beginning. */
@@ -41,7 +42,7 @@ WITH input AS MATERIALIZED (
   FROM usable u WHERE e.id = u.id AND e.expires_on = $1::date
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.round
 ), no_failures AS (
-  DELETE FROM failed_events f USING revived r WHERE f.tenant_id = r.tenant_id AND f.id = r.id
+  ${removeRevivedText}
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, new_expires_on, payload FROM usable WHERE NOT is_there

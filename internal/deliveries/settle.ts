@@ -7,6 +7,7 @@ import {
   textArrayParam,
 } from '#internal/storage/index.ts'
 import type { ClaimedDelivery } from './delivery.ts'
+import { failedEventColumns } from './failed-events.ts'
 
 /** What is kept of an attempt. */
 export interface AttemptRecord {
@@ -78,10 +79,9 @@ WITH input AS MATERIALIZED (
   RETURNING e.id, e.tenant_id, e.expires_on, e.provider, e.source_event_id, e.raw_type, e.type, e.occurred_at, e.payload_bytes,
     e.payload_expires_on, e.round, e.settled_at, e.state
 ), failures AS (
-  INSERT INTO failed_events (id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-    payload_expires_on, round, settled_at)
-  SELECT id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes, payload_expires_on,
-    round, settled_at FROM closed WHERE state = 'delivery_failed'
+  INSERT INTO failed_events (${failedEventColumns})
+  SELECT ${failedEventColumns}
+  FROM closed WHERE state = 'delivery_failed'
   ON CONFLICT (tenant_id, id) DO UPDATE SET round = excluded.round, settled_at = excluded.settled_at,
     payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
 ), mended AS (

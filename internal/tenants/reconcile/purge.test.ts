@@ -101,7 +101,9 @@ async function fill(id: TenantId): Promise<void> {
      WHERE tenant_id = $1`,
     [id],
   )
-  await pool.query("UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1", [id])
+  await pool.query("UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE tenant_id = $1", [
+    id,
+  ])
   await listFailedEvents(pool)
   await pool.query(
     `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)

@@ -1,4 +1,5 @@
 import { createEventId, type Day, dayAfter, type EventId } from '#internal/base/index.ts'
+import { failedEventColumns } from '#internal/deliveries/failed-events.ts'
 import {
   type PartitionedTable,
   type Pool,
@@ -166,9 +167,7 @@ function attemptsText(events: string): string {
 }
 
 function failedText(events: string): string {
-  const columns =
-    'id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes, payload_expires_on, round, settled_at'
-  return `INSERT INTO failed_events (${columns}) SELECT ${columns} FROM ${events} WHERE state = 'delivery_failed'`
+  return `INSERT INTO failed_events (${failedEventColumns}) SELECT ${failedEventColumns} FROM ${events} WHERE state = 'delivery_failed'`
 }
 
 function payloadsText(events: string): string {
