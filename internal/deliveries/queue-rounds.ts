@@ -52,11 +52,12 @@ export const roundsMax = 500
 const roundMax = 32_767
 
 // Rows of events are locked in order of their ids, days in order too, and lanes after all of them, so that two calls wait for each
-// other in one direction only; of whoever comes second they drop out, since a round is then under way. Those of accepted events are not locked, so that
-// settlements are not waited for. A new row in deliveries_due meets none, since the old one went with the statement that set the
-// state. An entry in failed_events that was written since this statement began is not seen here: it stays until the round ends. It takes its place among the retries, so that a replay of any size leaves three quarters of its tenant's turns to what is
-// new. Repeating it finds them queued. The day is a literal, so that one partition is planned; OFFSET keeps the payloads from being
-// read whole.
+// other in one direction only; of whoever comes second they drop out, since a round is then under way. Those of accepted events
+// are not locked, so that settlements are not waited for. A new row in deliveries_due meets none, since the old one went with the
+// statement that set the state. It takes its place among the retries, so that a replay of any size leaves three quarters of its
+// tenant's turns to what is new. An entry in failed_events that was written since this statement began is not seen here: it stays
+// until the round ends. Repeating it finds them queued. The day is a literal, so that one partition is planned; OFFSET keeps the
+// payloads from being read whole.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
   SELECT id, tenant_id, state, round FROM events

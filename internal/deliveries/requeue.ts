@@ -20,8 +20,8 @@ export interface RequeueCandidate {
 
 // Rows of events are locked in order of their ids, so that two calls wait for each other in one direction only; whoever comes
 // second finds the state changed and does nothing. The row in deliveries_due went in the statement that set the state, so a new
-// one meets none; an entry in failed_events that this statement does not see yet stays until the round ends. A stored payload is kept; a new one goes no later than its event.
-// $1 is one day, so that one partition of events is planned for.
+// one meets none; an entry in failed_events that this statement does not see yet stays until the round ends. A stored payload is
+// kept; a new one goes no later than its event. $1 is one day, so that one partition of events is planned for.
 const requeueText = `
 WITH input AS MATERIALIZED (
   SELECT id, payload, payload_expires_on::date FROM unnest($2::text[], $3::text[], $4::text[])

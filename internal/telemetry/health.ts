@@ -43,6 +43,7 @@ export interface Health {
   addHeartbeat(name: string, silentMsMax: number): Heartbeat
   /** From now on the process is not ready, so that no new work is sent to it. */
   startDraining(): void
+  /** Whether `startDraining` was called; it stays so. */
   isDraining(): boolean
   /** Whether to send work here. Checks run at most once a second, however often this is asked; never rejects. */
   readiness(): Promise<HealthSnapshot>

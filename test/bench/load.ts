@@ -1,4 +1,5 @@
 import { quantileOf } from './bounds.ts'
+
 /** What a run of requests showed. Latencies in milliseconds. */
 export interface LoadResult {
   readonly perSecond: number
