@@ -1,6 +1,6 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { scratchFolder } from './scratch.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
@@ -30,7 +30,8 @@ export function createScriptLab(script: string): ScriptLab {
   const folders: string[] = []
   return {
     pathWith(programs) {
-      const path = scratchFolder()
+      // Not beside stores: those may be in memory, which Docker mounts such that no program in it runs.
+      const path = realpathSync(mkdtempSync(join(tmpdir(), 'latchkey-programs-')))
       folders.push(path)
       for (const [name, text] of Object.entries(programs)) writeProgram(path, name, text)
       return path
