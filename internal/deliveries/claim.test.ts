@@ -45,7 +45,7 @@ describe('a claim', () => {
     })
     expect(claimed[0]?.content).toMatchObject({ provider: 'generic', type: 'order.created' })
     expect(claimed[0]?.content?.payload).toContain('820982911946154508')
-    const { rows } = await lab.pool.query('SELECT lease, due_at > now() AS held FROM deliveries_due')
+    const { rows } = await lab.pool.query('SELECT lease, leased_until > now() AS held FROM deliveries_due')
     expect(rows).toEqual([{ lease: 'lab', held: true }])
     expect((await lab.claim()).claimed).toEqual([])
   })
@@ -136,6 +136,20 @@ describe('a claim', () => {
       client.release()
     }
     expect((await lab.claim({ woken: [held.id, free.id] })).claimed).toHaveLength(2)
+  })
+
+  test('writes no index, however many rows of one page it takes', async () => {
+    const all = await tenants(8)
+    for (const { id } of all) await lab.accept(id, 50)
+    const sizes = async () => {
+      const { rows } = await lab.pool.query(
+        "SELECT indexrelid::regclass, pg_relation_size(indexrelid) FROM pg_index WHERE indrelid = 'deliveries_due'::regclass",
+      )
+      return rows
+    }
+    const before = await sizes()
+    for (let turn = 0; turn < 2; turn += 1) expect((await lab.claim()).claimed).toHaveLength(200)
+    expect(await sizes()).toEqual(before)
   })
 
   test('by many at once takes each row once', async () => {
@@ -247,7 +261,7 @@ describe('a lease', () => {
     await lab.accept(tenant.id, 2)
     const mine = { token: 'mine', lengthMs: 90_000 }
     const first = await lab.claim({ lease: mine })
-    await lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 s'")
+    await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
     const [kept] = first.claimed
     if (!kept) throw new Error('nothing was claimed')
     expect([...(await renewLeases(lab.pool, mine, [kept.delivery]))]).toEqual([kept.delivery.eventId])
@@ -264,14 +278,31 @@ describe('a lease', () => {
     })
   })
 
+  test('holds up nobody behind it, and its lane sleeps until it ends', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    await lab.accept(tenant.id, 3)
+    await lab.claim({ lease: { token: 'crashed', lengthMs: 90_000 } })
+    const [behind] = await lab.accept(tenant.id, 1)
+    expect(idsOf((await lab.claim({ lease: { token: 'other', lengthMs: 120_000 } })).claimed)).toEqual([
+      behind,
+    ])
+    for (let look = 0; look < 2; look += 1) {
+      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      expect((await lab.claim()).claimed).toEqual([])
+    }
+    const leasedUntil = await lab.value<Date>('SELECT min(leased_until) FROM deliveries_due')
+    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(leasedUntil)
+  })
+
   test('is found when it ends, without anybody’s news', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 1)
     await lab.claim({ lease: { token: 'crashed', lengthMs: 200 } })
-    const dueAt = await lab.value<Date>('SELECT due_at FROM deliveries_due')
-    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(dueAt)
-    await lab.becomes(true, 'SELECT now() > due_at FROM deliveries_due')
+    const leasedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
+    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(leasedUntil)
+    await lab.becomes(true, 'SELECT now() > leased_until FROM deliveries_due')
     expect((await lab.claim()).claimed).toHaveLength(1)
   })
 })

@@ -53,7 +53,7 @@ const standStillMs = 10_000
 // LOCKED, so that it waits for nobody, and any number of processes share the work. Every lane that was looked at goes to the end of
 // the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each share, and either kind may use what the
 // other leaves. A repeated claim takes other rows; what a lost one took comes back when its lease ends, which is why its commit
-// need not wait for the disk. A lane is then looked at again when its soonest row is due, and after 5 s in any case, once more
+// need not wait for the disk. Rows under a lease keep their place in the index and are stepped over. A lane is then looked at again when its soonest row is due, and after 5 s in any case, once more
 // when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0, so that a row which was not
 // visible yet is found by a later look. Days are literals, so that one partition each is planned and locked; `IS TRUE`
 // keeps the planner from indexes that begin with the tenant.
@@ -91,19 +91,23 @@ WITH relaxed AS MATERIALIZED (
 ), picked AS MATERIALIZED (
   SELECT s.tenant_id, s.is_half_open, s.share, d.event_id FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
-    SELECT FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() LIMIT s.share) q) w
+    SELECT FROM deliveries_due
+    WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q) w
   CROSS JOIN LATERAL (SELECT CASE WHEN w.retries <= w.quota THEN w.retries ELSE greatest(w.quota, least(w.retries, s.share - (
     SELECT count(*) FROM (
-      SELECT FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() LIMIT s.share) q)))
+      SELECT FROM deliveries_due
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q)))
     END AS retries) t
   CROSS JOIN LATERAL (
-    SELECT event_id FROM (SELECT event_id FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now()
+    SELECT event_id FROM (SELECT event_id FROM deliveries_due
+      WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now()
       ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
     UNION ALL
-    SELECT event_id FROM (SELECT event_id FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now()
+    SELECT event_id FROM (SELECT event_id FROM deliveries_due
+      WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now()
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
-  UPDATE deliveries_due d SET lease = $6, due_at = now() + $7::integer * interval '1 ms', claims = d.claims + 1
+  UPDATE deliveries_due d SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = d.claims + 1
   FROM picked p WHERE d.event_id = p.event_id
   RETURNING d.event_id, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes, d.round, d.attempts, d.claims,
     d.is_retry, p.is_half_open, p.share
@@ -111,12 +115,12 @@ WITH relaxed AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
   SELECT s.*, n.taken, CASE WHEN n.taken < s.share THEN (
-    SELECT min(due_at) FROM (
-      (SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry
-        AND due_at > CASE WHEN n.taken = 0 THEN '-infinity' ELSE now() END ORDER BY due_at LIMIT 1)
+    SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+      (SELECT due_at AS at FROM deliveries_due
+      WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
       UNION ALL
-      (SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND NOT is_retry
-        AND due_at > CASE WHEN n.taken = 0 THEN '-infinity' ELSE now() END ORDER BY due_at LIMIT 1)) soonest) END AS soonest
+      (SELECT min(greatest(due_at, leased_until)) FROM deliveries_due
+      WHERE n.taken = 0 AND tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) soonest) END AS soonest
   FROM shares s CROSS JOIN LATERAL (SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken) n
 ), left_behind AS (
   UPDATE lanes l SET

@@ -18,12 +18,17 @@ const dayMs = 86_400_000
 const nowMs = Date.parse('2031-05-06T12:00:00Z')
 const tenantId = someTenantId()
 
-async function queue(agoDays: number, eventDays: number, more: { lease?: string; dueAt?: string } = {}) {
+async function queue(
+  agoDays: number,
+  eventDays: number,
+  more: { lease?: string; leasedUntil?: string } = {},
+) {
   const id = createEventId(nowMs - agoDays * dayMs, eventDays)
   await lab.pool.query(
-    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, lease)
-     VALUES ($1, $2, $3, $3, 1, 1, $4, $5)`,
-    [id, tenantId, expiryDayOf(id), more.dueAt ?? 'infinity', more.lease ?? null],
+    `INSERT INTO deliveries_due
+       (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, lease, leased_until)
+     VALUES ($1, $2, $3, $3, 1, 1, now(), $4, $5)`,
+    [id, tenantId, expiryDayOf(id), more.lease ?? null, more.leasedUntil ?? '-infinity'],
   )
   return id
 }
@@ -50,8 +55,8 @@ test('what waits goes with the day of its event, however long it could have wait
 })
 
 test('what is being sent is left alone until its lease has ended', async () => {
-  await queue(3, 1, { lease: 'ended', dueAt: '-infinity' })
-  const sent = await queue(3, 1, { lease: 'live', dueAt: 'infinity' })
+  await queue(3, 1, { lease: 'ended', leasedUntil: '-infinity' })
+  const sent = await queue(3, 1, { lease: 'live', leasedUntil: 'infinity' })
   expect(await createQueueExpiry().removeBatch(lab.pool, nowMs)).toEqual({ removed: 1, hasMore: false })
   expect(await queuedIds()).toEqual([sent])
 })

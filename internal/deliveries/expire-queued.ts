@@ -20,7 +20,7 @@ WITH seen AS MATERIALIZED (
 ), taken AS MATERIALIZED (
   SELECT d.event_id FROM deliveries_due d
   WHERE d.event_id = ANY(ARRAY(SELECT event_id FROM seen WHERE expires_on <= $3::date))
-    AND (d.lease IS NULL OR d.due_at <= now()) FOR UPDATE SKIP LOCKED
+    AND d.leased_until <= now() FOR UPDATE SKIP LOCKED
 ), removed AS (
   DELETE FROM deliveries_due WHERE event_id = ANY(ARRAY(SELECT event_id FROM taken)) RETURNING 1
 )

@@ -438,7 +438,7 @@ describe('a forwarder', () => {
     expect(await lab.value(stateOf, [slowId])).toBe('processed')
     expect(first.told.gaveBack).toBe(3)
     const { rows } = await lab.pool.query(
-      'SELECT lease, claims, attempts, due_at <= now() AS due FROM deliveries_due',
+      'SELECT lease, claims, attempts, greatest(due_at, leased_until) <= now() AS due FROM deliveries_due',
     )
     expect(rows).toEqual(
       Array.from({ length: 3 }, () => ({ lease: null, claims: 0, attempts: 0, due: true })),
@@ -458,10 +458,10 @@ describe('a forwarder', () => {
     const first = lab.forwarder({ leaseMs: 600 })
     const second = lab.forwarder({ leaseMs: 600 })
     await receiver.received(1)
-    const claimedUntil = await lab.value<Date>('SELECT due_at FROM deliveries_due')
+    const claimedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
     await lab.becomes(
       true,
-      "SELECT now() > $1::timestamptz + interval '300 ms' FROM deliveries_due WHERE due_at > now()",
+      "SELECT now() > $1::timestamptz + interval '300 ms' FROM deliveries_due WHERE leased_until > now()",
       [claimedUntil],
     )
     answer()
@@ -479,7 +479,7 @@ describe('a forwarder', () => {
     const { forwarder, stop, told } = lab.forwarder()
     await receiver.received(1)
     for (let claims = 2; claims <= 3; claims += 1) {
-      await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+      await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
       forwarder.notify([tenant.id])
       await lab.becomes(claims, 'SELECT claims FROM deliveries_due')
     }
@@ -507,7 +507,7 @@ describe('a forwarder', () => {
     const first = lab.forwarder({ leaseMs: 600 })
     try {
       await receiver.received(1)
-      const claimedUntil = await lab.value<Date>('SELECT due_at FROM deliveries_due')
+      const claimedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
       const tries = () => first.told.failed.length
       expect(await poll(() => tries() > 0 || undefined, { deadlineMs: 10_000 })).toBe(true)
       await lab.accept(other.id)
@@ -518,7 +518,7 @@ describe('a forwarder', () => {
       })
       await lab.becomes(
         true,
-        "SELECT now() > $1::timestamptz + interval '900 ms' FROM deliveries_due WHERE tenant_id = $2 AND due_at > now() AND claims = 1",
+        "SELECT now() > $1::timestamptz + interval '900 ms' FROM deliveries_due WHERE tenant_id = $2 AND leased_until > now() AND claims = 1",
         [claimedUntil, tenant.id],
       )
       await second.stop()
@@ -528,7 +528,7 @@ describe('a forwarder', () => {
       await lab.pool.query('DROP FUNCTION refuse')
     }
     await lab.becomes('processed', stateOf, [id])
-    await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+    await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
     first.forwarder.notify([other.id])
     await receiver.received(2)
     await lab.becomes(0, waiting)

@@ -12,7 +12,7 @@ WITH ours AS MATERIALIZED (
   JOIN deliveries_due d ON d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
   FOR UPDATE OF d SKIP LOCKED
 )
-UPDATE deliveries_due d SET due_at = now() + $2::integer * interval '1 ms' FROM ours o WHERE d.event_id = o.event_id
+UPDATE deliveries_due d SET leased_until = now() + $2::integer * interval '1 ms' FROM ours o WHERE d.event_id = o.event_id
 RETURNING d.event_id`
 
 /** Begins the leases of these rows anew, and gives the ids of those that are still ours, and not being written. Safe to repeat. */
@@ -30,10 +30,10 @@ export async function renewLeases(
   return new Set(rows.map(([id]) => id))
 }
 
-// Rows as above; they are due at once, as if they had not been taken.
+// Rows as above; they are due as if they had not been taken.
 const giveBackText = `
 WITH back AS (
-  UPDATE deliveries_due d SET due_at = now(), lease = NULL, claims = d.claims - 1
+  UPDATE deliveries_due d SET lease = NULL, leased_until = '-infinity', claims = d.claims - 1
   FROM unnest($2::text[], $3::text[]) AS i(id, claims)
   WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
   RETURNING d.event_id, d.tenant_id

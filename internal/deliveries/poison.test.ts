@@ -25,7 +25,7 @@ describe('a delivery that a worker cannot end', () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
     const [id] = await lab.accept(tenant.id)
     const die = () =>
-      lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 s' WHERE lease = 'dead'")
+      lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s' WHERE lease = 'dead'")
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       for (let claims = 1; claims <= 5; claims += 1) {
         const taken = await lab.claim({ woken: [tenant.id], lease: { token: 'dead', lengthMs: 1_000 } })

@@ -14,8 +14,8 @@ export interface QueueDepth {
 const countedMax = 10_000
 const lanesMax = 1_000
 
-// A read, no locks. Its work is bounded whatever waits: at most 1 000 lanes, two probes each for the oldest, and 10 001 index
-// entries counted; past that the table's own estimate speaks, which autovacuum keeps.
+// A read, no locks. Its work is bounded whatever waits: at most 1 000 lanes, two probes each for the oldest, 10 001 rows counted,
+// and a step for each one under a lease; past that the table's own estimate speaks, which autovacuum keeps.
 const depthText = `
 WITH open_lanes AS MATERIALIZED (
   SELECT tenant_id FROM lanes
@@ -26,12 +26,13 @@ WITH open_lanes AS MATERIALIZED (
 ), counted AS (
   SELECT count(*) AS due FROM (
     SELECT FROM kinds k CROSS JOIN LATERAL (
-      SELECT FROM deliveries_due WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND due_at <= now()
+      SELECT FROM deliveries_due WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry
+        AND due_at <= now() AND leased_until <= now()
       LIMIT ${countedMax + 1}) d
     LIMIT ${countedMax + 1}) all_due
 ), oldest AS (
-  SELECT min((SELECT due_at FROM deliveries_due WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry
-    ORDER BY due_at LIMIT 1)) AS due_at
+  SELECT min((SELECT greatest(due_at, leased_until) FROM deliveries_due
+    WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND leased_until <= now() ORDER BY due_at LIMIT 1)) AS due_at
   FROM kinds k
 )
 SELECT

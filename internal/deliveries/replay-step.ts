@@ -132,11 +132,11 @@ async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promis
   return await scanEvents(client, { filter: job.filter, range, order: 'oldest', rowsMax, examinedMax })
 }
 
-// Bounded by its limit; of what is claimed the lease ends later, so it is not counted.
+// Bounded by its limit, and a step for each row under a lease, which is not counted.
 async function hasEnough(client: Queryable, tenantId: TenantId): Promise<boolean> {
   const { rows } = await client.query<[number]>({
     text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 AND is_retry AND due_at <= now()
-      LIMIT ${waitingRowsMax}) q`,
+      AND leased_until <= now() LIMIT ${waitingRowsMax}) q`,
     rowMode: 'array',
     values: [tenantId],
   })

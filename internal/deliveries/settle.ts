@@ -57,7 +57,7 @@ WITH input AS MATERIALIZED (
     AND d.attempts = i.attempts AND d.round = i.of_round
   RETURNING d.tenant_id, d.round, i.*
 ), later AS (
-  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL,
+  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL, leased_until = '-infinity',
     claims = CASE i.ending WHEN 'later' THEN 0 ELSE greatest(d.claims - 1, 0) END,
     attempts = d.attempts + CASE i.ending WHEN 'later' THEN 1 ELSE 0 END
   FROM input i

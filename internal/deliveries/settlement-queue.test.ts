@@ -181,7 +181,7 @@ describe('the queue of settlements', () => {
     const client = await pool.connect()
     queue.add({ leased: leased(delivery), ending })
     expect(await poll(() => queue.isFailing || undefined, { deadlineMs: 10_000 })).toBe(true)
-    await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+    await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
     const again = (await lab.claim({ woken: [delivery.tenantId] })).claimed[0]?.delivery
     if (!again) throw new Error('nothing was claimed')
     expect(queue.adopt(leased({ ...again, attempts: 1 }))).toBe(false)
