@@ -89,7 +89,7 @@ WITH relaxed AS MATERIALIZED (
     ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
   FROM ready LEFT JOIN rooms USING (tenant_id)
 ), picked AS MATERIALIZED (
-  SELECT s.tenant_id, s.is_half_open, s.share, d.event_id FROM shares s
+  SELECT s.tenant_id, d.event_id FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
     WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q) w
@@ -107,10 +107,9 @@ WITH relaxed AS MATERIALIZED (
       WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now()
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
-  UPDATE deliveries_due d SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = d.claims + 1
-  FROM picked p WHERE d.event_id = p.event_id
-  RETURNING d.event_id, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes, d.round, d.attempts, d.claims,
-    d.is_retry, p.is_half_open, p.share
+  UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
+  WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
+  RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
@@ -135,19 +134,24 @@ WITH relaxed AS MATERIALIZED (
       ELSE coalesce(k.soonest, 'infinity') END
   FROM looked k WHERE l.tenant_id = k.tenant_id
 ), sized AS (
-  SELECT *, sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
+  SELECT *, tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open)) AS is_probe,
+    sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
 )
-SELECT n.lanes, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round, s.attempts, s.claims,
-  s.is_retry, s.is_half_open, s.share, e.provider, e.raw_type, e.type,
+SELECT n.lanes, n.has_full_share, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round,
+  s.attempts, s.claims, s.is_retry, s.is_probe, e.provider, e.raw_type, e.type,
   floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
-FROM (SELECT count(*)::integer AS lanes FROM ready) n LEFT JOIN sized s ON true
+FROM (SELECT count(*)::integer AS lanes,
+  coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
+LEFT JOIN sized s ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id = s.event_id
   AND (tenant_id = s.tenant_id) IS TRUE AND s.expires_on = '{event_day}' OFFSET 0) e ON true
 LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
   AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
 
-/** One with how many lanes were looked at, and nothing else, stands for a claim that took nothing. */
-type ClaimRow = [lanes: number, ...TakenRow] | [lanes: number, eventId: null, ...unknown[]]
+/** What was looked at comes with each row; a row of nothing else stands for a claim that took nothing. */
+type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...unknown[]]
+
+type LookedAt = [lanes: number, hasFullShare: boolean]
 
 type TakenRow = [
   eventId: EventId,
@@ -159,7 +163,6 @@ type TakenRow = [
   claims: number,
   isRetry: boolean,
   isProbe: boolean,
-  share: number,
   provider: string | null,
   rawType: string | null,
   type: string | null,
@@ -195,11 +198,10 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       request.wokenAlone ? 0 : candidatesMax,
     ],
   })
-  const taken = rows.flatMap((row) => (row[1] === null ? [] : [takenOf(row)]))
-  const lookedAt = rows[0]?.[0] ?? 0
+  const [lanes = 0, hasFullShare = false] = rows[0] ?? []
   return {
-    claimed: taken.map(claimedOf),
-    hasMore: lookedAt >= Math.min(lanesMax, request.rowsMax) || hasFullShare(taken),
+    claimed: rows.flatMap((row) => (row[2] === null ? [] : [claimedOf(takenOf(row))])),
+    hasMore: hasFullShare || lanes >= Math.min(lanesMax, request.rowsMax),
   }
 }
 
@@ -233,17 +235,7 @@ function claimTextOf({ expiresOn, payloadExpiresOn }: UsualDays): string {
   return text
 }
 
-function hasFullShare(rows: readonly TakenRow[]): boolean {
-  const taken = new Map<string, number>()
-  for (const [, tenantId, , , , , , , isProbe, share] of rows) {
-    const count = (taken.get(tenantId) ?? 0) + 1
-    if (count === share && !isProbe) return true
-    taken.set(tenantId, count)
-  }
-  return false
-}
-
-function takenOf([, ...row]: [lanes: number, ...TakenRow]): TakenRow {
+function takenOf([, , ...row]: [...LookedAt, ...TakenRow]): TakenRow {
   return row
 }
 
@@ -266,7 +258,7 @@ function claimedOf(row: TakenRow): Claimed {
 }
 
 function contentOf(row: TakenRow): EventContent | undefined {
-  const [eventId, , , , , , , , , , provider, rawType, type, occurredAtMs, headers, payload] = row
+  const [eventId, , , , , , , , , provider, rawType, type, occurredAtMs, headers, payload] = row
   if (provider === null || rawType === null || type === null || occurredAtMs === null) return undefined
   if (headers === null || payload === null) return undefined
   return { provider, rawType, type, occurredAtMs, receivedAtMs: receivedAtMsOf(eventId), headers, payload }

@@ -3,17 +3,17 @@ import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
 import { wakeLanesText } from './wake-lanes.ts'
 
-// Touches rows that are ours by lease and claims. One that is being settled or claimed just now is passed over, since those lock
-// in another order; its turn comes with the next renewal. Repeating it moves their end again. Lanes are left as they are: they look
-// too early and find nothing due.
+// Touches rows that are ours by lease and claims, found by their keys as settlements find them. One that is being settled or
+// claimed just now is passed over, since those lock in another order; its turn comes with the next renewal. Repeating it moves their
+// end again. Lanes are left as they are: they look too early and find nothing due.
 const renewText = `
 WITH ours AS MATERIALIZED (
-  SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims)
-  JOIN deliveries_due d ON d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
-  FOR UPDATE OF d SKIP LOCKED
+  SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
+    SELECT event_id FROM deliveries_due WHERE event_id = i.id AND lease = $1 AND claims = i.claims::smallint
+    FOR UPDATE SKIP LOCKED) d
 )
-UPDATE deliveries_due d SET leased_until = now() + $2::integer * interval '1 ms' FROM ours o WHERE d.event_id = o.event_id
-RETURNING d.event_id`
+UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
+WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id`
 
 /** Begins the leases of these rows anew, and gives the ids of those that are still ours, and not being written. Safe to repeat. */
 export async function renewLeases(
@@ -32,11 +32,12 @@ export async function renewLeases(
 
 // Rows as above; they are due as if they had not been taken.
 const giveBackText = `
-WITH back AS (
-  UPDATE deliveries_due d SET lease = NULL, leased_until = '-infinity', claims = d.claims - 1
-  FROM unnest($2::text[], $3::text[]) AS i(id, claims)
-  WHERE d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims::smallint
-  RETURNING d.event_id, d.tenant_id
+WITH ours AS MATERIALIZED (
+  SELECT d.event_id FROM unnest($2::text[], $3::text[]) AS i(id, claims) CROSS JOIN LATERAL (
+    SELECT event_id FROM deliveries_due WHERE event_id = i.id AND lease = $1 AND claims = i.claims::smallint FOR UPDATE) d
+), back AS (
+  UPDATE deliveries_due SET lease = NULL, leased_until = '-infinity', claims = claims - 1
+  WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id, tenant_id
 ), woken_lanes AS (
   ${wakeLanesText('IN (SELECT tenant_id FROM back)')}
 )

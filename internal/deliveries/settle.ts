@@ -41,31 +41,34 @@ export interface Settlement {
 // Only rows that are still ours by lease, round, claims and attempts are touched, so that a late worker's end writes nothing; its own
 // rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
 // one commit. A lane is written only where it would look too late, in order of ids, and lanes are locked by a claim for moments
-// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with
-// the next round, or at that round's end where the statement that began it did not see the entry yet. Repeating it finds rows that
-// are gone or no longer ours, and writes nothing.
+// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with the next round, or at that
+// round's end where the statement that began it did not see the entry yet. Repeating it finds rows that are gone or no longer ours,
+// and writes nothing.
+// A plan may be made while there is nothing, and used when there is much. So rows of the queue are found by keys, one look each, in
+// forms that cannot be planned as a walk over all of it: LATERAL with a lock, an array of keys, a conflict (which each row that
+// goes back meets).
 const settleText = (day: Day) => `
 WITH input AS MATERIALIZED (
-  SELECT id, round::smallint AS of_round, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
+  SELECT id, round::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
     outcome, status::smallint, cause, answer
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::text[], $13::text[])
     AS i(id, round, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
+), ours AS MATERIALIZED (
+  SELECT i.*, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes FROM input i CROSS JOIN LATERAL (
+    SELECT tenant_id, expires_on, payload_expires_on, payload_bytes FROM deliveries_due
+    WHERE event_id = i.id AND lease = $1 AND claims = i.claims AND attempts = i.attempts AND round = i.round FOR UPDATE) d
 ), ended AS (
-  DELETE FROM deliveries_due d USING input i
-  WHERE i.ending IN ('processed', 'failed', 'expired') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
-    AND d.attempts = i.attempts AND d.round = i.of_round
-  RETURNING d.tenant_id, d.round, i.*
+  DELETE FROM deliveries_due
+  WHERE event_id = ANY(ARRAY(SELECT id FROM ours WHERE ending IN ('processed', 'failed', 'expired')))
 ), later AS (
-  UPDATE deliveries_due d SET is_retry = true, due_at = i.due_at, lease = NULL, leased_until = '-infinity',
-    claims = CASE i.ending WHEN 'later' THEN 0 ELSE greatest(d.claims - 1, 0) END,
-    attempts = d.attempts + CASE i.ending WHEN 'later' THEN 1 ELSE 0 END
-  FROM input i
-  WHERE i.ending IN ('later', 'put_off') AND d.event_id = i.id AND d.lease = $1 AND d.claims = i.claims
-    AND d.attempts = i.attempts AND d.round = i.of_round
-  RETURNING d.tenant_id, d.round, i.*
-), ours AS (
-  SELECT * FROM ended UNION ALL SELECT * FROM later
+  INSERT INTO deliveries_due
+    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, is_retry, due_at, claims, attempts)
+  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, true, due_at,
+    CASE ending WHEN 'later' THEN 0 ELSE greatest(claims - 1, 0) END, attempts + CASE ending WHEN 'later' THEN 1 ELSE 0 END
+  FROM ours WHERE ending IN ('later', 'put_off')
+  ON CONFLICT (event_id) DO UPDATE SET is_retry = true, due_at = excluded.due_at, lease = NULL, leased_until = '-infinity',
+    claims = excluded.claims, attempts = excluded.attempts
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
     (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
@@ -75,7 +78,7 @@ WITH input AS MATERIALIZED (
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })} e
   SET state = CASE x.ending WHEN 'processed' THEN 'processed' ELSE 'delivery_failed' END, settled_at = now()
-  FROM ended x WHERE e.id = x.id AND (e.tenant_id = x.tenant_id) IS TRUE AND x.ending <> 'expired'
+  FROM ours x WHERE x.ending IN ('processed', 'failed') AND e.id = x.id AND (e.tenant_id = x.tenant_id) IS TRUE
   RETURNING e.id, e.tenant_id, e.expires_on, e.provider, e.source_event_id, e.raw_type, e.type, e.occurred_at, e.payload_bytes,
     e.payload_expires_on, e.round, e.settled_at, e.state
 ), failures AS (
@@ -85,11 +88,11 @@ WITH input AS MATERIALIZED (
   ON CONFLICT (tenant_id, id) DO UPDATE SET round = excluded.round, settled_at = excluded.settled_at,
     payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
 ), mended AS (
-  DELETE FROM failed_events f USING closed x
-  WHERE x.state = 'processed' AND x.round > 1 AND f.tenant_id = x.tenant_id AND f.id = x.id
+  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND round > 1))
 ), lanes_left AS (
   UPDATE lanes l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
-  FROM (SELECT l.tenant_id, n.due_at FROM (SELECT tenant_id, min(due_at) AS due_at FROM later GROUP BY tenant_id) n
+  FROM (SELECT l.tenant_id, n.due_at FROM (
+      SELECT tenant_id, min(due_at) AS due_at FROM ours WHERE ending IN ('later', 'put_off') GROUP BY tenant_id) n
     JOIN lanes l ON l.tenant_id = n.tenant_id AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
     ORDER BY l.tenant_id FOR UPDATE OF l) w
   WHERE l.tenant_id = w.tenant_id
