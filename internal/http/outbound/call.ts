@@ -50,7 +50,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
     now: () => performance.now(),
   })
 
-  const judge = createJudge(options.cidrsMax)
+  const check = remembered(checkCallbackUrl)
+  const judge = remembered(
+    (scheme: 'http' | 'https', addresses: readonly string[], list: readonly string[]) =>
+      judgeAddresses(scheme, addresses, { allowedCIDRs: list, cidrsMax: options.cidrsMax }),
+  )
 
   async function send(call: OutboundCall): Promise<CallResult> {
     const startedAtMs = performance.now()
@@ -61,7 +65,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       durationMs: performance.now() - startedAtMs,
     })
     if (call.signal?.aborted) return failed('aborted', details.aborted)
-    const checked = checkCallbackUrl(call.url)
+    const checked = check(call.url)
     if (checked.kind === 'refused') return failed('url_refused', `The callback’s URL ${checked.message}.`)
     const { url } = checked
     const resolved: Resolved = url.isAddress
@@ -79,19 +83,22 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { send, close }
 }
 
-/** Verdicts that are remembered: one for each callback of a process, mostly. */
-const verdictsMax = 10_000
+/** Answers that are remembered: one for each callback of a process, mostly. */
+const rememberedMax = 10_000
 
-/** Judges addresses as `judgeAddresses` does, and the same ones for the same list once. */
-function createJudge(cidrsMax: readonly string[]) {
-  const verdicts = new Map<string, ReturnType<typeof judgeAddresses>>()
-  return (scheme: 'http' | 'https', addresses: readonly string[], allowedCIDRs: readonly string[]) => {
-    const key = `${scheme} ${addresses.join()} ${allowedCIDRs.join()}`
-    if (verdicts.has(key)) return verdicts.get(key)
-    const verdict = judgeAddresses(scheme, addresses, { allowedCIDRs, cidrsMax })
-    if (verdicts.size >= verdictsMax) verdicts.clear()
-    verdicts.set(key, verdict)
-    return verdict
+/** Asks `answer` each question once. Parts of a question that has several hold no spaces. */
+function remembered<Question extends readonly (string | readonly string[])[], Answer>(
+  answer: (...question: Question) => Answer,
+): (...question: Question) => Answer {
+  const answers = new Map<string, { readonly value: Answer }>()
+  return (...question) => {
+    const key = question.join(' ')
+    const known = answers.get(key)
+    if (known) return known.value
+    const value = answer(...question)
+    if (answers.size >= rememberedMax) answers.clear()
+    answers.set(key, { value })
+    return value
   }
 }
 
