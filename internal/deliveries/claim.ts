@@ -51,12 +51,13 @@ const standStillMs = 10_000
 
 // Locks the lanes that waited longest for their turn, woken ones and others by turns, and in each the rows due longest; both SKIP
 // LOCKED, so that it waits for nobody, and any number of processes share the work. Every lane that was looked at goes to the end of
-// the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each share, and either kind may use what the
-// other leaves. A repeated claim takes other rows; what a lost one took comes back when its lease ends, which is why its commit
-// need not wait for the disk. Rows under a lease keep their place in the index and are stepped over. A lane is then looked at again when its soonest row is due, and after 5 s in any case, once more
-// when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0, so that a row which was not
-// visible yet is found by a later look. Days are literals, so that one partition each is planned and locked; `IS TRUE`
-// keeps the planner from indexes that begin with the tenant.
+// the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each
+// share, and either kind may use what the other leaves. A repeated claim takes other rows; what a lost one took comes back when its
+// lease ends, which is why its commit need not wait for the disk. Rows under a lease keep their place in the index and are stepped
+// over. A lane is then looked at again when its soonest row is due (of a lane that had some, its soonest retry: all else is due from
+// its beginning), and after 5 s in any case, once more when a look found nothing: intake leaves alone only lanes that are due with
+// idle_checks = 0, so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each
+// is planned and locked; `IS TRUE` keeps the planner from indexes that begin with the tenant.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -113,14 +114,16 @@ WITH relaxed AS MATERIALIZED (
 ), taken AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
-  SELECT s.*, n.taken, CASE WHEN n.taken < s.share THEN (
-    SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+  SELECT s.*, n.taken, CASE WHEN n.taken = s.share THEN NULL WHEN n.taken > 0 THEN (
+    SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
+  ELSE (SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
       (SELECT due_at AS at FROM deliveries_due
       WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
       UNION ALL
       (SELECT min(greatest(due_at, leased_until)) FROM deliveries_due
-      WHERE n.taken = 0 AND tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) soonest) END AS soonest
-  FROM shares s CROSS JOIN LATERAL (SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken) n
+      WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) soonest) END AS soonest
+  FROM shares s CROSS JOIN LATERAL (
+    SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken OFFSET 0) n
 ), left_behind AS (
   UPDATE lanes l SET
     last_served_at = clock_timestamp(),
