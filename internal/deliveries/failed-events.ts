@@ -5,11 +5,10 @@ export const failedEventColumns = `id, tenant_id, expires_on, provider, source_e
     payload_expires_on, round, settled_at`
 
 /**
- * SQL that removes the entries of events that begin another round, to stand in a WITH after `revived`, which has their `id` and
- * `tenant_id`. Sees what stood there when its statement began. Repeating it finds none.
+ * SQL that removes the entries of events that begin another round, to stand in a WITH after `revived`, which has their `id`. By
+ * keys in any plan, as settlements do. Sees what stood there when its statement began. Repeating it finds none.
  */
-export const removeRevivedText =
-  'DELETE FROM failed_events f USING revived r WHERE f.tenant_id = r.tenant_id AND f.id = r.id'
+export const removeRevivedText = 'DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))'
 
 /**
  * Removes what lists show of failed events whose day has come, at most 5 000; no list shows them since. By the index over their
