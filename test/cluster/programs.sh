@@ -27,7 +27,7 @@ apt_install() { # package...
 find_programs() {
   local command package
   while read -r command package; do
-    command -v "$command" >/dev/null || apt_install "$package" || die "$command is missing; on Debian: apt-get install $package"
+    type -P "$command" >/dev/null || apt_install "$package" || die "$command is missing; on Debian: apt-get install $package"
   done < <(grep . <<<"$needs")
 }
 

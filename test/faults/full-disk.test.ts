@@ -49,6 +49,8 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     await scene.redis.restart({ emptied: true, fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url, 16)
+    // Refusals until the API has found the new one are none of a full disk.
+    await records.untilMore(50, 200)
     await records.untilMore(50, 503)
     records.begin()
     await Promise.all([load.untilMore(100, 200), records.untilMore(50, 503)])
