@@ -152,6 +152,23 @@ describe('a claim', () => {
     expect(await sizes()).toEqual(before)
   })
 
+  test('looks again at once where a retry that it counted on is held by another', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    const [retry] = await lab.accept(tenant.id, 30)
+    await lab.pool.query('UPDATE deliveries_due SET is_retry = true WHERE event_id = $1', [retry])
+    const client = await lab.pool.connect()
+    try {
+      await client.query('BEGIN')
+      await client.query('SELECT FROM deliveries_due WHERE event_id = $1 FOR UPDATE', [retry])
+      expect((await lab.claim({ rowsMax: 8 })).claimed).toHaveLength(7)
+      expect(await lab.value('SELECT next_due_at <= now() FROM lanes')).toBe(true)
+    } finally {
+      await client.query('ROLLBACK')
+      client.release()
+    }
+  })
+
   test('by many at once takes each row once', async () => {
     const all = await tenants(8)
     for (const { id } of all) await lab.accept(id, 50)

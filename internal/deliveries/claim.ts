@@ -54,10 +54,11 @@ const standStillMs = 10_000
 // the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each
 // share, and either kind may use what the other leaves. A repeated claim takes other rows; what a lost one took comes back when its
 // lease ends, which is why its commit need not wait for the disk. Rows under a lease keep their place in the index and are stepped
-// over. A lane is then looked at again when its soonest row is due (of a lane that had some, its soonest retry: all else is due from
-// its beginning), and after 5 s in any case, once more when a look found nothing: intake leaves alone only lanes that are due with
-// idle_checks = 0, so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each
-// is planned and locked; `IS TRUE` keeps the planner from indexes that begin with the tenant.
+// over. A lane is then looked at again at once where it may have more (it got its share, or retries were counted, which others may
+// have taken), else when its soonest row is due (of a lane that had some, its soonest retry: all else is due from its beginning),
+// and after 5 s in any case, once more when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0,
+// so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each is planned and
+// locked; an event is the first one from its id on, as for settlements.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -90,7 +91,7 @@ WITH relaxed AS MATERIALIZED (
     ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
   FROM ready LEFT JOIN rooms USING (tenant_id)
 ), picked AS MATERIALIZED (
-  SELECT s.tenant_id, d.event_id FROM shares s
+  SELECT s.tenant_id, w.retries, d.event_id FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
     WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q) w
@@ -112,18 +113,25 @@ WITH relaxed AS MATERIALIZED (
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
   RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
-  SELECT tenant_id, count(*) AS taken FROM picked GROUP BY tenant_id
+  SELECT tenant_id, count(*) AS taken, max(retries) AS retries FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
-  SELECT s.*, n.taken, CASE WHEN n.taken = s.share THEN NULL WHEN n.taken > 0 THEN (
-    SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
-  ELSE (SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
-      (SELECT due_at AS at FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
-      UNION ALL
-      (SELECT min(greatest(due_at, leased_until)) FROM deliveries_due
-      WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) soonest) END AS soonest
+  SELECT s.*, n.taken, CASE
+    WHEN n.taken = s.share OR n.retries > 0 THEN now()
+    WHEN n.taken > 0 THEN (
+      SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
+    ELSE coalesce((
+      SELECT due_at FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+        SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry
+          AND due_at <= now() AND leased_until <= now() ORDER BY due_at LIMIT 1) held LIMIT 1
+    ), (
+      SELECT min(at) FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+        (SELECT due_at AS at FROM deliveries_due
+        WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
+        UNION ALL
+        (SELECT min(leased_until) FROM deliveries_due
+        WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) ends)) END AS soonest
   FROM shares s CROSS JOIN LATERAL (
-    SELECT coalesce((SELECT t.taken FROM taken t WHERE t.tenant_id = s.tenant_id), 0) AS taken OFFSET 0) n
+    SELECT coalesce(max(taken), 0) AS taken, max(retries) AS retries FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
 ), left_behind AS (
   UPDATE lanes l SET
     last_served_at = clock_timestamp(),
@@ -131,7 +139,6 @@ WITH relaxed AS MATERIALIZED (
     idle_checks = CASE WHEN k.taken = 0 AND k.is_live THEN 1 ELSE 0 END,
     next_due_at = CASE
       WHEN NOT k.is_live THEN now() + interval '${standStillMs} ms'
-      WHEN k.taken = k.share THEN now()
       WHEN k.taken > 0 OR l.idle_checks = 0
         THEN least(k.soonest, now() + interval '${lookAgainMs} ms', now() + $7::integer * interval '1 ms')
       ELSE coalesce(k.soonest, 'infinity') END
@@ -146,8 +153,8 @@ SELECT n.lanes, n.has_full_share, s.event_id, s.tenant_id, to_char(s.payload_exp
 FROM (SELECT count(*)::integer AS lanes,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
 LEFT JOIN sized s ON true
-LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id = s.event_id
-  AND (tenant_id = s.tenant_id) IS TRUE AND s.expires_on = '{event_day}' OFFSET 0) e ON true
+LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id >= s.event_id AND s.expires_on = '{event_day}'
+  ORDER BY id LIMIT 1) e ON e.id = s.event_id
 LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
   AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
 

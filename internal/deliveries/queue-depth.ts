@@ -31,8 +31,9 @@ WITH open_lanes AS MATERIALIZED (
       LIMIT ${countedMax + 1}) d
     LIMIT ${countedMax + 1}) all_due
 ), oldest AS (
-  SELECT min((SELECT greatest(due_at, leased_until) FROM deliveries_due
-    WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND leased_until <= now() ORDER BY due_at LIMIT 1)) AS due_at
+  SELECT min((SELECT due_at FROM deliveries_due
+    WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND due_at <= now() AND leased_until <= now()
+    ORDER BY due_at LIMIT 1)) AS due_at
   FROM kinds k
 )
 SELECT

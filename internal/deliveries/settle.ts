@@ -44,9 +44,10 @@ export interface Settlement {
 // only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with the next round, or at that
 // round's end where the statement that began it did not see the entry yet. Repeating it finds rows that are gone or no longer ours,
 // and writes nothing.
-// A plan may be made while there is nothing, and used when there is much. So rows of the queue are found by keys, one look each, in
-// forms that cannot be planned as a walk over all of it: LATERAL with a lock, an array of keys, a conflict (which each row that
-// goes back meets).
+// A plan may be made while there is nothing, and used when there is much. So rows are found by keys, one look each, in forms that
+// cannot be planned as a walk over all of them: LATERAL with a lock, an array of keys, a conflict (which each row that goes back
+// meets). An event, which only its settlement changes while it is accepted, is the first one from its id on: only the primary key
+// serves that order, while other indexes have the id as well.
 const settleText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, round::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
@@ -75,12 +76,16 @@ WITH input AS MATERIALIZED (
   SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
+), places AS MATERIALIZED (
+  SELECT e.place FROM ours o CROSS JOIN LATERAL (
+    SELECT ctid AS place, id FROM ${partitionName({ table: 'events', day })} WHERE id >= o.id ORDER BY id LIMIT 1) e
+  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id
 ), closed AS (
-  UPDATE ${partitionName({ table: 'events', day })} e
-  SET state = CASE x.ending WHEN 'processed' THEN 'processed' ELSE 'delivery_failed' END, settled_at = now()
-  FROM ours x WHERE x.ending IN ('processed', 'failed') AND e.id = x.id AND (e.tenant_id = x.tenant_id) IS TRUE
-  RETURNING e.id, e.tenant_id, e.expires_on, e.provider, e.source_event_id, e.raw_type, e.type, e.occurred_at, e.payload_bytes,
-    e.payload_expires_on, e.round, e.settled_at, e.state
+  UPDATE ${partitionName({ table: 'events', day })}
+  SET state = CASE WHEN id = ANY(ARRAY(SELECT id FROM ours WHERE ending = 'failed')) THEN 'delivery_failed' ELSE 'processed' END,
+    settled_at = now()
+  WHERE ctid = ANY(ARRAY(SELECT place FROM places))
+  RETURNING ${failedEventColumns}, state
 ), failures AS (
   INSERT INTO failed_events (${failedEventColumns})
   SELECT ${failedEventColumns}

@@ -4,8 +4,8 @@ import type { Pool } from '#internal/storage/index.ts'
 const graceMs = 8_000
 const lanesMax = 100_000
 
-// Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and a step for each row under
-// a lease. Lanes of tenants and callbacks that get nothing look seldom on purpose. Only lanes that are wrong are written, in order
+// Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and a step for each row whose
+// lease has not been over for long. Lanes of tenants and callbacks that get nothing look seldom on purpose. Only lanes that are wrong are written, in order
 // of ids; a lane that is being looked at is waited for and then found right. Repeating it changes nothing.
 const sweepText = `
 WITH RECURSIVE waiting AS (
@@ -13,14 +13,15 @@ WITH RECURSIVE waiting AS (
   UNION ALL
   SELECT (SELECT d.tenant_id FROM deliveries_due d WHERE d.tenant_id > w.tenant_id ORDER BY d.tenant_id LIMIT 1)
   FROM waiting w WHERE w.tenant_id IS NOT NULL
-), overdue AS (
+), overdue AS MATERIALIZED (
   SELECT w.tenant_id FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${lanesMax}) w
   WHERE EXISTS (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
     SELECT FROM deliveries_due WHERE tenant_id = w.tenant_id AND is_retry = kind.is_retry
       AND due_at < now() - $1::integer * interval '1 ms' AND leased_until < now() - $1::integer * interval '1 ms' LIMIT 1) d)
 ), missed AS (
-  SELECT o.tenant_id FROM overdue o JOIN tenants t ON t.id = o.tenant_id AND NOT t.suspended AND t.deleted_at IS NULL
-  LEFT JOIN lanes l ON l.tenant_id = o.tenant_id
+  SELECT o.tenant_id FROM overdue o
+  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended AND deleted_at IS NULL OFFSET 0) t
+  LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM lanes WHERE tenant_id = o.tenant_id OFFSET 0) l ON true
   WHERE l.suspended_at IS NULL AND (l.next_due_at IS NULL OR l.next_due_at > now())
   ORDER BY o.tenant_id
 )

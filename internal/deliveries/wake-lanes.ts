@@ -5,7 +5,7 @@
  * @param whose what follows `tenant_id`, such as `= ANY($1::text[])`; never a value from outside
  */
 export function wakeLanesText(whose: string): string {
-  return `UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id IN (
+  return `UPDATE lanes SET next_due_at = now(), idle_checks = 0 WHERE tenant_id = ANY(ARRAY(
     SELECT tenant_id FROM lanes WHERE tenant_id ${whose} AND (next_due_at > now() OR idle_checks > 0)
-    ORDER BY tenant_id FOR UPDATE)`
+    ORDER BY tenant_id FOR UPDATE))`
 }
