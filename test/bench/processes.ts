@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { freePort, poll } from '#internal/dev/index.ts'
@@ -16,6 +17,7 @@ export interface Measured {
 export type ProcessEnv = Readonly<Record<string, string>>
 
 const root = join(import.meta.dir, '../..')
+const chartValues = join(root, 'charts/latchkey/values.yaml')
 const readyMsMax = 20_000
 
 /** The key ring of every process that is measured. */
@@ -78,6 +80,7 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
       LATCHKEY_OPS_PORT: String(opsPort),
       LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
       LATCHKEY_KEY_RING: keyRing,
+      BUN_JSC_forceRAMSize: String(memoryLimitOf(name)),
       ...env,
     },
     // As in production somebody reads the log; here it is thrown away by the kernel.
@@ -93,6 +96,18 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
     throw new Error(`${name} is not ready after ${readyMsMax} ms`)
   }
   return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
+}
+
+/** Bytes: the most memory that a pod gets by the chart, which tells it so. */
+function memoryLimitOf(name: HowToStart['name']): number {
+  const values = Bun.YAML.parse(readFileSync(chartValues, 'utf8')) as Record<string, ChartPod | undefined>
+  const [, mebibytes] = /^(\d+)Mi$/.exec(values[name]?.resources.limits.memory ?? '') ?? []
+  if (mebibytes === undefined) throw new Error(`${chartValues} has no memory limit in Mi for ${name}`)
+  return Number(mebibytes) * 2 ** 20
+}
+
+interface ChartPod {
+  readonly resources: { readonly limits: { readonly memory?: string } }
 }
 
 /**

@@ -21,6 +21,10 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- if $serves }}
 - name: LATCHKEY_SHUTDOWN_GRACE_SECONDS
   value: {{ .values.shutdownGraceSeconds | int64 | quote }}
+{{- /* In bytes: how much memory the runtime's garbage collector takes itself to have. It would think of the node's. */}}
+- name: BUN_JSC_forceRAMSize
+  valueFrom:
+    resourceFieldRef: {resource: limits.memory}
 {{- end }}
 {{- if eq .name "api" }}
 - name: LATCHKEY_SHUTDOWN_DELAY_SECONDS
