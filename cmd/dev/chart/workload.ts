@@ -55,10 +55,13 @@ export function workload(of: Workload): Group {
 
 /** Requests, and a bound of memory alone: a bound of processor time would make calls wait on an idle node. */
 export function resources({ cpu, memory, memoryMax }: Pick<Workload, 'cpu' | 'memory' | 'memoryMax'>) {
-  return kubeObject('What a pod asks for, and the most it gets.', {
-    requests: { cpu, memory, 'ephemeral-storage': '16Mi' },
-    limits: { memory: memoryMax, 'ephemeral-storage': '512Mi' },
-  })
+  return kubeObject(
+    'What a pod asks for, and the most it gets. The runtime collects garbage by the limit of memory.',
+    {
+      requests: { cpu, memory, 'ephemeral-storage': '16Mi' },
+      limits: { memory: memoryMax, 'ephemeral-storage': '512Mi' },
+    },
+  )
 }
 
 /** The service account of a process. */
