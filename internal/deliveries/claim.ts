@@ -54,8 +54,8 @@ const standStillMs = 10_000
 // the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each
 // share, and either kind may use what the other leaves. A repeated claim takes other rows; what a lost one took comes back when its
 // lease ends, which is why its commit need not wait for the disk. Rows under a lease keep their place in the index and are stepped
-// over. A lane is then looked at again at once where it may have more (it got its share, or retries were counted, which others may
-// have taken), else when its soonest row is due (of a lane that had some, its soonest retry: all else is due from its beginning),
+// over. A lane is then looked at again at once where it may have more (it got its share, or a retry that was counted was another's
+// by then), else when its soonest row is due (of a lane that had some, its soonest retry: all else is due from its beginning),
 // and after 5 s in any case, once more when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0,
 // so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each is planned and
 // locked; an event is the first one from its id on, as for settlements.
@@ -91,7 +91,7 @@ WITH relaxed AS MATERIALIZED (
     ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
   FROM ready LEFT JOIN rooms USING (tenant_id)
 ), picked AS MATERIALIZED (
-  SELECT s.tenant_id, w.retries, d.event_id FROM shares s
+  SELECT s.tenant_id, w.retries, d.event_id, d.is_retry FROM shares s
   CROSS JOIN LATERAL (SELECT count(*) AS retries, (s.share + 3) / 4 AS quota FROM (
     SELECT FROM deliveries_due
     WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q) w
@@ -101,11 +101,11 @@ WITH relaxed AS MATERIALIZED (
       WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now() LIMIT s.share) q)))
     END AS retries) t
   CROSS JOIN LATERAL (
-    SELECT event_id FROM (SELECT event_id FROM deliveries_due
+    SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
       WHERE tenant_id = s.tenant_id AND is_retry AND due_at <= now() AND leased_until <= now()
       ORDER BY due_at LIMIT t.retries FOR UPDATE SKIP LOCKED) r
     UNION ALL
-    SELECT event_id FROM (SELECT event_id FROM deliveries_due
+    SELECT * FROM (SELECT event_id, is_retry FROM deliveries_due
       WHERE tenant_id = s.tenant_id AND NOT is_retry AND due_at <= now() AND leased_until <= now()
       ORDER BY due_at LIMIT s.share - t.retries FOR UPDATE SKIP LOCKED) f) d
 ), claimed AS (
@@ -113,10 +113,10 @@ WITH relaxed AS MATERIALIZED (
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
   RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
-  SELECT tenant_id, count(*) AS taken, max(retries) AS retries FROM picked GROUP BY tenant_id
+  SELECT tenant_id, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
   SELECT s.*, n.taken, CASE
-    WHEN n.taken = s.share OR n.retries > 0 THEN now()
+    WHEN n.taken = s.share OR n.has_missed THEN now()
     WHEN n.taken > 0 THEN (
       SELECT due_at FROM deliveries_due WHERE tenant_id = s.tenant_id AND is_retry AND due_at > now() ORDER BY due_at LIMIT 1)
     ELSE coalesce((
@@ -131,7 +131,7 @@ WITH relaxed AS MATERIALIZED (
         (SELECT min(leased_until) FROM deliveries_due
         WHERE tenant_id = s.tenant_id AND is_retry = kind.is_retry AND due_at <= now())) ends)) END AS soonest
   FROM shares s CROSS JOIN LATERAL (
-    SELECT coalesce(max(taken), 0) AS taken, max(retries) AS retries FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
+    SELECT coalesce(max(taken), 0) AS taken, bool_or(has_missed) AS has_missed FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
 ), left_behind AS (
   UPDATE lanes l SET
     last_served_at = clock_timestamp(),
@@ -216,7 +216,7 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
 }
 
 /**
- * The session settings that `claimDue` and `settle` are planned with: prepared once, by indexes alone. A table that is empty at
+ * The session settings that statements of the queue are planned with: prepared once, by indexes alone. A table that is empty at
  * rest looks cheap to scan, and a plan made then would meet a backlog.
  */
 export const queueSessionSettings = {

@@ -56,7 +56,8 @@ type ViewRow = [
 
 // Rows by their keys, in the one partition that the id tells. A read, no locks.
 const viewText = (day: Day) => `
-SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint, d.lease IS NOT NULL, d.attempts, ${selectedColumns}
+SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint, d.lease IS NOT NULL, d.attempts,
+  ${selectedColumns}
 FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
 

@@ -6,7 +6,7 @@ export const failedEventColumns = `id, tenant_id, expires_on, provider, source_e
 
 /**
  * SQL that removes the entries of events that begin another round, to stand in a WITH after `revived`, which has their `id`. By
- * keys in any plan, as settlements do. Sees what stood there when its statement began. Repeating it finds none.
+ * keys in any plan, as settlements do; `failed_events_id` is there for it. Sees what stood there when its statement began. Repeating it finds none.
  */
 export const removeRevivedText = 'DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))'
 
@@ -15,5 +15,5 @@ export const removeRevivedText = 'DELETE FROM failed_events WHERE id = ANY(ARRAY
  * days. What another process removes at this moment is passed by, so repeating it is safe. @throws whatever Postgres throws
  */
 export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRows> {
-  return removeOldest(pool, { table: 'failed_events', until: { lastDay: lastExpiredDay(nowMs) } })
+  return removeOldest(pool, { table: 'failed_events', lastDay: lastExpiredDay(nowMs) })
 }

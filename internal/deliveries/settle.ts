@@ -50,8 +50,8 @@ export interface Settlement {
 // serves that order, while other indexes have the id as well.
 const settleText = (day: Day) => `
 WITH input AS MATERIALIZED (
-  SELECT id, round::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz, duration_ms::integer,
-    outcome, status::smallint, cause, answer
+  SELECT id, round::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
+    duration_ms::integer, outcome, status::smallint, cause, answer
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::text[], $13::text[])
     AS i(id, round, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)

@@ -5,8 +5,9 @@ const graceMs = 8_000
 const lanesMax = 100_000
 
 // Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and a step for each row whose
-// lease has not been over for long. Lanes of tenants and callbacks that get nothing look seldom on purpose. Only lanes that are wrong are written, in order
-// of ids; a lane that is being looked at is waited for and then found right. Repeating it changes nothing.
+// lease has not been over for long. Lanes of tenants and callbacks that get nothing look seldom on purpose. Only lanes that are
+// wrong are written, in order of ids; a lane that is being looked at is waited for and then found right. Repeating it changes
+// nothing.
 const sweepText = `
 WITH RECURSIVE waiting AS (
   (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)

@@ -14,7 +14,7 @@ const keptMs: Record<FigureTable, number> = {
 
 /** Removes what of a table is kept no longer, at most 5 000 rows, by an index. Repeating it is safe. @throws whatever Postgres throws */
 export function forgetFigures(pool: Pool, table: FigureTable, nowMs: number): Promise<RemovedRows> {
-  return removeOldest(pool, { table, until: { before: new Date(nowMs - keptMs[table]) } })
+  return removeOldest(pool, { table, before: new Date(nowMs - keptMs[table]) })
 }
 
 /** The tables whose rows go by time. */

@@ -76,8 +76,8 @@ export async function recordUsage(
  * Their amounts stay. By an index; repeating it is safe, also while another does the same. @throws whatever Postgres throws
  */
 export function forgetEmissions(pool: Pool, nowMs: number, rowsMax?: number): Promise<RemovedRows> {
-  const until = { before: new Date(nowMs - rememberedMs) }
-  return removeOldest(pool, { table: 'usage_emissions', until, ...(rowsMax !== undefined && { rowsMax }) })
+  const before = new Date(nowMs - rememberedMs)
+  return removeOldest(pool, { table: 'usage_emissions', before, ...(rowsMax !== undefined && { rowsMax }) })
 }
 
 function problemWith({ id, kind, count, at }: UsageEmission, nowMs: number): string | undefined {

@@ -8,5 +8,5 @@ const keptMs = 400 * 86_400_000
  * month. Repeating it is safe. @throws whatever Postgres throws
  */
 export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
-  return removeOldest(pool, { table: 'usage_hourly', until: { before: new Date(nowMs - keptMs) } })
+  return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }

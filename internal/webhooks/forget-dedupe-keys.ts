@@ -5,5 +5,5 @@ import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#inte
  * their days. What another process removes at this moment is passed by, so repeating it is safe. @throws whatever Postgres throws
  */
 export function forgetDedupeKeys(pool: Pool, nowMs: number): Promise<RemovedRows> {
-  return removeOldest(pool, { table: 'dedupe_keys', until: { lastDay: lastExpiredDay(nowMs) } })
+  return removeOldest(pool, { table: 'dedupe_keys', lastDay: lastExpiredDay(nowMs) })
 }

@@ -101,13 +101,13 @@ export async function startService({ name, latchkey, env }: HowToStart): Promise
 /** Bytes: the most memory that a pod gets by the chart, which tells it so. */
 function memoryLimitOf(name: HowToStart['name']): number {
   const values = Bun.YAML.parse(readFileSync(chartValues, 'utf8')) as Record<string, ChartPod | undefined>
-  const [, mebibytes] = /^(\d+)Mi$/.exec(values[name]?.resources.limits.memory ?? '') ?? []
+  const [, mebibytes] = /^(\d+)Mi$/.exec(values[name]?.resources?.limits?.memory ?? '') ?? []
   if (mebibytes === undefined) throw new Error(`${chartValues} has no memory limit in Mi for ${name}`)
   return Number(mebibytes) * 2 ** 20
 }
 
 interface ChartPod {
-  readonly resources: { readonly limits: { readonly memory?: string } }
+  readonly resources?: { readonly limits?: { readonly memory?: string } }
 }
 
 /**

@@ -125,6 +125,17 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
+    test('what serves collects garbage by its limit of memory', () => {
+      const told = (kind: string) =>
+        podsOf(objects.filter((object) => object.kind === kind)).map(
+          ({ spec }) =>
+            spec.containers[0]?.env?.find(({ name }) => name === 'BUN_JSC_forceRAMSize')?.valueFrom,
+        )
+      const limit = { resourceFieldRef: { resource: 'limits.memory' } }
+      expect(told('Deployment')).toEqual([limit, limit, limit, limit])
+      expect(new Set(told('Job'))).toEqual(new Set([undefined]))
+    })
+
     test('a pod has the time that its process takes to end', () => {
       for (const { spec } of podsOf(objects.filter(({ kind }) => kind === 'Deployment'))) {
         const [container] = spec.containers

@@ -143,7 +143,10 @@ export interface Container extends Tree {
 export interface EnvVariable {
   readonly name: string
   readonly value?: string
-  readonly valueFrom?: { readonly secretKeyRef?: { readonly name: string; readonly key: string } }
+  readonly valueFrom?: {
+    readonly secretKeyRef?: { readonly name: string; readonly key: string }
+    readonly resourceFieldRef?: { readonly resource: string }
+  }
 }
 
 /** All pods of what was rendered. */

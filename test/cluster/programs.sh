@@ -27,6 +27,7 @@ apt_install() { # package...
 find_programs() {
   local command package
   while read -r command package; do
+    # Not command -v, which finds functions of that name, too.
     type -P "$command" >/dev/null || apt_install "$package" || die "$command is missing; on Debian: apt-get install $package"
   done < <(grep . <<<"$needs")
 }

@@ -21,7 +21,7 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- if $serves }}
 - name: LATCHKEY_SHUTDOWN_GRACE_SECONDS
   value: {{ .values.shutdownGraceSeconds | int64 | quote }}
-{{- /* In bytes: how much memory the runtime's garbage collector takes itself to have. It would think of the node's. */}}
+{{- /* In bytes: by how much memory the runtime collects garbage: the node's, if nobody told it, and if there is no limit. */}}
 - name: BUN_JSC_forceRAMSize
   valueFrom:
     resourceFieldRef: {resource: limits.memory}

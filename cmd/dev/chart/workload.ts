@@ -34,7 +34,10 @@ export function workload(of: Workload): Group {
       of.shutdownGraceSeconds,
       [1, 600],
     ),
-    resources: resources(of),
+    resources: resources(
+      of,
+      'The runtime collects garbage by the limit of memory; without one, by what the node has.',
+    ),
     podDisruptionBudget: group('How many pods may be away when nodes are drained.', {
       enabled: flag('Whether there is one.', true),
       maxUnavailable: {
@@ -54,14 +57,14 @@ export function workload(of: Workload): Group {
 }
 
 /** Requests, and a bound of memory alone: a bound of processor time would make calls wait on an idle node. */
-export function resources({ cpu, memory, memoryMax }: Pick<Workload, 'cpu' | 'memory' | 'memoryMax'>) {
-  return kubeObject(
-    'What a pod asks for, and the most it gets. The runtime collects garbage by the limit of memory.',
-    {
-      requests: { cpu, memory, 'ephemeral-storage': '16Mi' },
-      limits: { memory: memoryMax, 'ephemeral-storage': '512Mi' },
-    },
-  )
+export function resources(
+  { cpu, memory, memoryMax }: Pick<Workload, 'cpu' | 'memory' | 'memoryMax'>,
+  more = '',
+) {
+  return kubeObject(`What a pod asks for, and the most it gets. ${more}`.trim(), {
+    requests: { cpu, memory, 'ephemeral-storage': '16Mi' },
+    limits: { memory: memoryMax, 'ephemeral-storage': '512Mi' },
+  })
 }
 
 /** The service account of a process. */

@@ -86,7 +86,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
 /** Answers that are remembered: one for each callback of a process, mostly. */
 const rememberedMax = 10_000
 
-/** Asks `answer` each question once. Parts of a question that has several hold no spaces. */
+/** Remembers what was answered. Parts of a question that has several hold neither spaces nor commas. */
 function remembered<Question extends readonly (string | readonly string[])[], Answer>(
   answer: (...question: Question) => Answer,
 ): (...question: Question) => Answer {

@@ -100,9 +100,10 @@ CREATE TABLE refused_calls (
 ) PARTITION BY RANGE (expires_on);
 CREATE INDEX refused_calls_tenant ON refused_calls (tenant_id, id);
 
--- Unsettled work only, one row an event. due_at: when it may be claimed, unless leased_until is later, so that a crashed worker's
--- rows may be taken again by themselves. claims counts takings since the last settled attempt and, with lease, tells a late worker
--- that its row was taken over. A claim changes no indexed column, and half of each page is kept free for it: it writes no index.
+-- Unsettled work only, one row an event. due_at: when it may be claimed. leased_until: nobody else claims it before, so that a
+-- crashed worker's rows come back by themselves. claims counts takings since the last settled attempt and, with lease, tells a late
+-- worker that its row was taken over. A claim changes no indexed column, and each page has room for a second version of all its
+-- rows, which are longer by the lease: so a claim writes no index.
 CREATE TABLE deliveries_due (
   event_id text COLLATE "C" PRIMARY KEY,
   tenant_id text COLLATE "C" NOT NULL,
@@ -117,7 +118,7 @@ CREATE TABLE deliveries_due (
   lease text,
   leased_until timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (
-  fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
+  fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2
 );
 CREATE INDEX deliveries_due_lane ON deliveries_due (tenant_id, is_retry, due_at);
