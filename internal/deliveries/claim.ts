@@ -154,7 +154,7 @@ FROM (SELECT count(*)::integer AS lanes,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
 LEFT JOIN sized s ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id >= s.event_id AND s.expires_on = '{event_day}'
-  ORDER BY id LIMIT 1) e ON e.id = s.event_id
+  ORDER BY id LIMIT 1) e ON e.id = s.event_id AND e.tenant_id = s.tenant_id
 LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
   AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
 

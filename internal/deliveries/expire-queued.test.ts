@@ -27,7 +27,7 @@ async function queue(
   await lab.pool.query(
     `INSERT INTO deliveries_due
        (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, lease, leased_until)
-     VALUES ($1, $2, $3, $3, 1, 1, now(), $4, $5)`,
+     VALUES ($1, $2, $3, $3, 1, 1, 'infinity', $4, $5)`,
     [id, tenantId, expiryDayOf(id), more.lease ?? null, more.leasedUntil ?? '-infinity'],
   )
   return id

@@ -78,8 +78,8 @@ WITH input AS MATERIALIZED (
   ON CONFLICT DO NOTHING
 ), places AS MATERIALIZED (
   SELECT e.place FROM ours o CROSS JOIN LATERAL (
-    SELECT ctid AS place, id FROM ${partitionName({ table: 'events', day })} WHERE id >= o.id ORDER BY id LIMIT 1) e
-  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id
+    SELECT ctid AS place, id, tenant_id FROM ${partitionName({ table: 'events', day })} WHERE id >= o.id ORDER BY id LIMIT 1) e
+  WHERE o.ending IN ('processed', 'failed') AND e.id = o.id AND e.tenant_id = o.tenant_id
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })}
   SET state = CASE WHEN id = ANY(ARRAY(SELECT id FROM ours WHERE ending = 'failed')) THEN 'delivery_failed' ELSE 'processed' END,

@@ -22,8 +22,8 @@ export type OldestRows =
 const rowsMaxDefault = 5_000
 
 /**
- * Removes the oldest rows of a table, at most `rowsMax`, default 5 000, by the index over their time. Repeating it is safe, also while another
- * process does the same. @throws whatever Postgres throws
+ * Removes the oldest rows of a table, at most `rowsMax`, default 5 000, by the index over their time. Repeating it is safe, also
+ * while another process does the same. @throws whatever Postgres throws
  */
 export async function removeOldest(pool: Pool, rows: OldestRows): Promise<RemovedRows> {
   const { table, rowsMax = rowsMaxDefault } = rows
