@@ -4,7 +4,7 @@ import type { ApiKeyScope, Directory, FoundKey } from '#internal/tenants/index.t
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
 import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { type Access, createAccess, namespacesMax, type TenantPlace } from './access.ts'
-import { actions } from './action.ts'
+import { type Action, actions } from './action.ts'
 import { type Actor, actorName, type KubeUser } from './actor.ts'
 
 /** What no real API server can be made to do at will: be slow, be away, count. What it really says is in test/cluster. */
@@ -343,9 +343,41 @@ describe('an API key of a tenant', () => {
     expect(server.seen).toHaveLength(0)
   })
 
-  test('starts simulations where it has that scope too', async () => {
-    const own = addKey(apiKey, ['dashboard', 'simulations'])
-    expect(await access.may(await actorOf(), 'simulate', own)).toEqual({ kind: 'allowed' })
+  test.each<[scopes: readonly ApiKeyScope[], allowed: readonly Action[]]>([
+    [['dashboard:read'], ['see']],
+    [['dashboard:read', 'simulations', 'records', 'webhooks'], ['see']],
+    [['dashboard'], ['see', 'readPayloads', 'replay']],
+    [
+      ['dashboard', 'dashboard:read'],
+      ['see', 'readPayloads', 'replay'],
+    ],
+    [
+      ['dashboard', 'simulations'],
+      ['see', 'readPayloads', 'replay', 'simulate'],
+    ],
+    [
+      ['dashboard:read', 'dashboard', 'simulations'],
+      ['see', 'readPayloads', 'replay', 'simulate'],
+    ],
+  ])('with scopes %j may do %j with its own tenant', async (scopes, allowed) => {
+    const own = addKey(apiKey, scopes)
+    const actor = await actorOf()
+    const asked = await Promise.all(actions.map((action) => access.may(actor, action, own)))
+    expect(actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')).toEqual([...allowed])
+  })
+
+  test('narrowed from dashboard to dashboard:read: the session stays signed in and can only read', async () => {
+    const own = addKey(apiKey, ['dashboard'])
+    const actor = await actorOf()
+    expect(await access.may(actor, 'replay', own)).toEqual({ kind: 'allowed' })
+    keys.clear()
+    keys.set(Bun.SHA256.hash(apiKey, 'base64'), {
+      tenant: own,
+      key: { name: 'default', scopes: new Set<ApiKeyScope>(['dashboard:read']), expiresAtMs: null },
+    })
+    expect(access.stillCounts(actor)).toBe('yes')
+    expect(await access.may(actor, 'replay', own)).toEqual({ kind: 'refused' })
+    expect(await access.may(actor, 'see', own)).toEqual({ kind: 'allowed' })
   })
 
   test.each([

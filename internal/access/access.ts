@@ -3,7 +3,7 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { KubeFailure, Transport } from '#internal/kube/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { type AccessPlace, type AccessVerdict, reviewAccess } from './access-review.ts'
-import type { Action } from './action.ts'
+import { type Action, keyActions } from './action.ts'
 import type { Actor, KubeUser, TenantKeyActor } from './actor.ts'
 import { createProvenTokens, type ProvenTokens } from './proven-tokens.ts'
 import { reviewToken, type TokenVerdict } from './token-review.ts'
@@ -43,7 +43,7 @@ export type Visibility =
 
 /** Who acts in the backoffice, and what they may do there. Nothing here throws. */
 export interface Access {
-  /** Tells who somebody is by a token for audience `latchkey`, an API key of scope `dashboard`, or the token of `npm run dev`. */
+  /** Tells who somebody is by a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
   authenticate(token: string): Promise<Authenticated>
   /**
    * Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). Where `named` says by
@@ -163,7 +163,7 @@ function authenticateKey(directory: Directory, apiKey: string): Authenticated {
   if (found === undefined) return refused
   const { tenant, key } = found
   if (tenant.suspended) return { kind: 'refused', cause: 'tenantSuspended' }
-  if (!key.scopes.has('dashboard')) return { kind: 'refused', cause: 'keyScope' }
+  if (keyActions(key.scopes).size === 0) return { kind: 'refused', cause: 'keyScope' }
   const actor = { kind: 'tenantKey', tenantId: tenant.id, keyName: key.name, keySha256 } as const
   return { kind: 'actor', actor, endsAtMs: key.expiresAtMs }
 }
@@ -228,9 +228,6 @@ function unavailableFor(failure: KubeFailure): Unavailable {
   return { kind: 'unavailable', retryAfterMs: failure.retryAfterMs ?? retryAfterMs }
 }
 
-/** What a tenant may do with itself: what its limits and pauses are is the platform's to say. */
-const keyActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads', 'replay'])
-
 function mayKey(
   directory: Directory,
   actor: TenantKeyActor,
@@ -241,8 +238,7 @@ function mayKey(
   if (tenant === 'all' || tenant.id !== actor.tenantId) return { kind: 'refused' }
   const found = findOwnKey(directory, actor)
   if (found === undefined) return { kind: 'refused' }
-  const isAllowed = keyActions.has(action) || (action === 'simulate' && found.key.scopes.has('simulations'))
-  return { kind: isAllowed ? 'allowed' : 'refused' }
+  return { kind: keyActions(found.key.scopes).has(action) ? 'allowed' : 'refused' }
 }
 
 function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
@@ -251,14 +247,14 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** The key while it counts: there, not ended, still of the scope, its tenant not suspended. */
+/** Returns the key while it counts: it exists, has not ended, still opens the backoffice, and its tenant is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =
     found !== undefined &&
     found.tenant.id === actor.tenantId &&
     !found.tenant.suspended &&
-    found.key.scopes.has('dashboard')
+    keyActions(found.key.scopes).size > 0
   return counts ? found : undefined
 }
 

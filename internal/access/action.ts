@@ -1,3 +1,5 @@
+import type { ApiKeyScope } from '#internal/tenants/index.ts'
+
 /** What somebody may want to do with a tenant. */
 export const actions = [
   'see',
@@ -28,4 +30,19 @@ export const actionRules: Readonly<Record<Action, ActionRule>> = {
   // Of services, which hand in what they verified or counted themselves.
   appendEvents: { verb: 'create', subresource: 'events' },
   emitUsage: { verb: 'create', subresource: 'usage' },
+}
+
+const noActions: ReadonlySet<Action> = new Set()
+const readActions: ReadonlySet<Action> = new Set<Action>(['see'])
+const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads', 'replay'])
+const simulatingActions: ReadonlySet<Action> = new Set<Action>([...fullActions, 'simulate'])
+
+/**
+ * Returns what a tenant's API key may do with its own tenant in the backoffice; empty when its scopes do not open the backoffice.
+ * Reading payloads, replays, test events and simulations need `dashboard`, whatever other scopes the key has. Settings, limits and
+ * pauses belong to the platform and are open to no key.
+ */
+export function keyActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
+  if (scopes.has('dashboard')) return scopes.has('simulations') ? simulatingActions : fullActions
+  return scopes.has('dashboard:read') ? readActions : noActions
 }

@@ -9,7 +9,7 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** A tenant itself, by one of its API keys of scope `dashboard`. Holds the key's digest, never the key. */
+/** A tenant itself, by one of its API keys of scope `dashboard` or `dashboard:read`. Holds the key's digest, never the key. */
 export interface TenantKeyActor {
   readonly kind: 'tenantKey'
   readonly tenantId: TenantId

@@ -20,7 +20,10 @@ export async function findCaller(
   if (authenticated.kind === 'actor') return authenticated
   switch (authenticated.cause) {
     case 'keyScope':
-      return apiError('api_key_scope', 'This API key lacks the scope dashboard: ask for a key with it')
+      return apiError(
+        'api_key_scope',
+        'This API key has neither the scope dashboard nor dashboard:read: ask for a key with one of them',
+      )
     case 'tenantSuspended':
       return apiError('tenant_suspended')
     case 'otherAudience':

@@ -12,11 +12,19 @@ import { internalRows } from './http.ts'
 let backoffice: TestBackoffice
 let own: SeededTenant
 let other: SeededTenant
+let readOnly: SeededTenant
 
 beforeAll(async () => {
-  backoffice = await startTestBackoffice(`${dashboardTenantYaml('acme')}${dashboardTenantYaml('rival')}`)
+  backoffice = await startTestBackoffice(
+    [
+      dashboardTenantYaml('acme'),
+      dashboardTenantYaml('rival'),
+      dashboardTenantYaml('reader', { scopes: '["dashboard:read", simulations]' }),
+    ].join(''),
+  )
   own = await seedTenant(backoffice, 'acme')
   other = await seedTenant(backoffice, 'rival')
+  readOnly = await seedTenant(backoffice, 'reader')
 }, 30_000)
 afterAll(() => backoffice.close())
 
@@ -29,6 +37,7 @@ const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
     ...{ hard: 1, until: new Date(Date.now() + 60_000).toISOString(), reason: 'a test' },
   }),
   'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
+  'PUT /internal/v1/settings/:name': () => ({ value: true }),
   'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
   'POST /internal/v1/events': ({ tenantId }) => ({
     ...{ tenantId, provider: 'card', sourceEventId: 'planted', type: 'payment.succeeded', payload: {} },
@@ -44,7 +53,8 @@ const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
 /** Calls whose path or body names something of a tenant's. */
 const naming = internalRows.filter(
   ({ method, path }) =>
-    /:(tenantId|eventId|replayId|simulationId)/.test(path) || `${method} ${path}` in bodies,
+    /:(tenantId|eventId|replayId|simulationId)/.test(path) ||
+    (`${method} ${path}` in bodies && !path.startsWith('/internal/v1/settings')),
 )
 
 function pathOf(path: string, whose: SeededTenant): string {
@@ -197,21 +207,65 @@ describe('a tenant’s key', () => {
     expect(answer.status).toBe(403)
     expect(await traceOf(own)).toEqual(before)
   })
+})
 
-  test('that lost its scope, or whose tenant is suspended, is told so', async () => {
-    const { call } = backoffice
-    const noScope = dashboardTenantYaml('acme').replace('[dashboard, simulations]', '[records]')
-    const asleep = dashboardTenantYaml('rival', { spec: ['suspended: true'] })
-    await backoffice.applyManifests(`${noScope}${asleep}`)
-    for (const [name, code] of [
-      ['acme', 'api_key_scope'],
-      ['rival', 'tenant_suspended'],
-    ] as const) {
-      const said = async () => {
-        const answer = await call('GET', '/internal/v1/events', { token: dashboardKey(name) })
-        return answer.status === 403 && answer.json['code']
-      }
-      expect(await until(`${name} to be refused`, async () => (await said()) || undefined)).toBe(code)
-    }
+describe('a tenant’s key of scope dashboard:read', () => {
+  const readOnlyToken = dashboardKey('reader')
+  const call = (method: string, path: string) =>
+    backoffice.call(method, pathOf(path, readOnly), {
+      ...optionsOf(method, path, readOnly),
+      token: readOnlyToken,
+    })
+  /** The one call by POST that only reads. */
+  const reads = 'POST /internal/v1/replay-preview'
+  const isWrite = ({ method, path }: (typeof internalRows)[number]) =>
+    method !== 'GET' && `${method} ${path}` !== reads
+
+  test.each(internalRows.filter(isWrite).map(({ method, path }) => [method, path] as const))(
+    '%s %s is 403 and changes nothing of its own tenant',
+    async (method, path) => {
+      const before = await traceOf(readOnly)
+      const answer = await call(method, path)
+      expect([answer.status, answer.json['code']]).toEqual([403, 'forbidden'])
+      expect(await traceOf(readOnly)).toEqual(before)
+    },
+  )
+
+  test('GET of a payload as it was received is 403, without a line in the audit log', async () => {
+    const before = await traceOf(readOnly)
+    const path = `/internal/v1/events/${readOnly.eventId}/payload`
+    const answer = await backoffice.call('GET', path, { token: readOnlyToken })
+    expect([answer.status, answer.json['code']]).toEqual([403, 'forbidden'])
+    expect(await traceOf(readOnly)).toEqual(before)
   })
+
+  test.each(
+    naming
+      .filter((row) => !isWrite(row) && !row.path.endsWith('/payload'))
+      .map(({ method, path }) => [method, path] as const),
+  )('%s %s is read', async (method, path) => {
+    expect((await call(method, path)).status).toBe(200)
+  })
+
+  test('is told that it may see and do nothing else', async () => {
+    const { json } = await call('GET', '/internal/v1/tenants/:tenantId/permissions')
+    expect(Object.entries(json).filter(([, isAllowed]) => isAllowed)).toEqual([['see', true]])
+  })
+})
+
+test('a tenant’s key that lost its scope, or whose tenant is suspended, is told so', async () => {
+  const { call } = backoffice
+  const noScope = dashboardTenantYaml('acme').replace('[dashboard, simulations]', '[records]')
+  const asleep = dashboardTenantYaml('rival', { spec: ['suspended: true'] })
+  await backoffice.applyManifests(`${noScope}${asleep}`)
+  for (const [name, code] of [
+    ['acme', 'api_key_scope'],
+    ['rival', 'tenant_suspended'],
+  ] as const) {
+    const said = async () => {
+      const answer = await call('GET', '/internal/v1/events', { token: dashboardKey(name) })
+      return answer.status === 403 && answer.json['code']
+    }
+    expect(await until(`${name} to be refused`, async () => (await said()) || undefined)).toBe(code)
+  }
 })

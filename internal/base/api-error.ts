@@ -6,7 +6,7 @@ const catalogue = {
   invalid_request: [400, 'The request is not valid'],
   unauthenticated: [
     401,
-    'Send a token as "Authorization: Bearer …": of kubectl create token NAME --audience latchkey, or an API key of scope dashboard',
+    'Send a token as "Authorization: Bearer …": of kubectl create token NAME --audience latchkey, or an API key of scope dashboard or dashboard:read',
   ],
   forbidden: [403, 'You may not do this: ask whoever grants rights on Tenants for it'],
   api_key_invalid: [403, 'Send a valid API key as "Authorization: Bearer lk_…"'],

@@ -81,7 +81,7 @@ const head = {
     version: '1.0.0',
     summary: 'What other services of the company, and the dashboard, do with tenants and events',
     description:
-      'Every call asks for a token: of Kubernetes for the audience `latchkey` (`kubectl create token NAME --audience latchkey`), whose rights on Tenants decide, or a tenant’s API key of scope `dashboard`, which sees that tenant alone. Rights: `get tenants` to see, `get tenants/payloads`, `create tenants/replays`, `update tenants/settings`, `create tenants/simulations`, `create tenants/events`, `create tenants/usage`. Lists have an order that stays, the latest first unless they say otherwise, and pages by `after`. A write may be repeated as it was: it is done once, and a repeat bears `Idempotent-Replayed`. Two are not so: a test of a callback calls it each time (with an `Idempotency-Key` under the same `webhook-id`), and a replay of one event that names no `round` begins another round where the last one has ended meanwhile. Every write and every payload that is read is in the audit log.',
+      'Every call asks for a token: of Kubernetes for the audience `latchkey` (`kubectl create token NAME --audience latchkey`), whose rights on Tenants decide, or a tenant’s API key of scope `dashboard` or `dashboard:read`, which sees that tenant alone. With `dashboard:read` it reads everything but payloads as they were received, and every write is 403; with `dashboard` it also reads payloads, replays, tests and resumes the callback, and with `simulations` beside it simulates. Rights of Kubernetes: `get tenants` to see, `get tenants/payloads`, `create tenants/replays`, `update tenants/settings`, `create tenants/simulations`, `create tenants/events`, `create tenants/usage`. Lists have an order that stays, the latest first unless they say otherwise, and pages by `after`. A write may be repeated as it was: it is done once, and a repeat bears `Idempotent-Replayed`. Two are not so: a test of a callback calls it each time (with an `Idempotency-Key` under the same `webhook-id`), and a replay of one event that names no `round` begins another round where the last one has ended meanwhile. Every write and every payload that is read is in the audit log.',
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   tags: [
@@ -105,7 +105,7 @@ const components = {
       type: 'http',
       scheme: 'bearer',
       description:
-        'A token of Kubernetes for the audience `latchkey`, or a tenant’s API key of scope `dashboard`.',
+        'A token of Kubernetes for the audience `latchkey`, or a tenant’s API key of scope `dashboard` or `dashboard:read`.',
     },
   },
   headers: {

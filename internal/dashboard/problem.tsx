@@ -23,7 +23,7 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
     case 'forbidden':
       return problem(403, 'forbidden', 'You may not do this', {
         icon: 'lock',
-        text: 'Your rights on this tenant do not include it. Ask the platform team for the role, then try again: it counts within 10 seconds.',
+        text: 'Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a role counts within 10 seconds.',
         links: <LinkButton href="/">Overview</LinkButton>,
       })
     case 'notFound':

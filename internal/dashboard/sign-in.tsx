@@ -27,7 +27,8 @@ const problems: Readonly<Record<SignInProblem, string>> = {
   unknown: 'This token or key is not valid, or it has ended. Make a new one and paste it whole.',
   otherAudience:
     'This token is also good for the Kubernetes API, so it is not for a web page. Make one with --audience latchkey, as below.',
-  keyScope: 'This API key lacks the scope “dashboard”. Ask for a key with it.',
+  keyScope:
+    'This API key has neither the scope “dashboard” nor “dashboard:read”. Ask for a key with one of them.',
   tenantSuspended: 'This key’s tenant is suspended: ask the platform team.',
   unavailable: 'Nobody can tell at the moment whose token this is. Try again in a moment.',
   full: 'As many people are signed in as may be. Try again later.',
@@ -71,7 +72,8 @@ export function SignIn({ problem, next, isDev }: SignInParts) {
           <CodeBlock text={command} label="the command" />
           <h2>A tenant’s API key</h2>
           <p>
-            A key with the scope <code>dashboard</code> shows that tenant and nothing else.
+            A key with the scope <code>dashboard</code> shows that tenant and nothing else. With{' '}
+            <code>dashboard:read</code> it only reads: no payloads as received, no replays, no changes.
           </p>
         </div>
       </div>

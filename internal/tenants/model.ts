@@ -17,8 +17,8 @@ export const providerAliases = {
   braintree: 'gateway',
 } as const satisfies Record<string, ProviderName>
 
-/** What an API key may be used for. */
-export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard'] as const
+/** What an API key may be used for. `dashboard:read` opens the same pages as `dashboard`, without payloads as received and without any change. */
+export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const
 /** One of the things an API key may be used for. */
 export type ApiKeyScope = (typeof apiKeyScopes)[number]
 
@@ -201,7 +201,8 @@ const apiKey = strict(
       minItems: 1,
       maxItems: apiKeyScopes.length,
       uniqueItems: true,
-      description: 'What the key may be used for.',
+      description:
+        'What the key may be used for. dashboard opens the dashboard and /internal/v1 for this tenant alone; dashboard:read does so without payloads as received and without any change. A key with both has the rights of dashboard.',
     }),
     expiresAt: t.Optional(timestamp('When the key stops working; never if it is absent.')),
     secretRef: t.Optional(

@@ -112,7 +112,7 @@ describe('the API server takes what the parser takes, and fills the same default
       },
       apiKeys: list(20, (index) => ({
         name: `${'a'.repeat(60)}${digits(index)}`,
-        scopes: ['records', 'webhooks', 'simulations', 'dashboard'],
+        scopes: ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'],
         expiresAt: '2030-01-01T00:00:00.000000000+00:00',
         secretRef: { name: 'a'.repeat(253) },
       })),

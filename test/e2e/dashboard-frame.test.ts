@@ -91,7 +91,7 @@ describe('signing in', () => {
   test('a key without the scope is refused, one with it sees its tenant and no other', async () => {
     const refused = await post('/sign-in', { token: recordsKey, next: '/' })
     expect(refused.status).toBe(403)
-    expect(await refused.text()).toContain('lacks the scope')
+    expect(await refused.text()).toContain('neither the scope')
     await visit(async (page) => {
       await signIn(page, viewerKey)
       expect(await page.locator('.whose-name').textContent()).toBe('demo')

@@ -15,11 +15,15 @@ export function dashboardKey(name: string): string {
 /** A tenant whose key is for the dashboard, and may simulate. */
 export function dashboardTenantYaml(
   name: string,
-  options: Parameters<typeof simulationTenantYaml>[2] & { readonly namespace?: string } = {},
+  options: Parameters<typeof simulationTenantYaml>[2] & {
+    readonly namespace?: string
+    /** Default `[dashboard, simulations]`. */
+    readonly scopes?: string
+  } = {},
 ): string {
-  const { namespace = 'shops', ...rest } = options
+  const { namespace = 'shops', scopes = '[dashboard, simulations]', ...rest } = options
   return simulationTenantYaml(name, dashboardKey(name), rest)
-    .replace('scopes: [simulations, webhooks]', 'scopes: [dashboard, simulations]')
+    .replace('scopes: [simulations, webhooks]', `scopes: ${scopes}`)
     .replaceAll('namespace: shops', `namespace: ${namespace}`)
 }
 

@@ -242,7 +242,7 @@ export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[]
     'keys with all scopes, and of a Secret',
     {
       apiKeys: [
-        { ...key, scopes: ['records', 'webhooks', 'simulations', 'dashboard'] },
+        { ...key, scopes: ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] },
         { ...key, name: 'own', secretRef: { name: 'a' } },
       ],
     },

@@ -139,8 +139,17 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
         </div>
       ) : (
         <p class="card-foot muted">
-          <Icon name="lock" /> You may not read payloads as they were received. Ask for the right{' '}
-          <code>get tenants/payloads</code>.
+          <Icon name="lock" /> You may not read payloads as they were received. Ask for{' '}
+          {context.actor.kind === 'tenantKey' ? (
+            <>
+              a key with the scope <code>dashboard</code>
+            </>
+          ) : (
+            <>
+              the right <code>get tenants/payloads</code>
+            </>
+          )}
+          .
         </p>
       )}
     </Card>

@@ -14,7 +14,7 @@ import {
   replayFields,
 } from './replay-filter.ts'
 import { ReplayFilterText } from './replay-progress.tsx'
-import { mayReplay } from './rights.ts'
+import { mayReplay, withRightTo } from './rights.ts'
 import { tenantFields } from './tenant-field.ts'
 
 const dayMs = 86_400_000
@@ -111,9 +111,11 @@ export const previewReplayRow: PageRow = {
     const { backoffice, actor, query, tenant, nowMs } = context
     const asked = parseReplayForm(query, { tenantId: tenant?.id, nowMs })
     if (asked.kind === 'wrong') return wrongForm(context, asked.problems)
-    const previewed = await backoffice.replays.preview(actor, asked.filter)
-    if (previewed.kind !== 'ok') return previewed
-    return shown('Preview of a replay', <Preview {...{ context, asked, preview: previewed.value }} />)
+    return withRightTo(context, asked.filter.tenantId ?? 'all', 'replay', async () => {
+      const previewed = await backoffice.replays.preview(actor, asked.filter)
+      if (previewed.kind !== 'ok') return previewed
+      return shown('Preview of a replay', <Preview {...{ context, asked, preview: previewed.value }} />)
+    })
   },
 }
 

@@ -5,6 +5,7 @@ import { Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, shown } from '../page.ts'
 import { eventsLink, replayFields } from './replay-filter.ts'
 import { ReplayFilterText, ReplayProgress } from './replay-progress.tsx'
+import { withRightTo } from './rights.ts'
 
 /** One replay: how far it is, what it left out, and how to end it. */
 export const replayRow: PageRow = {
@@ -125,28 +126,31 @@ function factsOf({ tenantLabel }: PageContext, job: ReplayJob) {
 /** Asks before a replay is ended. */
 export const askCancelRow: PageRow = {
   ...{ method: 'GET', path: '/replays/:id/cancel', section: 'replays' },
-  async show({ backoffice, actor, params, csrfToken, query }) {
+  async show(context) {
+    const { backoffice, actor, params, csrfToken, query } = context
     const id = parseReplayId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
     const read = await backoffice.replays.read(actor, id)
     if (read.kind !== 'ok') return read
-    const { queuedCount } = read.value
+    const { queuedCount, filter } = read.value
     const kept = { tenant: query['tenant'] }
-    return shown(
-      'Cancel a replay',
-      <Confirm
-        question="End this replay?"
-        action={link(`/replays/${id}/cancel`, kept)}
-        csrfToken={csrfToken}
-        button="End the replay"
-        tone="danger"
-        back={link(`/replays/${id}`, kept)}
-      >
-        <p>
-          It ends after the step under way. The {countText(queuedCount)} events that it has queued are
-          delivered; the rest stays as it is. It cannot go on later, but another one like it can be started.
-        </p>
-      </Confirm>,
+    return withRightTo(context, filter.tenantId ?? 'all', 'replay', () =>
+      shown(
+        'Cancel a replay',
+        <Confirm
+          question="End this replay?"
+          action={link(`/replays/${id}/cancel`, kept)}
+          csrfToken={csrfToken}
+          button="End the replay"
+          tone="danger"
+          back={link(`/replays/${id}`, kept)}
+        >
+          <p>
+            It ends after the step under way. The {countText(queuedCount)} events that it has queued are
+            delivered; the rest stays as it is. It cannot go on later, but another one like it can be started.
+          </p>
+        </Confirm>,
+      ),
     )
   },
 }

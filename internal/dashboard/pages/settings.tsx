@@ -62,9 +62,15 @@ function Settings(parts: SettingsParts) {
       </PageHeader>
       {!mayChange && (
         <Notice tone="info">
-          You may look at these settings. To change them your role has to allow{' '}
-          <code>update tenants/settings</code>
-          {tenant === undefined && ' for the whole cluster'}.
+          {context.actor.kind === 'tenantKey' ? (
+            'You may look at these settings. The platform team changes them.'
+          ) : (
+            <>
+              You may look at these settings. To change them your role has to allow{' '}
+              <code>update tenants/settings</code>
+              {tenant === undefined && ' for the whole cluster'}.
+            </>
+          )}
         </Notice>
       )}
       <div class="settings">

@@ -1,0 +1,202 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { internalRows } from '#internal/backoffice/http.ts'
+import { pages } from '#internal/dashboard/pages/pages.ts'
+import { startDashboard } from '#test/support/dashboard.ts'
+import { openDashboardSession } from '#test/support/dashboard-session.ts'
+import { until } from '#test/support/until.ts'
+
+// The demo tenant's keys, as config/samples/dev/demo.yaml has them.
+const defaultKey = 'lk_demo_0000000000000000000000000000'
+const viewerKey = 'lk_demo_viewer_000000000000000000000'
+
+type Fields = Readonly<Record<string, string>>
+
+/** The ids that paths of the dev server's demo tenant are made with. */
+interface DemoIds {
+  readonly tenant: string
+  readonly event: string
+  readonly replay: string
+  readonly simulation: string
+}
+
+const day = () => new Date(Date.now() - 86_400_000).toISOString().slice(0, 19)
+const soon = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
+
+/** A complete form for each `POST` page, so that only the right decides. A new page without one fails the test. */
+const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
+  '/events/:id/payload': () => ({}),
+  '/events/:id/replay': () => ({ round: '1' }),
+  '/replays': () => ({ from: day(), to: soon(), rate: '50', key: crypto.randomUUID() }),
+  '/replays/:id/cancel': () => ({}),
+  '/tenants/:tenant/test': () => ({ key: 'planted' }),
+  '/tenants/:tenant/resume': () => ({}),
+  '/usage/override': ({ tenant }) => ({
+    ...{ tenant, limit: 'eventsPerMonth', kind: 'none', until: soon(), reason: 'r', sure: 'yes' },
+  }),
+  '/usage/override/clear': ({ tenant }) => ({ tenant, limit: 'eventsPerMonth' }),
+  '/simulations/new': ({ tenant }) => ({ tenant, amount: '1', currency: 'EUR', key: 'planted' }),
+  '/simulations/:simulation/advance': ({ simulation }) => ({ event: `evt_${simulation}_1` }),
+  '/simulations/:simulation/cancel': () => ({}),
+  '/settings/change': ({ tenant }) => ({ tenant, name: 'forwarding.paused', value: 'true', version: '0' }),
+  '/settings/clear': ({ tenant }) => ({ tenant, name: 'forwarding.paused', version: '0' }),
+}
+
+/** Bodies of calls of the internal contract that need one. */
+const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
+  'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
+    ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
+  }),
+  'PUT /internal/v1/tenants/:tenantId/limits/:limit/override': () => ({
+    ...{ hard: 1, until: `${soon()}Z`, reason: 'a test' },
+  }),
+  'PUT /internal/v1/settings/:name': () => ({ value: true }),
+  'PUT /internal/v1/tenants/:tenantId/settings/:name': () => ({ value: true }),
+  'POST /internal/v1/tenants/:tenantId/simulations': () => ({ amount: 1, currency: 'EUR' }),
+  'POST /internal/v1/events': ({ tenant }) => ({
+    ...{ tenantId: tenant, provider: 'card', sourceEventId: 'planted', type: 'a.b', payload: {} },
+  }),
+  'POST /internal/v1/events/:eventId/replays': () => ({ round: 1 }),
+  'POST /internal/v1/replays': ({ tenant }) => ({ tenantId: tenant, from: `${day()}Z` }),
+  'POST /internal/v1/simulations/:simulationId/advance': ({ simulation }) => ({
+    event: `evt_${simulation}_1`,
+  }),
+}
+
+/** What every signed-in person may send: it changes the session or this browser and nothing of a tenant. */
+const ownForms = ['/sign-out', '/theme', '/namespaces']
+const pagesMax = 400
+
+let dashboard: Awaited<ReturnType<typeof startDashboard>>
+let viewer: Awaited<ReturnType<typeof openDashboardSession>>
+let ids: DemoIds
+
+beforeAll(async () => {
+  dashboard = await startDashboard()
+  viewer = await openDashboardSession(dashboard.origin, viewerKey)
+  ids = await seed()
+}, 120_000)
+afterAll(() => dashboard?.close())
+
+async function call(token: string, method: string, path: string, body?: object) {
+  const response = await fetch(`${dashboard.origin}${path}`, {
+    method,
+    headers: {
+      Authorization: `Bearer ${token}`,
+      'Idempotency-Key': 'abuse-access',
+      ...(body && { 'Content-Type': 'application/json' }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  return { status: response.status, text: await response.text() }
+}
+
+async function read<Value>(path: string): Promise<Value> {
+  const { status, text } = await call(dashboard.token, 'GET', path)
+  if (status !== 200) throw new Error(`${path} was answered ${status}: ${text}`)
+  return JSON.parse(text) as Value
+}
+
+/** Gives the demo tenant a simulation, an event of it, and a replay, so that every page has something to act on. */
+async function seed(): Promise<DemoIds> {
+  const simulated = await fetch(`${dashboard.api}/v1/simulate/chargeback`, {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${defaultKey}`,
+      'Content-Type': 'application/json',
+      'Idempotency-Key': 'seed',
+    },
+    body: JSON.stringify({ amount: 4200, currency: 'EUR', stepSeconds: 3_600 }),
+  })
+  const { simulationId } = (await simulated.json()) as { simulationId: string }
+  const { id: tenant } = await read<{ id: string }>('/internal/v1/tenant?slug=demo')
+  const event = await until('an event of the simulation', async () => {
+    const { items } = await read<{ items: { id: string }[] }>(`/internal/v1/events?tenant=${tenant}`)
+    return items[0]?.id
+  })
+  const started = await call(dashboard.token, 'POST', '/internal/v1/replays', {
+    ...{ tenantId: tenant, from: `${day()}Z`, ratePerSecond: 1 },
+  })
+  const { job } = JSON.parse(started.text) as { job: { id: string } }
+  return { tenant, event, replay: job.id, simulation: simulationId }
+}
+
+function pathOf(path: string): string {
+  const { tenant, event, replay, simulation } = ids
+  const values: Record<string, string> = {
+    ...{ tenant, tenantId: tenant, eventId: event, replayId: replay, simulation, simulationId: simulation },
+    ...{ id: path.startsWith('/replays') ? replay : event },
+    ...{ emissionId: 'e-1', limit: 'eventsPerMonth', name: 'forwarding.paused' },
+  }
+  return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? '')
+}
+
+/** The audit log without sign-ins: a line for each change and each payload that was revealed. */
+async function deeds(): Promise<readonly unknown[]> {
+  const { items } = await read<{ items: { action: string }[] }>('/internal/v1/audit?limit=100')
+  return items.filter(({ action }) => !action.startsWith('sessions.'))
+}
+
+function printAnswers(attack: string, answers: ReadonlyMap<string, number>): void {
+  const byStatus = Map.groupBy(answers.values(), (status) => status)
+  const counts = [...byStatus].map(([status, all]) => `${all.length} answered ${status}`).join(', ')
+  console.log(`${attack}: ${answers.size} tried, ${counts}`)
+}
+
+describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
+  test('every form of the dashboard is 403 and changes nothing', async () => {
+    const actions = pages.filter(({ method }) => method === 'POST').map(({ path }) => path)
+    expect(Object.keys(forms).toSorted()).toEqual(actions.toSorted())
+    const before = await deeds()
+    const answers = new Map<string, number>()
+    for (const path of actions)
+      answers.set(path, (await viewer.post(pathOf(path), forms[path]?.(ids))).status)
+    printAnswers('viewer, forms of the dashboard', answers)
+    expect([...answers].filter(([, status]) => status !== 403)).toEqual([])
+    expect(await deeds()).toEqual(before)
+  })
+
+  test('every write of the internal contract is 403 and changes nothing', async () => {
+    const before = await deeds()
+    const answers = new Map<string, number>()
+    for (const { method, path } of internalRows) {
+      const name = `${method} ${path}`
+      if (method === 'GET' || name === 'POST /internal/v1/replay-preview') continue
+      answers.set(name, (await call(viewerKey, method, pathOf(path), bodies[name]?.(ids))).status)
+    }
+    const payload = '/internal/v1/events/:eventId/payload'
+    answers.set(`GET ${payload}`, (await call(viewerKey, 'GET', pathOf(payload))).status)
+    printAnswers('viewer, writes of the internal contract', answers)
+    expect([...answers].filter(([, status]) => status !== 403)).toEqual([])
+    expect(await deeds()).toEqual(before)
+  })
+
+  test('no page links to what is refused or has a form that changes something', async () => {
+    const seen = new Map<string, number>()
+    const forbidden: string[] = []
+    const waiting = ['/', `/events/${ids.event}`, `/replays/${ids.replay}`, `/simulations/${ids.simulation}`]
+    while (waiting.length > 0 && seen.size < pagesMax) {
+      const path = waiting.shift() ?? '/'
+      if (seen.has(path)) continue
+      const { status, html } = await viewer.get(path)
+      seen.set(path, status)
+      for (const [, action] of html.matchAll(/<form[^>]*method="post"[^>]*action="([^"]*)"/g))
+        if (action !== undefined && !ownForms.includes(action)) forbidden.push(`${path}: form ${action}`)
+      // Pages of a list by another filter or place are the same page.
+      for (const [, href = ''] of html.matchAll(/<a [^>]*href="(\/[^"]*)"/g))
+        if (!/[?&](after|range|values|state|provider|type)=/.test(href))
+          waiting.push(href.replaceAll('&amp;', '&'))
+    }
+    printAnswers('viewer, pages that links lead to', seen)
+    expect(seen.size).toBeGreaterThan(15)
+    expect(seen.size).toBeLessThan(pagesMax)
+    expect(forbidden).toEqual([])
+    expect([...seen].filter(([, status]) => status !== 200)).toEqual([])
+  })
+
+  test('the payload is shown redacted, without a way to reveal it', async () => {
+    const { status, html } = await viewer.get(`/events/${ids.event}`)
+    expect([status, html.includes('payload, redacted')]).toEqual([200, true])
+    expect(html).not.toContain('Reveal as received')
+    expect(html).toContain('a key with the scope')
+  })
+})
