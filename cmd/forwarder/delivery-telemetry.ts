@@ -151,7 +151,10 @@ function troubleObserver({
     'latchkey_deliveries_lane_corrections_total',
     'Lanes that overslept and were woken by the sweep: stays flat unless something else is wrong.',
   )
-  const opened = counter('latchkey_deliveries_breakers_opened_total', 'Times that a breaker opened.')
+  const opened = counter(
+    'latchkey_deliveries_breakers_opened_total',
+    'Times that a callback’s breaker opened, over all forwarders. A failed probe keeps it open and counts no more.',
+  )
   const suspended = counter(
     'latchkey_deliveries_callbacks_suspended_total',
     'Callbacks that asked to be left alone.',
@@ -178,7 +181,7 @@ function troubleObserver({
     },
     breakerOpened(tenant) {
       opened.inc()
-      log.warn({ tenant }, 'a callback fails: its deliveries wait')
+      log.warn({ tenant }, 'circuit breaker opened: the callback fails, its deliveries wait')
     },
     callbackSuspended(tenant, cause) {
       suspended.inc()

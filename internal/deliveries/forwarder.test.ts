@@ -3,7 +3,8 @@ import { poll } from '#internal/dev/index.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { resumeCallback } from './lane-state.ts'
+import { breakerOpenMs } from './breaker.ts'
+import { closeBreaker, openBreaker, resumeCallback } from './lane-state.ts'
 import { requeueFailed } from './requeue.ts'
 
 let lab: DeliveryLab
@@ -307,6 +308,43 @@ describe('a callback that fails', () => {
     await stop()
     expect(await lab.value("SELECT breaker_until = '-infinity' FROM lanes")).toBe(true)
     expect(receiver.calls.length - callsBefore).toBe(ids.length)
+  })
+
+  test('opens its breaker once: 32 deliveries in flight that fail one after the other are one opening, and so is a failed probe', async () => {
+    const gates = Array.from({ length: 32 }, () => Promise.withResolvers<void>())
+    let calls = 0
+    receiver.answer(async () => {
+      await gates[calls++]?.promise
+      return new Response(null, { status: 500 })
+    })
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s'] })
+    await lab.accept(tenant.id, 32)
+    const { forwarder, told, stop } = lab.forwarder()
+    await receiver.received(32)
+    for (const [nth, gate] of gates.entries()) {
+      gate.resolve()
+      await lab.becomes(nth + 1, 'SELECT count(*) FROM attempts')
+    }
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
+    expect(told.opened).toBe(1)
+    await lab.pool.query("UPDATE lanes SET breaker_until = now() - interval '1 s'")
+    forwarder.notify([tenant.id])
+    await lab.becomes(33, 'SELECT count(*) FROM attempts')
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
+    await stop()
+    expect(told.opened).toBe(1)
+    expect(await lab.value('SELECT breaker_until > now() FROM lanes')).toBe(true)
+  })
+
+  test('opens its breaker for several processes at once: one of them notices', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    const open = () =>
+      Promise.all(Array.from({ length: 32 }, () => openBreaker(lab.pool, tenant.id, breakerOpenMs)))
+    expect((await open()).filter(Boolean)).toHaveLength(1)
+    expect((await open()).filter(Boolean)).toHaveLength(0)
+    await closeBreaker(lab.pool, tenant.id)
+    expect((await open()).filter(Boolean)).toHaveLength(1)
   })
 
   test('by hanging holds up nobody else, and its calls end with their time', async () => {

@@ -43,13 +43,26 @@ export async function resumeCallback(
   return rowCount === 1
 }
 
-// One row by its key. The later end stands when several processes open the breaker at once.
+// One row by its key. The later end stands when several processes open the breaker at once. The row is locked before it is compared,
+// so that of concurrent calls one sees the closed breaker.
 const openText = `
-UPDATE lanes SET breaker_until = greatest(breaker_until, now() + $2::integer * interval '1 ms') WHERE tenant_id = $1`
+UPDATE lanes l SET breaker_until = greatest(l.breaker_until, now() + $2::integer * interval '1 ms')
+FROM (SELECT tenant_id, breaker_until FROM lanes WHERE tenant_id = $1 FOR UPDATE) was
+WHERE l.tenant_id = $1 AND l.tenant_id = was.tenant_id
+RETURNING was.breaker_until = '-infinity' AS opened`
 
-/** Holds a tenant's deliveries back for a while; after it one at a time tries the callback. Safe to repeat. */
-export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<void> {
-  await pool.query({ name: 'open_breaker', text: openText, values: [tenantId, openMs] })
+/**
+ * Opens a tenant's circuit breaker: holds its deliveries back for a while; after it one at a time tries the callback. Returns true
+ * for the one call, over all processes, that found it closed; false while it is open or half-open, as after a failed probe. Safe to
+ * repeat.
+ */
+export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<boolean> {
+  const { rows } = await pool.query<{ opened: boolean }>({
+    name: 'open_breaker',
+    text: openText,
+    values: [tenantId, openMs],
+  })
+  return rows[0]?.opened === true
 }
 
 // One row by its key. A later end, which an open breaker may have, gives way as well: then the next probe finds out. Repeating it

@@ -27,6 +27,7 @@ export interface ForwarderObserver {
   /** Lanes that overslept; stays 0 unless something else is wrong. */
   swept(lanes: number): void
   gaveBack(count: number): void
+  /** Called once per opening over all processes: not for each delivery in flight, and not again when a probe fails. */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
   /** None of the tenant's signing secrets can be read. */

@@ -234,8 +234,7 @@ export class SettlementQueue {
         this.#suspending.delete(tenantId)
         return
       case 'open_breaker':
-        await openBreaker(pool, tenantId, breakerOpenMs)
-        observer.breakerOpened(tenantId)
+        if (await openBreaker(pool, tenantId, breakerOpenMs)) observer.breakerOpened(tenantId)
         return
       case 'close_breaker':
         return await closeBreaker(pool, tenantId)
