@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { poll } from '#internal/dev/index.ts'
 import { expectOk, kubeEvents, secrets } from '#internal/kube/index.ts'
 import { useOperatorLab } from './operator-lab.ts'
+import { kubectl } from './tenant-api.ts'
 import { conditionOf } from './tenant-calls.ts'
 
 const stage = useOperatorLab({ start: { env: { LATCHKEY_CALLBACK_CIDRS_MAX: '10.0.0.0/8' } } })
 
-const eventMsMax = 15_000
 const key = (seed: string) => `lk_${seed.repeat(40).slice(0, 40)}`
 const cardSpec = (name: string) => ({ providers: [{ name: 'card', secretRef: { name } }] })
 const keySpec = (name: string) => ({
@@ -25,21 +24,7 @@ interface Case {
   readonly before?: () => Promise<unknown>
 }
 
-async function told(tenant: string, reason: string): Promise<{ type: string; note: string } | undefined> {
-  return await poll(
-    async () => {
-      const list = expectOk(
-        'events',
-        await stage.lab.admin.client.list(kubeEvents, { namespace: stage.shops }),
-      )
-      const found = list.items.find(
-        (event) => event.reason === reason && JSON.stringify(event.regarding).includes(`"${tenant}"`),
-      )
-      return found && { type: found.type ?? '', note: found.note ?? '' }
-    },
-    { deadlineMs: eventMsMax },
-  )
-}
+const told = (tenant: string, reason: string) => stage.lab.told(stage.shops, tenant, reason)
 
 const own = (tenant: string) => `${tenant}-own`
 
@@ -174,6 +159,17 @@ describe('a condition that does not hold says why, what to do, and is told by an
     await stage.lab.create(stage.shops, 'keyowner', { spec: keySpec('keyowner-own') })
     await stage.lab.ready(stage.shops, 'keyowner')
   }
+})
+
+test('SecretNotLabelled suggests labelling only for a Secret that no tenant has', async () => {
+  const message = async (tenant: string) =>
+    stage.lab.reason(stage.shops, tenant, 'SecretsSynced', 'SecretNotLabelled')
+  expect(await message('foreign')).not.toContain('kubectl')
+  const [, args = ''] = /: kubectl (label secret .*)$/.exec(await message('unlabelled')) ?? []
+  expect(args).not.toContain('overwrite')
+  // The suggested command works as it stands.
+  expect((await kubectl({ args: args.split(' ') })).exitCode).toBe(0)
+  await stage.lab.ready(stage.shops, 'unlabelled')
 })
 
 test('each stage of the wallet is a condition that leaves the tenant ready, and its move an event', async () => {

@@ -538,6 +538,21 @@ describe('API keys', () => {
   })
 })
 
+test.each([
+  ['no label', undefined, /kubectl label secret -n shops card latchkey\.dev\/tenant=acme$/],
+  ['the label of another tenant', 'other', /labelled for another tenant and is not used/],
+])('a Secret with %s: the message never leads to taking another tenant’s Secret', (_case, labelled, told) => {
+  const spec = { providers: [{ name: 'card', secretRef: { name: 'card' } }] }
+  const { message, reason } = condition(
+    plan({ spec, secrets: { card: { kind: 'unlabelled', labelled } } }),
+    'SecretsSynced',
+  )
+  expect(reason).toBe('SecretNotLabelled')
+  expect(message).toMatch(told)
+  expect(message).not.toContain('--overwrite')
+  expect(message.includes('kubectl')).toBe(labelled === undefined)
+})
+
 test('no secret stands in conditions or warnings', () => {
   const secrets = {
     'acme-card': found({ a: 'hunter2\n' }),

@@ -17,7 +17,7 @@ export type PlaceRead =
 
 /** Decides what the state of a Secret means. Pure. */
 export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
-  const { namespace, name, uid } = facts.manifest
+  const { namespace, uid } = facts.manifest
   const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
   const shown = `Secret ${namespace}/${place.name}`
   switch (read.kind) {
@@ -26,12 +26,8 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
       if (read.secret.owner?.uid === uid) return readGenerated(read.secret)
       return nameTaken(shown)
     case 'unlabelled':
-      return place.generated
-        ? nameTaken(shown)
-        : keep(
-            'SecretNotLabelled',
-            `${shown} ${read.labelled === undefined ? 'is labelled for no tenant' : 'is labelled for another tenant'}: kubectl label secret --overwrite -n ${namespace} ${place.name} ${tenantLabel}=${name}`,
-          )
+      if (place.generated) return nameTaken(shown)
+      return keep('SecretNotLabelled', notLabelled(shown, facts.manifest, place, read.labelled))
     case 'unreadable':
       // What is forbidden is so for all of a namespace, and to be read once.
       return keep(read.reason, read.reason === 'Forbidden' ? read.message : `${shown}: ${read.message}`)
@@ -42,6 +38,21 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
         `${shown} does not exist: create it (values stored earlier stay in force until the reference is removed)`,
       )
   }
+}
+
+/**
+ * Advises labelling only for a Secret that no tenant has: whoever follows the message must not take another tenant's Secret.
+ * Without `--overwrite`, so that the command fails if the Secret was labelled meanwhile.
+ */
+function notLabelled(
+  shown: string,
+  { namespace, name }: TenantFacts['manifest'],
+  place: SecretPlace,
+  labelled: string | undefined,
+): string {
+  if (labelled !== undefined)
+    return `${shown} is labelled for another tenant and is not used: name a Secret of this tenant in the secretRef`
+  return `${shown} has no label ${tenantLabel}. If it is this tenant's, hand it over: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
 }
 
 function nameTaken(shown: string): PlaceRead {
