@@ -38,6 +38,22 @@ test('a deleted Tenant is hidden at once, whatever becomes of its data', async (
   expect((await stage.lab.tenant(stage.shops, 'doomed')).metadata.finalizers).toEqual(['latchkey.dev/rows'])
 })
 
+test('a deleted Tenant says what it waits for, by a condition and an event', async () => {
+  const message = await stage.lab.reason(stage.shops, 'doomed', 'DeletionWaiting', 'GracePeriod')
+  expect(message).toMatch(/removed from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on/)
+  const tenant = await stage.lab.tenant(stage.shops, 'doomed')
+  expect(conditionOf(tenant, 'DeletionWaiting')?.status).toBe('True')
+  expect(conditionOf(tenant, 'Ready')).toMatchObject({ status: 'False', reason: 'GracePeriod' })
+  expect(await stage.lab.told(stage.shops, 'doomed', 'GracePeriod')).toMatchObject({ type: 'Normal' })
+  // More than one turn removes, so that its progress shows.
+  const rows = 400_000
+  await stage.lab.pool.query(
+    `INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
+     SELECT $1, 'row-' || n, 'locks', now(), 1, now() FROM generate_series(1, $2::int) AS n`,
+    [tenant.status?.tenantId, rows],
+  )
+})
+
 test('a changed Tenant is in force within a second, and so in every API', async () => {
   await stage.lab.create(stage.shops, 'live', {
     spec: { apiKeys: [{ name: 'default', scopes: ['records'] }] },
@@ -180,6 +196,17 @@ test('a suspended callback is a condition that tells the way back: an annotation
 })
 
 test('the data of a Tenant that is deleted with it goes a minute later, and then the Tenant', async () => {
+  const removed = await stage.lab.becomes(
+    stage.shops,
+    'doomed',
+    (tenant) =>
+      /: [1-9]\d* rows in the last turn, 0 events are left/.test(
+        conditionOf(tenant, 'DeletionWaiting')?.message ?? '',
+      ),
+    purgedMs,
+  )
+  expect(conditionOf(removed, 'DeletionWaiting')?.reason).toBe('RemovingData')
+  expect(await stage.lab.told(stage.shops, 'doomed', 'RemovingData')).toMatchObject({ type: 'Normal' })
   expect(await isGone('doomed', purgedMs)).toBe(true)
   expect(await stage.lab.row(`SELECT spec FROM tenants WHERE name = 'doomed'`)).toEqual({ spec: {} })
   const secretGone = await poll(

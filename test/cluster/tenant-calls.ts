@@ -1,9 +1,10 @@
 import { poll } from '#internal/dev/index.ts'
-import { expectOk, type Secret, secrets } from '#internal/kube/index.ts'
+import { expectOk, kubeEvents, type Secret, secrets } from '#internal/kube/index.ts'
 import { type TenantObject, tenantObjects } from '#internal/tenants/index.ts'
 import type { ClusterAccess } from './cluster.ts'
 
 const waitMsMax = 30_000
+const eventMsMax = 15_000
 
 /** What a test does to Tenants and their Secrets, as the administrator. */
 export interface TenantCalls {
@@ -29,6 +30,12 @@ export interface TenantCalls {
   ready(namespace: string, name: string, deadlineMs?: number): Promise<TenantObject>
   /** Waits until a condition has this reason. Gives its message. */
   reason(namespace: string, name: string, type: string, reason: string): Promise<string>
+  /** Waits for an event of this reason about it; undefined when none comes in 15 s. */
+  told(
+    namespace: string,
+    name: string,
+    reason: string,
+  ): Promise<{ readonly type: string; readonly note: string } | undefined>
   /** Waits until nothing is left of it in the cluster; false when it is still there. */
   isGone(namespace: string, name: string, deadlineMs?: number): Promise<boolean>
 }
@@ -71,6 +78,17 @@ export function createTenantCalls({ client }: ClusterAccess): TenantCalls {
       const removed = await client.remove(tenantObjects, { namespace, name })
       if (removed.kind !== 'notFound') expectOk('deleting a Tenant', removed)
     },
+    told: (namespace, name, reason) =>
+      poll(
+        async () => {
+          const { items } = expectOk('events', await client.list(kubeEvents, { namespace }))
+          const found = items.find(
+            (event) => event.reason === reason && JSON.stringify(event.regarding).includes(`"${name}"`),
+          )
+          return found && { type: found.type ?? '', note: found.note ?? '' }
+        },
+        { deadlineMs: eventMsMax },
+      ),
     async secret(namespace, name) {
       const found = await client.get(secrets, { namespace, name })
       return found.kind === 'notFound' ? undefined : expectOk('reading a Secret', found)

@@ -14,7 +14,8 @@ const condition = t.Object(
     type: t.String({
       pattern: '^[A-Z][A-Za-z]{0,63}$',
       maxLength: 64,
-      description: 'Ready, SlugReserved, SecretsSynced, CallbackAllowed, WalletEnabled or ApiKeysIssued.',
+      description:
+        'Ready, SlugReserved, SecretsSynced, CallbackAllowed, WalletEnabled or ApiKeysIssued; DeletionWaiting while a deleted Tenant cannot go yet.',
     }),
     status: t.String({
       enum: ['True', 'False', 'Unknown'],

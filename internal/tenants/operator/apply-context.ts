@@ -15,10 +15,16 @@ export function applyContextOf(context: LeaderContext, secrets: SecretSource = n
   return { pool, keyRing, secrets, actor: 'operator', fence }
 }
 
-/** @throws when another leader has written, or somebody else's write stood in the way: both are mended by trying again */
+/** A transaction was not committed because of another writer; trying again helps. */
+export class OtherWriter extends Error {
+  override readonly name = 'OtherWriter'
+}
+
+/** @throws OtherWriter when another leader has written, or a concurrent write stood in the way */
 export function expectMine(applied: Applied): void {
-  if (applied.kind === 'deposed') throw new Error('another leader has written: this one has no say any more')
-  if (applied.kind === 'conflict') throw new Error('the tenant was changed by somebody else meanwhile')
+  if (applied.kind === 'deposed')
+    throw new OtherWriter('another leader has written: this one has no say any more')
+  if (applied.kind === 'conflict') throw new OtherWriter('the tenant was changed by somebody else meanwhile')
 }
 
 /** Has all directories look for changes. Never fails: they find out by themselves, later. */

@@ -23,6 +23,9 @@ export function occurrence(
   return { regarding: referenceTo(object), ...told }
 }
 
+/** Reasons of DeletionWaiting that need nobody. */
+const deletionGoesOn: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
+
 /**
  * What a change of conditions is worth telling: each that became false or false for another reason, and the tenant's becoming
  * ready after it was not. The wallet's rollout is a choice, told once it moves. Pure.
@@ -33,6 +36,10 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
     const known = before.get(type)
     if (known?.status === status && known.reason === reason) return []
     const told = { reason, action: 'Reconcile', note: `${type}: ${message}` }
+    if (type === 'DeletionWaiting') {
+      const isWarning = !deletionGoesOn.has(reason)
+      return [occurrence(object, { type: isWarning ? 'Warning' : 'Normal', ...told, action: 'Delete' })]
+    }
     if (type === 'WalletEnabled')
       return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...told })]
     if (status === 'False') {

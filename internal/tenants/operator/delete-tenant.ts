@@ -1,10 +1,13 @@
 import { expectOk, type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
 import { purgeTenant, removeTenant } from '../reconcile/apply.ts'
+import { countEventsLeft } from '../reconcile/purge.ts'
 import { findLiveTenant, type LiveTenant, listPendingPurges } from '../store.ts'
 import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
 import { occurrence } from './condition-events.ts'
+import { type DeletionWait, deletionStatus, eventsCountMax, waitOfFailure } from './deletion-status.ts'
 import type { LeaderContext } from './tenant-context.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from './tenant-object.ts'
+import { writeStatus } from './write-status.ts'
 
 const done: WorkOutcome = { kind: 'done' }
 const purgeAfterMsDefault = 60_000
@@ -16,10 +19,22 @@ const behindAgainMs = 1_000
 const slackMs = 20
 
 /**
- * A Tenant that is being deleted: hides it at once, waits until its data may go and removes that where its policy says so,
- * then lets the resource go.
+ * Finishes the deletion of a Tenant: hides it at once, waits until its data may go and removes that where its policy says so,
+ * then removes our finalizer. While it waits, the condition DeletionWaiting says for what. Repeating it is safe.
+ * @throws when a store or the API server does not answer
  */
 export async function finishDeletion(context: LeaderContext, object: TenantObject): Promise<WorkOutcome> {
+  try {
+    return await removeWithRows(context, object)
+  } catch (error) {
+    const wait = waitOfFailure(error)
+    // A failure to tell says nothing new: what is thrown is what matters.
+    if (wait !== undefined) await tellWait(context, object, wait).catch(() => false)
+    throw error
+  }
+}
+
+async function removeWithRows(context: LeaderContext, object: TenantObject): Promise<WorkOutcome> {
   const { pool, clock, onPurge, log, purgeAfterMs = purgeAfterMsDefault } = context
   const place = { namespace: object.metadata.namespace ?? '', name: object.metadata.name }
   const live = await findLiveTenant(pool, place)
@@ -28,13 +43,34 @@ export async function finishDeletion(context: LeaderContext, object: TenantObjec
     await remove(context, live, isOwn ? 'asPolicySays' : 'keep')
   }
   for (const { id, deletedAtMs } of await listPendingPurges(pool, place)) {
-    const waitMs = deletedAtMs + purgeAfterMs - clock.now()
-    if (waitMs > 0) return { kind: 'again', afterMs: waitMs + slackMs }
+    const untilMs = deletedAtMs + purgeAfterMs
+    const waitMs = untilMs - clock.now()
+    if (waitMs > 0) {
+      await tellWait(context, object, { kind: 'grace', untilMs })
+      return { kind: 'again', afterMs: waitMs + slackMs }
+    }
+    if (!isTold(object, 'RemovingData')) await tellWait(context, object, { kind: 'removing' })
     await onPurge(id)
-    if (!(await purgeTenant(pool, id))) return { kind: 'again', afterMs: purgeAgainMs }
-    log.info({ tenantId: id }, 'data of a deleted tenant removed')
+    const { isDone, rowsRemoved } = await purgeTenant(pool, id)
+    if (!isDone) {
+      const eventsLeft = await countEventsLeft(pool, id, eventsCountMax)
+      await tellWait(context, object, { kind: 'removing', progress: { rowsRemoved, eventsLeft } })
+      return { kind: 'again', afterMs: purgeAgainMs }
+    }
+    log.info({ tenantId: id, rowsRemoved }, 'data of a deleted tenant removed')
   }
   return await releaseTenant(context, object)
+}
+
+function isTold(object: TenantObject, reason: string): boolean {
+  return (
+    object.status?.conditions?.some((each) => each.type === 'DeletionWaiting' && each.reason === reason) ??
+    false
+  )
+}
+
+function tellWait(context: LeaderContext, object: TenantObject, wait: DeletionWait): Promise<boolean> {
+  return writeStatus(context, object, deletionStatus(object, wait, context.clock.now()))
 }
 
 /** A Tenant that is not there and may have left rows, since its finalizer was taken away by force: its data stays. */
@@ -75,7 +111,11 @@ async function remove(
 
 async function releaseTenant(context: LeaderContext, object: TenantObject): Promise<WorkOutcome> {
   const { finalizers = [], resourceVersion, namespace, name } = object.metadata
-  if (!finalizers.includes(tenantFinalizer) || !context.leadership.isHeld()) return done
+  if (!context.leadership.isHeld()) return done
+  if (!finalizers.includes(tenantFinalizer)) {
+    if (finalizers.length > 0) await tellWait(context, object, { kind: 'finalizers', names: finalizers })
+    return done
+  }
   const left = finalizers.filter((each) => each !== tenantFinalizer)
   const patch = { metadata: { resourceVersion, finalizers: left } }
   const result = await context.client.mergePatch(tenantObjects, { namespace, name }, patch)

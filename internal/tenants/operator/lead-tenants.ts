@@ -98,8 +98,8 @@ async function sweepOnce(context: LeaderContext, queue: WorkQueue, signal: Abort
   for (const id of await listTenantsToPurge(pool, clock.now() - purgeAfterMs, purgesMax)) {
     if (signal.aborted || !context.leadership.isHeld()) return
     await onPurge(id)
-    const done = await purgeTenant(pool, id)
-    context.log.info({ tenantId: id, done }, 'data of a deleted tenant removed')
+    const { isDone: done, rowsRemoved } = await purgeTenant(pool, id)
+    context.log.info({ tenantId: id, done, rowsRemoved }, 'data of a deleted tenant removed')
   }
 }
 

@@ -5,7 +5,6 @@ import {
   objectKey,
   type WorkOutcome,
 } from '#internal/kube/index.ts'
-import type { TenantStatus } from '../crd/status.ts'
 import { type Applied, applyPlan } from '../reconcile/apply.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
 import { gatherTenant } from '../reconcile/gather.ts'
@@ -14,10 +13,10 @@ import { generatedNamesOf } from '../secret-names.ts'
 import type { SecretRead, TenantManifest } from '../source.ts'
 import { adoptIfAsked } from './adopt-tenant.ts'
 import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
-import { conditionEvents, occurrence } from './condition-events.ts'
+import { occurrence } from './condition-events.ts'
 import { finishDeletion, removeNamesake, removeVanished } from './delete-tenant.ts'
 import { olderInCluster } from './older-claimant.ts'
-import { refusedStatus, sameStatus, statusOf } from './status.ts'
+import { refusedStatus, statusOf } from './status.ts'
 import type { LeaderContext } from './tenant-context.ts'
 import {
   parseTenantObject,
@@ -27,9 +26,8 @@ import {
   tenantObjects,
 } from './tenant-object.ts'
 import type { TenantSecrets } from './tenant-secrets.ts'
+import { writeStatus } from './write-status.ts'
 
-/** Who owns the status; the fields of the Tenant itself that we write belong to another. */
-const statusManager = 'latchkey-operator-status'
 /** What stood in the way of a write has changed what is known: it is gathered anew at once, so many times. */
 const conflictsMax = 3
 /** A change that the cache has not heard of brings the Tenant back by itself; this is for one that was missed. */
@@ -199,24 +197,6 @@ async function factsAfter(
     plan.generate.map(async ({ name }) => [name, await secrets.readSecret(namespace, name)] as const),
   )
   return { ...facts, secrets: new Map([...facts.secrets, ...written]) }
-}
-
-/** True when it was written, together with the events of what changed. */
-async function writeStatus(
-  context: LeaderContext,
-  object: TenantObject,
-  status: TenantStatus,
-): Promise<boolean> {
-  if (sameStatus(object, status) || !context.leadership.isHeld()) return false
-  const { namespace, name, uid } = object.metadata
-  const metadata = { name, ...(namespace !== undefined && { namespace }), ...(uid !== undefined && { uid }) }
-  const options = { fieldManager: statusManager, force: true, subresource: 'status' } as const
-  const result = await context.client.apply(tenantObjects, { metadata, status }, options)
-  // Deleted meanwhile: there is nothing left to tell.
-  if (result.kind === 'notFound' || result.kind === 'conflict') return false
-  expectOk('writing the status of a Tenant', result)
-  for (const event of conditionEvents(object, status)) context.events.record(event)
-  return true
 }
 
 const generationNotes = {

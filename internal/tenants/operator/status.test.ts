@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
+import { RedisUnavailable } from '#internal/storage/index.ts'
 import { TenantStatus } from '../crd/status.ts'
 import type { Condition } from '../reconcile/conditions.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
 import type { SecretRead } from '../source.ts'
 import { tenantIdOfUid } from '../tenant-id.ts'
+import { OtherWriter } from './apply-context.ts'
 import { conditionEvents } from './condition-events.ts'
+import { type DeletionWait, deletionStatus, waitOfFailure } from './deletion-status.ts'
 import { olderInCluster } from './older-claimant.ts'
 import { refusedStatus, sameStatus, statusOf } from './status.ts'
 import { parseTenantObject, type TenantObject } from './tenant-object.ts'
@@ -195,4 +198,66 @@ test('a Tenant that the parser refuses is told field by field, without its value
   expect(parsed.kind).toBe('invalid')
   expect(JSON.stringify(parsed)).toContain('spec.callback.url')
   expect(JSON.stringify(parsed)).not.toContain('secret@')
+})
+
+const failure = (code: string) => Object.assign(new Error('failed'), { code })
+
+test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, event: 'Normal' | 'Warning']>([
+  [
+    'the grace period',
+    { kind: 'grace', untilMs: now },
+    'GracePeriod',
+    /from 2026-11-01T09:00:01Z on/,
+    'Normal',
+  ],
+  ['removing', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
+  [
+    'removing, after a turn',
+    { kind: 'removing', progress: { rowsRemoved: 250_000, eventsLeft: 100_000 } },
+    'RemovingData',
+    /250000 rows in the last turn, 100000 or more events/,
+    'Normal',
+  ],
+  ['Postgres', { kind: 'away', store: 'Postgres' }, 'PostgresUnavailable', /^Postgres does not/, 'Warning'],
+  ['Redis', { kind: 'away', store: 'Redis' }, 'RedisUnavailable', /^Redis does not/, 'Warning'],
+  ['a bug', { kind: 'failed' }, 'RemovalFailed', /is repeated/, 'Warning'],
+  [
+    'the finalizers of others',
+    { kind: 'finalizers', names: ['foregroundDeletion'] },
+    'OtherFinalizers',
+    /foregroundDeletion$/,
+    'Normal',
+  ],
+])('DeletionWaiting names %s, and one event says so once', (_name, wait, reason, message, type) => {
+  const given = object({ status: { conditions: [condition()] } })
+  const status = deletionStatus(given, wait, now)
+  expect(status.conditions).toContainEqual(
+    expect.objectContaining({ type: 'DeletionWaiting', status: 'True', reason }),
+  )
+  const [event, ...more] = conditionEvents(given, status)
+  expect(more).toEqual([])
+  expect(event).toMatchObject({ type, reason })
+  expect(status.conditions?.find((each) => each.type === 'DeletionWaiting')?.message).toMatch(message)
+  const again = deletionStatus({ ...given, status }, wait, now + 1_000)
+  expect(again).toEqual(status)
+})
+
+test('a deleted Tenant is not Ready once its rows are hidden, and stays so while a store is away', () => {
+  const ready = ({ conditions = [] }: TenantStatus) => conditions.find(({ type }) => type === 'Ready')?.status
+  const given = object({ status: { conditions: [condition()] } })
+  expect(ready(deletionStatus(given, { kind: 'away', store: 'Postgres' }, now))).toBe('True')
+  const hidden = deletionStatus(given, { kind: 'removing' }, now)
+  expect(ready(hidden)).toBe('False')
+  expect(ready(deletionStatus({ ...given, status: hidden }, { kind: 'away', store: 'Redis' }, now))).toBe(
+    'False',
+  )
+})
+
+test.each<[name: string, error: unknown, wait: DeletionWait | undefined]>([
+  ['a lost connection', failure('ECONNREFUSED'), { kind: 'away', store: 'Postgres' }],
+  ['Redis without an answer', new RedisUnavailable('timeout'), { kind: 'away', store: 'Redis' }],
+  ['a statement that Postgres refuses', failure('42P01'), { kind: 'failed' }],
+  ['another leader', new OtherWriter('other'), undefined],
+])('a deletion that failed for %s is told so', (_name, error, wait) => {
+  expect(waitOfFailure(error)).toEqual(wait)
 })

@@ -1,5 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Condition as KubeCondition, mergeConditions } from '#internal/kube/index.ts'
+import {
+  type Condition as KubeCondition,
+  mergeConditions,
+  type WantedCondition,
+} from '#internal/kube/index.ts'
 import type { TenantStatus } from '../crd/status.ts'
 import type { Condition } from '../reconcile/conditions.ts'
 import type { TenantFacts } from '../reconcile/facts.ts'
@@ -34,6 +38,15 @@ export function refusedStatus(
   { reason, message }: { readonly reason: string; readonly message: string },
   nowMs: number,
 ): TenantStatus {
+  return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
+}
+
+/** The status of a Tenant with these conditions changed or added; all else stays as it was. Pure. */
+export function statusWith(
+  object: TenantObject,
+  changed: readonly WantedCondition[],
+  nowMs: number,
+): TenantStatus {
   const before = object.status ?? {}
   const observedGeneration = object.metadata.generation ?? 0
   const known: KubeCondition[] = (before.conditions ?? []).map((condition) => ({
@@ -41,9 +54,9 @@ export function refusedStatus(
     status: condition.status as KubeCondition['status'],
     observedGeneration: condition.observedGeneration ?? 0,
   }))
-  const ready = { type: 'Ready', status: 'False' as const, reason, message }
-  const merged = mergeConditions(known, [ready], { nowMs, observedGeneration })
-  const others = (before.conditions ?? []).filter(({ type }) => type !== 'Ready')
+  const merged = mergeConditions(known, changed, { nowMs, observedGeneration })
+  const types = new Set<string>(changed.map(({ type }) => type))
+  const others = (before.conditions ?? []).filter(({ type }) => !types.has(type))
   return { ...before, observedGeneration, conditions: [...merged, ...others] }
 }
 

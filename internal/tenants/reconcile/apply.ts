@@ -118,13 +118,22 @@ const purgeRows = 5_000
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 
-/** Removes the data of a deleted tenant from Postgres in batches; false when the bound of one call was reached and rows are left. */
-export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<boolean> {
+/** What one call of `purgeTenant` did; not `isDone`: its bound was reached and rows are left. */
+export interface Purged {
+  readonly isDone: boolean
+  readonly rowsRemoved: number
+}
+
+/** Removes the data of a deleted tenant from Postgres in batches, for 20 s at most. Repeating it is safe. */
+export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<Purged> {
   const endMs = performance.now() + purgeMsMax
+  let rowsRemoved = 0
   for (let batch = 0; batch < purgeBatchesMax && performance.now() < endMs; batch += 1) {
-    if ((await purgeTenantBatch(pool, id, purgeRows)) === 'done') return true
+    const removed = await purgeTenantBatch(pool, id, purgeRows)
+    if (removed === 0) return { isDone: true, rowsRemoved }
+    rowsRemoved += removed
   }
-  return false
+  return { isDone: false, rowsRemoved }
 }
 
 async function inFencedTx(

@@ -263,8 +263,8 @@ class PassingController implements TenantController {
       const { pool, clock, onPurge, log } = this.#options
       for (const id of await listTenantsToPurge(pool, clock.now() - purgeAfterMs, purgesMax)) {
         await onPurge(id)
-        const done = await purgeTenant(pool, id)
-        log.info({ tenantId: id, done }, 'data of a deleted tenant removed')
+        const { isDone: done, rowsRemoved } = await purgeTenant(pool, id)
+        log.info({ tenantId: id, done, rowsRemoved }, 'data of a deleted tenant removed')
       }
     })
   }

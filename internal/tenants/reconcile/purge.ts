@@ -15,10 +15,10 @@ const payloadBytesMax = 64 * 1024 * 1024
 
 /**
  * Removes some of a deleted tenant's data, at most `rowsMax` rows a statement; once none is left its row is emptied, and only
- * the fact that it existed remains. Repeat until it returns 'done': what was cut short is found again, since a row goes after
- * those that are found by it.
+ * the fact that it existed remains. Repeat until it returns 0: what was cut short is found again, since a row goes after those
+ * that are found by it. Otherwise returns how many rows it removed, about.
  */
-export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<'more' | 'done'> {
+export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
   // Simulations first, since they make events. Deliveries before these: without its row in deliveries_due an event is sent to
   // nobody, and no attempt is written for it.
   for (const step of [
@@ -33,14 +33,24 @@ export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number
     purgeFailedEvents,
     purgeEvents,
   ]) {
-    if ((await step(pool, id, rowsMax)) > 0) return 'more'
+    const removed = await step(pool, id, rowsMax)
+    if (removed > 0) return removed
   }
   await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM limit_overrides WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
   await pool.query('DELETE FROM sessions WHERE tenant_id = $1', [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
-  return 'done'
+  return 0
+}
+
+/** Counts a deleted tenant's events that are left, up to `countMax`; a read by the index over tenant and id. */
+export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number> {
+  const { rows } = await pool.query<{ left: number }>(
+    'SELECT count(*)::int AS left FROM (SELECT FROM events WHERE tenant_id = $1 LIMIT $2) AS counted',
+    [id, countMax],
+  )
+  return rows[0]?.left ?? 0
 }
 
 async function purgeSimulations(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {

@@ -110,3 +110,21 @@ async function deadBody(operator: OperatorProcess): Promise<{ readonly checks: o
   const { checks } = (await response.json()) as { checks: { ok: boolean }[] }
   return response.status === 503 ? { checks: checks.filter(({ ok }) => !ok) } : undefined
 }
+
+test('a deleted Tenant says which store its deletion waits for, and goes when that is back', async () => {
+  await stage.operator.stop()
+  const database = new URL(stage.lab.env['LATCHKEY_DATABASE_URL'] ?? '')
+  const network = await startTcpProxy(Number(database.port))
+  database.port = String(network.port)
+  stage.operator = await stage.lab.operator({ env: { LATCHKEY_DATABASE_URL: database.href } })
+  await isInForce('stuck')
+  network.cut()
+  await stage.lab.remove(stage.shops, 'stuck')
+  const message = await stage.lab.reason(stage.shops, 'stuck', 'DeletionWaiting', 'PostgresUnavailable')
+  expect(message).toContain('Postgres does not answer')
+  expect(await stage.lab.told(stage.shops, 'stuck', 'PostgresUnavailable')).toMatchObject({ type: 'Warning' })
+  network.heal()
+  expect(await stage.lab.isGone(stage.shops, 'stuck', leadsMsMax)).toBe(true)
+  await stage.operator.stop()
+  await network.close()
+}, 180_000)
