@@ -5,6 +5,7 @@ import { openStores } from '#cmd/serving/stores.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
+import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { contractRoutes } from '#internal/contracts/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
@@ -152,7 +153,7 @@ function requestObserver(
   { directory, settings }: Pick<Api, 'directory' | 'settings'>,
 ): Api['observe'] {
   const keepsLine = createSampler(() => settings.current.logShare)
-  const observe = createRequestObserver(log, metrics, keepsLine)
+  const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
   const countByTenant = countRequestsByTenant(metrics, directory)
   return (event, cause) => {
     countByTenant(event)

@@ -7,6 +7,7 @@ import {
   type CertificateFetchOutcome,
   type CertificateSources,
   CertificateStore,
+  certificateFetchOutcomes,
   createCertificateFetch,
   wallet,
   walletSources,
@@ -66,7 +67,7 @@ function fetchObserver({ log, metrics }: Telemetry) {
     help: 'Fetches of providers’ signing certificates, by what came of them.',
     labels: ['outcome'],
   })
-  for (const outcome of ['trusted', 'refused', 'failed', 'held_back']) fetches.with(outcome).inc(0)
+  for (const outcome of certificateFetchOutcomes) fetches.with(outcome).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
   return (outcome: CertificateFetchOutcome, detail?: string) => {
     fetches.with(outcome).inc()

@@ -8,6 +8,7 @@ import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
+import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createKubeMetrics, type Transport } from '#internal/kube/index.ts'
@@ -67,7 +68,7 @@ export async function startBackoffice(
   const usage = await startUsage({ pool, redis, directory, settings }, withRecordEvents(telemetry), scope)
   const transport = await findTransport(config, telemetry, scope)
   const keepsLine = createSampler(() => settings.current.logShare)
-  const observe = createRequestObserver(log, metrics, keepsLine)
+  const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
   const port = await openBackofficePort(
     { ...config, drainMs },
     { redis, directory, settings, usage, figures, transport, observe },

@@ -151,7 +151,7 @@ function answers(keyCodes: readonly ErrorCode[]): Operation['responses'] {
     ),
     '403': forbidden(errors['403']),
     ...described(errors, {
-      404: 'There is no such provider, or a part of the path is over 128 characters or none of text.',
+      404: 'There is no such provider.',
       429: 'The call was the provider’s, and its tenant has no room for another event in this minute or month. Nothing was stored: send it again when `Retry-After` says. A month’s events are refused only where the tenant’s limit says so; else they are accepted.',
       503: 'The event was not stored: send it again.',
     }),

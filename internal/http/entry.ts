@@ -28,6 +28,9 @@ export interface Entry {
   readonly refusesQuery: boolean
   /** What its bodies take their room of. */
   readonly budget: BodyBudget
+  /** Which answers a caller gets without having proved who it is. */
+  readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
+  readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
   /** `admitted` is what `admit` of this very entry has let in. */
   handle(
@@ -68,7 +71,14 @@ function isPublic(route: Route<unknown, string>): route is PublicRoute {
 
 function publicEntry(route: PublicRoute, budget: BodyBudget): Entry {
   const everybody: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
-  return { ...route, budget, refusesQuery: route.bodyBytesMax > 0, admit: () => everybody }
+  return {
+    ...route,
+    budget,
+    unverified: 'all',
+    admitsMalformedParams: false,
+    refusesQuery: route.bodyBytesMax > 0,
+    admit: () => everybody,
+  }
 }
 
 function guardedEntry<Principal, Scope extends string>(
@@ -81,6 +91,8 @@ function guardedEntry<Principal, Scope extends string>(
   return {
     ...route,
     budget,
+    unverified: 'until admitted',
+    admitsMalformedParams: false,
     refusesQuery: route.bodyBytesMax > 0,
     admit({ request }) {
       const principal = authority.authorize(request.headers.get('authorization'), scope)
@@ -97,10 +109,14 @@ function boundsOf({
   return { bytesMax: bodyBytesMax, isText: bodyIsText, tooLong: 'invalid_request' }
 }
 
+const noOutcomes: ReadonlySet<string> = new Set()
+
 function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
   return {
     ...route,
     budget,
+    unverified: route.unverifiedOutcomes ?? noOutcomes,
+    admitsMalformedParams: route.admitsMalformedParams ?? false,
     refusesQuery: false,
     admit(head) {
       const result = route.access.admit(head)

@@ -1,19 +1,34 @@
-import type { Logger, Metrics, Sampler } from '#internal/telemetry/index.ts'
+import type { Clock } from '#internal/base/index.ts'
+import { createLineLimit, type Logger, type Metrics, type Sampler } from '#internal/telemetry/index.ts'
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
 /** Seconds, fine where a healthy store answers and coarse up to the longest wait of a check. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
+/** Maximum log lines per outcome and second for answers that any caller can cause at will. */
+const unverifiedLinesPerSecondMax = 10
+
+/** What an observer of requests works with. */
+export interface RequestObserverOptions {
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly clock: Clock
+  /** Asked for each answer under 400, whose line is left out if it says no; default: all are written. */
+  readonly keepsLine?: Sampler
+}
+
 /**
- * Makes what is told of each answered request: one wide log line, a counter and a duration.
- * @param keepsLine asked for each answer under 400, whose line is left out where it says no; default: all are written
+ * Makes the observer of answered requests: one wide log line, a counter and a duration each. Answers that any caller can cause
+ * (`unverified`) have at most 10 lines per outcome and second, and no part in the durations: a flood of forged calls neither fills
+ * the log nor moves a latency objective.
  */
-export function createRequestObserver(
-  log: Logger,
-  metrics: Metrics,
-  keepsLine: Sampler = () => true,
-): (event: RequestEvent, cause: unknown) => void {
+export function createRequestObserver({
+  log,
+  metrics,
+  clock,
+  keepsLine = () => true,
+}: RequestObserverOptions): (event: RequestEvent, cause: unknown) => void {
   const answered = metrics.counter({
     name: 'latchkey_http_requests_total',
     help: 'Answered requests by route, status and outcome.',
@@ -21,9 +36,19 @@ export function createRequestObserver(
   })
   const durations = metrics.histogram({
     name: 'latchkey_http_request_duration_seconds',
-    help: 'Time from the request’s head to its answer; a check that waits for a busy key includes its wait.',
+    help: 'Time from the request’s head to its answer; a check that waits for a busy key includes its wait. Answers that any caller can cause without a key or a signing secret are left out.',
     labels: ['method', 'route'],
     buckets: durationBuckets,
+  })
+  const suppressed = metrics.counter({
+    name: 'latchkey_http_log_lines_suppressed_total',
+    help: 'Log lines of requests that were left out, since any caller can cause as many of them as it likes.',
+    labels: ['outcome'],
+  })
+  const limit = createLineLimit({
+    perSecondMax: unverifiedLinesPerSecondMax,
+    clock,
+    onSuppressed: (outcome) => suppressed.with(outcome).inc(),
   })
   const seriesOf = (event: RequestEvent) => {
     // A request names its own method; what no route has is counted as one.
@@ -42,8 +67,9 @@ export function createRequestObserver(
       if (event.route !== 'unknown') known.set(name, series)
     }
     series.answered.inc()
-    series.durations.observe(event.durationMs / 1000)
+    if (!event.unverified) series.durations.observe(event.durationMs / 1000)
     if (event.status < 400 && !keepsLine()) return
+    if (event.unverified && !limit(event.outcome)) return
     const line = event.fields ? withFields(event, event.fields) : event
     if (event.status < 500) log.info(line, 'request')
     else log.error({ ...line, ...causeFields(cause) }, 'request failed')

@@ -91,6 +91,13 @@ export interface AdmittingRoute<Handed> extends RouteShape {
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
   }
   handle(call: Call<Uint8Array>, admitted: Handed): Answered
+  /**
+   * Outcomes that any caller can cause at will, whether or not it holds a key or a signing secret. Their log lines are limited.
+   * Default: none.
+   */
+  readonly unverifiedOutcomes?: ReadonlySet<string>
+  /** Calls `admit` also when a path parameter is malformed, which then reads as '' (an empty one is absent). Default: such a call is 404 `route_unknown`. */
+  readonly admitsMalformedParams?: true
 }
 
 /** One row of the table that shows every route with who may call it. */

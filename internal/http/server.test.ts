@@ -6,6 +6,7 @@ import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import type { Pace } from './body-budget.ts'
 import type { BodyBudgets } from './entry.ts'
 import {
+  type AdmittingRoute,
   type Answer,
   BodyBudget,
   type Call,
@@ -113,6 +114,50 @@ describe('a route', () => {
       },
     ])
   })
+
+  const marked = { kind: 'answer', status: 400, body: '{}' } as const
+  const choosing: AdmittingRoute<number> = {
+    method: 'POST',
+    path: '/t/:slug/in',
+    access: {
+      admit: ({ params }) =>
+        (params['slug'] ?? '') === ''
+          ? { ...marked, outcome: 'nobody' }
+          : { kind: 'admitted', admitted: 1, bodyBytesMax: 9 },
+    },
+    handle: ({ body }) => ({ ...marked, outcome: new TextDecoder().decode(body) }),
+    unverifiedOutcomes: new Set(['nobody', 'forged', 'invalid_request', 'body_too_large', 'internal']),
+    admitsMalformedParams: true,
+  }
+  test.each([
+    ['a public route', 'GET', '/open', undefined, 'done', true],
+    ['a path that no route has', 'GET', '/nothing', undefined, 'route_unknown', true],
+    ['a route without its key', 'GET', '/things/17', undefined, 'api_key_invalid', true],
+    ['a route with its key', 'GET', '/things/17', 'anna', 'done', undefined],
+    ['an outcome that the route lists', 'POST', '/t/a/in', 'forged', 'forged', true],
+    ['an outcome that the route does not list', 'POST', '/t/a/in', 'signed', 'signed', undefined],
+    ['a body that is too long', 'POST', '/t/a/in', 'more than 9', 'body_too_large', true],
+    ['a malformed parameter', 'POST', '/t/%00/in', 'signed', 'nobody', true],
+    ['a parameter over 128 characters', 'POST', `/t/${'a'.repeat(129)}/in`, 'signed', 'nobody', true],
+    ['an empty parameter', 'POST', '/t//in', 'signed', 'nobody', true],
+    ['a handler that throws', 'GET', '/bug', 'anna', 'internal', undefined],
+    ['a public handler that throws', 'GET', '/away', undefined, 'store_unavailable', undefined],
+  ] as const)(
+    'reports whether any caller can cause an answer: %s',
+    async (_what, method, path, sent, outcome, unverified) => {
+      const { url, events } = start({
+        routes: [...routes, choosing],
+        budgets: { keyed: new BodyBudget(0), anybody: new BodyBudget(1000) },
+      })
+      const body = method === 'POST' ? { body: sent ?? '' } : {}
+      await fetch(`${url}${path}`, {
+        method,
+        ...body,
+        headers: method === 'GET' && sent ? { Authorization: sent } : {},
+      })
+      expect(events.map((event) => [event.outcome, event.unverified])).toEqual([[outcome, unverified]])
+    },
+  )
 
   test('adds its headers to those of every answer', async () => {
     const { headers } = await fetch(`${start().url}/open`)
@@ -422,7 +467,7 @@ describe('what is told of a request', () => {
       },
     })
     const metrics = createMetrics({ service: 'test', version: '0' })
-    const observe = createRequestObserver(log, metrics)
+    const observe = createRequestObserver({ log, metrics, clock: { now: () => 0 } })
     const finish = async () => {
       const rendered = await metrics.render()
       log.close()
@@ -470,6 +515,25 @@ describe('what is told of a request', () => {
     expect(lines[0]).toMatchObject({ ...event, provider: 'card', replayed: true })
     expect(lines[0]).not.toHaveProperty('fields')
     expect(lines[1]).toMatchObject({ level: 'error', provider: 'card', cause: 'Error: gone' })
+  })
+
+  test('has at most 10 lines per outcome and second where any caller can cause it, and no part in the durations', async () => {
+    const { observe, finish } = observer()
+    const forged = { ...event, status: 400, outcome: 'forged', unverified: true } as const
+    for (let call = 0; call < 25; call += 1) {
+      observe(forged, undefined)
+      observe({ ...forged, outcome: 'unknown' }, undefined)
+      observe({ ...event, status: 409, outcome: 'conflict' }, undefined)
+    }
+    const { lines, metrics } = await finish()
+    const written = (outcome: string) =>
+      lines.filter((line) => 'outcome' in line && line.outcome === outcome).length
+    expect([written('forged'), written('unknown'), written('conflict')]).toEqual([10, 10, 25])
+    expect(metrics).toContain('latchkey_http_log_lines_suppressed_total{outcome="forged"} 15\n')
+    expect(metrics).toContain(
+      'latchkey_http_request_duration_seconds_count{method="GET",route="/things/:id"} 25\n',
+    )
+    expect(metrics).toContain('status="400",outcome="forged"} 25\n')
   })
 
   test('counts the methods of routes that nobody serves as one', async () => {

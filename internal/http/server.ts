@@ -21,6 +21,8 @@ export interface RequestEvent {
   readonly tenant?: string | undefined
   /** What the route adds for the log. */
   readonly fields?: LogFields | undefined
+  /** Any caller can cause this answer at will, without a key or a signing secret. Never set for a bug or a broken store. */
+  readonly unverified?: true | undefined
 }
 
 /** What a public server is made of. */
@@ -76,6 +78,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
       request,
       requestId,
       route: 'unknown',
+      unverified: 'all',
       startedAt: performance.now(),
       ...(!unknown && { cause: error }),
     }
@@ -86,24 +89,32 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   })
   for (const route of options.routes) {
     const entry = createEntry(route, options, options.budgets)
-    app.route(
-      route.method,
-      route.path,
-      ({ request, params = noParams }) =>
-        answerCall(options, entry, {
-          request,
-          requestId: nextRequestId(request),
-          params,
-          peerAddress: () => peerAddress(app.server, request),
-          body: noBytes,
-        }),
-      {
-        // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
-        parse: 'none',
-      },
-    )
+    for (const path of pathsOf(entry)) {
+      app.route(
+        route.method,
+        path,
+        ({ request, params = noParams }) =>
+          answerCall(options, entry, {
+            request,
+            requestId: nextRequestId(request),
+            params,
+            peerAddress: () => peerAddress(app.server, request),
+            body: noBytes,
+          }),
+        {
+          // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
+          parse: 'none',
+        },
+      )
+    }
   }
   return app
+}
+
+/** An empty parameter in the middle matches no `:name`: where malformed ones are admitted, such a path is registered as well. */
+function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
+  const inTheMiddle = admitsMalformedParams ? (path.match(/:\w+(?=\/)/g) ?? []) : []
+  return [path, ...inTheMiddle.map((name) => path.replace(name, ''))]
 }
 
 const noParams: Call['params'] = {}
@@ -115,7 +126,7 @@ function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, requ
 }
 
 /** A call that is being served: its body comes late. */
-type CallUnderWay = Omit<Call, 'body'> & { body: Call['body'] }
+type CallUnderWay = Omit<Call, 'body' | 'params'> & { body: Call['body']; params: Call['params'] }
 
 function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
   const { traced } = runtime
@@ -130,15 +141,20 @@ function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise
  */
 async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
   const { request, requestId } = call
-  const finished: Finished = { request, requestId, route: entry.path, startedAt: performance.now() }
+  const { path: route, unverified } = entry
+  const finished: Finished = { request, requestId, route, unverified, startedAt: performance.now() }
   let room: Room | undefined
   try {
-    if (!areWellFormed(call.params)) return respond(runtime, finished, apiError('route_unknown'))
+    if (!areWellFormed(call.params)) {
+      if (!entry.admitsMalformedParams) return respond(runtime, finished, apiError('route_unknown'))
+      call.params = withoutMalformed(call.params)
+    }
     const asked = entry.admit(call)
     // Most are decided from memory: nobody waits for those.
     const admission = asked instanceof Promise ? await asked : asked
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
     const { admitted, tenant, owner = tenant ?? 'anybody', bounds } = admission
+    finished.isAdmitted = true
     finished.tenant = tenant
     finished.fields = admission.log
     const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
@@ -171,6 +187,11 @@ function areWellFormed(params: Call['params']): boolean {
   return true
 }
 
+function withoutMalformed(params: Call['params']): Call['params'] {
+  const entries = Object.entries(params)
+  return Object.fromEntries(entries.map(([name, value]) => [name, wellFormedParam.test(value) ? value : '']))
+}
+
 function unknownRoute<Principal, Scope extends string>(
   routes: readonly Route<Principal, Scope>[],
   request: Request,
@@ -195,6 +216,8 @@ interface Finished {
   readonly requestId: string
   readonly route: string
   readonly startedAt: number
+  readonly unverified: Entry['unverified']
+  isAdmitted?: true
   tenant?: string | undefined
   fields?: LogFields | undefined
   cause?: unknown
@@ -205,15 +228,17 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
   const failed = result.kind === 'error'
   const status = failed ? statusOf(result.code) : result.status
   const shown = failed ? showError(runtime, result, finished) : result
+  const outcome = failed ? result.code : result.outcome
   const event: RequestEvent = {
     requestId,
     method: request.method,
     route,
     status,
-    outcome: failed ? result.code : result.outcome,
+    outcome,
     durationMs: Math.round((performance.now() - startedAt) * 1000) / 1000,
     tenant,
     fields: failed ? finished.fields : joined(finished.fields, result.log),
+    unverified: isUnverified(finished, outcome) || undefined,
   }
   runtime.onAnswered(event, cause)
   // Given as one object that is there already, the headers cost half of what a new object's do.
@@ -222,6 +247,12 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
   if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
   for (const name in shown.headers) response.headers.set(name, shown.headers[name] ?? '')
   return response
+}
+
+function isUnverified({ unverified, isAdmitted, cause }: Finished, outcome: string): boolean {
+  if (cause !== undefined) return false
+  if (unverified === 'all') return true
+  return unverified === 'until admitted' ? !isAdmitted : unverified.has(outcome)
 }
 
 function showError(runtime: Runtime, error: ApiError, { request, requestId }: Finished): Shown {

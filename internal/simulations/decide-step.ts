@@ -47,6 +47,8 @@ export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep,
     }
     case 'invalid':
       return { kind: 'failed', cause: outcome.cause }
+    case 'looping':
+      return { kind: 'failed', cause: 'loop_detected' }
     case 'refused':
       return { kind: 'failed', cause: 'event_refused' }
     case 'no_caller':

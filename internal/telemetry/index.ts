@@ -9,6 +9,8 @@ export type {
   NamedCheck,
 } from './health.ts'
 export { createHealth } from './health.ts'
+export type { LineLimit, LineLimitOptions } from './line-limit.ts'
+export { createLineLimit } from './line-limit.ts'
 export type { Logger, LoggerOptions, LogLevel, OwnedLogger } from './log.ts'
 export { createLogger } from './log.ts'
 export { redactedFieldNames } from './log-fields.ts'

@@ -3,7 +3,7 @@ import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
 import { createReceivedEvent, type ReceivedEvent } from './event.ts'
-import { type HeaderRules, keptHeaders } from './event-headers.ts'
+import { type HeaderRules, hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
 import type { RefusalCause } from './provider.ts'
 import { type ReadContext, readForCaller } from './read-for-caller.ts'
@@ -14,6 +14,8 @@ export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
   | LimitedEvent
+  /** It was verified, and has been forwarded through here too often. */
+  | { readonly kind: 'looping' }
   /** It could not be read in time, or its certificate could not be fetched, so nothing is known of it. */
   | { readonly kind: 'unread' }
   | { readonly kind: 'uncertified' }
@@ -55,6 +57,8 @@ export async function acceptWebhook(
   const read = await readForCaller(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
+  // After the signature: a header that anybody can write must not decide what a forged call is answered.
+  if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const verdict = context.checkLimits(tenant)
   if (verdict.kind === 'limited') return verdict
   const event = createReceivedEvent({

@@ -59,7 +59,12 @@ describe('gives no text', () => {
     expect(requests).toHaveLength(1)
   })
 
-  test.each([204, 206, 400, 403, 404, 429, 500, 503])('for status %d', async (status) => {
+  test.each([404, 410])('for status %d, where the server says that there is nothing', async (status) => {
+    answer = () => new Response('a', { status })
+    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
+  })
+
+  test.each([204, 206, 400, 401, 403, 429, 500, 503])('for status %d', async (status) => {
     answer = () => new Response(status === 204 ? null : 'a', { status })
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
   })

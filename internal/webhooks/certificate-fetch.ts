@@ -3,6 +3,8 @@ import type { Outbound } from '#internal/http/index.ts'
 /** What stands at an address. */
 export type FetchedCertificate =
   | { readonly kind: 'text'; readonly text: string }
+  /** The server itself says that there is nothing: 404 or 410. */
+  | { readonly kind: 'absent' }
   /** `detail` is for the log; it holds nothing that the far side sent. */
   | { readonly kind: 'failed'; readonly detail: string }
 
@@ -30,6 +32,8 @@ export function createCertificateFetch(
       answerBytesMax: bytesMax,
     })
     if (result.kind === 'failed') return { kind: 'failed', detail: result.cause }
+    // No other status is definite: a 400, 403 or 429 may be the vendor's own trouble, or a guard before it.
+    if (result.status === 404 || result.status === 410) return { kind: 'absent' }
     if (result.status !== 200) return { kind: 'failed', detail: `status ${result.status}` }
     if (result.answerCut) return { kind: 'failed', detail: `over ${bytesMax} bytes` }
     return { kind: 'text', text: result.answer }

@@ -194,6 +194,24 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['failed', 'trusted'])
   })
 
+  test('that the vendor does not have is refused for a minute, in a bounded memory, and then asked for again', async () => {
+    const lab = openStore((url) => (url.endsWith('/made-up') ? { kind: 'absent' } : good))
+    const notFound = refused('certificate_not_found')
+    for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('made-up'))).toEqual(notFound)
+    expect(lab.fetched).toHaveLength(1)
+    lab.nowMs += minuteMs
+    expect(await lab.find(urlOf('made-up'))).toEqual(notFound)
+    expect(lab.outcomes).toEqual(['absent', 'absent'])
+  })
+
+  test('that is known is used on while the vendor does not have it', async () => {
+    const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'absent' } : good))
+    await lab.find(urlOf('a'))
+    lab.nowMs += dayMs
+    expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
+    expect(lab.outcomes).toEqual(['trusted', 'absent'])
+  })
+
   test('in use tells how long it lasts; one that nobody uses any more does not', async () => {
     const soon = authority.issue({ validToMs: startMs + 10 * dayMs })
     const lab = openStore((url) => (url.endsWith('/soon') ? { kind: 'text', text: soon.pem } : good))

@@ -19,10 +19,13 @@ export type FoundSigner =
   | { readonly kind: 'unavailable' }
 
 /**
- * What a fetch ended with: a label of metrics. `failed`: not reached, or no certificate there; `refused`: one that is not to be
- * trusted; `held_back`: none was begun, since too many are under way or have failed.
+ * What a fetch ended with: a label of metrics. `failed`: not reached, or no certificate there; `absent`: the vendor's host has
+ * nothing at this address, which is usually made up; `refused`: one that is not to be trusted; `held_back`: none was begun, since too
+ * many are under way or have failed.
  */
-export type CertificateFetchOutcome = 'trusted' | 'refused' | 'failed' | 'held_back'
+export const certificateFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held_back'] as const
+/** One of them. */
+export type CertificateFetchOutcome = (typeof certificateFetchOutcomes)[number]
 
 /** What the store works with. */
 export interface CertificateStoreOptions {
@@ -67,7 +70,7 @@ interface Trouble {
 const unavailable: Trouble['found'] = { kind: 'unavailable' }
 const urlRefused: FoundSigner = { kind: 'refused', cause: 'certificate_url_refused' }
 const outsideDates: FoundSigner = { kind: 'refused', cause: 'certificate_outside_dates' }
-const outcomes = { trusted: 'trusted', refused: 'refused', unavailable: 'failed' } as const
+const absent: FoundSigner & Trouble['found'] = { kind: 'refused', cause: 'certificate_not_found' }
 
 /**
  * Certificates by their address. At most 256 that are trusted are kept, for 24 h and not beyond their last day; each is fetched
@@ -160,12 +163,23 @@ export class CertificateStore {
   async #fetchOnce(url: string): Promise<FoundSigner> {
     const { fetchText, clock, onFetched } = this.#options
     const fetched = await fetchText(url)
-    const found = fetched.kind === 'text' ? this.#judge(fetched.text) : unavailable
-    onFetched(outcomes[found.kind], fetched.kind === 'failed' ? fetched.detail : undefined)
+    const found = this.#found(fetched)
+    onFetched(outcomeOf(fetched, found), fetched.kind === 'failed' ? fetched.detail : undefined)
     if (found.kind === 'trusted') this.#keep(url, found.signer, clock.now())
     else this.#troubled.set(url, { found, untilMs: clock.now() + troubleMs[found.kind] })
     drop(this.#troubled, troubledMax)
     return found
+  }
+
+  #found(fetched: FetchedCertificate): FoundSigner {
+    switch (fetched.kind) {
+      case 'text':
+        return this.#judge(fetched.text)
+      case 'absent':
+        return absent
+      case 'failed':
+        return unavailable
+    }
   }
 
   #judge(text: string): FoundSigner {
@@ -184,6 +198,11 @@ export class CertificateStore {
     this.#trusted.set(url, { signer, fetchedAtMs: nowMs, refreshAtMs: nowMs, usedAtMs: nowMs })
     drop(this.#trusted, trustedMax)
   }
+}
+
+function outcomeOf(fetched: FetchedCertificate, found: FoundSigner): CertificateFetchOutcome {
+  if (fetched.kind === 'absent') return 'absent'
+  return found.kind === 'unavailable' ? 'failed' : found.kind
 }
 
 /** Takes away what was set first, down to `sizeMax`. */

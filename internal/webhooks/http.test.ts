@@ -309,6 +309,36 @@ describe('a call that is refused', () => {
     expect(Number(counted?.[1])).toBeGreaterThanOrEqual(100)
   })
 
+  test.each(['5', '6', '999', 'many', ''])(
+    'a forged call that says it was forwarded %p times is an invalid signature, not a loop',
+    async (hops) => {
+      const forged = signGeneric(genericBody(), { secret: 'wrong-secret' })
+      const answer = await bySlug(forged, 'acme', { 'Latchkey-Hops': hops })
+      expect(answer).toMatchObject({ status: 400, body: { error: 'invalid signature' } })
+    },
+  )
+
+  test.each([
+    ['a control character', '%00'],
+    ['a line break', 'acme%0d%0a'],
+    ['bad percent encoding', '%zz'],
+    ['half a percent encoding', '%e2%28'],
+    ['64 characters', 'a'.repeat(64)],
+    ['129 characters', 'a'.repeat(129)],
+    ['2 000 characters', 'a'.repeat(2_000)],
+    ['nothing', ''],
+    ['a slash', 'acme%2f'],
+    ['capitals', 'ACME'],
+  ])('a slug of %s is answered as one that no tenant has', async (_what, slug) => {
+    const path = `/v1/t/${slug}/webhooks`
+    const unknown = await post(`/v1/t/nobody/webhooks/generic`, signGeneric(genericBody()))
+    const { status, body } = await post(`${path}/generic`, signGeneric(genericBody()))
+    expect({ status, body }).toEqual({ status: unknown.status, body: unknown.body })
+    expect(body).toEqual({ message: 'tenant not allowed' })
+    const noProvider = await post(`${path}/nobody`, signGeneric(genericBody()))
+    expect(noProvider).toMatchObject({ status: 404, body: { code: 'provider_unknown' } })
+  })
+
   test.each([
     ['no API key', () => post('/v1/webhooks/generic', signGeneric(genericBody())), 403, 'api_key_invalid'],
     ['an unknown API key', () => byKey(signGeneric(genericBody()), recordsKey), 403, 'api_key_invalid'],

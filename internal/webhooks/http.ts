@@ -4,7 +4,7 @@ import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
-import { hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
+import { keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
@@ -22,6 +22,27 @@ export interface Intake extends AcceptContext {
 /** What a call ended with: a label of metrics. */
 export type CallOutcome = Acceptance | RefusedCause
 
+/**
+ * Outcomes of a call that say nothing about this service, since any caller that knows a slug can cause them at will; a loop is its
+ * tenant's own doing. They are part of no error budget, and their log lines are limited. `certificate_unavailable` is among them: a
+ * forged call may name any certificate at the vendor's host. A real outage there has an alert of its own.
+ */
+export const unverifiedOutcomes: ReadonlySet<string> = new Set([
+  'route_unknown',
+  'provider_unknown',
+  'api_key_invalid',
+  'api_key_scope',
+  'tenant_not_allowed',
+  'provider_paused',
+  'invalid_request',
+  'body_too_large',
+  'overloaded',
+  'invalid_signature',
+  'missing_event_id',
+  'certificate_unavailable',
+  'loop_detected',
+])
+
 /** The routes that providers call: by API key, and by the tenant's slug. */
 export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
   const { callers } = intake
@@ -37,6 +58,7 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
         },
       },
       handle,
+      unverifiedOutcomes,
     },
     {
       method: 'POST',
@@ -48,6 +70,9 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
         },
       },
       handle,
+      unverifiedOutcomes,
+      // A slug that no tenant can have is answered as one that no tenant has.
+      admitsMalformedParams: true,
     },
   ]
 }
@@ -64,12 +89,7 @@ function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller
     if (cause === 'provider_paused') return paused
     return { ...tenantNotAllowed, log: { slug: tenant.slug ?? tenant.name, provider, cause } }
   }
-  const provider = found.provider.name
-  if (hopsOf(head.request.headers) >= hopsMax) {
-    noteRefusal(intake, head, { tenant: found.tenant, provider, cause: 'loop_detected' })
-    return apiError('loop_detected')
-  }
-  const { bodyBytesMax } = found.provider
+  const { name: provider, bodyBytesMax } = found.provider
   return { kind: 'admitted', admitted: found, tenant: found.tenant.id, bodyBytesMax, log: { provider } }
 }
 
@@ -91,7 +111,11 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
   }
   if (accepted.kind === 'unread') {
     intake.onCall(provider, 'unavailable', tenant.id)
-    return unavailable
+    return unread
+  }
+  if (accepted.kind === 'looping') {
+    noteRefusal(intake, call, { tenant, provider, cause: 'loop_detected' })
+    return apiError('loop_detected')
   }
   if (accepted.kind === 'limited') {
     noteRefusal(intake, call, { tenant, provider, cause: limitedCauses[accepted.limit] })
@@ -120,6 +144,9 @@ const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
 /** Not the caller's fault, whoever it is: the vendor sends it again, for three days. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
+
+/** Nothing was verified yet, so this says nothing about Postgres or the spool. */
+const unread = apiError('overloaded', undefined, { 'Retry-After': '5' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
 

@@ -42,6 +42,7 @@ export const refusalCauses = [
   'headers_conflict',
   'shop_mismatch',
   'certificate_url_refused',
+  'certificate_not_found',
   'certificate_untrusted',
   'certificate_weak',
   'certificate_subject_mismatch',

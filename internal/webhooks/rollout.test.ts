@@ -314,7 +314,6 @@ describe('a certificate that is not to be had', () => {
   }
 
   test.each<[string, () => Response]>([
-    ['gone', () => new Response(null, { status: 404 })],
     ['in-trouble', () => new Response(signer.pem, { status: 500 })],
     ['elsewhere', () => Response.redirect(urlOf('good'), 302)],
     ['endless', () => new Response(`${signer.pem}${'\n'.repeat(65_536)}`)],
@@ -330,6 +329,20 @@ describe('a certificate that is not to be had', () => {
     expect(answered.headers.get('retry-after')).toBe('10')
     expect(asked).toEqual([`${path}${name}`])
     expect(await countOf('certificate_unavailable')).toBe(before + 1)
+    expect(await stored('running')).toEqual([])
+  })
+
+  test.each([404, 410])('since the vendor answers %d for it, makes the call a forged one', async (status) => {
+    const name = `made-up-${status}`
+    served = { ...served, [name]: () => new Response(null, { status }) }
+    const before = await countOf('certificate_not_found')
+    for (let call = 0; call < 3; call += 1)
+      expect(await send('running', walletBody(), { certificateUrl: urlOf(name) })).toMatchObject({
+        status: 400,
+        body: { error: 'invalid signature' },
+      })
+    expect(asked).toEqual([`${path}${name}`])
+    expect(await countOf('certificate_not_found')).toBe(before + 3)
     expect(await stored('running')).toEqual([])
   })
 

@@ -27,6 +27,12 @@ export const objectiveCases: readonly AlertCase[] = [
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered(slugHook, 503, 'provider_paused')]: perMinute(2),
       },
+      'callers without a secret cause them': {
+        [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
+        [answered(slugHook, 503, 'certificate_unavailable')]: perMinute(200),
+        [answered(slugHook, 503, 'overloaded')]: perMinute(200),
+        [answered(slugHook, 508, 'loop_detected')]: perMinute(200),
+      },
       'other calls fail': {
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered('/v1/record', 503, 'store_unavailable')]: perMinute(50),
@@ -36,6 +42,18 @@ export const objectiveCases: readonly AlertCase[] = [
         [answered(slugHook, 503, 'queue_unavailable')]: '0+1x1 1x178',
       },
     },
+  }),
+  alertCase('IntakeErrorBudgetBurn', {
+    when: '2 % of verified calls do, and a flood of forged ones must not dilute that',
+    at: '70m',
+    series: {
+      [answered(hook, 200, 'stored')]: perMinute(98),
+      [answered(slugHook, 503, 'queue_unavailable')]: perMinute(2),
+      [answered(slugHook, 400, 'invalid_signature')]: perMinute(100_000),
+      [answered(slugHook, 403, 'tenant_not_allowed')]: perMinute(100_000),
+    },
+    fires: { critical: '2%', warning: '2%' },
+    quiet: { 'none does': { [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0) } },
   }),
   alertCase('IntakeErrorBudgetBurn', {
     when: '0.5 % do, hour after hour',
@@ -171,7 +189,10 @@ export const intakeCases: readonly AlertCase[] = [
   alertCase('WalletCertificateFetchFailing', {
     ...{ when: 'none can be had', fires: 'warning', at: '50m' },
     series: { [fetched('failed')]: perMinute(1), [fetched('trusted')]: always(3) },
-    quiet: { 'one could be had': { [fetched('trusted')]: '3x40 4x200' } },
+    quiet: {
+      'one could be had': { [fetched('trusted')]: '3x40 4x200' },
+      'callers make addresses up': { [fetched('failed')]: always(0), [fetched('absent')]: perMinute(30) },
+    },
   }),
   alertCase('WalletCertificateExpiring', {
     ...{ when: 'one that is used ends in two days', fires: 'warning', value: '2d 0h 0m 0s', at: '2h' },

@@ -89,7 +89,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
     {
       ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
       ...(transport && { transport }),
-      observe: createRequestObserver(telemetry.log, telemetry.metrics),
+      observe: createRequestObserver({ ...telemetry, clock: systemClock }),
     },
     telemetry,
     scope,

@@ -44,6 +44,11 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     means: 'The call names a certificate at an address that is not the provider’s. It was not fetched.',
     todo: 'Treat it as forged. If the provider has moved its certificates, tell the platform team.',
   },
+  certificate_not_found: {
+    title: 'Certificate does not exist',
+    means: 'The call names a certificate that the provider’s server does not have (404 or 410).',
+    todo: 'Treat it as forged, unless all calls of the provider are refused so: then tell the platform team.',
+  },
   certificate_untrusted: {
     title: 'Certificate not trusted',
     means: 'No authority that is trusted has signed the certificate.',

@@ -97,7 +97,7 @@ function providerAlerts(): Alert[] {
     }),
     alert({
       ...{ name: 'SignaturesRefused', severity: 'warning', for: '15m' },
-      expr: `${calls('{outcome=~"signature_.*"}')} / ${calls('')} > 0.5
+      expr: `${calls('{outcome=~"signature_.*|certificate_not_found"}')} / ${calls('')} > 0.5
         and ${calls('')} > 0.02`,
       summary:
         '{{ $labels.namespace }}: {{ $value | humanizePercentage }} of the calls of {{ $labels.provider }} have a wrong signature',

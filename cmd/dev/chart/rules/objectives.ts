@@ -1,3 +1,4 @@
+import { unverifiedOutcomes } from '#internal/webhooks/index.ts'
 import { type Alert, alert, oneLine, type RecordingRule, type RuleGroup, type Severity } from './rule.ts'
 
 /** What is promised over 30 days, and how it is told whether it holds. */
@@ -30,22 +31,24 @@ const slowerThan = (metric: string, labels: string, seconds: number) => (window:
   const all = labels === '' ? `${metric}_count` : `${metric}_count{${labels}}`
   return `${sumOf(all)(window)} - ${sumOf(`${metric}_bucket{${within}}`)(window)}`
 }
-/** A pause is somebody's wish. */
-const broken = (labels: string) => `${answered}{${labels},status=~"5..",outcome!="provider_paused"}`
+/** Neither side of a ratio has what any caller can cause at will: it must not burn a budget, nor dilute one that burns. */
+const countedWebhooks = `${answered}{${webhooks},outcome!~"${[...unverifiedOutcomes].join('|')}"}`
+const countedRecords = `${answered}{${records},outcome!~"api_key_invalid|api_key_scope"}`
+const broken = (counted: string) => counted.replace(/}$/, ',status=~"5.."}')
 
 const objectives: readonly Objective[] = [
   {
     ...{ series: 'intake_errors', name: 'IntakeErrorBudgetBurn', budget: 0.001 },
-    promise: '99.9 % of providers’ calls are answered without a 5xx',
-    trouble: 'of providers’ calls get a 5xx',
-    all: sumOf(`${answered}{${webhooks}}`),
-    bad: sumOf(broken(webhooks)),
+    promise: '99.9 % of providers’ verified calls are answered without a 5xx',
+    trouble: 'of providers’ verified calls get a 5xx',
+    all: sumOf(countedWebhooks),
+    bad: sumOf(broken(countedWebhooks)),
     severities: ['critical', 'warning'],
   },
   {
     ...{ series: 'intake_slow', name: 'IntakeSlow', budget: 0.01 },
-    promise: '99 % of providers’ calls are answered within 1 s',
-    trouble: 'of providers’ calls take over 1 s',
+    promise: '99 % of providers’ verified calls are answered within 1 s',
+    trouble: 'of providers’ verified calls take over 1 s',
     all: sumOf(`${took}_count{${webhooks}}`),
     bad: slowerThan(took, webhooks, 1),
     severities: ['critical', 'warning'],
@@ -54,8 +57,8 @@ const objectives: readonly Objective[] = [
     ...{ series: 'records_errors', name: 'RecordsErrorBudgetBurn', budget: 0.001 },
     promise: '99.9 % of calls about records are answered without a 5xx',
     trouble: 'of calls about records get a 5xx',
-    all: sumOf(`${answered}{${records}}`),
-    bad: sumOf(broken(records)),
+    all: sumOf(countedRecords),
+    bad: sumOf(broken(countedRecords)),
     severities: ['critical', 'warning'],
   },
   {
