@@ -41,7 +41,8 @@ const locked: JsonSchema = {
     takenOver: {
       type: 'boolean',
       const: true,
-      description: 'An earlier holder let its time run out and saved nothing: its work may have been done.',
+      description:
+        'An earlier holder let its time run out and saved nothing: its work may have been done. Announced for 24 hours after the end of that lock, and for its `ttlSeconds` where that is longer, at most 7 days.',
     },
   },
 }

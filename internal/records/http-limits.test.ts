@@ -14,7 +14,7 @@ const tenants: Record<string, readonly string[]> = {
   small: ['records: {bodyBytesMax: 10}'],
   minute: ['limits: {locksPerMinute: {hard: 3}}'],
   month: ['limits: {locksPerMonth: {hard: 2}}'],
-  bytes: ['limits: {recordBytes: {hard: 200}}'],
+  bytes: ['limits: {recordBytes: {hard: 1000}}'],
   none: ['limits: {locksPerMinute: {hard: 0}}'],
   soft: ['limits: {locksPerMinute: {soft: 0}, locksPerMonth: {soft: 0}, recordBytes: {soft: 0}}'],
 }
@@ -175,7 +175,7 @@ describe('usage', () => {
     expect(answer.json).toMatchObject({ statusCode: 429, code: 'limit_exceeded' })
     expect(parseItem(answer.headers.get('ratelimit-policy'))).toEqual({
       name: 'record-bytes',
-      parameters: { q: 200, qu: 'content-bytes' },
+      parameters: { q: 1000, qu: 'content-bytes' },
     })
     expect((await check('bytes', { scope: 'bytes', key: '0' })).json.cached).toBe(true)
     await call('bytes', 'DELETE', '/v1/record?scope=bytes&key=0')

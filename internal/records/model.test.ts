@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import {
+  countedBytes,
+  labStartMs,
+  openRecordLab,
+  type RecordLab,
+  readMeter,
+} from '#test/support/record-lab.ts'
 import { testSeed } from '#test/support/seed.ts'
 import type { AcquireOutcome, FetchOutcome } from './record.ts'
 import { entryKey } from './store.ts'
@@ -132,6 +138,7 @@ class Model {
 
   extend(key: string, token: string): { fence: number; expiresInMs: number } | undefined {
     this.#seed()
+    this.#turnMinute()
     const entry = this.entries.get(key)
     if (entry?.kind !== 'lock' || entry.token !== token) return undefined
     this.entries.set(key, { ...entry, untilMs: this.nowMs + entry.lockMs })
@@ -155,7 +162,7 @@ class Model {
     this.#minute ??= Math.floor(this.nowMs / 60_000)
   }
 
-  /** What reads the meters moves their window, and only that: a replay and an extension leave it where it is. */
+  /** What reads the meters moves their window, and only that: a replay leaves it where it is. */
   #turnMinute(): void {
     const minute = Math.floor(this.nowMs / 60_000)
     if (this.#minute === undefined || minute <= this.#minute) return
@@ -174,6 +181,7 @@ class Model {
 class Pair {
   readonly #model = new Model()
   readonly #tokens: string[] = []
+  readonly #expired: { readonly bytes: number; readonly bucket: string }[] = []
   readonly #tenantId: TenantId
 
   constructor(tenantId: TenantId) {
@@ -181,14 +189,34 @@ class Pair {
   }
 
   async take(step: Step): Promise<void> {
+    await this.#take(step)
+    await this.#checkBytes()
+  }
+
+  /** The meter counts each entry that is there, and those that expired, until their bucket is over. */
+  async #checkBytes(): Promise<void> {
+    const { bytes, sweptMinute } = await readMeter(lab, this.#tenantId)
+    const counted = [...this.#expired]
+    for (const key of keys) {
+      const name = entryKey(this.#address(key))
+      const entry = await lab.raw.get(name)
+      if (entry !== null) counted.push(countedBytes(name, entry))
+    }
+    const isSwept = (bucket: string) =>
+      Number(bucket.slice(1)) < (bucket.startsWith('m') ? sweptMinute : Math.floor(sweptMinute / 60))
+    const expected = counted
+      .filter(({ bucket }) => !isSwept(bucket))
+      .reduce((sum, each) => sum + each.bytes, 0)
+    expect(bytes).toBe(expected)
+  }
+
+  async #take(step: Step): Promise<void> {
     switch (step.do) {
       case 'move':
         this.#model.nowMs += step.byMs
         return lab.setClock(this.#tenantId, this.#model.nowMs)
       case 'expire':
-        this.#model.entries.delete(step.key)
-        await lab.raw.del(entryKey(this.#address(step.key)))
-        return
+        return this.#expire(step.key)
       case 'acquire':
         this.#tokens.push(`t${this.#tokens.length}`)
         return this.#acquire(step.key, { ...step, token: this.#tokens.at(-1) ?? '' })
@@ -244,6 +272,14 @@ class Pair {
     expect(kind).toBe(this.#model.save(step.key, lockToken, record))
   }
 
+  async #expire(key: string): Promise<void> {
+    this.#model.entries.delete(key)
+    const name = entryKey(this.#address(key))
+    const entry = await lab.raw.get(name)
+    if (entry !== null) this.#expired.push(countedBytes(name, entry))
+    await lab.raw.del(name)
+  }
+
   #address(key: string) {
     return { tenantId: this.#tenantId, scope: 's', key }
   }
@@ -254,7 +290,8 @@ class Pair {
   }
 }
 
-const key = fc.constantFrom('a', 'b')
+const keys = ['a', 'b']
+const key = fc.constantFrom(...keys)
 const nth = fc.integer({ min: 0, max: 3 })
 const withToken = (name: 'repeat' | 'release' | 'extend') => fc.record({ do: fc.constant(name), key, nth })
 const plain = (name: 'remove' | 'fetch' | 'expire') => fc.record({ do: fc.constant(name), key })
@@ -277,6 +314,8 @@ const move = fc.record({
     fc.integer({ min: 1, max: 25_000 }),
     fc.integer({ min: -40_000, max: -1 }),
     fc.constant(90_000),
+    fc.constant(3_600_000),
+    fc.constant(90_000_000),
   ),
 })
 const step: fc.Arbitrary<Step> = fc.oneof(

@@ -31,11 +31,11 @@ const bounds = `local LONG_BYTES = ${longRecordBytes}`
  */
 export function defineRecordScripts(clockSource: string = clockLua): RecordScripts {
   return {
-    acquire: defineScript('acquire', '', [bounds, acquireHit, entry, clockSource, meterLua, acquire]),
-    save: defineScript('save', '', [clockSource, entry, meterLua, save]),
-    fetch: defineScript('fetch', 'no-writes', [bounds, entry, fetch]),
+    acquire: defineScript('acquire', '', [bounds, acquireHit, clockSource, meterLua, entry, acquire]),
+    save: defineScript('save', '', [clockSource, meterLua, entry, save]),
+    fetch: defineScript('fetch', 'no-writes', [bounds, fetch]),
     // These two free memory or keep a lock alive, so they run also when Redis is full.
-    remove: defineScript('remove', 'allow-oom', [clockSource, entry, meterLua, remove]),
-    extend: defineScript('extend', 'allow-oom', [clockSource, entry, extend]),
+    remove: defineScript('remove', 'allow-oom', [clockSource, meterLua, entry, remove]),
+    extend: defineScript('extend', 'allow-oom', [clockSource, meterLua, entry, extend]),
   }
 }

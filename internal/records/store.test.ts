@@ -290,13 +290,11 @@ describe('an acquisition', () => {
 
   test('that re-enters keeps its fence, holds for lockMs from now, and is not counted twice', async () => {
     const tenantId = await lab.createTenant()
-    const input = acquireInput(tenantId, {
-      attemptId: 'a',
-      limits: { locksPerMinute: 1, locksPerMonth: 1, recordBytes: 1 },
-    })
+    const input = acquireInput(tenantId, { attemptId: 'a' })
     const first = await acquired({ ...input, lockToken: 'A' })
     await lab.setClock(tenantId, labStartMs + 20_000)
-    const again = await acquired({ ...input, lockToken: 'B' })
+    const limits = { locksPerMinute: 1, locksPerMonth: 1, recordBytes: 1 }
+    const again = await acquired({ ...input, limits, lockToken: 'B' })
     expect(again).toEqual(first)
     expect(await lab.store.acquire(acquireInput(tenantId))).toEqual({ kind: 'busy', remainingMs: lockMs })
   })
@@ -403,15 +401,18 @@ describe('a save', () => {
 })
 
 describe('how long an entry lives', () => {
+  const dayMs = 86_400_000
+
   test.each([
-    ['a lock: its time and its ttl', { lockMs: 60_000, ttlMs: 7_200_000 }, 7_260_000],
+    ['its ttl is under a day: its time and a day', { lockMs: 60_000, ttlMs: 7_200_000 }, 60_000 + dayMs],
+    ['lock and ttl are one second: a second and a day', { lockMs: 1000, ttlMs: 1000 }, 1000 + dayMs],
     [
-      'a lock whose ttl is a month: its time and a day',
-      { lockMs: 900_000, ttlMs: 2_592_000_000 },
-      87_300_000,
+      'its ttl is three days: its time and three days',
+      { lockMs: 60_000, ttlMs: 3 * dayMs },
+      60_000 + 3 * dayMs,
     ],
-    ['a lock of one second', { lockMs: 1000, ttlMs: 100_000 }, 101_000],
-  ])('%s', async (_case, changes, livesMs) => {
+    ['its ttl is a month: its time and a week', { lockMs: 900_000, ttlMs: 30 * dayMs }, 900_000 + 7 * dayMs],
+  ])('a lock whose %s', async (_case, changes, livesMs) => {
     const tenantId = await lab.createTenant()
     await acquired(acquireInput(tenantId, changes))
     expect(await millisecondsLeft(tenantId)).toBeWithin(livesMs - 10_000, livesMs + 1)
@@ -424,8 +425,37 @@ describe('how long an entry lives', () => {
     const address = acquireInput(tenantId)
     expect(await lab.store.extend(address, 'A', 300_000)).toMatchObject({ expiresInMs: 300_000 })
     expect(await lab.store.acquire(address)).toEqual({ kind: 'busy', remainingMs: 300_000 })
-    expect(await millisecondsLeft(tenantId)).toBeWithin(7_490_000, 7_500_001)
+    expect(await millisecondsLeft(tenantId)).toBeWithin(290_000 + dayMs, 300_001 + dayMs)
     expect(await lab.store.extend(address, 'A', null)).toMatchObject({ expiresInMs: lockMs })
+  })
+
+  test.each([
+    ['entered again by its attempt', { attemptId: 'a', lockToken: 'B' }],
+    ['waited for', { waits: true, lockToken: 'B' }],
+  ])('a lock that is %s keeps its time and a day', async (_case, changes) => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { attemptId: 'a', lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
+    await lab.store.acquire(acquireInput(tenantId, { ttlMs: 1000, lockMs: 1000, ...changes }))
+    expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 9_000, dayMs + 1001)
+  })
+
+  test('the mark of a released lock that was taken over lives a day from its release', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 1000, lockMs: 1000 }))
+    await lab.setClock(tenantId, labStartMs + 2600)
+    const second = await acquired(acquireInput(tenantId, { lockToken: 'B', ttlMs: 1000, lockMs: 1000 }))
+    expect(second.takenOver).toBe(true)
+    await lab.store.remove(acquireInput(tenantId), 'B')
+    expect(await millisecondsLeft(tenantId)).toBeWithin(dayMs - 10_000, dayMs + 1)
+    expect((await acquired(acquireInput(tenantId))).takenOver).toBe(true)
+  })
+
+  test('a record lives for the ttl of its lock, also when its holder comes a minute late', async () => {
+    const tenantId = await lab.createTenant()
+    await acquired(acquireInput(tenantId, { lockToken: 'A', ttlMs: 30_000, lockMs: 1000 }))
+    await lab.setClock(tenantId, labStartMs + 60_000)
+    expect(await lab.store.save(saveInput(tenantId, { lockToken: 'A' }))).toEqual({ kind: 'saved' })
+    expect(await millisecondsLeft(tenantId)).toBeWithin(20_000, 30_001)
   })
 
   test('an extension never lasts longer than the ttl', async () => {
@@ -476,6 +506,27 @@ describe('keys', () => {
     const [one, two] = [await lab.createTenant(), await lab.createTenant()]
     await lab.store.save(saveInput(one))
     expect(await lab.store.fetch(acquireInput(two))).toEqual({ kind: 'none' })
+  })
+})
+
+describe('a lock in a format that is not known, as another version may have written it', () => {
+  const foreign = `L\n${labStartMs + lockMs}\nA\n1\n${ttlMs}\n${lockMs}\n0\n0\na\nf1`
+
+  test.each([
+    ['acquire', 'locked N, taken over', 'held by N, taken over'],
+    ['acquire, attempt a', 'locked N, taken over', 'held by N, taken over'],
+    ['save as A', 'lost', 'same'],
+    ['save without token', 'saved', 'record of nobody: r1'],
+    ['remove', 'nothing', 'same'],
+    ['release as A', 'nothing', 'same'],
+    ['extend as A', 'lost', 'same'],
+    ['fetch', 'none', 'same'],
+  ])('%s: %s', async (step, outcome, next) => {
+    const tenantId = await lab.createTenant()
+    await lab.raw.set(entryKey(acquireInput(tenantId)), foreign)
+    expect(await steps[step]?.(tenantId)).toBe(outcome)
+    if (next === 'same') expect(await lab.raw.get(entryKey(acquireInput(tenantId)))).toBe(foreign)
+    else expect(await readState(tenantId)).toBe(next)
   })
 })
 

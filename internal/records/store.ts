@@ -166,7 +166,6 @@ export class RecordStore {
       input.ttlMs === null ? '' : String(input.ttlMs),
       String(input.defaultTtlMs),
       input.record,
-      String(Buffer.byteLength(input.scope) + Buffer.byteLength(input.key)),
     ]
     return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
       const [kind] = reply

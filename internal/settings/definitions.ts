@@ -41,7 +41,7 @@ const limitDocs: Record<LimitName, string> = {
   locksPerMonth: 'Locks in a UTC month',
   eventsPerMinute: 'Events in a UTC minute',
   eventsPerMonth: 'Events in a UTC month',
-  recordBytes: 'Bytes of all records',
+  recordBytes: 'Bytes of all records and locks',
 }
 const limitDefaults: Partial<Record<SettingName, number>> = {
   'limits.locksPerMinute.hard': 60_000,

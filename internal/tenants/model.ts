@@ -258,7 +258,7 @@ const limits = strict(
         { description: 'Events accepted in a UTC month.' },
       ),
     ),
-    recordBytes: limit('Bytes that records may take.'),
+    recordBytes: limit('Memory that records and locks may take, in bytes: key, text and 144 bytes for each.'),
   },
   { default: {}, description: 'Limits of usage. An absent one is the platform’s default.' },
 )

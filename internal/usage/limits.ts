@@ -18,7 +18,7 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
   readonly eventsPerMonth: LimitBounds & { readonly over: 'accept' | 'refuse' }
 }
 
-/** The hard limits that the acquire script checks; `null` is none. `recordBytes`: scope, key, headers and body of all records. */
+/** Hard limits that the acquire script checks; `null` is none. `recordBytes`: key, text and overhead of all records and locks in Redis. */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
 /** A hard limit that holds for a time in place of the tenant's own. */

@@ -2,8 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
+import { type AcquireInput, entryKey } from '#internal/records/store.ts'
 import { defineScript } from '#internal/storage/index.ts'
-import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
+import {
+  countedBytes,
+  labStartMs,
+  openRecordLab,
+  type RecordLab,
+  readMeter,
+} from '#test/support/record-lab.ts'
 import { meterLua } from './index.ts'
 import type { LockLimits } from './limits.ts'
 import { meterKeys } from './meter-keys.ts'
@@ -41,11 +48,25 @@ function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
   return lab.store.save({ tenantId, scope: 's', key, lockToken: '', ttlMs, defaultTtlMs: ttlMs, record })
 }
 
-/** The packed meters, read behind the product's back. */
-async function readMeter(tenantId: TenantId) {
-  const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? [])
-  const field = (index: number) => packed.readDoubleBE(index * 8)
-  return { minuteLocks: field(2), hourLocks: field(4), monthLocks: field(6), bytes: field(7) }
+const meterOf = (tenantId: TenantId) => readMeter(lab, tenantId)
+
+/** Bytes that all entries of a tenant are counted as, worked out from what is in Redis. */
+async function livingBytes(tenantId: TenantId): Promise<number> {
+  const names = await lab.raw.keys(`{${tenantId}}:r:*`)
+  const entries = await Promise.all(names.map(async (name) => [name, await lab.raw.get(name)] as const))
+  return entries.reduce(
+    (sum, [name, entry]) => sum + (entry === null ? 0 : countedBytes(name, entry).bytes),
+    0,
+  )
+}
+
+/** Has the product look at the meters, and nothing else. */
+async function touch(tenantId: TenantId): Promise<void> {
+  await lab.store.remove({ tenantId, scope: 's', key: 'no such key' }, '')
+}
+
+async function sideField(tenantId: TenantId, field: string): Promise<number> {
+  return Number((await lab.raw.hgetall(meterKeys(tenantId).side))[field] ?? 0)
 }
 
 async function sideFields(tenantId: TenantId): Promise<string[]> {
@@ -103,7 +124,7 @@ describe('locks a minute', () => {
     expect(await acquire(tenantId, limits)).toMatchObject({ kind: 'limited', retryAfterMs: 1 })
     await lab.setClock(tenantId, labStartMs + 30_000)
     expect((await acquire(tenantId, limits)).kind).toBe('locked')
-    expect((await readMeter(tenantId)).minuteLocks).toBe(1)
+    expect((await meterOf(tenantId)).minuteLocks).toBe(1)
   })
 
   test('are not given anew by a clock that goes back', async () => {
@@ -127,13 +148,10 @@ describe('locks a minute', () => {
     const nothing = { locksPerMinute: 0, locksPerMonth: 0, recordBytes: 0 }
     await acquire(tenantId, {}, 'held')
     await save(tenantId, 'saved', dayMs)
-    const before = await readMeter(tenantId)
-    const held = { locksPerMinute: 0 }
-    expect(
-      (await lab.store.acquire({ ...(await busyInput(tenantId)), limits: { ...unlimited, ...held } })).kind,
-    ).toBe('busy')
+    const before = await meterOf(tenantId)
+    expect((await lab.store.acquire({ ...(await busyInput(tenantId)), limits: nothing })).kind).toBe('busy')
     expect((await acquire(tenantId, nothing, 'saved')).kind).toBe('hit')
-    expect(await readMeter(tenantId)).toEqual(before)
+    expect(await meterOf(tenantId)).toEqual(before)
   })
 
   async function busyInput(tenantId: TenantId) {
@@ -164,31 +182,119 @@ describe('locks a month', () => {
   })
 })
 
-describe('bytes of records', () => {
-  test('are scope, key and record in UTF-8, and removing gives them back', async () => {
+describe('bytes of records and locks', () => {
+  test('are key and text in UTF-8 and 144 bytes, and removing a record gives them back', async () => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'ключ😀', dayMs, '{"body":"ä"}')
-    expect((await readMeter(tenantId)).bytes).toBe(1 + 12 + 13)
+    const name = entryKey({ tenantId, scope: 's', key: 'ключ😀' })
+    const head = (await lab.raw.get(name))?.split('\n').slice(0, 5).join('\n') ?? ''
+    const first = 144 + Buffer.byteLength(name) + head.length + 1 + 13
+    expect((await meterOf(tenantId)).bytes).toBe(first)
     await save(tenantId, 'b', dayMs, '{"body":1}')
     await save(tenantId, 'b', dayMs, '{"body":2}')
-    expect((await readMeter(tenantId)).bytes).toBe(26 + 1 + 1 + 10)
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
     await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
     await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
-    expect((await readMeter(tenantId)).bytes).toBe(26)
+    expect((await meterOf(tenantId)).bytes).toBe(first)
   })
 
-  test('at the limit refuse a lock until some are given back, and never a save', async () => {
+  const lockOf = (tenantId: TenantId, changes: Partial<AcquireInput> = {}) =>
+    lab.store.acquire({
+      ...{ tenantId, scope: 's', key: 'k', ttlMs: dayMs, lockMs: minuteMs, lockToken: 'A' },
+      ...{ fingerprint: '', attemptId: 'a', waits: false, limits: unlimited },
+      ...changes,
+    })
+  const address = (tenantId: TenantId) => ({ tenantId, scope: 's', key: 'k' })
+
+  test.each<readonly [step: string, take: (tenantId: TenantId) => Promise<unknown>]>([
+    ['acquired', async () => undefined],
+    ['entered again with a longer fingerprint', (t) => lockOf(t, { fingerprint: 'f'.repeat(255) })],
+    ['entered again for a ttl of a week', (t) => lockOf(t, { ttlMs: 7 * dayMs })],
+    ['found busy by a caller that waits', (t) => lockOf(t, { lockToken: 'B', attemptId: 'b', waits: true })],
+    ['extended into another hour', (t) => lab.store.extend(address(t), 'A', 60 * minuteMs)],
+    ['completed in the same hour', (t) => lab.store.save(saveOf(t, dayMs))],
+    ['completed for a minute', (t) => lab.store.save(saveOf(t, minuteMs))],
+    ['completed without its token', (t) => lab.store.save({ ...saveOf(t, 3 * hourMs), lockToken: '' })],
+    ['released', (t) => lab.store.remove(address(t), 'A')],
+    [
+      'taken over by a longer attempt id',
+      async (t) => {
+        await lab.setClock(t, labStartMs + hourMs)
+        await lockOf(t, { lockToken: 'B', attemptId: 'b'.repeat(128) })
+      },
+    ],
+    [
+      'taken over and released',
+      async (t) => {
+        await lab.setClock(t, labStartMs + hourMs)
+        await lockOf(t, { lockToken: 'B', attemptId: 'b' })
+        await lab.store.remove(address(t), 'B')
+      },
+    ],
+  ])('follow a lock that is %s, and are given back when its entry has expired', async (_step, take) => {
     const tenantId = await lab.createTenant()
-    const limits = { recordBytes: 20 }
-    await save(tenantId, 'a', dayMs, '"123456789012345678"')
-    expect(await acquire(tenantId, limits)).toEqual({
+    expect((await lockOf(tenantId)).kind).toBe('locked')
+    expect((await meterOf(tenantId)).bytes).toBeGreaterThan(144)
+    await take(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+    const buckets = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
+    const full = await Promise.all(buckets.map(async (field) => (await sideField(tenantId, field)) > 0))
+    expect(full.filter(Boolean).length).toBe((await livingBytes(tenantId)) > 0 ? 1 : 0)
+    await lab.setClock(tenantId, labStartMs + 9 * dayMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
+  })
+
+  const saveOf = (tenantId: TenantId, ttlMs: number) => ({
+    ...address(tenantId),
+    ...{ lockToken: 'A', ttlMs, defaultTtlMs: ttlMs, record: '{}' },
+  })
+
+  test('never grow over the limit by locks, and refuse one more until some are given back', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, {}, 'k-00')
+    const each = (await meterOf(tenantId)).bytes
+    const limits = { recordBytes: 3 * each }
+    expect((await acquire(tenantId, limits, 'k-01')).kind).toBe('locked')
+    expect(await acquire(tenantId, { recordBytes: 3 * each - 1 }, 'k-02')).toMatchObject({ kind: 'limited' })
+    expect((await acquire(tenantId, limits, 'k-02')).kind).toBe('locked')
+    expect(await acquire(tenantId, limits, 'k-03')).toEqual({
       kind: 'limited',
       limit: 'recordBytes',
       retryAfterMs: 30_000,
     })
-    expect((await save(tenantId, 'b', dayMs)).kind).toBe('saved')
-    await lab.store.remove({ tenantId, scope: 's', key: 'a' }, '')
-    expect((await acquire(tenantId, limits)).kind).toBe('locked')
+    await lab.store.remove({ tenantId, scope: 's', key: 'k-00' }, 't-k-00')
+    expect((await acquire(tenantId, limits, 'k-03')).kind).toBe('locked')
+    expect((await meterOf(tenantId)).bytes).toBe(3 * each)
+  })
+
+  test('at the limit let a lock be taken over by one of its size, and not by a longer one', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, {}, 'k-1')
+    const limits = { recordBytes: (await meterOf(tenantId)).bytes }
+    await lab.setClock(tenantId, labStartMs + minuteMs)
+    const longer = { lockToken: 'B', attemptId: 'b'.repeat(9), limits: { ...unlimited, ...limits } }
+    expect(await lockOf(tenantId, { ...longer, key: 'k-1' })).toMatchObject({ kind: 'limited' })
+    expect(await acquire(tenantId, limits, 'k-1')).toMatchObject({ kind: 'locked', lockToken: 't-k-1' })
+    await lab.setClock(tenantId, labStartMs + 2 * minuteMs)
+    const same = { ...longer, attemptId: '', lockToken: 't-k-2', key: 'k-1' }
+    expect(await lockOf(tenantId, same)).toMatchObject({ kind: 'locked', takenOver: true })
+  })
+
+  test('at the limit refuse no hit, no busy answer, no re-entry, no extension, no late save', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { ...unlimited, recordBytes: 1 }
+    await save(tenantId, 'saved', dayMs)
+    await lockOf(tenantId)
+    expect((await lockOf(tenantId, { lockToken: 'B', attemptId: 'b', limits })).kind).toBe('busy')
+    expect((await lockOf(tenantId, { lockToken: 'B', attemptId: 'a', limits })).kind).toBe('locked')
+    expect((await acquire(tenantId, limits, 'saved')).kind).toBe('hit')
+    expect((await acquire(tenantId, limits, 'new')).kind).toBe('limited')
+    expect((await lab.store.extend(address(tenantId), 'A', null)).kind).toBe('extended')
+    await lab.setClock(tenantId, labStartMs + hourMs)
+    expect((await lab.store.save(saveOf(tenantId, dayMs))).kind).toBe('saved')
+    expect((await save(tenantId, 'without a lock', dayMs)).kind).toBe('saved')
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
   })
 
   test.each([
@@ -201,11 +307,11 @@ describe('bytes of records', () => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'a', ttlMs)
     await lab.setClock(tenantId, labStartMs + ttlMs - 31 * secondMs)
-    await acquire(tenantId)
-    expect((await readMeter(tenantId)).bytes).toBe(4)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
     await lab.setClock(tenantId, labStartMs + laterMs)
-    await acquire(tenantId)
-    expect((await readMeter(tenantId)).bytes).toBe(0)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
   })
 
   test.each([
@@ -215,21 +321,23 @@ describe('bytes of records', () => {
     const tenantId = await lab.createTenant()
     await save(tenantId, 'a', ttlMs)
     await lab.setClock(tenantId, labStartMs + laterMs)
-    await acquire(tenantId)
-    expect((await readMeter(tenantId)).bytes).toBe(0)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
     const sizes = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
     expect(sizes).toEqual([])
   })
 
-  test('of a record that was saved while the clock was back are given back all the same', async () => {
+  test('of entries that were written while the clock was back are given back all the same', async () => {
     const tenantId = await lab.createTenant()
-    await acquire(tenantId)
+    await touch(tenantId)
     await lab.setClock(tenantId, labStartMs - 5 * hourMs)
     await save(tenantId, 'short', minuteMs)
     await save(tenantId, 'long', 3 * hourMs)
-    await lab.setClock(tenantId, labStartMs + hourMs)
+    await lab.setClock(tenantId, labStartMs - 3 * dayMs)
     await acquire(tenantId)
-    expect((await readMeter(tenantId)).bytes).toBe(0)
+    await lab.setClock(tenantId, labStartMs + hourMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
   })
 
   test('are never negative, never less than what lives, and all given back in the end', async () => {
@@ -238,6 +346,11 @@ describe('bytes of records', () => {
         do: fc.constant('save' as const),
         key: fc.nat(9),
         ttlMs: fc.integer({ min: 1, max: 40 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({
+        do: fc.constant('lock' as const),
+        key: fc.nat(9),
+        ttlMs: fc.integer({ min: 1, max: 10 * 24 * 60 }).map((m) => m * minuteMs),
       }),
       fc.record({ do: fc.constant('remove' as const), key: fc.nat(9) }),
       fc.record({
@@ -255,22 +368,25 @@ describe('bytes of records', () => {
         let nowMs = labStartMs
         const endsMs = new Map<number, number>()
         for (const one of taken) {
+          const key = one.do === 'move' ? '' : `${one.key}`
           if (one.do === 'move') await lab.setClock(tenantId, (nowMs += one.byMs))
           else if (one.do === 'remove') {
-            await lab.store.remove({ tenantId, scope: 's', key: `${one.key}` }, '')
-            endsMs.delete(one.key)
-          } else if (!endsMs.has(one.key)) {
-            await save(tenantId, `${one.key}`, one.ttlMs)
+            if (await lab.store.remove({ tenantId, scope: 's', key }, '')) endsMs.delete(one.key)
+          } else if (one.do === 'lock') {
+            const { kind } = await lockOf(tenantId, { key, ttlMs: one.ttlMs, attemptId: '' })
+            const traceMs = Math.min(Math.max(one.ttlMs, dayMs), 7 * dayMs)
+            if (kind === 'locked') endsMs.set(one.key, nowMs + minuteMs + traceMs)
+          } else if ((await save(tenantId, key, one.ttlMs, `"${nowMs}"`)).kind === 'saved') {
             endsMs.set(one.key, nowMs + one.ttlMs)
           }
-          await acquire(tenantId)
+          await touch(tenantId)
           const living = [...endsMs.values()].filter((endMs) => endMs > nowMs)
-          const { bytes } = await readMeter(tenantId)
-          expect(bytes).toBeGreaterThanOrEqual(hasGoneBack(taken) ? 0 : living.length * 4)
+          const { bytes } = await meterOf(tenantId)
+          expect(bytes).toBeGreaterThanOrEqual(hasGoneBack(taken) ? 0 : living.length * 144)
         }
         await lab.setClock(tenantId, labStartMs + 20_000 * dayMs)
-        await acquire(tenantId)
-        expect((await readMeter(tenantId)).bytes).toBe(0)
+        await touch(tenantId)
+        expect((await meterOf(tenantId)).bytes).toBe(0)
         expect((await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))).toEqual([])
       }),
       { numRuns: 25 },
@@ -317,7 +433,7 @@ describe('seeding', () => {
     await insertHour(tenantId, '2026-11-01T00:00:00Z', 5)
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
     await lab.meter.seed(tenantId)
-    expect(await readMeter(tenantId)).toEqual({ minuteLocks: 0, hourLocks: 3, monthLocks: 8, bytes: 0 })
+    expect(await meterOf(tenantId)).toMatchObject({ minuteLocks: 0, hourLocks: 3, monthLocks: 8, bytes: 0 })
     expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('locked')
     expect((await acquire(tenantId, { locksPerMonth: 9 })).kind).toBe('limited')
   })
@@ -327,11 +443,11 @@ describe('seeding', () => {
     await insertHour(tenantId, '2026-11-21T10:00:00Z', 3)
     await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + hourMs))
     await lab.meter.seed(tenantId)
-    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 3 })
+    expect(await meterOf(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 3 })
     await loseData(tenantId)
     await lab.raw.set(`{${tenantId}}:clock`, String(labStartMs + 20 * dayMs))
     await lab.meter.seed(tenantId)
-    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 0 })
+    expect(await meterOf(tenantId)).toMatchObject({ hourLocks: 0, monthLocks: 0 })
   })
 
   test('by two processes at once: one wins, and nothing was lost', async () => {
@@ -346,7 +462,7 @@ describe('seeding', () => {
     const tenantId = await lab.createTenant()
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => acquire(tenantId)))
     expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['locked']))
-    expect((await readMeter(tenantId)).monthLocks).toBe(50)
+    expect((await meterOf(tenantId)).monthLocks).toBe(50)
   })
 
   test('changes nothing where the meters are', async () => {
@@ -454,7 +570,8 @@ describe('a flush', () => {
       await lab.setClock(tenantId, labStartMs + visit * 7 * hourMs)
       await acquire(tenantId)
     }
-    expect((await sideFields(tenantId)).length).toBeLessThanOrEqual(8)
+    const hours = (await sideFields(tenantId)).filter((field) => field.startsWith('H'))
+    expect(hours.length).toBeLessThanOrEqual(7)
   })
 })
 
@@ -471,7 +588,7 @@ describe('a tenant whose data in Redis was lost', () => {
     await Promise.all([lab.meter.flush(), other.flush()])
     expect(lab.lostEpochs.filter((lost) => lost === tenantId)).toEqual([tenantId])
     expect(await auditRows(tenantId)).toBe(1)
-    expect(await readMeter(tenantId)).toMatchObject({ hourLocks: 3, monthLocks: 3 })
+    expect(await meterOf(tenantId)).toMatchObject({ hourLocks: 3, monthLocks: 3 })
     expect(await hoursOf(tenantId)).toEqual({ '11-21T10': 3 })
   })
 

@@ -6,7 +6,7 @@ import { defineRecordScripts, type RecordScripts } from '#internal/records/scrip
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
 import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
-import { Meter } from '#internal/usage/index.ts'
+import { Meter, meterKeys } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
 import { testStores } from './stores.ts'
@@ -46,6 +46,43 @@ export interface RecordLab {
 /** A tenant's id that nobody used before. */
 export function randomTenantId(): TenantId {
   return tenantIdFromBytes(randomBytes(16))
+}
+
+/** A tenant's meters of locks and bytes. */
+export interface PackedMeter {
+  readonly minuteLocks: number
+  readonly hourLocks: number
+  readonly monthLocks: number
+  readonly bytes: number
+  /** Minute since the Unix epoch up to which the bytes of expired entries were given back. */
+  readonly sweptMinute: number
+}
+
+/** Reads a tenant's packed meters behind the product's back; all 0 for a tenant without. */
+export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<PackedMeter> {
+  const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? Buffer.alloc(72))
+  const field = (index: number) => packed.readDoubleBE(index * 8)
+  return {
+    minuteLocks: field(2),
+    hourLocks: field(4),
+    monthLocks: field(6),
+    bytes: field(7),
+    sweptMinute: field(8),
+  }
+}
+
+/** Bytes that an entry is counted as, worked out from its key and its text in Redis, and the bucket that they are in. */
+export function countedBytes(
+  key: string,
+  entry: string,
+): { readonly bytes: number; readonly bucket: string } {
+  const fields = entry.split('\n')
+  const isRecord = fields[0] === 'R'
+  const countBytes = isRecord ? (fields[5] ?? '').length + 1 : 0
+  return {
+    bytes: 144 + Buffer.byteLength(key) + Buffer.byteLength(entry) - countBytes,
+    bucket: (isRecord ? fields[4] : fields[10]) ?? '',
+  }
 }
 
 /** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */

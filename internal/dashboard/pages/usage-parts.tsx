@@ -10,7 +10,7 @@ export const limitLabels: Readonly<Record<LimitName, { readonly label: string; r
   locksPerMonth: { label: 'Locks a month', window: 'this month' },
   eventsPerMinute: { label: 'Events a minute', window: 'this minute' },
   eventsPerMonth: { label: 'Events a month', window: 'this month' },
-  recordBytes: { label: 'Bytes of records', window: 'now' },
+  recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
 
 /** An amount of what a limit limits. */

@@ -7,26 +7,32 @@ local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
-local lock_until = now_ms + tonumber(lock_ms)
-local taken_over, waited, ended_fence = '0', '0', nil
+local lock = {
+  lock_until = now_ms + tonumber(lock_ms), token = token, ttl_ms = ttl_ms, lock_ms = lock_ms, taken_over = '0', waited = '0',
+  attempt = attempt, fingerprint = fingerprint,
+}
+local before, ended_fence, bytes_before = nil, nil, 0
 if entry then
-  local held_until, owner, fence, own_ttl, own_lock, own_taken, own_waited, own_attempt, own_print =
-    string.match(entry, LOCK_PATTERN)
-  if differs(own_print, fingerprint) then return {'mismatch'} end
-  if fingerprint == '' then fingerprint = own_print end
-  if owner == token or (attempt ~= '' and attempt == own_attempt and owner ~= '') then
-    write_lock(KEYS[3], now_ms, lock_until, owner, fence, ttl_ms, lock_ms, own_taken, own_waited, attempt, fingerprint)
-    return {'locked', owner, tonumber(fence), tonumber(lock_ms), tonumber(own_taken), now_ms}
+  before = read_lock(KEYS[3], entry)
+  if differs(before.fingerprint, fingerprint) then return {'mismatch'} end
+  if fingerprint == '' then lock.fingerprint = before.fingerprint end
+  lock.waited = before.waited
+  if before.token == token or (attempt ~= '' and attempt == before.attempt and before.token ~= '') then
+    lock.token, lock.fence, lock.taken_over = before.token, before.fence, before.taken_over
+    place_lock(meter, KEYS[3], lock, now_ms)
+    write_lock(meter, KEYS[2], KEYS[3], lock, before)
+    write_meter(KEYS[1], meter)
+    return {'locked', lock.token, tonumber(lock.fence), tonumber(lock_ms), tonumber(lock.taken_over), now_ms}
   end
-  held_until = tonumber(held_until)
-  if held_until > now_ms then
-    if waits == '1' and own_waited == '0' then
-      write_lock(KEYS[3], now_ms, held_until, owner, fence, own_ttl, own_lock, own_taken, '1', own_attempt, own_print)
+  if before.lock_until > now_ms then
+    if waits == '1' and before.waited == '0' then
+      before.waited = '1'
+      redis.call('SET', KEYS[3], lock_text(before), 'KEEPTTL')
     end
-    return {'busy', held_until - now_ms}
+    return {'busy', before.lock_until - now_ms}
   end
-  taken_over, waited = '1', own_waited
-  if owner ~= '' then ended_fence = tonumber(fence) end
+  lock.taken_over, bytes_before = '1', before.bytes
+  if before.token ~= '' then ended_fence = tonumber(before.fence) end
 end
 
 if per_minute ~= '-' and meter.mc >= tonumber(per_minute) then
@@ -35,10 +41,11 @@ end
 if per_month ~= '-' and meter.oc >= tonumber(per_month) then
   return {'limited', 'locksPerMonth', meter.me * 1000 - now_ms}
 end
-if bytes_max ~= '-' and meter.by >= tonumber(bytes_max) then
+lock.fence = count_lock(meter, micros)
+place_lock(meter, KEYS[3], lock, now_ms)
+if bytes_max ~= '-' and meter.by + lock.bytes - bytes_before > tonumber(bytes_max) then
   return {'limited', 'recordBytes', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
-local fence = count_lock(meter, micros)
+write_lock(meter, KEYS[2], KEYS[3], lock, before)
 write_meter(KEYS[1], meter)
-write_lock(KEYS[3], now_ms, lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint)
-return {'locked', token, tonumber(fence), tonumber(lock_ms), tonumber(taken_over), ended_fence and 0, ended_fence}
+return {'locked', token, tonumber(lock.fence), tonumber(lock_ms), tonumber(lock.taken_over), ended_fence and 0, ended_fence}

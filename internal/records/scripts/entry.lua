@@ -1,21 +1,51 @@
 -- An entry is one string, its fields parted by newlines, which no field but a record's last can hold.
---   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint
+--   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint  bucket
 --   R  fence  token  fingerprint  bucket  bytes  the record's JSON
--- A lock without a token is a released one whose key was taken over before: the next holder must still be told.
-local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)$'
+-- A lock without a token is the mark of a released one whose key was taken over before: the next holder must still be told.
+-- `bucket` is where the meters count the entry's bytes (see meter.lua).
+local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)\n(h%d+)$'
 -- The last capture is where the record's JSON begins.
 local RECORD_PATTERN = '^R\n(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(%d+)\n()'
+-- How long a lock's entry outlives the lock, as its tombstone: ttlMs within these bounds.
+local TOMBSTONE_MS_MIN, TOMBSTONE_MS_MAX = 86400000, 604800000
 
 local function is_record(entry)
   return string.byte(entry) == 82
 end
 
--- Kept until its lock ended and then for ttlMs, a day at most: so long a late holder may complete, and a new one be warned.
+-- Reads a lock. An entry of an unknown format, which another version wrote, reads as a lock that is over and that no token owns:
+-- the next acquisition takes it over, and says so.
+local function read_lock(key, entry)
+  local lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint, bucket =
+    string.match(entry, LOCK_PATTERN)
+  if not lock_until then
+    return {lock_until = 0, token = '', fence = '0', ttl_ms = '', lock_ms = '', taken_over = '1', waited = '0', attempt = '',
+      fingerprint = '', bytes = 0}
+  end
+  return {lock_until = tonumber(lock_until), token = token, fence = fence, ttl_ms = ttl_ms, lock_ms = lock_ms,
+    taken_over = taken_over, waited = waited, attempt = attempt, fingerprint = fingerprint, bucket = bucket,
+    bytes = entry_bytes(key, #entry)}
+end
+
 -- Milliseconds have 13 digits, which Lua's own conversion keeps; a fence comes formatted.
-local function write_lock(key, now_ms, lock_until, token, fence, ttl_ms, lock_ms, taken_over, waited, attempt, fingerprint)
-  local keep_ms = math.max(lock_until - now_ms, 0) + math.min(tonumber(ttl_ms), 86400000)
-  redis.call('SET', key, 'L\n' .. lock_until .. '\n' .. token .. '\n' .. fence .. '\n' .. ttl_ms .. '\n' .. lock_ms .. '\n' ..
-    taken_over .. '\n' .. waited .. '\n' .. attempt .. '\n' .. fingerprint, 'PX', keep_ms)
+local function lock_text(lock)
+  return 'L\n' .. lock.lock_until .. '\n' .. lock.token .. '\n' .. lock.fence .. '\n' .. lock.ttl_ms .. '\n' .. lock.lock_ms .. '\n' ..
+    lock.taken_over .. '\n' .. lock.waited .. '\n' .. lock.attempt .. '\n' .. lock.fingerprint .. '\n' .. lock.bucket
+end
+
+-- Decides how long a lock's entry lives from now, and where its bytes are counted.
+local function place_lock(meter, key, lock, now_ms)
+  local tombstone_ms = math.min(math.max(tonumber(lock.ttl_ms), TOMBSTONE_MS_MIN), TOMBSTONE_MS_MAX)
+  lock.keep_ms = math.max(lock.lock_until - now_ms, 0) + tombstone_ms
+  lock.bucket = bucket_of(meter, now_ms + lock.keep_ms, lock.keep_ms)
+  lock.text = lock_text(lock)
+  lock.bytes = entry_bytes(key, #lock.text)
+end
+
+-- Writes a placed lock over `before`, the one that was there (nil for none), and counts its bytes; they hold after write_meter.
+local function write_lock(meter, side_key, key, lock, before)
+  redis.call('SET', key, lock.text, 'PX', lock.keep_ms)
+  move_bytes(meter, side_key, before, lock)
 end
 
 local function differs(fingerprint, asked)

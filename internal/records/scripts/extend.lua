@@ -1,13 +1,17 @@
 -- Lets a lock live for lockMs from now, also one whose time is over while nobody took it.
 -- KEYS: meta, side, entry. ARGV: token, lockMs (empty: as long as it was first taken for). May be repeated.
 -- The time of it is told, for the history.
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'seed'} end
+local sec, micros = clock()
+local meter = read_meter(KEYS[1], KEYS[2], sec)
+if not meter then return {'seed'} end
 local entry = redis.call('GET', KEYS[3])
 if not entry or is_record(entry) then return {'lost'} end
-local _, owner, fence, ttl_ms, own_lock, taken_over, waited, attempt, fingerprint = string.match(entry, LOCK_PATTERN)
-if owner ~= ARGV[1] then return {'lost'} end
-local lock_ms = math.min(tonumber(ARGV[2] ~= '' and ARGV[2] or own_lock), tonumber(ttl_ms))
-local _, micros = clock()
+local before, lock = read_lock(KEYS[3], entry), read_lock(KEYS[3], entry)
+if lock.token ~= ARGV[1] then return {'lost'} end
+local held_ms = math.min(tonumber(ARGV[2] ~= '' and ARGV[2] or lock.lock_ms), tonumber(lock.ttl_ms))
 local now_ms = math.floor(micros / 1000)
-write_lock(KEYS[3], now_ms, now_ms + lock_ms, owner, fence, ttl_ms, own_lock, taken_over, waited, attempt, fingerprint)
-return {'extended', tonumber(fence), lock_ms, now_ms}
+lock.lock_until = now_ms + held_ms
+place_lock(meter, KEYS[3], lock, now_ms)
+write_lock(meter, KEYS[2], KEYS[3], lock, before)
+write_meter(KEYS[1], meter)
+return {'extended', tonumber(lock.fence), held_ms, now_ms}

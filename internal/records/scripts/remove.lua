@@ -11,23 +11,24 @@ if is_record(entry) then
   if token ~= '' then return {'removed', 0} end
   local _, _, _, bucket, bytes = string.match(entry, RECORD_PATTERN)
   redis.call('DEL', KEYS[3])
-  -- A bucket that was swept is gone, and the record's bytes with it.
-  if redis.call('HEXISTS', KEYS[2], bucket) == 1 then
-    redis.call('HINCRBY', KEYS[2], bucket, -bytes)
-    meter.by = meter.by - bytes
-    write_meter(KEYS[1], meter)
-  end
+  move_bytes(meter, KEYS[2], {bucket = bucket, bytes = tonumber(bytes)}, nil)
+  write_meter(KEYS[1], meter)
   return {'removed', 1}
 end
 
-local _, owner, fence, ttl_ms, lock_ms, taken_over, waited, _, fingerprint = string.match(entry, LOCK_PATTERN)
-if token == '' or token ~= owner then return {'removed', 0} end
+local lock = read_lock(KEYS[3], entry)
+if token == '' or token ~= lock.token then return {'removed', 0} end
 local now_ms = math.floor(micros / 1000)
-if taken_over == '1' then
+if lock.taken_over == '1' then
+  local mark = read_lock(KEYS[3], entry)
   -- Over at 0, so that a clock that goes back does not make a free key busy.
-  write_lock(KEYS[3], now_ms, 0, '', fence, ttl_ms, lock_ms, '1', '0', '', fingerprint)
+  mark.lock_until, mark.token, mark.waited, mark.attempt = 0, '', '0', ''
+  place_lock(meter, KEYS[3], mark, now_ms)
+  write_lock(meter, KEYS[2], KEYS[3], mark, lock)
 else
   redis.call('DEL', KEYS[3])
+  move_bytes(meter, KEYS[2], lock, nil)
 end
-if waited == '1' then wake(KEYS[1], KEYS[3]) end
-return {'removed', 1, tonumber(fence), now_ms}
+write_meter(KEYS[1], meter)
+if lock.waited == '1' then wake(KEYS[1], KEYS[3]) end
+return {'removed', 1, tonumber(lock.fence), now_ms}

@@ -1,6 +1,6 @@
 -- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
 -- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
--- record's JSON, bytes that the caller's scope and key add. `saved` tells the fence and the time, for the history.
+-- record's JSON. `saved` tells the fence and the time, for the history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
 if entry and is_record(entry) then
@@ -19,15 +19,15 @@ local sec, micros = clock()
 local now_ms = math.floor(micros / 1000)
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end
-local ttl_ms, fingerprint, waited, fence = ARGV[2], '', '0', nil
+local ttl_ms, fingerprint, waited, fence, lock = ARGV[2], '', '0', nil, nil
 if entry then
-  local _, owner, own_fence, own_ttl, _, _, own_waited, _, own_print = string.match(entry, LOCK_PATTERN)
-  if token ~= '' and token ~= owner then return {'lost'} end
-  if owner ~= '' then
-    token, fence = owner, own_fence
+  lock = read_lock(KEYS[3], entry)
+  if token ~= '' and token ~= lock.token then return {'lost'} end
+  if lock.token ~= '' then
+    token, fence = lock.token, lock.fence
   end
-  fingerprint, waited = own_print, own_waited
-  if ttl_ms == '' then ttl_ms = own_ttl end
+  fingerprint, waited = lock.fingerprint, lock.waited
+  if ttl_ms == '' then ttl_ms = lock.ttl_ms end
 elseif token ~= '' then
   return {'lost'}
 end
@@ -36,11 +36,10 @@ if ttl_ms == '' then ttl_ms = ARGV[3] end
 
 local ttl = tonumber(ttl_ms)
 local bucket = bucket_of(meter, now_ms + ttl, ttl)
-local bytes = #record + tonumber(ARGV[5])
-redis.call('SET', KEYS[3],
-  'R\n' .. fence .. '\n' .. token .. '\n' .. fingerprint .. '\n' .. bucket .. '\n' .. bytes .. '\n' .. record, 'PX', ttl_ms)
-redis.call('HINCRBY', KEYS[2], bucket, bytes)
-meter.by = meter.by + bytes
+local head = 'R\n' .. fence .. '\n' .. token .. '\n' .. fingerprint .. '\n' .. bucket .. '\n'
+local bytes = entry_bytes(KEYS[3], #head + #record)
+redis.call('SET', KEYS[3], head .. bytes .. '\n' .. record, 'PX', ttl_ms)
+move_bytes(meter, KEYS[2], lock, {bucket = bucket, bytes = bytes})
 write_meter(KEYS[1], meter)
 if waited == '1' then wake(KEYS[1], KEYS[3]) end
 return {'saved', tonumber(fence), now_ms}
