@@ -46,6 +46,7 @@ export async function startStack(): Promise<Stack> {
   return { bare, api, apiKey, stop }
 }
 
+/** Limits far above what a run can reach: the built-in ones are 60 000 locks a minute and 1 GiB. */
 const tenant = `apiVersion: latchkey.dev/v1alpha1
 kind: Tenant
 metadata: {name: bench, namespace: bench}

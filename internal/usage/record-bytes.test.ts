@@ -1,0 +1,277 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { type AcquireInput, entryKey } from '#internal/records/store.ts'
+import {
+  countedBytes,
+  labStartMs,
+  openRecordLab,
+  type RecordLab,
+  readMeter,
+} from '#test/support/record-lab.ts'
+import type { LockLimits } from './limits.ts'
+import { meterKeys } from './meter-keys.ts'
+
+let lab: RecordLab
+beforeAll(async () => {
+  lab = await openRecordLab()
+}, 30_000)
+afterAll(() => lab.close())
+
+const secondMs = 1000
+const minuteMs = 60 * secondMs
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+const unlimited: LockLimits = { locksPerMinute: null, locksPerMonth: null, recordBytes: null }
+
+function lockOf(tenantId: TenantId, changes: Partial<AcquireInput> = {}) {
+  return lab.store.acquire({
+    ...{ tenantId, scope: 's', key: 'k', ttlMs: dayMs, lockMs: minuteMs, lockToken: 'A' },
+    ...{ fingerprint: '', attemptId: 'a', waits: false, limits: unlimited },
+    ...changes,
+  })
+}
+
+/** Asks for the lock of a key, its token being the key's. */
+function acquire(tenantId: TenantId, limits: Partial<LockLimits> = {}, key = 'fresh') {
+  return lockOf(tenantId, { key, lockToken: `t-${key}`, attemptId: '', limits: { ...unlimited, ...limits } })
+}
+
+function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
+  return lab.store.save({ tenantId, scope: 's', key, lockToken: '', ttlMs, defaultTtlMs: ttlMs, record })
+}
+
+const meterOf = (tenantId: TenantId) => readMeter(lab, tenantId)
+
+/** Bytes that all entries of a tenant are counted as, worked out from what is in Redis. */
+async function livingBytes(tenantId: TenantId): Promise<number> {
+  const names = await lab.raw.keys(`{${tenantId}}:r:*`)
+  const entries = await Promise.all(names.map(async (name) => [name, await lab.raw.get(name)] as const))
+  return entries.reduce(
+    (sum, [name, entry]) => sum + (entry === null ? 0 : countedBytes(name, entry).bytes),
+    0,
+  )
+}
+
+/** Has the product look at the meters, and nothing else. */
+async function touch(tenantId: TenantId): Promise<void> {
+  await lab.store.remove({ tenantId, scope: 's', key: 'no such key' }, '')
+}
+
+async function sideField(tenantId: TenantId, field: string): Promise<number> {
+  return Number((await lab.raw.hgetall(meterKeys(tenantId).side))[field] ?? 0)
+}
+
+async function sideFields(tenantId: TenantId): Promise<string[]> {
+  return Object.keys((await lab.raw.hgetall(meterKeys(tenantId).side)) ?? {})
+}
+
+describe('bytes of records and locks', () => {
+  test('are key and text in UTF-8 and 144 bytes, and removing a record gives them back', async () => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'ключ😀', dayMs, '{"body":"ä"}')
+    const name = entryKey({ tenantId, scope: 's', key: 'ключ😀' })
+    const head = (await lab.raw.get(name))?.split('\n').slice(0, 5).join('\n') ?? ''
+    const first = 144 + Buffer.byteLength(name) + head.length + 1 + 13
+    expect((await meterOf(tenantId)).bytes).toBe(first)
+    await save(tenantId, 'b', dayMs, '{"body":1}')
+    await save(tenantId, 'b', dayMs, '{"body":2}')
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+    await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
+    await lab.store.remove({ tenantId, scope: 's', key: 'b' }, '')
+    expect((await meterOf(tenantId)).bytes).toBe(first)
+  })
+
+  const address = (tenantId: TenantId) => ({ tenantId, scope: 's', key: 'k' })
+
+  test.each<readonly [step: string, take: (tenantId: TenantId) => Promise<unknown>]>([
+    ['acquired', async () => undefined],
+    ['entered again with a longer fingerprint', (t) => lockOf(t, { fingerprint: 'f'.repeat(255) })],
+    ['entered again for a ttl of a week', (t) => lockOf(t, { ttlMs: 7 * dayMs })],
+    ['found busy by a caller that waits', (t) => lockOf(t, { lockToken: 'B', attemptId: 'b', waits: true })],
+    ['extended into another hour', (t) => lab.store.extend(address(t), 'A', 60 * minuteMs)],
+    ['completed in the same hour', (t) => lab.store.save(saveOf(t, dayMs))],
+    ['completed for a minute', (t) => lab.store.save(saveOf(t, minuteMs))],
+    ['completed without its token', (t) => lab.store.save({ ...saveOf(t, 3 * hourMs), lockToken: '' })],
+    ['released', (t) => lab.store.remove(address(t), 'A')],
+    [
+      'taken over by a longer attempt id',
+      async (t) => {
+        await lab.setClock(t, labStartMs + hourMs)
+        await lockOf(t, { lockToken: 'B', attemptId: 'b'.repeat(128) })
+      },
+    ],
+    [
+      'taken over and released',
+      async (t) => {
+        await lab.setClock(t, labStartMs + hourMs)
+        await lockOf(t, { lockToken: 'B', attemptId: 'b' })
+        await lab.store.remove(address(t), 'B')
+      },
+    ],
+  ])('follow a lock that is %s, and are given back when its entry has expired', async (_step, take) => {
+    const tenantId = await lab.createTenant()
+    expect((await lockOf(tenantId)).kind).toBe('locked')
+    expect((await meterOf(tenantId)).bytes).toBeGreaterThan(144)
+    await take(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+    const buckets = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
+    const full = await Promise.all(buckets.map(async (field) => (await sideField(tenantId, field)) > 0))
+    expect(full.filter(Boolean).length).toBe((await livingBytes(tenantId)) > 0 ? 1 : 0)
+    await lab.setClock(tenantId, labStartMs + 9 * dayMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
+  })
+
+  const saveOf = (tenantId: TenantId, ttlMs: number) => ({
+    ...address(tenantId),
+    ...{ lockToken: 'A', ttlMs, defaultTtlMs: ttlMs, record: '{}' },
+  })
+
+  test('never grow over the limit by locks, and refuse one more until some are given back', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, {}, 'k-00')
+    const each = (await meterOf(tenantId)).bytes
+    const limits = { recordBytes: 3 * each }
+    expect((await acquire(tenantId, limits, 'k-01')).kind).toBe('locked')
+    expect(await acquire(tenantId, { recordBytes: 3 * each - 1 }, 'k-02')).toMatchObject({ kind: 'limited' })
+    expect((await acquire(tenantId, limits, 'k-02')).kind).toBe('locked')
+    expect(await acquire(tenantId, limits, 'k-03')).toEqual({
+      kind: 'limited',
+      limit: 'recordBytes',
+      retryAfterMs: 30_000,
+    })
+    await lab.store.remove({ tenantId, scope: 's', key: 'k-00' }, 't-k-00')
+    expect((await acquire(tenantId, limits, 'k-03')).kind).toBe('locked')
+    expect((await meterOf(tenantId)).bytes).toBe(3 * each)
+  })
+
+  test('at the limit let a lock be taken over by one of its size, and not by a longer one', async () => {
+    const tenantId = await lab.createTenant()
+    await acquire(tenantId, {}, 'k-1')
+    const limits = { recordBytes: (await meterOf(tenantId)).bytes }
+    await lab.setClock(tenantId, labStartMs + minuteMs)
+    const longer = { lockToken: 'B', attemptId: 'b'.repeat(9), limits: { ...unlimited, ...limits } }
+    expect(await lockOf(tenantId, { ...longer, key: 'k-1' })).toMatchObject({ kind: 'limited' })
+    expect(await acquire(tenantId, limits, 'k-1')).toMatchObject({ kind: 'locked', lockToken: 't-k-1' })
+    await lab.setClock(tenantId, labStartMs + 2 * minuteMs)
+    const same = { ...longer, attemptId: '', lockToken: 't-k-2', key: 'k-1' }
+    expect(await lockOf(tenantId, same)).toMatchObject({ kind: 'locked', takenOver: true })
+  })
+
+  test('at the limit refuse no hit, no busy answer, no re-entry, no extension, no late save', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { ...unlimited, recordBytes: 1 }
+    await save(tenantId, 'saved', dayMs)
+    await lockOf(tenantId)
+    expect((await lockOf(tenantId, { lockToken: 'B', attemptId: 'b', limits })).kind).toBe('busy')
+    expect((await lockOf(tenantId, { lockToken: 'B', attemptId: 'a', limits })).kind).toBe('locked')
+    expect((await acquire(tenantId, limits, 'saved')).kind).toBe('hit')
+    expect((await acquire(tenantId, limits, 'new')).kind).toBe('limited')
+    expect((await lab.store.extend(address(tenantId), 'A', null)).kind).toBe('extended')
+    await lab.setClock(tenantId, labStartMs + hourMs)
+    expect((await lab.store.save(saveOf(tenantId, dayMs))).kind).toBe('saved')
+    expect((await save(tenantId, 'without a lock', dayMs)).kind).toBe('saved')
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+  })
+
+  test.each([
+    ['a short life', 5 * minuteMs, 6 * minuteMs],
+    ['two hours', 2 * hourMs, 2 * hourMs + minuteMs],
+    ['over two hours, by the hour', 3 * hourMs, 4 * hourMs],
+    ['a month', 30 * dayMs, 30 * dayMs + hourMs],
+    ['a year', 365 * dayMs, 365 * dayMs + hourMs],
+  ])('are given back when the record has expired: %s', async (_case, ttlMs, laterMs) => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'a', ttlMs)
+    await lab.setClock(tenantId, labStartMs + ttlMs - 31 * secondMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
+    await lab.setClock(tenantId, labStartMs + laterMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
+  })
+
+  test.each([
+    ['an hour and a half', 5 * minuteMs, 90 * minuteMs],
+    ['a year', 364 * dayMs, 365 * dayMs],
+  ])('are given back by the first call after a silence of %s', async (_case, ttlMs, laterMs) => {
+    const tenantId = await lab.createTenant()
+    await save(tenantId, 'a', ttlMs)
+    await lab.setClock(tenantId, labStartMs + laterMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
+    const sizes = (await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))
+    expect(sizes).toEqual([])
+  })
+
+  test('of entries that were written while the clock was back are given back all the same', async () => {
+    const tenantId = await lab.createTenant()
+    await touch(tenantId)
+    await lab.setClock(tenantId, labStartMs - 5 * hourMs)
+    await save(tenantId, 'short', minuteMs)
+    await save(tenantId, 'long', 3 * hourMs)
+    await lab.setClock(tenantId, labStartMs - 3 * dayMs)
+    await acquire(tenantId)
+    await lab.setClock(tenantId, labStartMs + hourMs)
+    await touch(tenantId)
+    expect((await meterOf(tenantId)).bytes).toBe(0)
+  })
+
+  test('are never negative, never less than what lives, and all given back in the end', async () => {
+    const step = fc.oneof(
+      fc.record({
+        do: fc.constant('save' as const),
+        key: fc.nat(9),
+        ttlMs: fc.integer({ min: 1, max: 40 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({
+        do: fc.constant('lock' as const),
+        key: fc.nat(9),
+        ttlMs: fc.integer({ min: 1, max: 10 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({ do: fc.constant('remove' as const), key: fc.nat(9) }),
+      fc.record({
+        do: fc.constant('move' as const),
+        byMs: fc.integer({ min: -3 * 60, max: 80 * 24 * 60 }).map((m) => m * minuteMs),
+      }),
+      fc.record({
+        do: fc.constant('move' as const),
+        byMs: fc.integer({ min: 1, max: 90 }).map((m) => m * minuteMs),
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (taken) => {
+        const tenantId = await lab.createTenant()
+        let nowMs = labStartMs
+        const endsMs = new Map<number, number>()
+        for (const one of taken) {
+          const key = one.do === 'move' ? '' : `${one.key}`
+          if (one.do === 'move') await lab.setClock(tenantId, (nowMs += one.byMs))
+          else if (one.do === 'remove') {
+            if (await lab.store.remove({ tenantId, scope: 's', key }, '')) endsMs.delete(one.key)
+          } else if (one.do === 'lock') {
+            const { kind } = await lockOf(tenantId, { key, ttlMs: one.ttlMs, attemptId: '' })
+            const traceMs = Math.min(Math.max(one.ttlMs, dayMs), 7 * dayMs)
+            if (kind === 'locked') endsMs.set(one.key, nowMs + minuteMs + traceMs)
+          } else if ((await save(tenantId, key, one.ttlMs, `"${nowMs}"`)).kind === 'saved') {
+            endsMs.set(one.key, nowMs + one.ttlMs)
+          }
+          await touch(tenantId)
+          const living = [...endsMs.values()].filter((endMs) => endMs > nowMs)
+          const { bytes } = await meterOf(tenantId)
+          expect(bytes).toBeGreaterThanOrEqual(hasGoneBack(taken) ? 0 : living.length * 144)
+        }
+        await lab.setClock(tenantId, labStartMs + 20_000 * dayMs)
+        await touch(tenantId)
+        expect((await meterOf(tenantId)).bytes).toBe(0)
+        expect((await sideFields(tenantId)).filter((field) => /^[mh]/.test(field))).toEqual([])
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  // A clock that went back lets a record live longer than the bucket it was put into.
+  const hasGoneBack = (taken: readonly { do: string; byMs?: number }[]) =>
+    taken.some(({ byMs = 0 }) => byMs < 0)
+})
