@@ -19,7 +19,7 @@ export {
   tenantIdFromBytes,
 } from './id.ts'
 export type { MemberSpans, Span } from './json-span.ts'
-export { findElements, findMembers, hasRepeatedMember } from './json-span.ts'
+export { findElements, findMembers, hasRepeatedMember, isNestedTooDeep, jsonDepthMax } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'
 export type { RedactedText, Redactor } from './redact.ts'
 export { createRedactor, shownCharsMax } from './redact.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { findElements, findMembers, hasRepeatedMember } from './json-span.ts'
+import { findElements, findMembers, hasRepeatedMember, isNestedTooDeep, jsonDepthMax } from './json-span.ts'
 
 function valueOf(text: string, name: string): string | undefined {
   const members = findMembers(text)
@@ -81,4 +81,41 @@ test.each([
   ['__proto__ twice', '{"__proto__":1,"__proto__":2}', true],
 ])('a repeated member is noticed: %s', (_case, text, expected) => {
   expect(hasRepeatedMember(text, JSON.parse(text) as object)).toBe(expected)
+})
+
+/** Arrays in arrays: so many levels. */
+const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
+
+describe('nesting', () => {
+  test.each([
+    ['256 arrays', nested(256), false],
+    ['257 arrays', nested(257), true],
+    ['256 objects', `${'{"a":'.repeat(256)}1${'}'.repeat(256)}`, false],
+    ['257 objects', `${'{"a":'.repeat(257)}1${'}'.repeat(257)}`, true],
+    ['objects and arrays in turn, 258 levels', `${'{"a":['.repeat(129)}${']}'.repeat(129)}`, true],
+    ['257 arrays behind many shallow ones', `[${'[],{},'.repeat(500)}${nested(256)}]`, true],
+    ['many shallow ones', `[${'[],{},'.repeat(50_000)}0]`, false],
+    ['brackets inside a string', `["${'['.repeat(1000)}"]`, false],
+    ['brackets inside a string with escaped quotes', `["${'\\"['.repeat(1000)}"]`, false],
+    ['brackets behind a string that ends in a backslash', `["\\\\",${nested(256)}]`, true],
+    ['brackets without end', '['.repeat(100_000), true],
+    ['a string without end', `["${'['.repeat(1000)}`, false],
+    ['nothing', '', false],
+  ])('%s: too deep is %p', (_case, text, expected) => {
+    expect(isNestedTooDeep(text)).toBe(expected)
+  })
+
+  test('too deep is what has more than 256 levels, for any JSON', () => {
+    const depthOf = (value: unknown): number =>
+      typeof value === 'object' && value !== null
+        ? 1 + Math.max(0, ...Object.values(value).map((each) => depthOf(each)))
+        : 0
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 6 }), fc.integer({ min: 250, max: 257 }), (inner, levels) => {
+        const text = `${'['.repeat(levels)}${inner}${']'.repeat(levels)}`
+        const depth = levels + depthOf(JSON.parse(inner))
+        expect(isNestedTooDeep(text)).toBe(depth > jsonDepthMax)
+      }),
+    )
+  })
 })

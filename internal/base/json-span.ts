@@ -4,6 +4,45 @@ export interface Span {
   readonly end: number
 }
 
+/** Maximum levels of arrays and objects in JSON from outside; the outermost one is the first. */
+export const jsonDepthMax = 256
+
+/**
+ * Tells whether a text that may be JSON nests arrays and objects deeper than `jsonDepthMax`, before it is parsed. Linear and
+ * without recursion. Most texts have fewer brackets than that and cost a search for them.
+ */
+export function isNestedTooDeep(text: string): boolean {
+  if (text.length <= jsonDepthMax || countOpenings(text) <= jsonDepthMax) return false
+  let depth = 0
+  let at = 0
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      at = endOfString(text, at)
+      continue
+    }
+    if (code === openBrace || code === openBracket) {
+      depth += 1
+      if (depth > jsonDepthMax) return true
+    } else if (code === closeBrace || code === closeBracket) depth -= 1
+    at += 1
+  }
+  return false
+}
+
+/** Counts `[` and `{`, up to one more than may be nested. */
+function countOpenings(text: string): number {
+  let count = 0
+  for (const opening of ['[', '{']) {
+    let at = text.indexOf(opening)
+    while (at >= 0 && count <= jsonDepthMax) {
+      count += 1
+      at = text.indexOf(opening, at + 1)
+    }
+  }
+  return count
+}
+
 /** Result of `findMembers`. */
 export type MemberSpans =
   | { readonly kind: 'found'; readonly spans: ReadonlyMap<string, Span> }

@@ -1,4 +1,10 @@
-import { type ApiError, apiError, hasRepeatedMember } from '#internal/base/index.ts'
+import {
+  type ApiError,
+  apiError,
+  hasRepeatedMember,
+  isNestedTooDeep,
+  jsonDepthMax,
+} from '#internal/base/index.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
 import { brokeOff, readPieces, sentTooSlowly, tooLong } from './body-pieces.ts'
 
@@ -95,10 +101,13 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 /** A JSON text with the value it means. */
 export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly value: unknown } | ApiError
 
-/** Takes a body for JSON in UTF-8 (RFC 8259); anything else is 400. */
+/** Takes a body for JSON in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep; anything else is 400. */
 export function parseJson(body: Uint8Array | string): JsonBody {
   const text = typeof body === 'string' ? body : decode(body)
   if (text === undefined || text.startsWith(byteOrderMark)) return notUtf8()
+  if (isNestedTooDeep(text)) {
+    return apiError('invalid_request', `The body must not be nested deeper than ${jsonDepthMax} levels`)
+  }
   try {
     return { kind: 'json', text, value: JSON.parse(text) as unknown }
   } catch {

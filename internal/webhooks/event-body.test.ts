@@ -17,6 +17,8 @@ test.each([
   ['no object', '[]', 'body_not_json'],
   ['a byte order mark', '\ufeff{}', 'body_not_json'],
   ['a NUL in a text', '{"a":"\u0000"}', 'body_not_json'],
+  ['257 levels', `{"a":${'['.repeat(256)}${']'.repeat(256)}}`, 'body_too_deep'],
+  ['257 levels that never end', `{"a":${'['.repeat(256)}`, 'body_too_deep'],
 ])('%s is refused', (_what, text, cause) => {
   expect(readEventText(text)).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })
   expect(readEventBody(Buffer.from(text))).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })

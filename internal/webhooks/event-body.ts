@@ -1,4 +1,4 @@
-import { hasRepeatedMember } from '#internal/base/index.ts'
+import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
 
 /** A JSON object whose members nobody has looked at yet. */
 export type JsonObject = { readonly [name: string]: unknown }
@@ -6,14 +6,15 @@ export type JsonObject = { readonly [name: string]: unknown }
 /** A body, read. `text` is the received text, to be passed on as it is; `value` is for reading fields only. */
 export type EventBody =
   | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
-  | { readonly kind: 'refused'; readonly cause: 'body_not_json' | 'body_ambiguous' }
+  | { readonly kind: 'refused'; readonly cause: 'body_not_json' | 'body_too_deep' | 'body_ambiguous' }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const notJson: EventBody = { kind: 'refused', cause: 'body_not_json' }
+const tooDeep: EventBody = { kind: 'refused', cause: 'body_too_deep' }
 const ambiguous: EventBody = { kind: 'refused', cause: 'body_ambiguous' }
 
 /**
- * Reads bytes that must be one JSON object in UTF-8. A byte order mark is refused, as RFC 8259 section 8.1 allows, since
+ * Reads bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. A byte order mark is refused, as RFC 8259 section 8.1 allows, since
  * whoever gets the text spliced into other JSON could not read it; so is a name that stands twice at the top level, since
  * readers do not agree which counts.
  */
@@ -24,6 +25,7 @@ export function readEventBody(body: Uint8Array): EventBody {
 
 /** Reads a text that must be one JSON object; see `readEventBody`. */
 export function readEventText(text: string): EventBody {
+  if (isNestedTooDeep(text)) return tooDeep
   const value = parseObject(text)
   if (value === undefined) return notJson
   return hasRepeatedMember(text, value) ? ambiguous : { kind: 'object', text, value }
@@ -43,7 +45,6 @@ function parseObject(text: string): JsonObject | undefined {
     const value: unknown = JSON.parse(text)
     return isObject(value) ? value : undefined
   } catch {
-    // Not JSON, or nested deeper than the parser goes.
     return undefined
   }
 }

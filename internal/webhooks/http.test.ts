@@ -247,6 +247,13 @@ describe('a call that is refused', () => {
     ],
     ['no JSON', () => bySlug(signGeneric('id=1')), 400, { error: 'invalid payload' }, 'body_not_json'],
     [
+      'JSON of 257 levels',
+      () => bySlug(signGeneric(`{"id":"a","type":"a.b","deep":${'['.repeat(256)}${']'.repeat(256)}}`)),
+      400,
+      { error: 'invalid payload' },
+      'body_too_deep',
+    ],
+    [
       'a suspended tenant',
       () => bySlug(signGeneric(genericBody()), 'asleep'),
       403,

@@ -45,10 +45,13 @@ describe('a large body', () => {
 
   test('is refused with its cause', async () => {
     const bodies = open()
-    const readings = await Promise.all([bodies.read(callOf('{}', 'other')), bodies.read(callOf('[1]'))])
-    expect(readings).toEqual([
+    const deep = `{"a":${'['.repeat(256)}${']'.repeat(256)}}`
+    const calls = [callOf('{}', 'other'), callOf('[1]'), callOf(deep), callOf(deep, 'other')]
+    expect(await Promise.all(calls.map((call) => bodies.read(call)))).toEqual([
       { kind: 'refused', cause: 'signature_mismatch' },
       { kind: 'refused', cause: 'body_not_json' },
+      { kind: 'refused', cause: 'body_too_deep' },
+      { kind: 'refused', cause: 'signature_mismatch' },
     ])
   })
 

@@ -31,7 +31,8 @@ export interface ProviderCall {
 /**
  * Why a call is refused. The caller learns only `invalid signature` or its kin; the tenant sees this cause in its refused
  * calls. A closed set, since it is a label of metrics. `headers_conflict`: a neutral header and its vendor twin differ;
- * `body_ambiguous`: a name stands twice at the top level, and readers do not agree which of the two counts.
+ * `body_too_deep`: nested deeper than `jsonDepthMax` levels; `body_ambiguous`: a name stands twice at the top level, and readers do
+ * not agree which of the two counts.
  */
 export const refusalCauses = [
   'signature_missing',
@@ -48,6 +49,7 @@ export const refusalCauses = [
   'certificate_subject_mismatch',
   'certificate_outside_dates',
   'body_not_json',
+  'body_too_deep',
   'body_ambiguous',
   'event_id_missing',
   'event_id_malformed',

@@ -74,6 +74,11 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     means: 'The signature is good, but the body is not a JSON object.',
     todo: 'Set the webhook at the provider to send JSON.',
   },
+  body_too_deep: {
+    title: 'Body nested too deeply',
+    means: 'The signature is good, but the JSON nests arrays and objects more than 256 levels deep.',
+    todo: 'Have the sender flatten the payload, or send the nested part as text.',
+  },
   body_ambiguous: {
     title: 'Body has a name twice',
     means: 'A name stands twice at the top of the JSON, and readers do not agree which of the two counts.',

@@ -259,7 +259,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     for (const text of [
       '"big":820982911946154508',
       '"__proto__":{"id":"polluted","type":"polluted"},"constructor":{"prototype":1}',
-      `"deep":${'['.repeat(100_000)}${']'.repeat(100_000)}`,
+      `"deep":${'['.repeat(255)}${']'.repeat(255)}`,
       `"wide":[${'0,'.repeat(200_000)}0]`,
       `"long":"${'é\\u0000\\ud800'.repeat(50_000)}"`,
     ]) {
@@ -267,6 +267,13 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
       if (received.kind !== 'event') throw new Error(received.cause)
       expect(received.eventId).toBe(event.eventId)
       expect(received.payload.startsWith(`{${text},`)).toBe(true)
+    }
+  })
+
+  test('a body of more than 256 levels is refused', () => {
+    if (!isJson) return
+    for (const inner of ['['.repeat(256) + ']'.repeat(256), '{"a":'.repeat(100_000)]) {
+      expect(spliced(`"deep":${inner}`)).toEqual(refused('body_too_deep'))
     }
   })
 

@@ -96,6 +96,13 @@ describe('a form', () => {
     expect(read(form)).toEqual({ kind: 'refused', cause: 'body_not_json' })
   })
 
+  test('whose field is nested deeper than 256 levels is refused', () => {
+    const form = (levels: number) =>
+      `payload=${encodeURIComponent(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`)}`
+    expect(read(form(256))).toMatchObject({ kind: 'event' })
+    expect(read(form(257))).toEqual({ kind: 'refused', cause: 'body_too_deep' })
+  })
+
   test('is no form under another content type, nor JSON under this one', () => {
     const form = `payload=${encodeURIComponent(payload)}`
     expect(read(form, 'application/json')).toEqual({ kind: 'refused', cause: 'body_not_json' })
