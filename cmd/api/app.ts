@@ -1,4 +1,5 @@
 import { startFigures } from '#cmd/serving/figures.ts'
+import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -29,7 +30,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
-import type { ApiKeyScope, Directory } from '#internal/tenants/index.ts'
+import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts'
 import { webhookRoutes } from '#internal/webhooks/index.ts'
 import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
@@ -44,6 +45,7 @@ export type ApiConfig = Pick<
   'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
 > &
   IntakeConfig & {
+    readonly keyRing: KeyRing
     /** The interface to listen on; default all of them. */
     readonly hostname?: string
     /** How long new calls are still taken once the process is ending; default 0. */
@@ -51,7 +53,7 @@ export type ApiConfig = Pick<
   }
 
 /** A running API. */
-export interface Api {
+export interface Api extends KeyRingParts {
   /** The port that is listened on, also where the configured one was 0. */
   readonly port: number
   readonly opsPort: number
@@ -96,6 +98,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   )
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
+  const ring = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
   const waiters = new Waiters(redis)
   health.addCheck('schema', schemaCheck(pool))
   health.addCheck('redis', redisCheck(redis))
@@ -115,7 +118,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   const figures = await startFigures(pool, telemetry, scope)
   const intake = await startIntake(
     config,
-    { pool, redis, directory, settings, usage, figures },
+    { pool, redis, directory, secrets: ring.secrets, settings, usage, figures },
     telemetry,
     scope,
   )
@@ -145,7 +148,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: delayMs + drainMsMax,
   })
   ops.markStarted()
-  return { port: server.port, opsPort: ops.port, directory, redis, settings, figures, usage, observe }
+  const ports = { port: server.port, opsPort: ops.port }
+  return { ...ports, ...ring, directory, redis, settings, figures, usage, observe }
 }
 
 function requestObserver(

@@ -1,5 +1,5 @@
 import { unlabelled } from '#internal/telemetry/index.ts'
-import { type DirectoryTenant, type ProviderName, providerNames } from '#internal/tenants/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
 import type {
   CallOutcome,
   DeadEntry,
@@ -15,7 +15,6 @@ export interface IntakeObserver {
   called(provider: ProviderName, outcome: CallOutcome): void
   /** A statement failed: Postgres is away, or it will never take this event. */
   storeFailed(error: unknown, kind: 'unavailable' | 'refused'): void
-  unreadableSecrets(tenant: DirectoryTenant, provider: ProviderName): void
   /** Events could not be spooled. */
   spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
   /** An entry of the spool was set aside. */
@@ -37,7 +36,7 @@ export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserve
 function callObserver(
   log: Telemetry['log'],
   metrics: Telemetry['metrics'],
-): Pick<IntakeObserver, 'called' | 'storeFailed' | 'unreadableSecrets' | 'watch'> {
+): Pick<IntakeObserver, 'called' | 'storeFailed' | 'watch'> {
   const calls = metrics.counter({
     name: 'latchkey_webhooks_calls_total',
     help: 'Calls of providers for known tenants, by what became of them.',
@@ -48,14 +47,8 @@ function callObserver(
     help: 'Statements that could not store events: Postgres away, or an event that it will never take.',
     labels: ['kind'],
   })
-  const unreadable = metrics.counter({
-    name: 'latchkey_webhooks_unreadable_secrets_total',
-    help: 'Times that a tenant’s secrets could not be opened with the key ring.',
-    labels: ['provider'],
-  })
   // Shown as 0 before the first one, so that the first is a rise.
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
-  for (const provider of providerNames) unreadable.with(provider).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
   return {
     called: (provider, outcome) => calls.with(provider, outcome).inc(),
@@ -68,13 +61,6 @@ function callObserver(
       if (performance.now() - loggedMs < logMs) return
       loggedMs = performance.now()
       log.warn({ cause }, 'events could not be stored')
-    },
-    unreadableSecrets(tenant, provider) {
-      unreadable.with(provider).inc()
-      log.error(
-        { tenant: tenant.id, provider },
-        'a tenant’s secrets cannot be opened: is a key of the ring missing?',
-      )
     },
     watch({ queue, refusedCalls }) {
       const { gauge } = unlabelled(metrics)

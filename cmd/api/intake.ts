@@ -7,7 +7,7 @@ import { createSourceAddress } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import {
   Callers,
   HeaderRules,
@@ -28,7 +28,6 @@ import type { Usage } from './usage.ts'
 
 /** The settings of the intake. */
 export interface IntakeConfig {
-  readonly keyRing: KeyRing
   readonly signatureMaxAgeSeconds: number
   readonly trustedProxies?: readonly string[] | undefined
   readonly redisSpoolDurable: boolean
@@ -44,6 +43,7 @@ export interface IntakeParts {
   readonly pool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
+  readonly secrets: SecretOpener
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'eventMeter' | 'limits'>
   readonly figures: FigureTally
@@ -61,7 +61,7 @@ const largeEvents = {
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
   config: IntakeConfig,
-  { pool, redis, directory, settings, usage, figures }: IntakeParts,
+  { pool, redis, directory, secrets, settings, usage, figures }: IntakeParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
@@ -109,10 +109,9 @@ export async function startIntake(
   return {
     callers: new Callers({
       directory,
-      keyRing: config.keyRing,
+      secrets,
       gatewaySandbox: config.gatewaySandbox ?? false,
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
-      onUnreadableSecrets: observer.unreadableSecrets,
     }),
     queue,
     largeBodies,

@@ -2,6 +2,7 @@ import { withRecordEvents } from '#cmd/api/telemetry.ts'
 import { startUsage } from '#cmd/api/usage.ts'
 import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { startFigures } from '#cmd/serving/figures.ts'
+import { openKeyRing } from '#cmd/serving/key-ring.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
@@ -64,6 +65,7 @@ export async function startBackoffice(
   const figures = await startFigures(pool, telemetry, scope)
   await startQueueFigures({ pool, settings, figures }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
+  const { secrets } = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
   await startTenantNews(redis, directory, telemetry, scope)
   const usage = await startUsage({ pool, redis, directory, settings }, withRecordEvents(telemetry), scope)
   const transport = await findTransport(config, telemetry, scope)
@@ -71,7 +73,7 @@ export async function startBackoffice(
   const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
   const port = await openBackofficePort(
     { ...config, drainMs },
-    { redis, directory, settings, usage, figures, transport, observe },
+    { redis, directory, secrets, settings, usage, figures, transport, observe },
     telemetry,
     scope,
   )

@@ -23,7 +23,7 @@ import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import { Callers } from '#internal/webhooks/index.ts'
 import { createAccessObserver } from './access-telemetry.ts'
 
@@ -31,7 +31,6 @@ import { createAccessObserver } from './access-telemetry.ts'
 export interface BackofficePortConfig
   extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'egressProxy'> {
   readonly databaseUrl: string
-  readonly keyRing: KeyRing
   readonly publicUrl?: string | undefined
   /** The interface to listen on; default all of them. */
   readonly hostname?: string | undefined
@@ -47,6 +46,7 @@ export interface BackofficePortConfig
 export interface BackofficePortParts {
   readonly redis: RedisConnection
   readonly directory: Directory
+  readonly secrets: SecretOpener
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
   readonly figures: FigureTally
@@ -132,7 +132,7 @@ interface UseCaseParts extends BackofficePortParts {
 }
 
 async function openBackoffice(
-  { keyRing, callbackCidrsMax, egressProxy, publicUrl }: BackofficePortConfig,
+  { callbackCidrsMax, egressProxy, publicUrl }: BackofficePortConfig,
   { settings, usage, figures, ...parts }: UseCaseParts,
   { log }: ProcessTelemetry,
   scope: Scope,
@@ -143,12 +143,10 @@ async function openBackoffice(
     close: (opened) => opened.close(),
   })
   return createBackoffice({
-    ...{ ...parts, keyRing, publicUrl, outbound, clock: systemClock, limits: usage.limits },
+    ...{ ...parts, publicUrl, outbound, clock: systemClock, limits: usage.limits },
     callers: new Callers({
-      ...{ directory: parts.directory, keyRing },
+      ...{ directory: parts.directory, secrets: parts.secrets },
       isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
-      // The processes that take calls tell of them.
-      onUnreadableSecrets: () => undefined,
     }),
     retentionDefaults: () => settings.current.retention,
     onAppended: (events) => {

@@ -11,6 +11,7 @@ import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
+import type { KeyRing } from '#internal/tenants/index.ts'
 import { startDemo } from './demo.ts'
 import { createFiguresNote } from './figures-note.ts'
 import { openKeyRing } from './key-ring.ts'
@@ -52,7 +53,7 @@ export async function startDev(
   const { api, sink, dashboard } = await inPortTurn(() =>
     openPorts({ ...config, ...stores, figuresNote: figuresNote.note }, env, telemetry, scope),
   )
-  const { directory, redis, settings, figures, port, opsPort } = api
+  const { directory, redis, secrets, keyRingGate, settings, figures, port, opsPort } = api
   const tenants = await startDevTenants(
     {
       ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
@@ -62,7 +63,8 @@ export async function startDev(
     scope,
   )
   // After the sink, so that at the end deliveries stop before their receiver does.
-  await startDeliveries({ ...config, ...stores }, { redis, directory, settings, figures }, telemetry, scope)
+  const delivering = { redis, directory, secrets, keyRingGate, settings, figures }
+  await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
   await startReplays({ databaseUrl, redis }, telemetry, scope)
   await startRetention({ databaseUrl }, telemetry, scope)
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
@@ -80,7 +82,8 @@ export async function startDev(
 
 interface PortsConfig
   extends Omit<Config<'dev'>, 'databaseUrl' | 'redisUrl' | 'keyRing'>,
-    Pick<BackofficePortConfig, 'databaseUrl' | 'keyRing' | 'figuresNote'> {
+    Pick<BackofficePortConfig, 'databaseUrl' | 'figuresNote'> {
+  readonly keyRing: KeyRing
   readonly redisUrl: string
 }
 

@@ -1,4 +1,5 @@
 import { startFigures } from '#cmd/serving/figures.ts'
+import { openKeyRing } from '#cmd/serving/key-ring.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -7,6 +8,7 @@ import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import type { Config } from '#internal/config/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
+import type { KeyRing } from '#internal/tenants/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
 import { startPartitionsAhead } from './partitions-ahead.ts'
 import { startReplays } from './replays.ts'
@@ -15,6 +17,7 @@ import { startRetention } from './retention.ts'
 /** The settings that the forwarder needs. */
 export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort' | 'redisUrl'> &
   DeliveriesConfig & {
+    readonly keyRing: KeyRing
     /** The interface of the ops port; default all of them. */
     readonly hostname?: string
   }
@@ -46,13 +49,14 @@ export async function startForwarder(
   )
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
+  const ring = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
   telemetry.health.addCheck('schema', schemaCheck(pool))
   // Without Redis deliveries go on, a poll later: so it is no part of readiness.
   await startTenantNews(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
   await startRetention(config, telemetry, scope)
   const figures = await startFigures(pool, telemetry, scope)
-  await startDeliveries(config, { redis, directory, settings, figures }, telemetry, scope)
+  await startDeliveries(config, { ...ring, redis, directory, settings, figures }, telemetry, scope)
   await startReplays({ databaseUrl: config.databaseUrl, redis }, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }

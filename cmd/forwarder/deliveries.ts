@@ -1,3 +1,4 @@
+import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startNews } from '#cmd/serving/news.ts'
 import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
@@ -18,19 +19,18 @@ import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
-import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** The settings of deliveries. */
 export interface DeliveriesConfig
   extends Pick<Config<'forwarder'>, 'databaseUrl' | 'callbackCidrsMax' | 'egressProxy'> {
-  readonly keyRing: KeyRing
   /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
 }
 
 /** What deliveries stand on. */
-export interface DeliveriesParts {
+export interface DeliveriesParts extends KeyRingParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
@@ -45,6 +45,7 @@ const queuePool = {
   /** A session remembers the plans of each day that it met; after an hour it makes way. */
   lifetimeMsMax: 3_600_000,
 }
+const allPaused = { all: true, tenants: new Set<string>() }
 /** The longest call and the statements after it; the process' own time is the other bound. */
 const stopMsMax = 35_000
 /** Kept of the process' time for what is closed afterwards. */
@@ -53,7 +54,7 @@ const reserveMs = 1_000
 /** Starts to deliver what is due, for the scope's life. */
 export async function startDeliveries(
   config: DeliveriesConfig,
-  { redis, directory, settings, figures }: DeliveriesParts,
+  { redis, directory, secrets, keyRingGate, settings, figures }: DeliveriesParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -80,9 +81,10 @@ export async function startDeliveries(
       const opened = new Forwarder({
         ...{ pool, directory, outbound, tracing, health },
         observer: countAttemptsByTenant(observer, telemetry.metrics, directory),
-        ...{ keyRing: config.keyRing, clock: systemClock },
+        ...{ secrets, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
-        paused: () => pausedBy(settings),
+        // With a ring that is not proven it would take deliveries from processes that can sign them.
+        paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         onGivenBack: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
@@ -92,6 +94,7 @@ export async function startDeliveries(
     closeMsMax: stopMsMax,
   })
   settings.onChange(() => forwarder.notify('all'))
+  void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
   // What is missed is found by the poll.
   await startNews(

@@ -161,7 +161,7 @@ function troubleObserver({
   )
   const unsigned = counter(
     'latchkey_deliveries_unsigned_total',
-    'Deliveries not sent since none of the tenant’s signing secrets can be read.',
+    'Deliveries not sent since the tenant has no usable signing secret.',
   )
   const unwritable = counter(
     'latchkey_deliveries_unwritable_total',
@@ -192,7 +192,7 @@ function troubleObserver({
     },
     signingUnavailable(tenant) {
       unsigned.inc()
-      log.error({ tenant }, 'a tenant’s signing secrets cannot be read: is a key of the ring missing?')
+      log.error({ tenant }, 'a tenant has no usable signing secret: its delivery was not sent')
     },
   }
 }

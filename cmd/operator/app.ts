@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
 import { openOpsPort } from '#cmd/serving/ops.ts'
 import { openStores, type Stores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
@@ -41,6 +42,7 @@ export type OperatorConfig = Pick<
   | 'publicUrl'
   | 'operatorNamespaces'
   | 'operatorSecretsClusterWide'
+  | 'keyRingReplacesLost'
 > &
   ClusterConfig & {
     readonly keyRing: KeyRing
@@ -75,27 +77,33 @@ export async function startOperator(
     scope,
   )
   health.addCheck('schema', schemaCheck(pool))
+  const { keyRing, keyRingReplacesLost: replacesLost } = config
+  const gate = await openKeyRingGate({ pool, keyRing, replacesLost }, telemetry, scope)
   const kubeMetrics = createKubeMetrics(metrics)
   const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
   const parts = await openTenants(config, { cluster, pool, redis }, telemetry, scope)
   showReadiness(metrics, parts.view)
-  await scope.open({
-    name: 'election',
-    open: () =>
-      startElection({
-        client: parts.client,
-        namespace: cluster.namespace,
-        name: leaseName,
-        host: hostname(),
-        lead: (leadership) => leadTenants(parts, leadership, { metrics: kubeMetrics, health }),
-        fenceFloor: () => findWriterFence(pool, fenceName),
-        onEvent: (event) => reportElection(log, kubeMetrics, event),
-        health,
-      }),
-    close: (election) => election.stop(),
-    closeMsMax: stopMsMax,
-  })
-  ops.markStarted()
+  const openElection = async () => {
+    await scope.open({
+      name: 'election',
+      open: () =>
+        startElection({
+          client: parts.client,
+          namespace: cluster.namespace,
+          name: leaseName,
+          host: hostname(),
+          lead: (leadership) => leadTenants(parts, leadership, { metrics: kubeMetrics, health }),
+          fenceFloor: () => findWriterFence(pool, fenceName),
+          onEvent: (event) => reportElection(log, kubeMetrics, event),
+          health,
+        }),
+      close: (election) => election.stop(),
+      closeMsMax: stopMsMax,
+    })
+    ops.markStarted()
+  }
+  // A leader seals what it cannot open anew, with its own first key: with a wrong ring no other process could open any secret then.
+  void gate.opened.then(openElection).catch((error: unknown) => scope.stop(error))
   return { opsPort: ops.port }
 }
 

@@ -4,7 +4,7 @@ import { resumeCallback, sendTestEvent, tellForwarders } from '#internal/deliver
 import type { CallResult } from '#internal/http/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { attempt } from './attempt.ts'
-import { conflict, invalid, type Outcome, ok } from './outcome.ts'
+import { conflict, invalid, type Outcome, ok, secretsUnreadable } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 import { reachTenant } from './reach.ts'
 import type { RedactorOf } from './redaction.ts'
@@ -57,6 +57,7 @@ async function test(
   const entry = { actor: actorName(actor), action: 'callbacks.tested', tenantId, detail: {} }
   await writeAudit(parts.pool, entry, parts.clock.now())
   const sent = await sendTestEvent(parts, { tenant, idempotencyKey })
+  if (sent.kind === 'unreadable') return secretsUnreadable
   if (sent.kind === 'unsigned')
     return conflict('None of the callback’s signing secrets is in force: see the tenant’s conditions')
   return ok({ id: sent.id, result: redactResult(redactorOf(tenant), sent.result) })

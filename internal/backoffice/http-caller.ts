@@ -53,8 +53,12 @@ export function refusalError(refusal: Refusal): ApiError {
     case 'tooMany':
       return apiError('too_many', refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
     case 'unavailable':
-      return apiError('unavailable', undefined, {
-        'Retry-After': String(Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))),
-      })
+      return apiError('unavailable', undefined, retryAfter(refusal.retryAfterMs))
+    case 'secretsUnreadable':
+      return apiError('secrets_unreadable', undefined, retryAfter(refusal.retryAfterMs))
   }
+}
+
+function retryAfter(ms: number): Readonly<Record<string, string>> {
+  return { 'Retry-After': String(Math.max(1, Math.ceil(ms / 1000))) }
 }

@@ -12,6 +12,8 @@ export type Refusal =
   | { readonly kind: 'tooMany'; readonly problem: string }
   /** The API server, the directory or a store does not answer now. A write may have been done: repeat it as it was. */
   | { readonly kind: 'unavailable'; readonly retryAfterMs: number }
+  /** The key ring does not open the secrets that this takes. Nothing was done. */
+  | { readonly kind: 'secretsUnreadable'; readonly retryAfterMs: number }
 
 /** What came of a use case. */
 export type Outcome<Value> = { readonly kind: 'ok'; readonly value: Value } | Refusal
@@ -43,6 +45,9 @@ export function ok<Value>(value: Value): { readonly kind: 'ok'; readonly value: 
 export const notFound = { kind: 'notFound' } as const
 /** The refusal of whoever sees it and may not do it. */
 export const forbidden = { kind: 'forbidden' } as const
+
+/** The refusal while the key ring does not open a tenant's secrets. */
+export const secretsUnreadable = { kind: 'secretsUnreadable', retryAfterMs: 30_000 } as const
 
 /** The refusal of a request that is none. */
 export function invalid(problem: string): Extract<Refusal, { kind: 'invalid' }> {

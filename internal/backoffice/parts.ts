@@ -2,7 +2,7 @@ import type { Access } from '#internal/access/index.ts'
 import type { Clock } from '#internal/base/index.ts'
 import type { Outbound } from '#internal/http/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { Directory, KeyRing, RetentionDays } from '#internal/tenants/index.ts'
+import type { Directory, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
 import type { LimitsInForce } from '#internal/usage/index.ts'
 import type { Callers, ReceivedEvent } from '#internal/webhooks/index.ts'
 
@@ -17,7 +17,7 @@ export interface BackofficeParts {
   readonly clock: Clock
   readonly limits: LimitsInForce
   readonly outbound: Outbound
-  readonly keyRing: KeyRing
+  readonly secrets: Pick<SecretOpener, 'open'>
   readonly callers: Pick<Callers, 'byTenant'>
   /** The days of a tenant that leaves them open; asked for each use. */
   retentionDefaults(): RetentionDays

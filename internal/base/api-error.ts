@@ -55,6 +55,10 @@ const catalogue = {
     503,
     'The certificate that this call is signed with could not be fetched: nothing was accepted, send it again',
   ],
+  secrets_unreadable: [
+    503,
+    'The secrets of this tenant cannot be opened at the moment: nothing was done, try again later',
+  ],
   provider_paused: [503, 'Calls of this provider are paused: nothing was accepted, send it again later'],
   starting: [503, 'This process has not read its tenants yet: try again'],
   unavailable: [

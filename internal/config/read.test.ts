@@ -123,6 +123,7 @@ describe('the schema', () => {
   })
   test('lets dev read everything but what is about a cluster, and requires nothing of who does not use it', () => {
     const ofCluster = [
+      'LATCHKEY_KEY_RING_REPLACES_LOST',
       'LATCHKEY_PUBLIC_URL',
       'KUBECONFIG',
       'KUBERNETES_SERVICE_HOST',

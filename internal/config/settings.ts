@@ -108,6 +108,13 @@ export const settings = {
     usedBy: serving,
     requiredBy: deployed,
   },
+  keyRingReplacesLost: {
+    env: 'LATCHKEY_KEY_RING_REPLACES_LOST',
+    type: flag,
+    default: 'false',
+    doc: 'Lets the operator begin although its key ring opens none of the stored secrets, and seal them anew from the Secrets: for a ring that is lost for good. Unset it afterwards.',
+    usedBy: ['operator'],
+  },
   recordTtlSecondsMax: {
     env: 'IDEMPOTENCY_MAX_RECORD_TTL_SECONDS',
     type: integer('seconds', 1, 315_360_000),

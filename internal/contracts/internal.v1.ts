@@ -34,7 +34,8 @@ const errorTexts: Readonly<Record<string, string>> = {
   '404': 'There is none, or it may not be seen: nobody is told which.',
   '409': 'Something else is there by now, or the tenant is in no state for it. Nothing was changed.',
   '429': 'Others have to end first.',
-  '503': 'The API server or a store does not answer now. Repeat the call as it was.',
+  '503':
+    'The API server or a store does not answer now, or the key ring does not open the secrets that the call takes. Repeat the call as it was.',
 }
 
 const pathTexts: Readonly<Record<string, Pick<Parameter, 'description' | 'schema' | 'examples'>>> = {

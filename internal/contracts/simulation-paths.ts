@@ -14,6 +14,7 @@ const errors: readonly ErrorCode[] = [
   'too_many_simulations',
   'internal',
   'database_unavailable',
+  'secrets_unreadable',
   'starting',
   'overloaded',
 ]

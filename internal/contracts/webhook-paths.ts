@@ -29,6 +29,7 @@ const everywhere: readonly ErrorCode[] = [
   'limit_exceeded',
   'queue_unavailable',
   'certificate_unavailable',
+  'secrets_unreadable',
   'provider_paused',
   'starting',
   'overloaded',

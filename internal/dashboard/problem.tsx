@@ -46,6 +46,15 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
         ...problem(503, 'unavailable', 'No answer at the moment', awayParts(way)),
         retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
       }
+    case 'secretsUnreadable':
+      return {
+        ...problem(503, 'secrets_unreadable', 'Secrets cannot be opened', {
+          icon: 'warning',
+          text: 'The platform’s key ring does not open the tenant’s signing secrets, so that nothing was sent. The platform team has to correct it.',
+          links: <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>,
+        }),
+        retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
+      }
     case 'error':
       return errorProblem(refusal, way)
   }

@@ -6,7 +6,7 @@ import type { AttemptRecord, Ending } from './settle.ts'
 
 /**
  * Why an attempt counts as failed although nothing was sent. `worker_lost`: several workers took the delivery and none came back.
- * `signing_unavailable`: none of the tenant's secrets can be read, and nothing goes out unsigned. `internal_error`: a fault of ours.
+ * `signing_unavailable`: the tenant has no usable signing secret, and nothing goes out unsigned. `internal_error`: a fault of ours.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'
 

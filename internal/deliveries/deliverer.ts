@@ -1,6 +1,6 @@
-import { type Clock, type EventId } from '#internal/base/index.ts'
+import { type Clock, type EventId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { Directory } from '#internal/tenants/index.ts'
+import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
 import type { Capacity } from './capacity.ts'
 import type { Claimed } from './claim.ts'
@@ -41,6 +41,10 @@ const claimsMax = 5
 /** The directory of this process may be behind by a poll. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
+/** Claimed before this process knew that it cannot open the tenant's signing secrets. */
+const unreadableTenantMs = 10_000
+/** Each claim names them in its statement; deliveries of further ones are claimed and snoozed again and again. */
+const unreadableTenantsMax = 256
 /** Claimed just before the pause: a claim leaves it alone from now on. */
 const pausedMs = 1_000
 
@@ -50,6 +54,7 @@ export class Deliverer {
   readonly #loader: Loader
   readonly #health = new CallbackHealth()
   readonly #held = new Map<EventId, Held>()
+  readonly #unreadable = new Map<TenantId, DirectoryTenant>()
   readonly #aborting = new AbortController()
   #stopped = false
   #calls = 0
@@ -87,6 +92,14 @@ export class Deliverer {
       if (!this.#adopt(leased)) this.#begin(leased, content)
     }
     this.load()
+  }
+
+  /** Tenants whose signing secrets this process could not open, until they change. At most 256. */
+  unreadableTenants(): readonly TenantId[] {
+    const { directory } = this.#options
+    for (const [id, tenant] of this.#unreadable)
+      if (directory.findTenantById(id) !== tenant) this.#unreadable.delete(id)
+    return [...this.#unreadable.keys()]
   }
 
   /** Reads the events that had no room so far. Called whenever there may be some. */
@@ -151,6 +164,10 @@ export class Deliverer {
     const paused = this.#options.paused?.()
     if (paused?.all || paused?.tenants.has(delivery.tenantId)) return { kind: 'put_off', byMs: pausedMs }
     const tenant = prepared.of(found)
+    if (tenant.isUnreadable) {
+      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(delivery.tenantId, found)
+      return { kind: 'put_off', byMs: unreadableTenantMs }
+    }
     if (delivery.claims > claimsMax)
       return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
     const { waitsMs, jitterPercent } = tenant.schedule

@@ -3,7 +3,7 @@ import type { Outbound } from '#internal/http/index.ts'
 import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
-import type { Directory, KeyRing } from '#internal/tenants/index.ts'
+import type { Directory } from '#internal/tenants/index.ts'
 import { Capacity, laneDeliveriesMax } from './capacity.ts'
 import { type ClaimRequest, claimDue, wokenMaxOf } from './claim.ts'
 import { Deliverer } from './deliverer.ts'
@@ -12,7 +12,7 @@ import type { DueNews } from './due-channel.ts'
 import { giveBack, renewLeases } from './lease.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PausedForwarding } from './paused-forwarding.ts'
-import { PreparedTenants } from './prepared-tenant.ts'
+import { type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
 import { SettlementQueue } from './settlement-queue.ts'
 import { sweepLanes } from './sweep.ts'
 import { UsualDaysTally } from './usual-days.ts'
@@ -22,7 +22,7 @@ export interface ForwarderOptions {
   /** Made with `queueSessionSettings`; at least 4 connections. */
   readonly pool: Pool
   readonly directory: Pick<Directory, 'findTenantById' | 'hasSnapshot'>
-  readonly keyRing: KeyRing
+  readonly secrets: OpensSecrets
   readonly outbound: Outbound
   readonly tracing: Tracing
   readonly clock: Clock
@@ -92,13 +92,13 @@ export class Forwarder {
 
   constructor(options: ForwarderOptions) {
     this.#options = options
-    const { pool, observer, keyRing, clock } = options
+    const { pool, observer, secrets, clock } = options
     this.#lease = { token: randomToken(), lengthMs: options.leaseMs ?? defaultLeaseMs }
     this.#usualDays = new UsualDaysTally(clock.now())
     this.#settlements = new SettlementQueue({ pool, leaseToken: this.#lease.token, observer })
     this.#deliverer = new Deliverer({
       ...options,
-      prepared: new PreparedTenants(keyRing),
+      prepared: new PreparedTenants(secrets),
       capacity: this.#capacity,
       settlements: this.#settlements,
       onRoom: (laneWasFull) => {
@@ -237,11 +237,15 @@ export class Forwarder {
     }
   }
 
-  /** A tenant that asked to be left alone gets no room, also before that is written; nor does one that is paused. */
+  /**
+   * A tenant that asked to be left alone gets no room, also before that is written; nor does one that is paused, or whose signing
+   * secrets this process cannot open: another process may be able to.
+   */
   #rooms(): Map<string, number> {
     const rooms = this.#capacity.laneRooms()
     for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
+    for (const tenantId of this.#deliverer.unreadableTenants()) rooms.set(tenantId, 0)
     return rooms
   }
 

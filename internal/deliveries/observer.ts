@@ -30,7 +30,7 @@ export interface ForwarderObserver {
   /** Called once per opening over all processes: not for each delivery in flight, and not again when a probe fails. */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void
-  /** None of the tenant's signing secrets can be read. */
+  /** The tenant has no usable signing secret. */
   signingUnavailable(tenantId: TenantId): void
   failed(step: ForwarderStep, error: unknown): void
 }

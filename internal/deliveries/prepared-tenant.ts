@@ -1,9 +1,8 @@
 import {
   callbackField,
   type DirectoryTenant,
-  type KeyRing,
-  openTenantSecrets,
   parseDurationMs,
+  type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { RetrySchedule } from './decide-next.ts'
 import { prepareSigningKey, type SigningKey } from './sign.ts'
@@ -14,24 +13,29 @@ export interface PreparedTenant {
   readonly allowedCIDRs: readonly string[]
   readonly timeoutMs: number
   readonly schedule: RetrySchedule
-  /** Every live secret signs; none at all if not one of them can be read. */
+  /** Every live secret signs. */
   readonly keys: readonly SigningKey[]
+  /** Some of the signing secrets cannot be opened with the key ring: nothing is sent until they can. */
+  readonly isUnreadable: boolean
 }
+
+/** How a tenant's signing secrets are opened. */
+export type OpensSecrets = Pick<SecretOpener, 'open'>
 
 /** Tenants ready for deliveries. Bounded by the directory: what it lets go of goes from here too. */
 export class PreparedTenants {
-  readonly #keyRing: KeyRing
+  readonly #secrets: OpensSecrets
   readonly #prepared = new WeakMap<DirectoryTenant, PreparedTenant>()
 
-  constructor(keyRing: KeyRing) {
-    this.#keyRing = keyRing
+  constructor(secrets: OpensSecrets) {
+    this.#secrets = secrets
   }
 
   /** The same object for the same state of a tenant. */
   of(tenant: DirectoryTenant): PreparedTenant {
     let prepared = this.#prepared.get(tenant)
     if (prepared === undefined) {
-      prepared = prepareTenant(this.#keyRing, tenant)
+      prepared = prepareTenant(this.#secrets, tenant)
       this.#prepared.set(tenant, prepared)
     }
     return prepared
@@ -39,9 +43,9 @@ export class PreparedTenants {
 }
 
 /** Works out what a delivery to a tenant needs: opens its secrets, so keep what it gives. */
-export function prepareTenant(keyRing: KeyRing, tenant: DirectoryTenant): PreparedTenant {
+export function prepareTenant(secrets: OpensSecrets, tenant: DirectoryTenant): PreparedTenant {
   const { url, rules } = tenant.callback
-  const { values } = openTenantSecrets(keyRing, tenant, callbackField)
+  const { values, unreadableKeyIds } = secrets.open(tenant, callbackField)
   return {
     url,
     allowedCIDRs: rules.allowedCIDRs,
@@ -51,5 +55,6 @@ export function prepareTenant(keyRing: KeyRing, tenant: DirectoryTenant): Prepar
       jitterPercent: rules.retry.jitterPercent,
     },
     keys: values.flatMap((secret) => prepareSigningKey(secret) ?? []),
+    isUnreadable: unreadableKeyIds.length > 0,
   }
 }

@@ -1,14 +1,14 @@
 import { type Clock, encodeBase32, randomToken } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/http/index.ts'
-import type { DirectoryTenant, KeyRing } from '#internal/tenants/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { forwardedEvent } from './forwarded-event.ts'
-import { prepareTenant } from './prepared-tenant.ts'
+import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 import { signStandardWebhook } from './sign.ts'
 
 /** What a test event is sent with. */
 export interface TestEventParts {
   readonly outbound: Outbound
-  readonly keyRing: KeyRing
+  readonly secrets: OpensSecrets
   readonly clock: Clock
 }
 
@@ -19,10 +19,14 @@ export interface TestEventRequest {
   readonly idempotencyKey?: string | undefined
 }
 
-/** What came of it. `unsigned`: none of the callback's signing secrets can be read, and nothing was sent. */
+/**
+ * What came of it. Nothing was sent if it is `unsigned` (the callback has no usable signing secret) or `unreadable` (one of them cannot
+ * be opened with the key ring).
+ */
 export type TestEventResult =
   | { readonly kind: 'called'; readonly id: string; readonly result: CallResult }
   | { readonly kind: 'unsigned' }
+  | { readonly kind: 'unreadable' }
 
 /** The type of events that test a callback. */
 export const testEventType = 'latchkey.test'
@@ -33,10 +37,11 @@ const idBytes = 16
  * that would suspend the callback does not. Never throws.
  */
 export async function sendTestEvent(
-  { outbound, keyRing, clock }: TestEventParts,
+  { outbound, secrets, clock }: TestEventParts,
   { tenant, idempotencyKey = randomToken() }: TestEventRequest,
 ): Promise<TestEventResult> {
-  const { url, allowedCIDRs, timeoutMs, keys } = prepareTenant(keyRing, tenant)
+  const { url, allowedCIDRs, timeoutMs, keys, isUnreadable } = prepareTenant(secrets, tenant)
+  if (isUnreadable) return { kind: 'unreadable' }
   if (keys.length === 0) return { kind: 'unsigned' }
   const nowMs = clock.now()
   const id = idOf(tenant, idempotencyKey)

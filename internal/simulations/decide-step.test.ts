@@ -44,6 +44,16 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
     { kind: 'failed', cause: 'secrets_missing' },
   ],
   [
+    'of a tenant whose secrets cannot be opened',
+    { kind: 'no_caller', cause: 'secrets_unreadable' },
+    later('secrets_unreadable', 10_000, 1),
+  ],
+  [
+    'signed with a secret that cannot be opened',
+    { kind: 'unverifiable' },
+    later('secrets_unreadable', 10_000, 1),
+  ],
+  [
     'refused by its adapter',
     { kind: 'invalid', cause: 'signature_mismatch' },
     { kind: 'failed', cause: 'signature_mismatch' },

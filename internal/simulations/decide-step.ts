@@ -16,6 +16,7 @@ const passingCauses: ReadonlySet<SimulationCause> = new Set([
   'tenant_unknown',
   'tenant_suspended',
   'provider_paused',
+  'secrets_unreadable',
 ])
 /** It is asked again later and later, so that what waits for somebody's hand leaves the turns to others. */
 const passingWait = { firstMs: 10_000, msMax: 600_000 }
@@ -38,6 +39,8 @@ export function decideStep(outcome: StepOutcome, { failures }: Pick<ClaimedStep,
     case 'unread':
     case 'uncertified':
       return later('store_unavailable', failures, storeWait)
+    case 'unverifiable':
+      return later('secrets_unreadable', failures, passingWait)
     case 'broken':
       return later('internal', failures, storeWait)
     case 'limited': {

@@ -39,6 +39,7 @@ const parseRequest = createParser(SimulateChargebackRequest)
 /** Printable ASCII, as a header's value can be had by any client. */
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const tooManyRetrySeconds = 60
+const unreadableRetrySeconds = 30
 
 /** The route that starts simulations, for API keys of scope `simulations`. */
 export function simulationRoutes(simulations: Simulations): readonly GuardedRoute<Principal, ApiKeyScope>[] {
@@ -98,6 +99,8 @@ function refuse(
 ): ApiError | undefined {
   const readiness = readinessFor(callers, tenant, chargeback)
   if (readiness.kind === 'notReady') return apiError('provider_not_ready', readiness.problem)
+  if (readiness.kind === 'unreadable')
+    return apiError('secrets_unreadable', undefined, { 'Retry-After': String(unreadableRetrySeconds) })
   return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 

@@ -4,7 +4,7 @@ import type { Chargeback } from './request.ts'
 
 /** Whether a tenant can have a simulation; `problem` tells what to do about it. */
 export type Readiness =
-  | { readonly kind: 'ready' | 'suspended' }
+  | { readonly kind: 'ready' | 'suspended' | 'unreadable' }
   | { readonly kind: 'notReady'; readonly problem: string }
 
 /** Whether calls of this provider would come in for this tenant. A pause passes, and a simulation waits for its end. */
@@ -23,6 +23,8 @@ export function readinessFor(
       return { kind: 'ready' }
     case 'tenant_suspended':
       return { kind: 'suspended' }
+    case 'secrets_unreadable':
+      return { kind: 'unreadable' }
     case 'provider_not_configured':
     case 'provider_not_enabled':
     case 'secrets_missing':

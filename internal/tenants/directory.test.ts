@@ -403,10 +403,16 @@ describe('what intake and delivery need', () => {
     const tenant = directory.findTenantById(idOf('one'))
     if (!tenant) throw new Error('the tenant is missing')
     const opened = openTenantSecrets(keyRing, tenant, 'provider:card')
-    expect(opened).toEqual({ values: ['x'.repeat(400), 'second'], unreadable: 0 })
+    expect(opened).toEqual({ values: ['x'.repeat(400), 'second'], unreadableKeyIds: [] })
     expect(openTenantSecrets(keyRing, tenant, 'callback').values).toEqual(['third'])
-    expect(openTenantSecrets(ringOf('other', 7), tenant, 'callback')).toEqual({ values: [], unreadable: 1 })
-    expect(openTenantSecrets(ringOf('test', 8), tenant, 'callback')).toEqual({ values: [], unreadable: 1 })
+    expect(openTenantSecrets(ringOf('other', 7), tenant, 'callback')).toEqual({
+      values: [],
+      unreadableKeyIds: ['test'],
+    })
+    expect(openTenantSecrets(ringOf('test', 8), tenant, 'callback')).toEqual({
+      values: [],
+      unreadableKeyIds: ['test'],
+    })
     expect(JSON.stringify(tenant)).not.toContain('third')
   })
 })

@@ -23,6 +23,8 @@ export type Opened =
 /** Seals under its first key and opens what any of its keys sealed. */
 export interface KeyRing {
   readonly currentKeyId: string
+  /** The ids of all its keys, the first one first. */
+  readonly keyIds: readonly string[]
   seal(place: SealedPlace, text: string): Sealed
   open(place: SealedPlace, sealed: Sealed): Opened
 }
@@ -66,6 +68,7 @@ export function parseKeyRing(
 
 class AesGcmKeyRing implements KeyRing {
   readonly currentKeyId: string
+  readonly keyIds: readonly string[]
   readonly #current: Buffer
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #random: (count: number) => Uint8Array
@@ -76,6 +79,7 @@ class AesGcmKeyRing implements KeyRing {
     random: (count: number) => Uint8Array,
   ) {
     this.#keys = keys
+    this.keyIds = [...keys.keys()]
     this.currentKeyId = current[0]
     this.#current = current[1]
     this.#random = random
@@ -107,7 +111,7 @@ class AesGcmKeyRing implements KeyRing {
 
   /** Keeps the keys out of logs and of `JSON.stringify`. */
   toJSON(): { keyIds: string[] } {
-    return { keyIds: [...this.#keys.keys()] }
+    return { keyIds: [...this.keyIds] }
   }
 }
 

@@ -9,7 +9,7 @@ import {
   tenants,
   writerFence,
 } from '#internal/storage/index.ts'
-import type { KeyRing } from './key-ring.ts'
+import type { KeyRing, Sealed } from './key-ring.ts'
 import type { ApiKeyScope, TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
 import type {
@@ -83,6 +83,35 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
       createdAtMs: row.createdAt.getTime(),
     }
   })
+}
+
+/** Where a sealed secret stands in the order of all. */
+export interface SecretCursor {
+  readonly tenantId: TenantId
+  readonly field: string
+  readonly ordinal: number
+}
+
+/** One sealed secret with its place. */
+export type SealedSecretRow = SecretCursor & Sealed
+
+/** Sealed secrets of all tenants in the order of their key, after `after`. One read by the primary key, no lock. */
+export async function listSealedSecrets(
+  pool: Pool,
+  after: SecretCursor | undefined,
+  rowsMax: number,
+): Promise<SealedSecretRow[]> {
+  const { tenantId, field, ordinal, keyId, nonce, ciphertext } = tenantSecrets
+  const rows = await orm(pool)
+    .select({ tenantId, field, ordinal, keyId, nonce, ciphertext })
+    .from(tenantSecrets)
+    .where(
+      after &&
+        sql`(${tenantId}, ${field}, ${ordinal}) > (${after.tenantId}, ${after.field}, ${after.ordinal})`,
+    )
+    .orderBy(asc(tenantId), asc(field), asc(ordinal))
+    .limit(rowsMax)
+  return rows.map((row) => ({ ...row, tenantId: parseTenantId(row.tenantId) }))
 }
 
 /** Whether a tenant has this id or ever had it. One read, no lock. */

@@ -6,7 +6,7 @@ import { createReceivedEvent, type ReceivedEvent } from './event.ts'
 import { type HeaderRules, hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
 import type { Acceptance } from './event-queue.ts'
 import type { RefusalCause } from './provider.ts'
-import { type ReadContext, readForCaller } from './read-for-caller.ts'
+import { type ReadContext, readForCaller, type UnknownCall } from './read-for-caller.ts'
 import type { Accepting } from './sized-queues.ts'
 
 /** What became of a call: its event's fate, or why it was refused before there was one. */
@@ -16,9 +16,8 @@ export type Accepted =
   | LimitedEvent
   /** It was verified, and has been forwarded through here too often. */
   | { readonly kind: 'looping' }
-  /** It could not be read in time, or its certificate could not be fetched, so nothing is known of it. */
-  | { readonly kind: 'unread' }
-  | { readonly kind: 'uncertified' }
+  /** It could not be read in time, or could not be verified for want of its certificate or of a secret: nothing is known of it. */
+  | UnknownCall
 
 /** It was verified, and is over a limit of its tenant. */
 export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
@@ -55,7 +54,7 @@ export async function acceptWebhook(
   const { signatureAgeMsMax } = context
   const call = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
   const read = await readForCaller(context, caller, call)
-  if (read.kind === 'unread' || read.kind === 'uncertified') return read
+  if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
   // After the signature: a header that anybody can write must not decide what a forged call is answered.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }

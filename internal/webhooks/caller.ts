@@ -4,11 +4,10 @@ import {
   type Directory,
   type DirectoryProvider,
   type DirectoryTenant,
-  type KeyRing,
   neutralProviderName,
-  openTenantSecrets,
   type ProviderName,
   providerField,
+  type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { TrustedSigner } from './certificate-chain.ts'
 import type { EventStateAtReceipt } from './event.ts'
@@ -44,6 +43,8 @@ export type Keying =
       readonly keys: unknown
       /** Opens the secrets behind `keys` again, for who cannot be handed these. */
       secrets(): readonly string[]
+      /** Live secrets that cannot be opened and are not among `keys`: a call may be signed with one of them. */
+      readonly unreadableCount: number
     }
   | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
@@ -62,13 +63,11 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 /** How callers are found. */
 export interface CallersOptions {
   readonly directory: Directory
-  readonly keyRing: KeyRing
+  readonly secrets: Pick<SecretOpener, 'open'>
   /** Lets the reserved provider in, for trials. Default: no tenant's calls of it are taken, whatever its spec says. */
   readonly gatewaySandbox?: boolean
   /** Whether calls of a provider for a tenant are put off just now; asked for each call. Default: never. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
-  /** A tenant's secrets of a provider could not be opened: their key left the ring, or they were altered. */
-  onUnreadableSecrets(tenant: DirectoryTenant, provider: ProviderName): void
 }
 
 /** Finds out from memory whom a call is for: by API key, or by the slug in its path. */
@@ -125,7 +124,7 @@ export class Callers {
     const provider = findProvider(name)
     if (!provider || !this.#isEnabled(tenant, name)) return refused('provider_not_enabled')
     const keying = this.#keyingOf(tenant, provider)
-    if (!keying) return refused('secrets_missing')
+    if (typeof keying === 'string') return refused(keying)
     return {
       kind: 'caller',
       tenant,
@@ -141,17 +140,21 @@ export class Callers {
     return name !== 'wallet' || tenant.walletStage !== 'off'
   }
 
-  #keyingOf(tenant: DirectoryTenant, provider: AnyProvider): Keying | undefined {
+  #keyingOf(
+    tenant: DirectoryTenant,
+    provider: AnyProvider,
+  ): Keying | 'secrets_missing' | 'secrets_unreadable' {
     if (!('prepare' in provider)) return { kind: 'certificate', provider }
-    const open = () => openTenantSecrets(this.#options.keyRing, tenant, providerField(provider.name))
-    const secrets = open()
-    if (secrets.unreadable > 0) this.#options.onUnreadableSecrets(tenant, provider.name)
-    if (secrets.values.length === 0) return undefined
+    const open = () => this.#options.secrets.open(tenant, providerField(provider.name))
+    const { values, unreadableKeyIds } = open()
+    const unreadableCount = unreadableKeyIds.length
+    if (values.length === 0) return unreadableCount > 0 ? 'secrets_unreadable' : 'secrets_missing'
     return {
       kind: 'secrets',
       provider,
-      keys: provider.prepare(secrets.values),
+      keys: provider.prepare(values),
       secrets: () => open().values,
+      unreadableCount,
     }
   }
 }

@@ -43,6 +43,12 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'loop_detected',
 ])
 
+/**
+ * Outcomes whose log lines are limited. `secrets_unreadable` is in the error budget all the same: any caller can cause it, but only while
+ * our key ring is wrong.
+ */
+const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'secrets_unreadable'])
+
 /** The routes that providers call: by API key, and by the tenant's slug. */
 export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
   const { callers } = intake
@@ -58,7 +64,7 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
         },
       },
       handle,
-      unverifiedOutcomes,
+      unverifiedOutcomes: limitedOutcomes,
     },
     {
       method: 'POST',
@@ -70,7 +76,7 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
         },
       },
       handle,
-      unverifiedOutcomes,
+      unverifiedOutcomes: limitedOutcomes,
       // A slug that no tenant can have is answered as one that no tenant has.
       admitsMalformedParams: true,
     },
@@ -87,6 +93,7 @@ function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller
     noteRefusal(intake, head, found)
     const { tenant, provider, cause } = found
     if (cause === 'provider_paused') return paused
+    if (cause === 'secrets_unreadable') return secretsUnreadable
     return { ...tenantNotAllowed, log: { slug: tenant.slug ?? tenant.name, provider, cause } }
   }
   const { name: provider, bodyBytesMax } = found.provider
@@ -125,6 +132,10 @@ async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): P
     noteRefusal(intake, call, { tenant, provider, cause: 'certificate_unavailable' })
     return uncertified
   }
+  if (accepted.kind === 'unverifiable') {
+    noteRefusal(intake, call, { tenant, provider, cause: 'secrets_unreadable' })
+    return secretsUnreadable
+  }
   intake.onCall(provider, accepted.kind, tenant.id)
   const { id, type, overLimit } = accepted.event
   return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
@@ -147,6 +158,9 @@ const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-Afte
 
 /** Nothing was verified yet, so this says nothing about Postgres or the spool. */
 const unread = apiError('overloaded', undefined, { 'Retry-After': '5' })
+
+/** Our fault: the provider's own secret may be the one that the key ring does not open. */
+const secretsUnreadable = apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
 

@@ -1,4 +1,4 @@
-import type { Caller } from './caller.ts'
+import type { Caller, Keying } from './caller.ts'
 import type { CertificateStore } from './certificate-store.ts'
 import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
 import type { CertificateProvider, Normalization } from './provider.ts'
@@ -10,8 +10,17 @@ export interface ReadContext {
   readonly certificates: Pick<CertificateStore, 'find'>
 }
 
-/** What a call says; or that it could not be read in time, or that its certificate was not to be had. */
-export type Reading = Normalization | { readonly kind: 'unread' } | { readonly kind: 'uncertified' }
+/**
+ * What a call says. `unread`: it could not be read in time. `uncertified`: its certificate could not be fetched. `unverifiable`: no
+ * secret that could be opened has signed it, and there are others that could not be opened.
+ */
+export type Reading = Normalization | UnknownCall
+
+/** A call of which nothing is known. */
+export type UnknownCall =
+  | { readonly kind: 'unread' }
+  | { readonly kind: 'uncertified' }
+  | { readonly kind: 'unverifiable' }
 
 type Call = LargeCall['call']
 
@@ -20,16 +29,26 @@ export async function readForCaller(context: ReadContext, caller: Caller, call: 
   const { keying } = caller
   switch (keying.kind) {
     case 'secrets': {
-      const { provider, keys } = keying
-      if (call.body.length <= largeBodyBytes) return readCall(provider, call, keys)
-      const large = { providerName: provider.name, secrets: keying.secrets(), call }
-      return (await context.largeBodies.read(large)) ?? { kind: 'unread' }
+      const reading = await readBySecrets(context, keying, call)
+      const isMismatch = reading.kind === 'refused' && reading.cause === 'signature_mismatch'
+      return isMismatch && keying.unreadableCount > 0 ? { kind: 'unverifiable' } : reading
     }
     case 'certificate':
       return readByCertificate(context, keying.provider, { caller, call })
     case 'signer':
       return readCall(keying.provider, call, keying.signer)
   }
+}
+
+async function readBySecrets(
+  { largeBodies }: ReadContext,
+  keying: Extract<Keying, { kind: 'secrets' }>,
+  call: Call,
+): Promise<Reading> {
+  const { provider, keys } = keying
+  if (call.body.length <= largeBodyBytes) return readCall(provider, call, keys)
+  const large = { providerName: provider.name, secrets: keying.secrets(), call }
+  return (await largeBodies.read(large)) ?? { kind: 'unread' }
 }
 
 async function readByCertificate(

@@ -9,6 +9,7 @@ export const refusedCauses = [
   'provider_not_configured',
   'provider_not_enabled',
   'secrets_missing',
+  'secrets_unreadable',
   'loop_detected',
   'provider_paused',
   'certificate_unavailable',

@@ -164,11 +164,14 @@ export const intakeCases: readonly AlertCase[] = [
     series: { [of('latchkey_usage_uncounted_events_count')]: perMinute(1) },
     quiet: { 'that was long ago': { [of('latchkey_usage_uncounted_events_count')]: always(90) } },
   }),
-  rise('TenantSecretsUnreadable', of('latchkey_webhooks_unreadable_secrets_total', 'provider="card"'), {
-    ...{ when: 'a key of the ring is missing to calls', fires: 'critical' },
+  gauge('TenantSecretsUnreadable', of('latchkey_tenants_unreadable_count'), [3, 0], {
+    ...{ when: 'a process cannot open the secrets of three tenants', fires: 'critical' },
+  }),
+  gauge('TenantSecretsUnreadable', of('latchkey_tenants_key_ring_unfit_count'), [1, 0], {
+    ...{ when: 'the key ring of a pod opens no secret at all', fires: 'critical' },
   }),
   rise('TenantSecretsUnreadable', of('latchkey_deliveries_unsigned_total'), {
-    ...{ when: 'a key of the ring is missing to deliveries', fires: 'critical' },
+    ...{ when: 'a tenant has no usable signing secret', fires: 'critical' },
   }),
   alertCase('SignaturesRefused', {
     ...{

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { freePort, poll } from '#internal/dev/index.ts'
-import { startTestApi, tenantYaml } from '#test/support/api.ts'
+import { keyRingOf, startTestApi, tenantYaml } from '#test/support/api.ts'
 import { type ApiProcess, readiness, startApiProcess, startProcess } from '#test/support/api-process.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { openRawRedis, type RawRedis } from '#test/support/raw-redis.ts'
@@ -60,7 +60,8 @@ beforeAll(async () => {
   behind = await openRawRedis(redis.url)
   Object.assign(planted, { redisPassword: redis.password, databasePassword: new URL(database.url).password })
   const manifests = tenantYaml('acme', apiKey) + tenantYaml('other', otherKey)
-  const seeding = await startTestApi({ databaseUrl: database.url, redisUrl: redis.url, manifests })
+  const keyRing = keyRingOf(`ring:${planted.keyRing}`)
+  const seeding = await startTestApi({ databaseUrl: database.url, redisUrl: redis.url, manifests, keyRing })
   await seeding.close()
   receiver = Bun.serve({
     port: 0,

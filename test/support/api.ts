@@ -9,8 +9,10 @@ import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
   createFolderSource,
   createTenantController,
+  type Directory,
   type KeyRing,
   parseKeyRing,
+  SecretOpener,
   tellDirectories,
 } from '#internal/tenants/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
@@ -31,6 +33,8 @@ export interface TestApiOptions {
   readonly redisSpoolDurable?: boolean
   readonly trustedProxies?: readonly string[]
   readonly gatewaySandbox?: boolean
+  /** Seals the tenants' secrets, and opens them in this API; default `testKeyRing`. */
+  readonly keyRing?: KeyRing
   /** Default: the vendor's own certificates, which no test asks for. */
   readonly certificates?: NonNullable<ApiConfig['certificates']>
 }
@@ -63,13 +67,24 @@ export interface TestAnswer {
 /** The API key of the default tenant, scope `records`. */
 export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
 
-/** What seals the secrets of tests' tenants. */
-export const testKeyRing: KeyRing = openTestKeyRing()
+/** The text of a key ring with one key, whose bytes are all the same. */
+export function keyRingText(id: string, byte: number): string {
+  return `${id}:${Buffer.alloc(32, byte).toString('base64')}`
+}
 
-function openTestKeyRing(): KeyRing {
-  const ring = parseKeyRing(`test:${Buffer.alloc(32, 7).toString('base64')}`)
+/** Opens a key ring of `keyRingText`, or of several, separated by commas. */
+export function keyRingOf(text: string): KeyRing {
+  const ring = parseKeyRing(text)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   return ring.keyRing
+}
+
+/** What seals the secrets of tests' tenants. */
+export const testKeyRing: KeyRing = keyRingOf(keyRingText('test', 7))
+
+/** Opens secrets with a ring, that of tests unless given, and reports nothing. */
+export function openerOf(directory: Pick<Directory, 'findTenantById'>, keyRing: KeyRing = testKeyRing) {
+  return new SecretOpener({ keyRing, directory, onUnreadable: () => undefined })
 }
 
 /** A tenant's manifest with one API key; `spec` is further YAML of its spec, flow style, such as `suspended: true`. */
@@ -100,7 +115,8 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   const database = options.databaseUrl === undefined ? await createMigratedDatabase() : undefined
   const databaseUrl = options.databaseUrl ?? database?.url ?? ''
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
-  const tenants = await openTenants(databaseUrl, redisUrl)
+  const { keyRing = testKeyRing } = options
+  const tenants = await openTenants(databaseUrl, redisUrl, keyRing)
   await tenants.apply(options.manifests ?? tenantYaml('acme', testApiKey))
 
   const chunks: string[] = []
@@ -117,7 +133,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     opsPort: 0,
     databaseUrl,
     redisUrl,
-    keyRing: testKeyRing,
+    keyRing,
     signatureMaxAgeSeconds: 300,
     redisSpoolDurable: options.redisSpoolDurable ?? false,
     trustedProxies: options.trustedProxies,
@@ -185,7 +201,11 @@ export interface TestTenants {
 }
 
 /** The path that manifests take in dev: a folder, the controller, Postgres, and the news to other processes. */
-export async function openTenants(databaseUrl: string, redisUrl: string): Promise<TestTenants> {
+export async function openTenants(
+  databaseUrl: string,
+  redisUrl: string,
+  keyRing: KeyRing = testKeyRing,
+): Promise<TestTenants> {
   const dir = await mkdtemp(join(tmpdir(), 'latchkey-tenants-'))
   const pool = createPool({
     url: databaseUrl,
@@ -198,7 +218,7 @@ export async function openTenants(databaseUrl: string, redisUrl: string): Promis
   const controller = createTenantController({
     source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets') }),
     pool,
-    keyRing: testKeyRing,
+    keyRing,
     clock: systemClock,
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),

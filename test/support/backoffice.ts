@@ -11,7 +11,7 @@ import { OwnedScope } from '#internal/process/scope.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { EventMeter, LimitsInForce } from '#internal/usage/index.ts'
-import { openTenants, type TestAnswer, testKeyRing } from './api.ts'
+import { openerOf, openTenants, type TestAnswer } from './api.ts'
 import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
@@ -82,12 +82,19 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
   const port = await openBackofficePort(
     {
-      ...{ backofficePort: 0, databaseUrl, keyRing: testKeyRing, devToken: adminToken },
+      ...{ backofficePort: 0, databaseUrl, devToken: adminToken },
       ...{ callbackCidrsMax: ['127.0.0.0/8'], egressProxy: undefined },
       publicUrl: 'https://hooks.example.test/',
     },
     {
-      ...{ redis, directory, settings, usage: { limits, eventMeter }, figures: new FigureTally(systemClock) },
+      ...{
+        redis,
+        directory,
+        secrets: openerOf(directory),
+        settings,
+        usage: { limits, eventMeter },
+        figures: new FigureTally(systemClock),
+      },
       ...(transport && { transport }),
       observe: createRequestObserver({ ...telemetry, clock: systemClock }),
     },

@@ -16,7 +16,7 @@ import { tracingOff } from '#internal/telemetry/tracing.ts'
 import { callbackField, type DirectoryTenant } from '#internal/tenants/index.ts'
 import type { ReceivedEvent } from '#internal/webhooks/event.ts'
 import { acceptEvents } from './accepted-event.ts'
-import { testKeyRing } from './api.ts'
+import { openerOf, testKeyRing } from './api.ts'
 import { callbackSecret } from './callback-receiver.ts'
 import { directoryTenant, someTenantId } from './directory-tenant.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
@@ -108,7 +108,8 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
     claim: (request) => claimDue(pool, { ...claimRequest(), ...request }),
     forwarder(options = {}) {
       const started = startForwarder({
-        ...{ pool, outbound, keyRing: testKeyRing, tracing: tracingOff, clock: systemClock },
+        ...{ pool, outbound, tracing: tracingOff, clock: systemClock },
+        secrets: openerOf({ findTenantById: (id) => tenants.get(id) }),
         directory: { findTenantById: (id) => tenants.get(id), hasSnapshot: () => true },
         ...options,
       })

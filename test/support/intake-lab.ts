@@ -12,7 +12,7 @@ import {
   secretHeaders,
   webhookRoutes,
 } from '#internal/webhooks/index.ts'
-import { type TestApi, testKeyRing } from './api.ts'
+import { openerOf, type TestApi } from './api.ts'
 
 /** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */
 export interface IntakeLab {
@@ -30,7 +30,10 @@ const nowhere: EventQueueOptions = {
 }
 
 /** Opens a lab over an API's tenants; unless told otherwise its stores are all away. */
-export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere): IntakeLab {
+export function openIntakeLab(
+  api: TestApi,
+  { callers, ...stores }: EventQueueOptions & { readonly callers?: Callers } = nowhere,
+): IntakeLab {
   const pool = createPool({
     url: api.databaseUrl,
     applicationName: 'test',
@@ -40,11 +43,7 @@ export function openIntakeLab(api: TestApi, stores: EventQueueOptions = nowhere)
   })
   const largeBodies = new LargeBodies()
   const intake: Intake = {
-    callers: new Callers({
-      directory: api.directory,
-      keyRing: testKeyRing,
-      onUnreadableSecrets: () => undefined,
-    }),
+    callers: callers ?? new Callers({ directory: api.directory, secrets: openerOf(api.directory) }),
     queue: new EventQueue(stores),
     largeBodies,
     certificates: { find: async () => ({ kind: 'unavailable' }) },

@@ -14,7 +14,7 @@ import {
   secretHeaders,
   storeBatch,
 } from '#internal/webhooks/index.ts'
-import { openTenants, testKeyRing } from './api.ts'
+import { openerOf, openTenants } from './api.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 import { until } from './until.ts'
@@ -57,8 +57,7 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
   const reports: StepReport[] = []
   const accepting: SimulatorOptions['intake'] = {
     callers: new Callers({
-      ...{ directory, keyRing: testKeyRing, isPaused: () => intake.paused },
-      onUnreadableSecrets: () => undefined,
+      ...{ directory, secrets: openerOf(directory), isPaused: () => intake.paused },
     }),
     queue: new EventQueue({
       storeBatch: async (events, onSettled) =>

@@ -59,6 +59,10 @@ Numbers of values are floats to a template: int64 keeps them whole.
   value: {{ join "," .values.namespaces | default "*" | quote }}
 - name: LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE
   value: {{ .values.secrets.clusterWide | quote }}
+{{- if .root.Values.keyRing.replacesLost }}
+- name: LATCHKEY_KEY_RING_REPLACES_LOST
+  value: "true"
+{{- end }}
 {{- end }}
 {{- if and $serves $config.traces.endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT

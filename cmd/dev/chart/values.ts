@@ -82,8 +82,12 @@ const stores: Keys = {
       ),
       key: secretKey('The key of the Secret that holds them.', 'keyRing'),
       generate: flag(
-        'Without existingSecret: make one key at the first installation and keep it, beyond the release too. To rotate it, copy it to a Secret of yours with a new key before it.',
+        'Without existingSecret: make one key at the first installation and keep it, beyond the release too. To rotate it, see Key ring in the README of this chart.',
         true,
+      ),
+      replacesLost: flag(
+        'For a ring that is lost for good: lets the operator begin although this one opens none of the stored secrets, and seal them anew from the Secrets. Turn it off afterwards.',
+        false,
       ),
     },
   ),

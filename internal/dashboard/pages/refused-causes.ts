@@ -119,6 +119,12 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
     means: 'No signing secret of this provider is in force, so that nothing can be checked.',
     todo: 'See the tenant’s conditions: the Secret may be missing, or lack the key that is named.',
   },
+  secrets_unreadable: {
+    title: 'Secrets unreadable',
+    means:
+      'The provider’s signing secrets are stored, but the platform’s key ring cannot open them. The call was answered with “later”.',
+    todo: 'Nothing for the tenant: the platform team has to correct the key ring. Providers send again.',
+  },
   loop_detected: {
     title: 'Going in circles',
     means: 'The event was forwarded five times already: the callback sends events back to us.',

@@ -159,6 +159,8 @@ function againLink({ tenantId, chargeback }: Simulation): string {
 function causeText(cause: string): string {
   if (cause === 'store_unavailable') return 'A store does not answer; it is tried again.'
   if (cause === 'signing_unavailable') return 'None of the provider’s signing secrets is in force.'
+  if (cause === 'secrets_unreadable')
+    return 'The platform’s key ring cannot open the provider’s signing secrets; it is tried again.'
   if (cause === 'too_late') return 'An event was due so long ago that its signature would not count.'
   if (cause === 'tenant_unknown') return 'The tenant is gone.'
   if (cause === 'internal') return 'It is our fault and was logged.'

@@ -54,11 +54,14 @@ export function readCall(call: ReceivedCall, tenants: Tenants): ReadCall {
 
 function checkOf(call: ReceivedCall, tenant: DirectoryTenant | undefined, keyRing: KeyRing): Signature {
   if (tenant === undefined) return { kind: 'bad', reason: 'its tenantId is no tenant in force' }
-  const { values: secrets, unreadable } = openTenantSecrets(keyRing, tenant, callbackField)
+  const { values: secrets, unreadableKeyIds } = openTenantSecrets(keyRing, tenant, callbackField)
   if (secrets.length === 0)
     return {
       kind: 'bad',
-      reason: unreadable > 0 ? 'the tenant’s secrets cannot be opened' : 'the tenant has no signing secret',
+      reason:
+        unreadableKeyIds.length > 0
+          ? 'the tenant’s secrets cannot be opened'
+          : 'the tenant has no signing secret',
     }
   return checkSignature({ ...call, secrets })
 }

@@ -65,10 +65,17 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
   const live = new Set<string>()
   for (const wanted of wantedSecrets(facts)) {
     const resolved = resolve(facts, wanted, { now, random })
+    const unreadable = storedOf(facts, wanted.field).filter(({ value }) => value === undefined)
     if (resolved.kind === 'keep') {
       complaints.push(resolved.complaint)
+      if (unreadable.length > 0) complaints.push(keptUnreadable(wanted, unreadable))
       for (const { field, ordinal } of storedOf(facts, wanted.field)) live.add(`${field} ${ordinal}`)
       continue
+    }
+    if (unreadable.length > 0) {
+      warnings.push(
+        `Secret ${wanted.place.name}: stored values that the key ring does not open are sealed anew (they were sealed with ${keyIdsOf(unreadable)})`,
+      )
     }
     if (resolved.generated !== undefined) generate.push(resolved.generated)
     const { values, version: sourceVersion, trimmed } = resolved
@@ -90,6 +97,15 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
     complaints,
     warnings,
   }
+}
+
+function keptUnreadable({ place }: Wanted, unreadable: readonly StoredSecret[]): Complaint {
+  const message = `the values stored of Secret ${place.name} cannot be opened with the key ring (they were sealed with ${keyIdsOf(unreadable)}), so that its calls are answered 503: repair the Secret, or the key ring`
+  return { reason: 'StoredUnreadable', message }
+}
+
+function keyIdsOf(secrets: readonly StoredSecret[]): string {
+  return [...new Set(secrets.map(({ keyId }) => keyId))].join(', ')
 }
 
 function wantedSecrets({ manifest }: TenantFacts): Wanted[] {

@@ -442,6 +442,16 @@ describe('secrets', () => {
     expect(planned.secrets).toEqual({ put: [], remove: [] })
   })
 
+  test('that the key ring does not open are named by their key: where they stay, and where they are sealed anew', () => {
+    const stored = { secrets: [storedCallback, card(0, undefined, 'lost')] }
+    const kept = condition(plan({ spec: cardSpec, stored }), 'SecretsSynced')
+    expect(kept).toMatchObject({ status: 'False', reason: 'SecretMissing' })
+    expect(kept.message).toContain('sealed with lost')
+    const sealedAnew = plan({ spec: cardSpec, stored, secrets: { 'acme-card': found({ a: '1' }) } })
+    expect(sealedAnew.warnings.join()).toContain('sealed with lost')
+    expect(condition(sealedAnew, 'SecretsSynced').status).toBe('True')
+  })
+
   test('are sealed again when an older key, or none of ours, sealed them', () => {
     expect(cardOf({ a: '1' }, card(0, '1', 'k0')).put).toMatchObject([{ value: '1', createdAtMs: 9 }])
     expect(cardOf({ a: '1' }, card(0, undefined)).put).toMatchObject([{ value: '1' }])

@@ -141,7 +141,7 @@ function trouble(): Row {
           ],
           [`sum(increase(${of('latchkey_deliveries_unsigned_total')}[$__rate_interval]))`, 'unsigned'],
         ],
-        'Unsigned: a key of the ring is missing.',
+        'Unsigned: the tenant has no usable signing secret.',
       ),
       curve(
         'Corrections',

@@ -88,12 +88,13 @@ function providerAlerts(): Alert[] {
     `sum by (namespace, provider) (rate(latchkey_webhooks_calls_total${outcome}[15m]))`
   return [
     alert({
-      ...{ name: 'TenantSecretsUnreadable', severity: 'critical' },
-      expr: `sum by (namespace) (increase(latchkey_webhooks_unreadable_secrets_total[15m])) > 0
+      ...{ name: 'TenantSecretsUnreadable', severity: 'critical', for: '1m' },
+      expr: `max by (namespace) (latchkey_tenants_unreadable_count) > 0
+        or max by (namespace) (latchkey_tenants_key_ring_unfit_count) > 0
         or sum by (namespace) (increase(latchkey_deliveries_unsigned_total[15m])) > 0`,
       summary: '{{ $labels.namespace }}: tenants’ secrets cannot be opened with the key ring',
       description:
-        'Their calls are refused, or their events are not sent, until the ring has the missing key.',
+        'Calls of their providers get 503 and their events wait until the ring has the missing key. A pod whose ring opens none of the secrets does not become ready.',
     }),
     alert({
       ...{ name: 'SignaturesRefused', severity: 'warning', for: '15m' },

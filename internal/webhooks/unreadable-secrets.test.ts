@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type DirectoryTenant, type KeyRing, SecretOpener } from '#internal/tenants/index.ts'
+import { keyRingOf, keyRingText, startTestApi, type TestApi, testKeyRing } from '#test/support/api.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { type IntakeLab, openIntakeLab } from '#test/support/intake-lab.ts'
+import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
+import { Callers } from './caller.ts'
+
+const readable = 'the-secret-that-opens'
+const unreadable = 'the-secret-that-does-not'
+const otherRing = keyRingOf(keyRingText('other', 9))
+let api: TestApi
+let lab: IntakeLab
+let tenant: DirectoryTenant
+const reported: { field: string; keyIds: readonly string[] }[] = []
+
+beforeAll(async () => {
+  api = await startTestApi()
+  const secrets = new SecretOpener({
+    ...{ keyRing: testKeyRing, directory: { findTenantById: () => tenant } },
+    onUnreadable: ({ field, keyIds }) => reported.push({ field, keyIds }),
+  })
+  const directory = { ...api.directory, hasSnapshot: () => true, findTenantBySlug: () => tenant }
+  lab = openIntakeLab(api, {
+    storeBatch: async (events) => ({ kind: 'settled', acceptances: events.map(() => 'stored') }),
+    spool: async () => 'unavailable',
+    callers: new Callers({ directory, secrets }),
+  })
+})
+afterAll(async () => {
+  await lab.close()
+  await api.close()
+})
+
+function tenantWith(secrets: readonly [KeyRing, string][]): DirectoryTenant {
+  const id = someTenantId()
+  const field = 'provider:generic'
+  return directoryTenant({
+    id,
+    providers: [{ name: 'generic' }],
+    secrets: secrets.map(([ring, text]) => {
+      const { keyId, nonce, ciphertext } = ring.seal({ tenantId: id, field }, text)
+      return { field, keyId, sealedBase64: Buffer.concat([nonce, ciphertext]).toString('base64') }
+    }),
+  })
+}
+
+async function call(secret: string, body = genericBody(), headers: Record<string, string> = {}) {
+  const signed = signGeneric(body, { secret })
+  const response = await lab.handle(
+    new Request('http://latchkey.test/v1/t/acme/webhooks/generic', {
+      method: 'POST',
+      body,
+      headers: { ...signed.headers, ...headers },
+    }),
+  )
+  const { code, error } = (await response.json()) as { code?: string; error?: string }
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), says: code ?? error }
+}
+
+const later = { status: 503, retryAfter: '30', says: 'secrets_unreadable' }
+const invalid = { status: 400, retryAfter: null, says: 'invalid signature' }
+const stored = { status: 200, retryAfter: null, says: undefined }
+const both = [
+  [otherRing, unreadable],
+  [testKeyRing, readable],
+] as const
+
+test.each<[string, readonly (readonly [KeyRing, string])[], string, object]>([
+  ['no secret opens, signed with it', [[otherRing, unreadable]], unreadable, later],
+  ['no secret opens, signed with anything', [[otherRing, unreadable]], 'something-else', later],
+  ['some open, signed with one that opens', both, readable, stored],
+  ['some open, signed with one that does not open', both, unreadable, later],
+  ['all open, signed with another', [[testKeyRing, readable]], 'something-else', invalid],
+])('webhook: %s', async (_case, secrets, signedWith, expected) => {
+  tenant = tenantWith(secrets.map(([ring, text]) => [ring, text]))
+  expect(await call(signedWith)).toEqual(expected as never)
+})
+
+test('webhook: some open, a body of 1 MB signed with one that does not open is told to come again too', async () => {
+  tenant = tenantWith([...both].map(([ring, text]) => [ring, text]))
+  const large = genericBody(crypto.randomUUID(), { text: 'x'.repeat(1_000_000) })
+  expect(await call(unreadable, large)).toEqual(later)
+  expect(await call(readable, large)).toEqual(stored)
+})
+
+test('webhook: some open, a call without a signature is refused as always', async () => {
+  tenant = tenantWith([...both].map(([ring, text]) => [ring, text]))
+  expect(await call(readable, genericBody(), { 'X-Service-Signature': 'nonsense' })).toEqual(invalid)
+})
+
+test('unreadable secrets are reported once per state of the tenant, by field and key id', async () => {
+  tenant = tenantWith([[otherRing, unreadable]])
+  reported.length = 0
+  for (let each = 0; each < 5; each += 1) await call(unreadable)
+  expect(reported).toEqual([{ field: 'provider:generic', keyIds: ['other'] }])
+  tenant = { ...tenant }
+  await call(unreadable)
+  expect(reported.length).toBe(2)
+})
