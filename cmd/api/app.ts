@@ -1,6 +1,6 @@
 import { startFigures } from '#cmd/serving/figures.ts'
 import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
-import { openOpsPort } from '#cmd/serving/ops.ts'
+import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
@@ -44,10 +44,9 @@ export type ApiConfig = Pick<
   Config<'api'>,
   'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
 > &
-  IntakeConfig & {
+  IntakeConfig &
+  BindConfig & {
     readonly keyRing: KeyRing
-    /** The interface to listen on; default all of them. */
-    readonly hostname?: string
     /** How long new calls are still taken once the process is ending; default 0. */
     readonly shutdownDelaySeconds?: number
   }
@@ -57,6 +56,9 @@ export interface Api extends KeyRingParts {
   /** The port that is listened on, also where the configured one was 0. */
   readonly port: number
   readonly opsPort: number
+  /** Base URLs by which this machine reaches the two ports, without / at the end. */
+  readonly url: string
+  readonly opsUrl: string
   readonly directory: Directory
   readonly redis: RedisConnection
   readonly settings: SettingsWatch
@@ -138,7 +140,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   const server = await scope.open({
     name: 'api port',
     open: () =>
-      listen(publicServer(telemetry, { directory, routes, observe }), config.apiPort, config.hostname),
+      listen(publicServer(telemetry, { directory, routes, observe }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
       // Load balancers go on sending until they have seen that the process is not ready; connections that are kept end meanwhile.
@@ -148,8 +150,10 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     closeMsMax: delayMs + drainMsMax,
   })
   ops.markStarted()
-  const ports = { port: server.port, opsPort: ops.port }
-  return { ...ports, ...ring, directory, redis, settings, figures, usage, observe }
+  return {
+    ...{ port: server.port, opsPort: ops.port, url: server.url, opsUrl: ops.ownUrl },
+    ...{ ...ring, directory, redis, settings, figures, usage, observe },
+  }
 }
 
 function requestObserver(

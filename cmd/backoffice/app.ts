@@ -3,7 +3,7 @@ import { startUsage } from '#cmd/api/usage.ts'
 import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
-import { openOpsPort } from '#cmd/serving/ops.ts'
+import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -24,11 +24,8 @@ export type BackofficeConfig = Pick<
   Config<'backoffice'>,
   'backofficePort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'callbackCidrsMax' | 'egressProxy' | 'publicUrl'
 > &
-  ClusterConfig & {
-    readonly keyRing: KeyRing
-    /** The interface of the ports; default all of them. */
-    readonly hostname?: string
-  }
+  ClusterConfig &
+  BindConfig & { readonly keyRing: KeyRing }
 
 /** A running backoffice. */
 export interface RunningBackoffice {

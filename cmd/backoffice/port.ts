@@ -32,8 +32,8 @@ export interface BackofficePortConfig
   extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'egressProxy'> {
   readonly databaseUrl: string
   readonly publicUrl?: string | undefined
-  /** The interface to listen on; default all of them. */
-  readonly hostname?: string | undefined
+  /** The IP address to listen on; default all interfaces. */
+  readonly bindAddress?: string | undefined
   /** The token of `npm run dev`; absent everywhere else. */
   readonly devToken?: string | undefined
   /** What the dashboard is to say of figures; absent: nothing. */
@@ -112,7 +112,7 @@ export async function openBackofficePort(
   const server = await scope.open({
     name: 'backoffice port',
     open: () =>
-      listen(portServer(parts, telemetry, routes, dashboard), config.backofficePort, config.hostname),
+      listen(portServer(parts, telemetry, routes, dashboard), config.backofficePort, config.bindAddress),
     close: async (opened) => {
       telemetry.health.startDraining()
       // Load balancers go on sending until they have seen that the process is not ready.

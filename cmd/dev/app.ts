@@ -9,6 +9,7 @@ import { startRetention } from '#cmd/forwarder/retention.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
+import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
@@ -53,10 +54,10 @@ export async function startDev(
   const { api, sink, dashboard } = await inPortTurn(() =>
     openPorts({ ...config, ...stores, figuresNote: figuresNote.note }, env, telemetry, scope),
   )
-  const { directory, redis, secrets, keyRingGate, settings, figures, port, opsPort } = api
+  const { directory, redis, secrets, keyRingGate, settings, figures } = api
   const tenants = await startDevTenants(
     {
-      ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkPort: sink.port },
+      ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
       callbackCidrsMax: config.callbackCidrsMax ?? [],
     },
     telemetry,
@@ -67,17 +68,32 @@ export async function startDev(
   await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
   await startReplays({ databaseUrl, redis }, telemetry, scope)
   await startRetention({ databaseUrl }, telemetry, scope)
+  if (isOpenToOthers(config))
+    say(
+      'Other machines can reach this server, and the sample tenants’ keys are public: unset LATCHKEY_BIND_ADDRESS and LATCHKEY_OPS_BIND_ADDRESS to listen on loopback',
+    )
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
   printWelcome({
     tenants,
     hasSampleKey: knowsSampleKey(directory),
-    port,
-    opsPort,
+    apiUrl: api.url,
+    opsUrl: api.opsUrl,
     sinkUrl: sink.url,
     tenantsDir,
     dashboard,
   })
-  await startDemo({ config, env, databaseUrl, directory, port, say, figuresNote }, telemetry, scope)
+  await startDemo(
+    { config, env, databaseUrl, directory, apiUrl: api.url, say, figuresNote },
+    telemetry,
+    scope,
+  )
+}
+
+function isOpenToOthers({
+  bindAddress,
+  opsBindAddress = bindAddress,
+}: Pick<Config<'dev'>, 'bindAddress' | 'opsBindAddress'>): boolean {
+  return [bindAddress, opsBindAddress].some((address) => !/^(127\.|::1$)/.test(address ?? ''))
 }
 
 interface PortsConfig
@@ -89,15 +105,14 @@ interface PortsConfig
 
 /** Every port is chosen in one turn, so that of two dev servers that start together each gets its own. */
 async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, scope: Scope) {
-  const choosePort = portChooser(env, say)
+  const { bindAddress } = config
+  const choosePort = portChooser({ env, say, bindAddress })
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
   const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
   const wanted = await choosePort({
     ...{ name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
   })
-  // The sample keys are public: nobody but this machine may use them.
-  const hostname = '127.0.0.1'
-  const api = await startApi({ ...config, apiPort, opsPort, hostname }, telemetry, scope)
+  const api = await startApi({ ...config, apiPort, opsPort }, telemetry, scope)
   const { directory } = api
   const devToken = randomToken()
   let pages = ''
@@ -108,14 +123,14 @@ async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, sc
   )
   const port = await openBackofficePort(
     {
-      ...{ ...config, backofficePort: wanted, hostname, devToken },
-      publicUrl: `http://${hostname}:${api.port}`,
+      ...{ ...config, backofficePort: wanted, devToken },
+      publicUrl: api.url,
     },
     api,
     telemetry,
     scope,
   )
-  pages = `http://${hostname}:${port}/sign-in#token=${devToken}`
+  pages = `http://${urlHost(bindAddress)}:${port}/sign-in#token=${devToken}`
   return { api, sink, dashboard: pages }
 }
 

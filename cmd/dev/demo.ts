@@ -15,8 +15,8 @@ export interface DemoOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly databaseUrl: string
   readonly directory: Directory
-  /** Where the API listens. */
-  readonly port: number
+  /** Base URL of the API, without / at the end. */
+  readonly apiUrl: string
   /** Prints a line for the person at the terminal. */
   readonly say: (line: string) => void
   /** Told of figures that are made up. */
@@ -37,7 +37,7 @@ export async function startDemo(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { config, env, databaseUrl, directory, port, say } = options
+  const { config, env, databaseUrl, directory, apiUrl, say } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
   const pool = await openPostgres(
@@ -56,7 +56,7 @@ export async function startDemo(
   say(
     'Demo traffic: made-up events of the sample tenant come in all the time (LATCHKEY_DEV_DEMO=false: none)',
   )
-  const traffic = new DemoTraffic({ ...sampleTenant, url: `http://127.0.0.1:${port}` })
+  const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false
   await openLoop(
     {

@@ -14,7 +14,7 @@ test('what stands in for a default port is no other default port', () => {
 test('no port is chosen twice, although nobody listens on it yet', async () => {
   const taken = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
   try {
-    const choose = portChooser({}, () => undefined)
+    const choose = portChooser({ env: {}, say: () => undefined })
     const wanted = { name: 'API', env: 'LATCHKEY_API_PORT', port: taken.port ?? 0 }
     const chosen = [await choose(wanted), await choose(wanted), await choose(wanted)]
     expect(new Set([...chosen, taken.port]).size).toBe(4)

@@ -20,16 +20,23 @@ const turnWaitMs = 20_000
 /** Chooses ports one after the other, none twice: what was chosen may not be listened on yet. */
 export type ChoosePort = (wanted: WantedPort) => Promise<number>
 
+/** What ports are chosen by. */
+export interface PortChooserOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Prints a line for the person at the terminal. */
+  readonly say: (line: string) => void
+  /** Where they will be listened on; a port also has to be free on 127.0.0.1 and on all interfaces. */
+  readonly bindAddress?: string | undefined
+}
+
 /** Makes the chooser of a dev server. */
-export function portChooser(
-  env: Readonly<Record<string, string | undefined>>,
-  say: (line: string) => void,
-): ChoosePort {
+export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
   const chosen = new Set<number>()
   return async (wanted) => {
     const port = await choosePort(wanted, {
       isChosen: (one) => chosen.has(one),
       isNamed: Boolean(env[wanted.env]),
+      addresses: new Set(['127.0.0.1', '0.0.0.0', bindAddress]),
       say,
     })
     chosen.add(port)
@@ -41,6 +48,8 @@ interface Choice {
   readonly isChosen: (port: number) => boolean
   /** It was asked for by its setting. */
   readonly isNamed: boolean
+  /** A server on all addresses and one on the loopback may exist side by side on some systems; we want neither. */
+  readonly addresses: ReadonlySet<string>
   readonly say: (line: string) => void
 }
 
@@ -49,13 +58,15 @@ interface Choice {
  * that two dev servers run side by side.
  * @throws StoreStartError when the port was asked for by name, or none of 20 is free
  */
-async function choosePort(wanted: WantedPort, { isChosen, isNamed, say }: Choice): Promise<number> {
+async function choosePort(
+  wanted: WantedPort,
+  { isChosen, isNamed, addresses, say }: Choice,
+): Promise<number> {
   const others = isNamed ? [] : fallbacksOf(wanted.port)
   for (const port of [wanted.port, ...others]) {
     // 0 stands for any that is free.
     if (port !== 0 && isChosen(port)) continue
-    // A server on all addresses and one on the loopback may exist side by side on some systems; we want neither.
-    if (!(await isPortFree(port)) || !(await isPortFree(port, '0.0.0.0'))) continue
+    if (!(await isFreeOn(addresses, port))) continue
     if (port !== wanted.port)
       say(`Port ${wanted.port} is taken: the ${wanted.name} uses ${port} (set ${wanted.env} to choose)`)
     return port
@@ -65,6 +76,11 @@ async function choosePort(wanted: WantedPort, { isChosen, isNamed, say }: Choice
       ? `Port ${wanted.port} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`
       : `Port ${wanted.port} and ${others[0]} to ${others.at(-1)} for the ${wanted.name} are taken: set ${wanted.env} to a free one`,
   )
+}
+
+async function isFreeOn(addresses: ReadonlySet<string>, port: number): Promise<boolean> {
+  for (const address of addresses) if (!(await isPortFree(port, address))) return false
+  return true
 }
 
 /** The ports that stand in for a default one that is taken, in the order of trying. */

@@ -6,7 +6,7 @@ import type { ChoosePort } from './ports.ts'
 
 /** What the receiver of callbacks takes. */
 export interface DevSinkOptions {
-  readonly config: Pick<Config<'dev'>, 'devSinkPort'>
+  readonly config: Pick<Config<'dev'>, 'devSinkPort' | 'bindAddress'>
   readonly choosePort: ChoosePort
   readonly directory: Directory
   readonly keyRing: KeyRing
@@ -24,7 +24,11 @@ export async function openSink(options: DevSinkOptions, scope: Scope): Promise<R
   const port = await choosePort(wanted)
   return scope.open({
     name: 'dev sink',
-    open: () => startSink({ port, keyRing, say, findTenant: (id) => directory.findTenantById(id) }),
+    open: () =>
+      startSink({
+        ...{ port, bindAddress: config.bindAddress, keyRing, say },
+        findTenant: (id) => directory.findTenantById(id),
+      }),
     close: (sink) => sink.stop(),
   })
 }

@@ -28,8 +28,8 @@ export interface DevTenantsOptions {
   readonly dataDir: string
   readonly keyRing: KeyRing
   readonly directory: Directory
-  /** Where the receiver of callbacks listens. */
-  readonly sinkPort: number
+  /** Address of the receiver of callbacks. */
+  readonly sinkUrl: string
   readonly callbackCidrsMax: readonly string[]
 }
 
@@ -60,7 +60,7 @@ export async function startDevTenants(
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
   })
-  const source = withSinkAddress(folder, options.sinkPort)
+  const source = withSinkAddress(folder, options.sinkUrl)
   const pool = await openPostgres(
     'postgres of the tenants folder',
     {

@@ -10,7 +10,8 @@ function text(inForce: readonly string[], complaints: readonly string[] = [], ha
   const tenants = { inForce: inForce.map(tenant), complaints }
   const dashboard = 'http://127.0.0.1:8081/sign-in#token=local-token'
   return welcomeText({
-    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', port: 8080, opsPort: 9090, sinkUrl, dashboard },
+    ...{ tenants, hasSampleKey, tenantsDir: '/manifests', sinkUrl, dashboard },
+    ...{ apiUrl: 'http://127.0.0.1:8080', opsUrl: 'http://127.0.0.1:9090' },
   })
 }
 

@@ -10,8 +10,9 @@ export interface Welcome {
   /** Whether the sample tenant's key is in force, and may stand in the call. */
   readonly hasSampleKey: boolean
   readonly tenantsDir: string
-  readonly port: number
-  readonly opsPort: number
+  /** Base URLs of the API and the ops port, without / at the end. */
+  readonly apiUrl: string
+  readonly opsUrl: string
   /** Where deliveries are shown. */
   readonly sinkUrl: string
   /** The dashboard's address, with the token that lets this person in until this server ends. */
@@ -31,7 +32,7 @@ export function printWelcome(welcome: Welcome): void {
 
 /** What `printWelcome` prints. */
 export function welcomeText(welcome: Welcome): string {
-  const { tenants, hasSampleKey, tenantsDir, port, opsPort, sinkUrl, dashboard } = welcome
+  const { tenants, hasSampleKey, tenantsDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
   const more =
     tenants.inForce.length > shown.length ? ` and ${tenants.inForce.length - shown.length} more` : ''
@@ -42,14 +43,14 @@ export function welcomeText(welcome: Welcome): string {
   Pages    ${dashboard}
            the dashboard. The token signs in until this server ends; whoever is signed in stays so for
            ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, over restarts as well
-  API      http://127.0.0.1:${port}/v1/openapi.json
-  Ops      http://127.0.0.1:${opsPort}/readyz   /livez   /metrics
+  API      ${apiUrl}/v1/openapi.json
+  Ops      ${opsUrl}/readyz   /livez   /metrics
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
   Tenants  ${list}   (${tenantsDir})${complaints.join('')}
 
   Has order 1 already run?
 
-    curl -s http://127.0.0.1:${port}/v1/record -H 'Authorization: Bearer ${key}' \\
+    curl -s ${apiUrl}/v1/record -H 'Authorization: Bearer ${key}' \\
       -H 'Content-Type: application/json' -d '{"scope":"orders","key":"1"}'
 
   Ctrl-C ends everything.

@@ -1,6 +1,6 @@
 import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
-import { openOpsPort } from '#cmd/serving/ops.ts'
+import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
@@ -16,11 +16,8 @@ import { startRetention } from './retention.ts'
 
 /** The settings that the forwarder needs. */
 export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort' | 'redisUrl'> &
-  DeliveriesConfig & {
-    readonly keyRing: KeyRing
-    /** The interface of the ops port; default all of them. */
-    readonly hostname?: string
-  }
+  DeliveriesConfig &
+  BindConfig & { readonly keyRing: KeyRing }
 
 /** A running forwarder. */
 export interface RunningForwarder {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
-import { openOpsPort } from '#cmd/serving/ops.ts'
+import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openStores, type Stores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
@@ -44,11 +44,8 @@ export type OperatorConfig = Pick<
   | 'operatorSecretsClusterWide'
   | 'keyRingReplacesLost'
 > &
-  ClusterConfig & {
-    readonly keyRing: KeyRing
-    /** The interface of the ops port; default all of them. */
-    readonly hostname?: string
-  }
+  ClusterConfig &
+  BindConfig & { readonly keyRing: KeyRing }
 
 /** A running operator. */
 export interface RunningOperator {

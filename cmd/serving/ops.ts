@@ -1,12 +1,14 @@
+import type { Config } from '#internal/config/index.ts'
 import { createOpsServer, listen } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
+/** The addresses that a process listens on; absent: all interfaces. */
+export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
+
 /** Where the ops port is, and what it says of a process that is still starting. */
-export interface OpsPortOptions {
+export interface OpsPortOptions extends BindConfig {
   readonly opsPort: number
-  /** The interface to listen on; default all of them. */
-  readonly hostname?: string | undefined
   /** The check that fails until the process has started, and its reason. */
   readonly check: string
   readonly reason: string
@@ -16,6 +18,8 @@ export interface OpsPortOptions {
 export interface OpsPort {
   /** The port that is listened on, also where the configured one was 0. */
   readonly port: number
+  /** Base URL by which this process can call its own ops port, without / at the end. */
+  readonly ownUrl: string
   /** Ends the failing check: every part is open. Repeating it is harmless. */
   markStarted(): void
 }
@@ -25,7 +29,7 @@ export interface OpsPort {
  * never answers "ready" for want of any.
  */
 export async function openOpsPort(
-  { opsPort, hostname, check, reason }: OpsPortOptions,
+  { opsPort, bindAddress, opsBindAddress = bindAddress, check, reason }: OpsPortOptions,
   { health, metrics }: Pick<ProcessTelemetry, 'health' | 'metrics'>,
   scope: Scope,
 ): Promise<OpsPort> {
@@ -33,11 +37,12 @@ export async function openOpsPort(
   health.addCheck(check, () => (started ? { ok: true } : { ok: false, reason }))
   const server = await scope.open({
     name: 'ops port',
-    open: () => listen(createOpsServer({ health, metrics }), opsPort, hostname),
+    open: () => listen(createOpsServer({ health, metrics }), opsPort, opsBindAddress),
     close: (opened) => opened.stop(true),
   })
   return {
     port: server.port,
+    ownUrl: server.url,
     markStarted() {
       started = true
     },

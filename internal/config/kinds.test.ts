@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { httpUrl, postgresUrl, redisUrl, withoutPassword } from './url-kind.ts'
-import { cidrs, headerPairs, integer, keyRing, line, ratio, type ValueKind } from './value-kind.ts'
+import { cidrs, headerPairs, integer, ipAddress, keyRing, line, ratio, type ValueKind } from './value-kind.ts'
 
 const key = Buffer.alloc(32, 1).toString('base64')
 
@@ -9,6 +9,10 @@ const accepted: [string, ValueKind<unknown>, string, unknown][] = [
   ['a number at its upper bound', integer('seconds', 1, 5), '5', 5],
   ['a share', ratio, '0.25', 0.25],
   ['networks and addresses', cidrs, '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+  ['an address of IPv4', ipAddress, '127.0.0.1', '127.0.0.1'],
+  ['all addresses of IPv4', ipAddress, '0.0.0.0', '0.0.0.0'],
+  ['an address of IPv6 in another form', ipAddress, '0:0:0:0:0:0:0:1', '::1'],
+  ['all addresses', ipAddress, '::', '::'],
   ['two keys', keyRing, `a:${key},b:${key}`, `a:${key},b:${key}`],
   ['headers', headerPairs, 'Authorization=Bearer%20x, a=b=c', { authorization: 'Bearer x', a: 'b=c' }],
   ['a server of Postgres', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
@@ -39,6 +43,13 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['an empty prefix', cidrs, '10.0.0.0/'],
   ['a name as network', cidrs, 'localhost'],
   ['two prefixes', cidrs, '10.0.0.0/8/8'],
+  ['a host name as address', ipAddress, 'localhost'],
+  ['an address with a port', ipAddress, '127.0.0.1:8080'],
+  ['an address in brackets', ipAddress, '[::1]'],
+  ['an address with a zone', ipAddress, 'fe80::1%eth0'],
+  ['a network as address', ipAddress, '10.0.0.0/8'],
+  ['a short address', ipAddress, '127.1'],
+  ['an address with a space', ipAddress, ' 127.0.0.1'],
   ['a short key', keyRing, 'a:AAAA'],
   ['a key without id', keyRing, key],
   ['a header without value sign', headerPairs, 'abc'],

@@ -29,6 +29,19 @@ export function integer(name: string, min: number, max: number): ValueKind<numbe
 /** A TCP port; 0 takes a free one. */
 export const port: ValueKind<number> = integer('port', 0, 65_535)
 
+/** An IPv4 or IPv6 address in its canonical form, without a zone: names could resolve to another interface at each start. */
+export const ipAddress: ValueKind<string> = {
+  name: 'IP address',
+  parse(text) {
+    const version = isIP(text)
+    if (version === 4) return ok(text)
+    const host = version === 6 ? URL.parse(`http://[${text}]`)?.hostname : undefined
+    return host === undefined
+      ? invalid('an IPv4 or IPv6 address, such as 127.0.0.1, 0.0.0.0 or ::1, and no host name')
+      : ok(host.slice(1, -1))
+  },
+}
+
 /** A number from 0 to 1. */
 export const ratio: ValueKind<number> = {
   name: 'ratio',

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { join } from 'node:path'
 import type { DeliveryLog } from './delivery-log.ts'
 import { textOf } from './html.ts'
@@ -23,15 +24,16 @@ const headers = {
   'Cache-Control': 'no-store',
 }
 const streamsMax = 50
-/** Names of this machine. Any other may be a foreign page's own, pointed here to read what we show. */
-const ownHosts = /^(127\.0\.0\.1|\[::1\]|([a-z0-9-]+\.)*localhost)$/
+/** Host names that cannot be the target of DNS rebinding, beside IP addresses. */
+const ownHosts = /^([a-z0-9-]+\.)*localhost$/
 
 /** Answers the page, its parts, its live stream, and the deliveries as JSON. */
 export function answerRead(request: Request, view: SinkView): Response {
   const { pathname, hostname, searchParams } = new URL(request.url)
   if (request.method !== 'GET' && request.method !== 'HEAD')
     return plain(405, 'POST a delivery, or GET the page', { Allow: 'GET, HEAD, POST' })
-  if (!ownHosts.test(hostname)) return plain(421, `Use ${view.url}`)
+  if (!ownHosts.test(hostname) && isIP(hostname.replace(/^\[|\]$/g, '')) === 0)
+    return plain(421, `Use ${view.url}`)
   const { log, run, url } = view
   switch (pathname) {
     case '/': {

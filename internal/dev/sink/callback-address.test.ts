@@ -17,7 +17,10 @@ function folder(): string {
 }
 
 function source(tenantsDir: string, port: number) {
-  return withSinkAddress(createFolderSource({ tenantsDir, secretsDir: join(tenantsDir, 'secrets') }), port)
+  return withSinkAddress(
+    createFolderSource({ tenantsDir, secretsDir: join(tenantsDir, 'secrets') }),
+    `http://127.0.0.1:${port}/`,
+  )
 }
 
 async function write(dir: string, urls: Readonly<Record<string, string>>): Promise<void> {

@@ -4,7 +4,7 @@ import type { SourceState, TenantManifest, TenantSource } from '#internal/tenant
 const sinkHost = 'sink.localhost'
 
 /** The same source, with the sink's address in each callback at `http://sink.localhost`, whose path stays. */
-export function withSinkAddress(source: TenantSource, port: number): TenantSource {
+export function withSinkAddress(source: TenantSource, sinkUrl: string): TenantSource {
   let last: { readonly from: SourceState; readonly to: SourceState } | undefined
   return {
     uidPrefix: source.uidPrefix,
@@ -12,7 +12,7 @@ export function withSinkAddress(source: TenantSource, port: number): TenantSourc
       const from = await source.read()
       // An unchanged state is given again as it was, as the source does.
       if (last?.from !== from)
-        last = { from, to: { ...from, tenants: from.tenants.map((each) => fillIn(each, port)) } }
+        last = { from, to: { ...from, tenants: from.tenants.map((each) => fillIn(each, sinkUrl)) } }
       return last.to
     },
     readSecret: (namespace, name) => source.readSecret(namespace, name),
@@ -21,10 +21,10 @@ export function withSinkAddress(source: TenantSource, port: number): TenantSourc
   }
 }
 
-function fillIn(manifest: TenantManifest, port: number): TenantManifest {
+function fillIn(manifest: TenantManifest, sinkUrl: string): TenantManifest {
   const { callback } = manifest.spec
   const url = URL.parse(callback.url)
   if (url?.protocol !== 'http:' || url.hostname !== sinkHost) return manifest
-  url.host = `127.0.0.1:${port}`
+  url.host = new URL(sinkUrl).host
   return { ...manifest, spec: { ...manifest.spec, callback: { ...callback, url: url.href } } }
 }

@@ -1,5 +1,6 @@
 import type { Server } from 'bun'
 import { type Clock, systemClock, within } from '#internal/base/index.ts'
+import { urlHost } from '#internal/http/index.ts'
 import { sleep } from '#internal/process/index.ts'
 import { type DemoFate, demoFateOf } from '../demo/mark.ts'
 import { answerRead } from './answer-read.ts'
@@ -13,6 +14,8 @@ import { planAnswer } from './trials.ts'
 export interface SinkOptions extends Tenants {
   /** 0 takes a free one. */
   readonly port: number
+  /** IP address to listen on; default 127.0.0.1. */
+  readonly bindAddress?: string | undefined
   /** Prints a line for the person at the terminal. */
   readonly say: (line: string) => void
   /** How long /slow takes, default 20 s. */
@@ -40,7 +43,7 @@ const readMsMax = 30_000
 const slowMsDefault = 20_000
 
 /**
- * Starts a receiver of callbacks on this machine, for this machine only. Every POST is a delivery: its signature is checked, it is
+ * Starts a receiver of callbacks on this machine, for this machine only unless `bindAddress` says otherwise. Every POST is a delivery: its signature is checked, it is
  * shown at the terminal and on the page at /, and is answered 200, or what the path of a trial asks for. What the demo has sent is
  * answered as it asks, and not shown. Nothing outlives `stop`.
  * @throws when the port is taken
@@ -69,9 +72,10 @@ class Sink implements RunningSink {
     this.#clock = options.clock ?? systemClock
     this.#run = String(this.#clock.now())
     this.#lines = new TerminalLines(options.say, this.#clock)
+    const { bindAddress = '127.0.0.1' } = options
     this.#server = Bun.serve({
       port: options.port,
-      hostname: '127.0.0.1',
+      hostname: bindAddress,
       // Said, since Bun 1.4.5 does not keep to its default: a second server would share the port without a word.
       reusePort: false,
       maxRequestBodySize: bodyBytesMax,
@@ -83,7 +87,7 @@ class Sink implements RunningSink {
       },
     })
     this.port = this.#server.port ?? options.port
-    this.url = `http://127.0.0.1:${this.port}/`
+    this.url = `http://${urlHost(bindAddress)}:${this.port}/`
   }
 
   async stop(): Promise<void> {
