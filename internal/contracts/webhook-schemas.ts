@@ -55,7 +55,8 @@ export const webhookSchemas: Readonly<Record<string, JsonSchema>> = {
       ok,
       cached: {
         ...ok,
-        description: 'The event was received before. One whose delivery had failed is attempted anew.',
+        description:
+          'The event was received before: nothing is forwarded. A tenant may opt in to a new delivery cycle where its delivery had failed (`callback.retryOnRedelivery`).',
       },
     },
   },

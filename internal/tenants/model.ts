@@ -86,6 +86,11 @@ const callback = strict(
         'Secret whose 1 to 3 values (whsec_<base64>) all sign. Generated as <tenant>-callback when absent.',
       ),
     ),
+    retryOnRedelivery: t.Boolean({
+      default: false,
+      description:
+        'true: when a provider sends an event again whose delivery has failed, one new delivery cycle begins. false: such a duplicate changes nothing.',
+    }),
     retry: strict(
       {
         schedule: t.Array(

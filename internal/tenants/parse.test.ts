@@ -27,6 +27,7 @@ describe('defaults', () => {
         url: 'https://hooks.example/',
         timeoutSeconds: 15,
         allowedCIDRs: [],
+        retryOnRedelivery: false,
         retry: {
           schedule: ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'],
           jitterPercent: 20,

@@ -184,7 +184,7 @@ describe('draining', () => {
     const event = receivedEvent()
     await storingIn(() => pool)([event])
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
-    await spoolAll([again(event)])
+    await spoolAll([{ ...again(event), retriesOnRedelivery: true }])
     await drainOf().runOnce(never)
     expect(await rowsOf('SELECT state FROM events')).toEqual([{ state: 'delivery_failed' }])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])

@@ -32,8 +32,8 @@ export interface ReceivedEvent {
   readonly state: EventStateAtReceipt
   /** It came in over its tenant's limit of a month, and was accepted. */
   readonly overLimit?: true
-  /** We sent it ourselves: where it is there already and failed, no new round is begun, since nobody asked for one. */
-  readonly isSimulated?: true
+  /** Its tenant wants a new delivery cycle for an event that had failed when this is a duplicate of it; never set for simulations. */
+  readonly retriesOnRedelivery?: true
 }
 
 /** What an event is made of. */
@@ -79,8 +79,13 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
     state: parts.state,
     ...(parts.overLimit && { overLimit: true }),
-    ...(parts.isSimulated && { isSimulated: true }),
+    ...(retriesOnRedelivery(parts) && { retriesOnRedelivery: true }),
   }
+}
+
+/** False too for a tenant row that an older version wrote, which has no such field. */
+function retriesOnRedelivery({ tenant, isSimulated }: EventParts): boolean {
+  return !isSimulated && tenant.callback.rules.retryOnRedelivery
 }
 
 /** Neither a tenant's id nor a provider's name holds a line feed, so that no two triples give the same bytes. */

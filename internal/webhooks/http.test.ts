@@ -19,6 +19,10 @@ const recordsKey = 'lk_recor_0123456789abcdef0123456789abcdef'
 const manifests = [
   webhookTenantYaml('acme', testApiKey),
   webhookTenantYaml('other', otherKey, ['retention: {payloadDays: 2, eventDays: 3}']),
+  webhookTenantYaml('again', 'lk_again_0123456789abcdef0123456789abcdef').replace(
+    'callback: {',
+    'callback: {retryOnRedelivery: true, ',
+  ),
   webhookTenantYaml('asleep', 'lk_sleep_0123456789abcdef0123456789abcdef', ['suspended: true']),
 ].join('')
 
@@ -167,11 +171,33 @@ describe('a signed call', () => {
 })
 
 describe('an event that failed', () => {
-  test('gets one new round when it comes again, however often it comes', async () => {
+  const state = async () => {
+    const { rows } = await pool.query(`SELECT e.*, d.round AS due, p.payload, l.next_due_at FROM events e
+      LEFT JOIN deliveries_due d ON d.event_id = e.id LEFT JOIN event_payloads p ON p.event_id = e.id
+      LEFT JOIN lanes l ON l.tenant_id = e.tenant_id`)
+    return rows
+  }
+
+  test('stays as it is when it comes again, unless its tenant opted in', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body))
-    await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
+    await pool.query(
+      `UPDATE events SET state = 'delivery_failed', settled_at = now(); DELETE FROM deliveries_due; DELETE FROM event_payloads;
+        UPDATE lanes SET next_due_at = now() + interval '1 day'`,
+    )
+    const before = await state()
+    expect(before).toHaveLength(1)
     const answers = await Promise.all(Array.from({ length: 40 }, () => bySlug(signGeneric(body))))
+    for (const { status, body: answer } of answers)
+      expect([status, answer]).toEqual([200, { ok: true, cached: true }])
+    expect(await state()).toEqual(before)
+  })
+
+  test('gets one new delivery cycle per failed one where its tenant opted in, however often it comes', async () => {
+    const body = genericBody()
+    await bySlug(signGeneric(body), 'again')
+    await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
+    const answers = await Promise.all(Array.from({ length: 40 }, () => bySlug(signGeneric(body), 'again')))
     expect(new Set(answers.map((answer) => JSON.stringify(answer.body)))).toEqual(
       new Set(['{"ok":true,"cached":true}']),
     )
@@ -181,13 +207,13 @@ describe('an event that failed', () => {
     expect(rows).toEqual([{ state: 'accepted', round: 2, due: 2 }])
   })
 
-  test('has its payload stored again where retention had taken it', async () => {
+  test('has its payload stored again where retention had taken it and its tenant opted in', async () => {
     const body = genericBody()
-    await bySlug(signGeneric(body))
+    await bySlug(signGeneric(body), 'again')
     await pool.query(
       `UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due; DELETE FROM event_payloads`,
     )
-    await bySlug(signGeneric(body))
+    await bySlug(signGeneric(body), 'again')
     const { rows } = await pool.query(
       'SELECT payload FROM events e JOIN event_payloads p ON p.event_id = e.id AND p.expires_on = e.payload_expires_on',
     )

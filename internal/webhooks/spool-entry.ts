@@ -83,5 +83,5 @@ const checks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boo
   dedupeExpiresOn: isDay,
   state: (value) => value === 'accepted' || value === 'verified',
   overLimit: (value) => value === undefined || value === true,
-  isSimulated: (value) => value === undefined || value === true,
+  retriesOnRedelivery: (value) => value === undefined || value === true,
 }

@@ -193,16 +193,17 @@ describe('random batches by several callers at once', () => {
   })
 })
 
-describe('what comes again from the spool, or from a simulation after a crash', () => {
-  test('does not begin a new round for an event that failed', async () => {
+describe('a duplicate of an event that failed', () => {
+  test('begins a new delivery cycle only where its tenant wants that, and never from the spool', async () => {
     const event = receivedEvent()
     await store([event])
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
     const again = { ...event, id: receivedEvent().id }
-    expect(await fatesOf([again], { requeues: false })).toEqual(['duplicate'])
-    expect(await fatesOf([{ ...again, isSimulated: true }])).toEqual(['duplicate'])
-    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
+    const wanted = { ...again, retriesOnRedelivery: true } as const
+    expect(await fatesOf([wanted], { requeues: false })).toEqual(['duplicate'])
     expect(await fatesOf([again])).toEqual(['duplicate'])
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
+    expect(await fatesOf([wanted])).toEqual(['duplicate'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(1)
   })
 })

@@ -14,7 +14,10 @@ export interface StoreBatchOptions {
   onStored?(events: readonly ReceivedEvent[]): void
   /** Told of what went wrong: once for each failed statement. Must not throw. */
   onError(error: unknown, kind: 'unavailable' | 'refused'): void
-  /** Whether an event that had failed gets a new round when it comes again; the drain of the spool says no. Default yes. */
+  /**
+   * Whether a duplicate that says `retriesOnRedelivery` begins a new delivery cycle for a failed event; the drain of the spool says no.
+   * Default yes.
+   */
   readonly requeues?: boolean
 }
 
@@ -35,8 +38,9 @@ export async function storeBatch(
   for (let attempt = 1; ; attempt += 1) {
     try {
       const stored = await insertEvents(options.pool, events)
-      options.wake(tenantsToWake(events))
-      options.onStored?.(stored.size === events.length ? events : events.filter(({ id }) => stored.has(id)))
+      const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
+      if (fresh.length > 0) options.wake(tenantsToWake(fresh))
+      options.onStored?.(fresh)
       return { kind: 'settled', acceptances: await judge(options, events, stored, onSettled) }
     } catch (error) {
       const failure = failureOf(error)
@@ -50,7 +54,7 @@ export async function storeBatch(
   }
 }
 
-/** Those that were new are told at once; for the others their originals are looked up, and failed ones get a new round. */
+/** Settles new events at once; looks up the originals of the others, and begins a new delivery cycle where their tenant wants one. */
 async function judge(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
@@ -65,7 +69,7 @@ async function judge(
 }
 
 /**
- * Tells what duplicates are of, and gives failed originals a new round. Gives nothing for a key that retention took away between
+ * Tells what duplicates are of, and begins a new cycle for failed originals whose tenant wants that. Gives nothing for a key that retention took away between
  * our statements, nor when Postgres went away in between: such an event is stored, or it is not, and its provider asks again.
  */
 async function revive(
@@ -78,7 +82,7 @@ async function revive(
     // An earlier try of ours may have been committed although its answer was lost.
     const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
       originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
-    const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && !one.isSimulated)
+    const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)
     if ((options.requeues ?? true) && others.length > 0) await requeue(options, others, originals)
     return new Map(duplicates.map((one) => [one.id, fateOf(one)]))
   } catch (error) {

@@ -6,7 +6,7 @@ import type { ReceivedEvent } from './event.ts'
 // One statement, so one commit: dedupe key, event, payload, first delivery. The unique key decides between any number of callers;
 // a row that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows come
 // sorted by key, so that two batches wait for each other in one direction only; so are lanes. Repeating it is safe: what is there
-// is left alone.
+// is left alone, and a batch of duplicates wakes no lane.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -22,7 +22,7 @@ WITH input AS MATERIALIZED (
   INSERT INTO events (id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
     payload_bytes, payload_expires_on, state, round, over_limit)
   SELECT id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, 1, id = ANY($18::text[]) FROM input JOIN fresh ON event_id = id
+    payload_bytes, payload_expires_on, state, 1, id = ANY($17::text[]) FROM input JOIN fresh ON event_id = id
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
@@ -30,10 +30,12 @@ WITH input AS MATERIALIZED (
   INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
   SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
   WHERE state = 'accepted'
+), with_work AS MATERIALIZED (
+  SELECT DISTINCT tenant_id FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' ORDER BY tenant_id
 ), new_lanes AS (
-  INSERT INTO lanes (tenant_id, next_due_at) SELECT unnest($17::text[]), now() ON CONFLICT DO NOTHING
+  INSERT INTO lanes (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work ON CONFLICT DO NOTHING
 ), woken_lanes AS (
-  ${wakeLanesText('= ANY($17::text[])')}
+  ${wakeLanesText('= ANY(ARRAY(SELECT tenant_id FROM with_work))')}
 )
 SELECT event_id FROM fresh`
 
@@ -67,7 +69,6 @@ export async function insertEvents(
       column(({ payloadExpiresOn }) => payloadExpiresOn),
       column(({ dedupeExpiresOn }) => dedupeExpiresOn),
       column(({ state }) => state),
-      textArrayParam(tenantsToWake(events)),
       textArrayParam(events.filter(({ overLimit }) => overLimit).map(({ id }) => id)),
     ],
   })

@@ -164,6 +164,7 @@ function labTenant({ url, schedule, timeoutSeconds, secrets }: TenantOptions): D
       rules: {
         timeoutSeconds: timeoutSeconds ?? 15,
         allowedCIDRs: local,
+        retryOnRedelivery: false,
         retry: { schedule: [...(schedule ?? ['0s', '0s', '0s'])], jitterPercent: 0 },
       },
     },

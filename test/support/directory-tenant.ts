@@ -16,6 +16,7 @@ export function directoryTenant(fields: Partial<DirectoryTenant> = {}): Director
       rules: {
         timeoutSeconds: 15,
         allowedCIDRs: [],
+        retryOnRedelivery: false,
         retry: {
           schedule: ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'],
           jitterPercent: 20,

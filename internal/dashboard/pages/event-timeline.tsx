@@ -92,7 +92,7 @@ function Round({
         <Step id={`round-${round}`} tone="quiet" title={`Round ${round}`}>
           {round === 1
             ? 'The first walk through the schedule of attempts.'
-            : 'Delivered once more: somebody replayed it, or the provider sent it again after it had failed.'}
+            : 'Delivered once more: somebody replayed it, or the provider sent it again after it had failed and the tenant retries on redelivery.'}
         </Step>
       )}
       {attempts.map((each, nth) => (

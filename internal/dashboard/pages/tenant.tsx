@@ -163,6 +163,10 @@ function Callback({ tenant, may }: TenantParts) {
           ['Given time', durationText(callback.timeoutSeconds * 1_000)],
           ['Attempts', `${schedule.length}, after ${schedule.join(', ')}`],
           ['Jitter', `± ${callback.retry.jitterPercent} %`],
+          [
+            'On redelivery of a failed event',
+            callback.retryOnRedelivery ? 'one new delivery cycle' : 'nothing',
+          ],
           callback.allowedCIDRs.length > 0
             ? ['Networks it may lie in', callback.allowedCIDRs.join(', ')]
             : undefined,
