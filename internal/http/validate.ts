@@ -8,7 +8,7 @@ export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiErro
 
 /**
  * Compiles a schema into a function that takes a value from outside apart. Its error names the first field that is wrong
- * and what would be right, and never repeats the value.
+ * and what would be right, and never repeats the value. A schema may say in `expected` what would be right.
  */
 export function createParser<Schema extends TSchema>(
   schema: Schema,
@@ -47,6 +47,7 @@ export function quoteName(name: string): string {
 }
 
 function expectation(schema: TSchema): string {
+  if (typeof schema.expected === 'string') return schema.expected
   if (schema.type === 'integer') return `a whole number${range(schema.minimum, schema.maximum)}`
   if (schema.type === 'RegExp') return textExpectation(String(schema.source))
   if (schema.type === 'array')

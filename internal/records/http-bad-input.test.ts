@@ -256,6 +256,59 @@ describe('headers of a record', () => {
     expectRefused(save, await sendFields(save, { ...save.valid(), headers }), 'headers', 'must be')
   })
 
+  test.each([
+    ['none at all', '', '""'],
+    ['a space', ' ', '" "'],
+    ['a line break and another header', 'a\r\nSet-Cookie', 'a\\r\\nSet-Cookie'],
+    ['a colon', 'a:b', 'a:b'],
+    ['a space inside', 'a b', 'a b'],
+    ['a tab behind', 'a\t', 'a\\t'],
+    ['NUL', 'a\0', 'a\\u0000'],
+    ['DEL', 'a\x7f', 'a'],
+    ['a separator', 'a(b)', 'a(b)'],
+    ['a letter that is not ASCII', 'ä', 'ä'],
+    ['257 characters', 'n'.repeat(257), 'nnn'],
+  ])('are refused for a name that is %s, and told which', async (_case, name, told) => {
+    const headers = { Fine: 'x', [name]: mark }
+    const answer = await sendFields(save, { ...save.valid(), headers })
+    expectRefused(save, answer, 'token of RFC 9110', told)
+  })
+
+  test.each([
+    ['a line break and another header', 'x\r\nSet-Cookie: a=b'],
+    ['a carriage return', '\r'],
+    ['a line feed at the end', 'x\n'],
+    ['NUL', 'x\0'],
+    ['an escape', '\x1b[31m'],
+    ['DEL', '\x7f'],
+    ['half a surrogate pair', '\ud83d'],
+    ['65 537 characters', 'v'.repeat(65_537)],
+  ])('are refused for a value that has %s, and told which', async (_case, value) => {
+    const answer = await sendFields(save, { ...save.valid(), headers: { 'X-Ok': 'x', 'X-Note': value } })
+    expectRefused(save, answer, '"headers.X-Note" must be a header field value')
+  })
+
+  test('are kept as sent: every token, tabs, Latin-1, UTF-8, emptiness and white space around', async () => {
+    const headers = {
+      "!#$%&'*+-.^_`|~09AZaz": 'x',
+      ['n'.repeat(256)]: 'x',
+      Empty: '',
+      Tab: 'a\tb',
+      Around: ' a ',
+      Latin: 'caf\u00e9 \u0085',
+      Utf8: '日本 😀',
+      Long: 'v'.repeat(60_000),
+    }
+    const { scope, key } = fresh()
+    const text = JSON.stringify(headers).replace('{', '{"__proto__":"x",')
+    const saved = await send(
+      save,
+      `{"scope":"${scope}","key":"${key}","status":200,"headers":${text},"body":1}`,
+    )
+    expect(saved.text).toBe('{"ok":true}')
+    expect((await sendQuery(read, `scope=${scope}&key=${key}`)).text).toContain(`"headers":${text},`)
+  })
+
   test('are refused where a name stands twice, since readers differ in which of the two counts', async () => {
     for (const repeated of ['{"a":7,"a":"x"}', '{"a":"x","b":"x","\\u0061":"y"}']) {
       const text = JSON.stringify(save.valid()).replace(/\}$/, `,"headers":${repeated}}`)

@@ -330,7 +330,7 @@ describe('PUT /v1/record', () => {
 
   test('keeps headers as they were received', async () => {
     const { scope, key } = fresh()
-    const headers = '{ "X-B":"2", "X-A" : "\\u0031", "__proto__":"p", "": "" }'
+    const headers = '{ "X-B":"2", "X-A" : "\\u0031", "__proto__":"p", "X-Empty": "" }'
     await save(`{"scope":"${scope}","key":"${key}","status":200,"headers":${headers},"body":0}`)
     expect((await fetchRecord({ scope, key })).text).toBe(
       `{"cached":true,"record":{"status":200,"headers":${headers},"body":0}}`,

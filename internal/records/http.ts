@@ -14,6 +14,7 @@ import {
   type Parsed,
   parseJsonObject,
   parseQuery,
+  quoteName,
 } from '#internal/http/index.ts'
 import type { ApiKeyScope } from '#internal/tenants/index.ts'
 import { acquireRecord, noRoom, type Records, toAcquired } from './acquire.ts'
@@ -25,6 +26,7 @@ import {
   CheckRequest,
   ExtendRequest,
   FetchQuery,
+  findBadHeaderName,
   RemoveQuery,
   SaveRequest,
 } from './requests.ts'
@@ -158,6 +160,11 @@ async function save(records: Records, call: Call, tenant: Tenant): Promise<Answe
   const received = {
     headers: receivedField(json.text, 'headers') ?? '{}',
     body: receivedField(json.text, 'body') ?? 'null',
+  }
+  const badName = findBadHeaderName(parsed.value.headers ?? {})
+  if (badName !== undefined) {
+    const rule = 'A name in "headers" must be a token of RFC 9110 of 1 to 256 characters'
+    return apiError('invalid_request', `${rule}: ${quoteName(badName)} is none`)
   }
   // It is kept as received, and readers of JSON do not agree which of the two counts.
   if (findMembers(received.headers).kind === 'repeated') {

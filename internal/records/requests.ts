@@ -32,6 +32,37 @@ const lockSeconds = positiveSeconds(
   'How long the lock is held. Default 60; never longer than `ttlSeconds`.',
 )
 
+const headerNameCharsMax = 256
+const headerValueCharsMax = 65_536
+const headerName = new RegExp(`^[!#$%&'*+.^_\`|~0-9A-Za-z-]{1,${headerNameCharsMax}}$`)
+
+/**
+ * Headers of a saved response, as RFC 9110 has them (sections 5.1 and 5.5), so that none can become two when it is sent again. A
+ * value may have any character but controls: what is not ASCII is obs-text, be it UTF-8 or bytes read as Latin-1. White space around
+ * a value is kept as sent; recipients of HTTP drop it.
+ */
+const responseHeaders = Type.Unsafe<Record<string, string>>(
+  // Not Type.Record: its pattern for names knows no line break, and would let the value behind one pass unchecked.
+  Type.Object(
+    {},
+    {
+      propertyNames: { pattern: headerName.source, maxLength: headerNameCharsMax },
+      additionalProperties: Type.RegExp(
+        new RegExp(`^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f\\p{Cs}]{0,${headerValueCharsMax}}$`, 'u'),
+        {
+          expected: `a header field value of at most ${headerValueCharsMax} characters, without line breaks or other control characters but tabs`,
+        },
+      ),
+      description: 'Headers of the response being saved: names are tokens, values field values of RFC 9110.',
+    },
+  ),
+)
+
+/** Finds a header name that is no token of RFC 9110, of at most 256 characters; TypeBox knows no `propertyNames`. */
+export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
+  return Object.keys(headers).find((name) => !headerName.test(name))
+}
+
 const checkFields = {
   scope,
   key,
@@ -86,15 +117,7 @@ export const SaveRequest = Type.Object(
       maximum: 599,
       description: 'Status code of the response being saved.',
     }),
-    headers: Type.Optional(
-      // Not Type.Record: its pattern for names knows no line break, and would let the value behind one pass unchecked.
-      Type.Unsafe<Record<string, string>>(
-        Type.Object(
-          {},
-          { additionalProperties: Type.String(), description: 'Headers of the response being saved.' },
-        ),
-      ),
-    ),
+    headers: Type.Optional(responseHeaders),
     body: Type.Unknown({
       description: 'Body of the response being saved: any JSON value, kept as received.',
     }),
