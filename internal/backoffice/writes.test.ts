@@ -293,6 +293,17 @@ describe('a callback', () => {
   })
 })
 
+test.each([
+  [256, 200],
+  [257, 400],
+])('an event that is handed in as JSON of %d levels is answered %d', async (levels, status) => {
+  const deep = `${'['.repeat(levels - 2)}${']'.repeat(levels - 2)}`
+  const body = `{"tenantId":"${backoffice.tenantId('acme')}","provider":"card","sourceEventId":"deep-${levels}","type":"payment.succeeded","payload":{"deep":${deep}}}`
+  const answer = await backoffice.call('POST', '/internal/v1/events', { body })
+  expect(answer.status).toBe(status)
+  if (status === 400) expect(answer.json['message']).toContain('must not be nested deeper than 256 levels')
+})
+
 test('a limit lapses at a time that lies ahead', async () => {
   const path = mine('limits/locksPerMinute/override')
   for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow'])
