@@ -53,7 +53,9 @@ export async function reachCluster(
     if (probed.kind === 'ok') {
       log.info({ ...probed.facts, server: endpoint.server }, 'the API server knows us')
       const { username } = probed.facts
-      return { transport: createTransport(options), namespace: endpoint.namespace ?? 'default', username }
+      const transport = createTransport(options)
+      metrics.watchTransport(transport)
+      return { transport, namespace: endpoint.namespace ?? 'default', username }
     }
     if (tries % 30 === 0) log.warn({ failure: probed.failure.message }, 'the API server does not answer')
     await Bun.sleep(probeAgainMs)

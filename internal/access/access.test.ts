@@ -201,6 +201,7 @@ describe('a server that is away', () => {
     })
 
     test('about 6 namespaces at a time', async () => {
+      const { ca = '' } = await server.endpoint.credentials()
       const askedCount = () => server.seen.filter(({ path }) => path !== '/ping').length
       answer = async ({ path, body }) => {
         if (path === '/ping') return new Response()
@@ -209,7 +210,7 @@ describe('a server that is away', () => {
         waitingMost = Math.max(waitingMost, (waiting += 1))
         // By the time this is answered a seventh would be here. The last two are asked about by themselves.
         if (waiting === 6 || askedCount() === 1 + namespacesMax)
-          void fetch(`${server.endpoint.server}/ping`).then(() => gate.resolve())
+          void fetch(`${server.endpoint.server}/ping`, { tls: { ca } }).then(() => gate.resolve())
         await gate.promise
         if ((waiting -= 1) === 0) gate = Promise.withResolvers()
         return tokenAnswer({ allowed: true })

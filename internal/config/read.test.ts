@@ -128,6 +128,7 @@ describe('the schema', () => {
       'KUBECONFIG',
       'KUBERNETES_SERVICE_HOST',
       'KUBERNETES_SERVICE_PORT',
+      'BUN_CONFIG_MAX_HTTP_REQUESTS',
     ]
     for (const setting of Object.values(settings as Record<string, Setting>)) {
       const needsCluster = setting.env.startsWith('LATCHKEY_OPERATOR_') || ofCluster.includes(setting.env)

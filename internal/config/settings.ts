@@ -230,6 +230,14 @@ export const settings = {
     doc: 'Its port; set in every pod.',
     usedBy: ['operator', 'backoffice'],
   },
+  fetchCallsMax: {
+    env: 'BUN_CONFIG_MAX_HTTP_REQUESTS',
+    // Bun ignores what is no number below 65 536, and then has 256.
+    type: integer('calls', 128, 65_535),
+    default: '256',
+    doc: 'Calls that the runtime has in flight at once; any more wait without an end. 64 are for the API server. The image sets 1024.',
+    usedBy: ['operator', 'backoffice'],
+  },
   logLevel: {
     env: 'LATCHKEY_LOG_LEVEL',
     type: oneOf(['debug', 'info', 'warn', 'error']),

@@ -1,6 +1,7 @@
 import { isObject, type KubeResult, unavailable } from './failure.ts'
+import type { KubeRequest } from './request.ts'
 import { collectionPath, type KubeObject, type ObjectPlace, objectPath, type Resource } from './resource.ts'
-import type { KubeRequest, Transport } from './transport.ts'
+import type { Transport } from './transport.ts'
 
 /** Which objects of a kind. */
 export interface Selection {
@@ -93,7 +94,7 @@ export function createKubeClient(transport: Transport): KubeClient {
     of: Resource<T>,
     request: KubeRequest,
   ): Promise<KubeResult<T>> => {
-    const result = await transport.request({ ...request, secret: of.secret })
+    const result = await transport.request({ ...request, secret: of.secret, share: of.share })
     return result.kind === 'ok' ? parseObject(of, result.value) : result
   }
   return {
@@ -127,8 +128,9 @@ export function createKubeClient(transport: Transport): KubeClient {
     remove: async (of, place, options = {}) => {
       const body = deleteOptions(options)
       const path = objectPath(of, place)
-      const { secret } = of
-      const result = await transport.request({ method: 'DELETE', path, body, secret, signal: options.signal })
+      const { secret, share } = of
+      const { signal } = options
+      const result = await transport.request({ method: 'DELETE', path, body, secret, share, signal })
       return result.kind === 'ok' ? { kind: 'ok', value: undefined } : result
     },
     review: (of, body) =>
@@ -179,7 +181,9 @@ async function listPages<T extends KubeObject>(
   do {
     // No resourceVersion: the list is as new as anything this client has seen, whichever server answers.
     const query = { ...selectors(selection), limit: String(pageSize), ...(next !== '' && { continue: next }) }
-    const page = await transport.request({ method: 'GET', path, query, secret: of.secret, signal })
+    const page = await transport.request({
+      ...{ method: 'GET', path, query, secret: of.secret, share: 'list', signal },
+    })
     if (page.kind !== 'ok') return page
     const parsed = parsePage(of, page.value)
     if (!parsed) return unavailable(`the answer is no list of ${of.plural}`)

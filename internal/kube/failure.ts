@@ -9,10 +9,11 @@ export type KubeFailureKind =
   | 'gone'
   | 'invalid'
   | 'tooManyRequests'
+  | 'exhausted'
   | 'unavailable'
 
 /**
- * A call that brought nothing, as a value. `unavailable` is every case where the server did not decide: it may be tried again,
+ * A call that brought nothing, as a value. `exhausted`: a bound of this process was reached, and nothing was sent. `unavailable` is every case where the server did not decide: it may be tried again,
  * and a write may have happened all the same.
  */
 export interface KubeFailure {
@@ -89,6 +90,18 @@ export function unavailable(message: string, code?: string): KubeFailure {
     fields: [],
     retryAfterMs: undefined,
   }
+}
+
+/** A bound of this process was reached, and nothing was sent. */
+export function exhausted(message: string): KubeFailure {
+  return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
+}
+
+/** The code of what failed below HTTP, such as `ECONNREFUSED`; never a text that could quote what was sent. */
+export function errorCode(error: unknown): string | undefined {
+  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : undefined
 }
 
 /** Reads the `Status` that ends a watch with an ERROR line; anything else counts as unavailable. */

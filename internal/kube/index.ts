@@ -31,11 +31,13 @@ export type { ProbeResult, ServerFacts } from './probe.ts'
 export { probeServer } from './probe.ts'
 export type { Reflector, ReflectorOptions, ReflectorTrouble } from './reflector.ts'
 export { startReflector } from './reflector.ts'
+export type { KubeRequest, KubeStream } from './request.ts'
 export type { KubeObject, ObjectMeta, ObjectPlace, OwnerReference, Resource, Secret } from './resource.ts'
 export { namespaces, resource, secrets } from './resource.ts'
 export type { Timing } from './timing.ts'
-export type { KubeRequest, KubeStream, Transport, TransportOptions } from './transport.ts'
+export type { Transport, TransportOptions, TransportStats } from './transport.ts'
 export { createTransport } from './transport.ts'
+export { watchBounds } from './watch-pool.ts'
 export type {
   WorkOutcome,
   WorkQueue,

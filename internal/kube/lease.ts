@@ -17,6 +17,7 @@ export const leases = resource<Lease>({
   apiVersion: 'coordination.k8s.io/v1',
   kind: 'Lease',
   plural: 'leases',
+  share: 'lease',
 })
 
 /** A lease as it was last seen. */

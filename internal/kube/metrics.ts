@@ -1,4 +1,8 @@
 import type { Metrics } from '#internal/telemetry/index.ts'
+import { callsMax } from './call-shares.ts'
+import type { CallShare } from './request.ts'
+import type { Transport } from './transport.ts'
+import { watchBounds } from './watch-pool.ts'
 import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
 
 /** What is counted around Kubernetes, under the names of controller-runtime, so that its dashboards and alerts fit. */
@@ -7,6 +11,8 @@ export interface KubeMetrics {
   forQueue(controller: string, concurrency: number): WorkQueueHooks
   /** From now on the queue is read at each scrape, in place of the one of that name before. */
   watchQueue(controller: string, queue: WorkQueue): void
+  /** From now on the transport is read at each scrape. */
+  watchTransport(transport: Pick<Transport, 'stats'>): void
   /** For a transport's `onAnswer`. */
   readonly onAnswer: (method: string, code: string) => void
   /** Whether this process leads; `name` is the lease's. */
@@ -20,6 +26,8 @@ const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 export function createKubeMetrics(metrics: Metrics): KubeMetrics {
   const queues = new Map<string, WorkQueue>()
   declareGauges(metrics, queues)
+  const transports = new Set<Pick<Transport, 'stats'>>()
+  declareTransport(metrics, transports)
   const queue = declareQueue(metrics)
   const reconcile = declareReconcile(metrics)
   const requests = metrics.counter({
@@ -57,6 +65,7 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
       }
     },
     watchQueue: (controller, watched) => queues.set(controller, watched),
+    watchTransport: (transport) => void transports.add(transport),
     onAnswer: (method, code) => requests.with(code, method).inc(),
     setLeading: (name, leads) => leading.with(name).set(leads ? 1 : 0),
   }
@@ -131,6 +140,44 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
     labels,
     collect: (gauge) => {
       for (const [name, queue] of queues) gauge.with(name).set(queue.stats().longestMs / 1000)
+    },
+  })
+}
+
+const shares: readonly CallShare[] = ['lease', 'list', 'call']
+
+/** Zero before the API server was reached. */
+function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transport, 'stats'>>): void {
+  const sum = (read: (stats: ReturnType<Transport['stats']>) => number) =>
+    [...transports].reduce((total, transport) => total + read(transport.stats()), 0)
+  metrics.gauge({
+    name: 'latchkey_kube_watches_count',
+    help: 'Watches that are open or being opened, and the most that there may be: open, bound.',
+    labels: ['what'],
+    collect: (gauge) => {
+      gauge.with('open').set(sum(({ watches }) => watches))
+      gauge.with('bound').set(watchBounds.watchesMax)
+    },
+  })
+  metrics.gauge({
+    name: 'latchkey_kube_watch_connections_count',
+    help: 'Connections to the API server that carry watches, and the most that there may be: open, bound.',
+    labels: ['what'],
+    collect: (gauge) => {
+      gauge.with('open').set(sum(({ connections }) => connections))
+      gauge.with('bound').set(watchBounds.connectionsMax)
+    },
+  })
+  metrics.gauge({
+    name: 'latchkey_kube_calls_count',
+    help: 'Calls to the API server, watches aside, by what they are for: in flight, waiting for their turn, and the bound.',
+    labels: ['share', 'what'],
+    collect: (gauge) => {
+      for (const share of shares) {
+        gauge.with(share, 'underway').set(sum(({ calls }) => calls[share].underWay))
+        gauge.with(share, 'waiting').set(sum(({ calls }) => calls[share].waiting))
+        gauge.with(share, 'bound').set(callsMax[share])
+      }
     },
   })
 }

@@ -20,7 +20,7 @@ export type ProbeResult =
 
 /**
  * Makes sure, before anything else is sent, that this runtime does what it was told about TLS: a server must be refused under
- * a CA that did not sign it (the first request, without credentials), and must know us by our credentials. Bun has dropped
+ * a CA that did not sign it (for calls and for watches, without credentials), and must know us by our credentials. Bun has dropped
  * both without a word in its stand-in for undici (oven-sh/bun#38840). Repeating it is harmless.
  * @param strangerCa PEM of a CA that cannot have signed the server's certificate
  */
@@ -57,13 +57,21 @@ async function isForeignCaRefused(
     credentials: () => Promise.resolve({ ca, cert: undefined, key: undefined, serverName, headers: {} }),
   }
   const transport = createTransport({ ...options, endpoint: stranger })
-  const result = await transport.request({ method: 'GET', path: '/version', msMax: probeMsMax })
-  if (result.kind === 'ok' || result.status > 0) {
-    const reason = 'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
-    return { kind: 'unsafe', reason }
+  const opened = await transport.open({ path: '/version', msMax: probeMsMax })
+  if (opened.kind === 'ok') await opened.value.close()
+  for (const result of [
+    await transport.request({ method: 'GET', path: '/version', msMax: probeMsMax }),
+    opened,
+  ]) {
+    if (result.kind === 'ok' || result.status > 0) {
+      const reason =
+        'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
+      return { kind: 'unsafe', reason }
+    }
+    // Any other failure proves nothing; a server without HTTP/2 gets no watch at all.
+    if (!certificateRefusals.has(result.code ?? '') && result.code !== 'ERR_HTTP2_ERROR')
+      return { kind: 'unavailable', failure: result }
   }
-  // Whatever else went wrong proves nothing.
-  if (!certificateRefusals.has(result.code ?? '')) return { kind: 'unavailable', failure: result }
   return { kind: 'ok' }
 }
 

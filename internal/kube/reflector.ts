@@ -202,7 +202,9 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       case 'failed':
         // Where the server decided nothing, the moment is as good as it was.
         if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#moment = undefined
-        if (this.#failures + 1 >= failuresBeforeRelist) this.#moment = undefined
+        // Nor does a bound of this process say anything of it; lists instead of watches would be polling.
+        if (this.#failures + 1 >= failuresBeforeRelist && end.failure.kind !== 'exhausted')
+          this.#moment = undefined
         // A moment that is too old is nothing unusual after a long silence, and is mended by a list at once.
         if (end.failure.kind === 'gone' && this.#failures === 0) this.#failures = 1
         else await this.#rest(end.failure)

@@ -1,3 +1,5 @@
+import type { CallShare } from './request.ts'
+
 /** A reference from an owned object to its owner. */
 export interface OwnerReference {
   readonly apiVersion: string
@@ -42,15 +44,17 @@ export interface Resource<T extends KubeObject> {
   readonly namespaced: boolean
   /** Its objects hold secrets: what the server says about them never reaches an error's text. */
   readonly secret: boolean
+  /** The share of calls in flight that is used for single objects; lists have their own. */
+  readonly share: Exclude<CallShare, 'list'>
   /** Holds `T`; there is nothing in it. */
   readonly objects?: T
 }
 
-/** Describes a kind. `namespaced` is by default true, `secret` false. */
+/** Describes a kind. `namespaced` is by default true, `secret` false, `share` `call`. */
 export function resource<T extends KubeObject>(
   facts: Pick<Resource<T>, 'apiVersion' | 'kind' | 'plural'> & Partial<Resource<T>>,
 ): Resource<T> {
-  return { namespaced: true, secret: false, ...facts }
+  return { namespaced: true, secret: false, share: 'call', ...facts }
 }
 
 /** Where an object is. */

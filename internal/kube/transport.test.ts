@@ -2,10 +2,19 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import {
+  type FakeWatch,
+  openFakeWatch,
+  type SeenRequest,
+  startFakeApiServer,
+} from '#test/support/fake-api-server.ts'
+import { until } from '#test/support/until.ts'
+import { callsMax } from './call-shares.ts'
 import { createKubeClient } from './client.ts'
 import { inCluster } from './endpoint.ts'
+import { expectOk } from './failure.ts'
 import { checkServer, fromKubeconfig } from './kubeconfig.ts'
+import { leases } from './lease.ts'
 import { probeServer } from './probe.ts'
 import { collectionPath, type KubeObject, objectPath, resource, secrets } from './resource.ts'
 import { createTransport } from './transport.ts'
@@ -110,6 +119,67 @@ test('an answer longer than its bound is not read on', async () => {
   expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('1000 bytes') })
 })
 
+test('transport: hanging lists and calls keep no Lease renewal waiting, and are bounded each by itself', async () => {
+  const { transport, server } = start(({ path }) =>
+    path.includes('/leases/') ? Response.json(pod) : new Promise<never>(() => undefined),
+  )
+  const over = new AbortController()
+  closing.push(() => over.abort())
+  const hang = (share: 'list' | 'call') =>
+    void transport.request({ method: 'GET', path: `/${share}`, share, signal: over.signal })
+  for (let nth = 0; nth < 300; nth += 1) {
+    hang('list')
+    hang('call')
+  }
+  await until(() => server.seen.length === callsMax.list + callsMax.call)
+  const client = createKubeClient(transport)
+  for (let nth = 0; nth < 5; nth += 1) expect(await client.get(leases, place)).toMatchObject({ kind: 'ok' })
+  expect(transport.stats().calls).toMatchObject({
+    lease: { underWay: 0, waiting: 0 },
+    list: { underWay: callsMax.list, waiting: 300 - callsMax.list },
+    call: { underWay: callsMax.call, waiting: 300 - callsMax.call },
+  })
+})
+
+test('transport: 300 open watches take no call of the runtime, whose limit is 256', async () => {
+  const { transport, client } = start(({ query }) =>
+    query['watch'] === 'true' ? openFakeWatch().response : Response.json(pod),
+  )
+  const opened = await Promise.all(
+    Array.from({ length: 300 }, () => transport.open({ path: '/pods', query: { watch: 'true' } })),
+  )
+  expect(opened.every(({ kind }) => kind === 'ok')).toBe(true)
+  expect(await client.get(pods, place)).toMatchObject({ kind: 'ok' })
+  expect(transport.stats()).toMatchObject({ watches: 300, connections: 4 })
+  closing.push(() => Promise.all(opened.map((each) => expectOk('opening', each).close())))
+})
+
+test('transport: over plain http on this machine a few watches are open at a time, and more are refused', async () => {
+  const bodies: FakeWatch[] = []
+  const proxy = Bun.serve({
+    ...{ port: 0, hostname: '127.0.0.1', idleTimeout: 0 },
+    fetch: () => {
+      const watch = openFakeWatch()
+      bodies.push(watch)
+      return watch.response
+    },
+  })
+  closing.push(() => proxy.stop(true))
+  const { options } = start()
+  const transport = createTransport({
+    ...options,
+    endpoint: { ...options.endpoint, server: `http://127.0.0.1:${proxy.port}` },
+  })
+  const opened = await Promise.all(Array.from({ length: 32 }, () => transport.open({ path: '/pods' })))
+  expect(await transport.open({ path: '/pods' })).toMatchObject({ kind: 'exhausted' })
+  const [stream] = opened.map((each) => expectOk('opening', each))
+  bodies[0]?.send('{}')
+  expect(await stream?.read()).toBeDefined()
+  await stream?.close()
+  await until(() => bodies.some((each) => each.cancelled()))
+  expect(await transport.open({ path: '/pods' })).toMatchObject({ kind: 'ok' })
+})
+
 test('a server that hangs is given up after the bound, or when nobody waits', async () => {
   const { transport, answers } = start(() => new Promise(() => undefined))
   const late = await transport.request({ method: 'GET', path: '/version', msMax: 20 })
@@ -146,17 +216,21 @@ test('what the server says about a Secret is not passed on', async () => {
 
 test('a proxy of the environment is not asked', async () => {
   const { server } = start()
+  const credentials = await server.endpoint.credentials()
   const script = `
     import { createTransport } from ${JSON.stringify(join(import.meta.dir, 'transport.ts'))}
-    const endpoint = { server: ${JSON.stringify(server.endpoint.server)}, credentials: async () => ({ headers: {} }) }
-    const result = await createTransport({ endpoint, userAgent: 'x' }).request({ method: 'GET', path: '/' })
-    console.log(result.kind)`
+    const endpoint = { server: ${JSON.stringify(server.endpoint.server)}, credentials: async () => (${JSON.stringify(credentials)}) }
+    const transport = createTransport({ endpoint, userAgent: 'x' })
+    const called = await transport.request({ method: 'GET', path: '/' })
+    const opened = await transport.open({ path: '/' })
+    console.log(called.kind, opened.kind)
+    process.exit()`
   const proxy = 'http://127.0.0.1:1'
   const child = Bun.spawn([process.execPath, '-e', script], {
     env: { ...process.env, HTTP_PROXY: proxy, http_proxy: proxy, NO_PROXY: '' },
     stdout: 'pipe',
   })
-  expect((await new Response(child.stdout).text()).trim()).toBe('ok')
+  expect((await new Response(child.stdout).text()).trim()).toBe('ok ok')
 })
 
 test('a service account’s token and CA are read anew for each request', async () => {

@@ -1,38 +1,25 @@
+import { CallShares, type CallStats } from './call-shares.ts'
 import type { Credentials, Endpoint } from './endpoint.ts'
-import { type KubeResult, readFailure, unavailable } from './failure.ts'
+import { errorCode, exhausted, type KubeResult, readFailure, unavailable } from './failure.ts'
+import { type KubeRequest, type KubeStream, queryOf, readBounded, type WatchRequest } from './request.ts'
+import { untilAborted } from './until-aborted.ts'
+import { type WatchBounds, WatchPool, type WatchStats, watchBounds } from './watch-pool.ts'
 
-/** One request to the API server. */
-export interface KubeRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  readonly path: string
-  readonly query?: Readonly<Record<string, string>>
-  /** Sent as JSON. */
-  readonly body?: unknown
-  /** Default `application/json`. A patch must say which patch it is: the server takes none for JSON Patch. */
-  readonly contentType?: string
-  /** The server's words about it may quote a Secret, and are left out of failures. */
-  readonly secret?: boolean
-  /** Bound of the whole exchange; default 30 s. */
-  readonly msMax?: number
-  /** Bound of the answer once unpacked; default 64 MiB. */
-  readonly bytesMax?: number
-  readonly signal?: AbortSignal | undefined
-}
-
-/** A stream of bytes that its reader ends. */
-export interface KubeStream {
-  /** The next bytes, undefined at the end. @throws when the connection breaks */
-  read(): Promise<Uint8Array | undefined>
-  /** Ends the stream and its connection. Repeating it is harmless; never rejects. */
-  close(): Promise<void>
+/** Calls and watches of a transport at a moment. */
+export interface TransportStats extends WatchStats {
+  readonly calls: CallStats
 }
 
 /** Requests to one API server. Nothing here throws for what a server or a network may do. */
 export interface Transport {
   /** Sends one request and gives the JSON of its answer. Tries once: whoever calls knows whether a repetition is safe. */
   request(request: KubeRequest): Promise<KubeResult<unknown>>
-  /** Opens an endless answer; `msMax` bounds the wait for its head, nothing bounds the stream: the reader must. */
-  open(request: KubeRequest): Promise<KubeResult<KubeStream>>
+  /**
+   * Opens an endless answer to a GET; `msMax` bounds the wait for its head, nothing bounds the stream: the reader must. `exhausted`
+   * when this process has as many open as it may.
+   */
+  open(request: WatchRequest): Promise<KubeResult<KubeStream>>
+  stats(): TransportStats
 }
 
 /** What a transport is made with. */
@@ -42,63 +29,131 @@ export interface TransportOptions {
   readonly userAgent: string
   /** Hears of each answer; `code` is the HTTP status, or `<error>` without one. */
   readonly onAnswer?: (method: string, code: string) => void
+  /** Replaced in tests only. */
+  readonly watchBounds?: Partial<WatchBounds>
 }
 
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
+/** Streams over plain http, where HTTP/2 is not to be had: `kubectl proxy` on this machine. Each takes a call of fetch. */
+const plainStreamsMax = 32
 
-/** Makes a transport over Bun's fetch. It holds no connection of its own and needs no closing. */
+/**
+ * Makes a transport: calls go by fetch, each in its share of what may be in flight; streams go over few HTTP/2 connections, so that
+ * they take none of the calls that the runtime can have in flight. It holds no connection without a stream, and needs no closing.
+ */
 export function createTransport(options: TransportOptions): Transport {
-  const send = async (request: KubeRequest, signal: AbortSignal): Promise<Response> => {
-    const credentials = await untilAborted(options.endpoint.credentials(), signal)
-    const url = `${options.endpoint.server}${request.path}${queryOf(request.query)}`
-    return fetch(url, fetchOptions(request, { credentials, signal, userAgent: options.userAgent }))
-  }
-  const answer = async <T>(
-    request: KubeRequest,
-    read: (response: Response, ended: AbortController) => Promise<KubeResult<T>>,
-  ): Promise<KubeResult<T>> => {
-    const ended = new AbortController()
-    const stop = () => ended.abort()
-    const msMax = request.msMax ?? msMaxDefault
-    const timer = setTimeout(stop, msMax)
-    request.signal?.addEventListener('abort', stop, { once: true })
-    let code = '<error>'
-    try {
-      if (request.signal?.aborted) ended.abort()
-      const response = await send(request, ended.signal)
-      code = String(response.status)
-      if (response.ok) return await read(response, ended)
-      const body = (await readBounded(response, errorBytesMax)) ?? ''
-      const retryAfter = response.headers.get('retry-after')
-      return readFailure({ status: response.status, body, retryAfter, secret: request.secret === true })
-    } catch (error) {
-      if (ended.signal.aborted) return unavailable(`no answer within ${msMax} ms, or nobody waits any more`)
-      // A message may quote more than an address; a code is from a closed set.
-      const failed = errorCode(error)
-      return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
-    } finally {
-      clearTimeout(timer)
-      request.signal?.removeEventListener('abort', stop)
-      options.onAnswer?.(request.method, code)
+  const shares = new CallShares()
+  const bounds = { ...watchBounds, ...options.watchBounds }
+  const pool = new WatchPool({ endpoint: options.endpoint, userAgent: options.userAgent, bounds })
+  const isPlain = options.endpoint.server.startsWith('http:')
+  let plainStreams = 0
+  const openPlain = async (request: WatchRequest): Promise<KubeResult<KubeStream>> => {
+    if (plainStreams >= plainStreamsMax)
+      return exhausted(`${plainStreamsMax} watches are open, the most over plain http`)
+    plainStreams += 1
+    const finish = () => {
+      plainStreams -= 1
     }
+    const opened = await exchange(options, { ...request, method: 'GET' }, async (stream) => ({
+      kind: 'ok',
+      value: finishing(stream, finish),
+    }))
+    if (opened.kind !== 'ok') finish()
+    return opened
+  }
+  const openPooled = async (request: WatchRequest): Promise<KubeResult<KubeStream>> => {
+    const { signal, done } = boundedSignal(request.signal, request.msMax ?? msMaxDefault)
+    const opened = await pool.open(request, signal)
+    done()
+    options.onAnswer?.('GET', opened.kind === 'ok' ? '200' : codeOf(opened.status))
+    return opened
   }
   return {
-    request: (request) =>
-      answer(request, (response) => readJson(response, request.bytesMax ?? bytesMaxDefault)),
-    open: (request) => answer(request, async (response, ended) => toStream(response, ended)),
+    async request(request) {
+      const release = await shares.take(request.share ?? 'call', request.signal)
+      if (release === undefined) {
+        options.onAnswer?.(request.method, codeOf(0))
+        return unavailable('too many calls are in flight, or nobody waits any more')
+      }
+      const bytesMax = request.bytesMax ?? bytesMaxDefault
+      return await exchange(options, request, (stream) => readJson(stream, bytesMax)).finally(release)
+    },
+    open: isPlain ? openPlain : openPooled,
+    stats: () => {
+      const { watches, connections } = pool.stats()
+      return {
+        watches: watches + plainStreams,
+        connections: connections + plainStreams,
+        calls: shares.stats(),
+      }
+    },
   }
 }
 
-/** A plug-in that gives credentials may hang, and knows no signal. */
-function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(new Error('aborted'))
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    pending.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
+/** Has `finish` called once, when the stream is closed; its reader closes it in any case. */
+function finishing(stream: KubeStream, finish: () => void): KubeStream {
+  let isClosed = false
+  return {
+    read: () => stream.read(),
+    close: async () => {
+      if (!isClosed) finish()
+      isClosed = true
+      await stream.close()
+    },
+  }
+}
+
+function codeOf(status: number): string {
+  return status === 0 ? '<error>' : String(status)
+}
+
+/** A signal that fires with another or after a time; `done` takes both away. */
+function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
+  const ended = new AbortController()
+  const stop = () => ended.abort()
+  const timer = setTimeout(stop, msMax)
+  signal?.addEventListener('abort', stop, { once: true })
+  if (signal?.aborted) stop()
+  const done = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', stop)
+  }
+  return { signal: ended.signal, stop, done }
+}
+
+/** Sends one request by fetch and has its answer read. */
+async function exchange<T>(
+  options: TransportOptions,
+  request: KubeRequest,
+  read: (stream: KubeStream) => Promise<KubeResult<T>>,
+): Promise<KubeResult<T>> {
+  const msMax = request.msMax ?? msMaxDefault
+  const { signal, stop, done } = boundedSignal(request.signal, msMax)
+  let status = 0
+  try {
+    const credentials = await untilAborted(options.endpoint.credentials(), signal)
+    const url = `${options.endpoint.server}${request.path}${queryOf(request.query)}`
+    const response = await fetch(
+      url,
+      fetchOptions(request, { credentials, signal, userAgent: options.userAgent }),
+    )
+    status = response.status
+    const stream = toStream(response, stop)
+    if (response.ok) return await read(stream)
+    const body = (await readBounded(stream, errorBytesMax)) ?? ''
+    const retryAfter = response.headers.get('retry-after')
+    return readFailure({ status, body, retryAfter, secret: request.secret === true })
+  } catch (error) {
+    if (signal.aborted) return unavailable(`no answer within ${msMax} ms, or nobody waits any more`)
+    // A message may quote more than an address; a code is from a closed set.
+    const failed = errorCode(error)
+    return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
+  } finally {
+    done()
+    options.onAnswer?.(request.method, codeOf(status))
+  }
 }
 
 interface Sending {
@@ -139,13 +194,8 @@ function fetchOptions(request: KubeRequest, sending: Sending): BunFetchRequestIn
   return options as unknown as BunFetchRequestInit
 }
 
-function queryOf(query: KubeRequest['query']): string {
-  if (!query || Object.keys(query).length === 0) return ''
-  return `?${new URLSearchParams(query).toString()}`
-}
-
-async function readJson(response: Response, bytesMax: number): Promise<KubeResult<unknown>> {
-  const text = await readBounded(response, bytesMax)
+async function readJson(stream: KubeStream, bytesMax: number): Promise<KubeResult<unknown>> {
+  const text = await readBounded(stream, bytesMax)
   if (text === undefined) return unavailable(`the answer is longer than ${bytesMax} bytes`)
   try {
     return { kind: 'ok', value: JSON.parse(text) as unknown }
@@ -154,39 +204,15 @@ async function readJson(response: Response, bytesMax: number): Promise<KubeResul
   }
 }
 
-/** Gives the body as text, undefined when it is longer than `bytesMax`. */
-async function readBounded(response: Response, bytesMax: number): Promise<string | undefined> {
-  if (!response.body) return ''
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return Buffer.concat(chunks).toString('utf8')
-    bytes += value.length
-    if (bytes > bytesMax) {
-      await reader.cancel().catch(() => undefined)
-      return undefined
-    }
-    chunks.push(value)
+function toStream(response: Response, stop: () => void): KubeStream {
+  const reader = (response.body as ReadableStream<Uint8Array> | null)?.getReader()
+  return {
+    read: async () => (await reader?.read())?.value,
+    async close() {
+      // Both: cancelling frees the reader that waits, aborting frees the connection of a server that is hung.
+      const cancelled = reader?.cancel().catch(() => undefined)
+      stop()
+      await cancelled
+    },
   }
-}
-
-function toStream(response: Response, ended: AbortController): KubeResult<KubeStream> {
-  if (!response.body) return unavailable('the answer has no body')
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
-  const close = async () => {
-    // Both: cancelling frees the reader that waits, aborting frees the connection of a server that is hung.
-    const cancelled = reader.cancel().catch(() => undefined)
-    ended.abort()
-    await cancelled
-  }
-  const read = async () => (await reader.read()).value
-  return { kind: 'ok', value: { read, close } }
-}
-
-function errorCode(error: unknown): string | undefined {
-  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
-    ? error.code
-    : undefined
 }

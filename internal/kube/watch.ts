@@ -1,9 +1,10 @@
 import { parseObject, type Selection, selectors } from './client.ts'
 import { isObject, type KubeFailure, readWatchError, unavailable } from './failure.ts'
 import { JsonLines } from './json-lines.ts'
+import type { KubeStream } from './request.ts'
 import { collectionPath, type KubeObject, type Resource } from './resource.ts'
 import type { Timing } from './timing.ts'
-import type { KubeStream, Transport } from './transport.ts'
+import type { Transport } from './transport.ts'
 
 /** One change, as a watch tells it. */
 export interface WatchEvent<T> {
@@ -55,7 +56,6 @@ const lineBytesMax = 16 * 1024 * 1024
 export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>): Promise<WatchEnd> {
   const { transport, of, selection, resourceVersion, timeoutSeconds, signal } = options
   const opened = await transport.open({
-    method: 'GET',
     path: collectionPath(of, selection.namespace),
     query: {
       ...selectors(selection),

@@ -22,6 +22,9 @@ export type SecretRead =
   | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
+/** Reason of a Secret that is `unreadable` since its namespace is one more than a process can follow. */
+export const tooManyNamespaces = 'TooManyNamespaces'
+
 /** Why a generated Secret is written. */
 export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
 

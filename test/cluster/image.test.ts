@@ -74,6 +74,16 @@ describe('the image', () => {
     expect(image.config.User).toBe('65532:65532')
   })
 
+  test('sets how many calls the runtime has in flight, which is checked at start', async () => {
+    const limit = (each: string) => /^BUN_CONFIG_MAX_HTTP_REQUESTS=(\d+)$/.exec(each)?.[1]
+    expect(image.config.Env?.flatMap((each) => limit(each) ?? [])).toEqual(['1024'])
+    for (const name of ['operator', 'backoffice']) {
+      const refused = runtime.start([name], { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: '64' })
+      expect([name, await refused.exited]).toEqual([name, 2])
+      expect(refused.errors()).toContain('BUN_CONFIG_MAX_HTTP_REQUESTS: a whole number from 128 to 65535')
+    }
+  })
+
   test(
     'holds a program for this machine, and for the other kind where it is built for that',
     async () => {
@@ -168,6 +178,7 @@ describe('in a container whose root cannot be written to,', () => {
     copyFileSync(path, join(runtime.root, 'etc/kubeconfig'))
     chmodSync(join(runtime.root, 'etc/kubeconfig'), 0o444)
     const operator = await startReady('operator', { KUBECONFIG: '/etc/kubeconfig' })
+    expect(operator.lines('starting')).toMatchObject([{ config: { BUN_CONFIG_MAX_HTTP_REQUESTS: 1024 } }])
     operator.signal('SIGTERM')
     expect(await operator.exited).toBe(0)
   })

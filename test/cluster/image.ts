@@ -84,20 +84,28 @@ export async function programArchitecture(
 export interface ImageRuntime {
   /** Where the image's files lie; what is put there is seen inside. */
   readonly root: string
-  /** Starts `latchkey` as a pod does: no other files, no rights, a root that cannot be written to. The caller ends it. */
+  /** Starts `latchkey` as a pod does, with the image's environment and `env`: no other files, no rights, a root that cannot be written to. The caller ends it. */
   start(args: readonly string[], env?: Readonly<Record<string, string>>): TestProcess
 }
 
 /** Unpacks an image. Needs root. */
-export async function unpackImage({ name, folder }: BuiltImage): Promise<ImageRuntime> {
+export async function unpackImage({ name, folder, config }: BuiltImage): Promise<ImageRuntime> {
   const root = join(folder, 'root')
   mkdirSync(root)
   await run([`${import.meta.dir}/unpack-image`, name, root])
   // Where names are looked up is no part of an image.
   for (const file of ['hosts', 'resolv.conf']) cpSync(`/etc/${file}`, join(root, 'etc', file))
-  return {
-    root,
-    start: (args, env = {}) =>
-      startCommand([`${import.meta.dir}/in-image`, root, ...args], env, `latchkey ${args.join(' ')}`),
-  }
+  const pairs = (config.Env ?? []).map((pair) => [
+    pair.slice(0, pair.indexOf('=')),
+    pair.slice(pair.indexOf('=') + 1),
+  ])
+  // By this machine's PATH the container is made.
+  const { PATH: _, ...own } = Object.fromEntries(pairs) as Record<string, string>
+  const start: ImageRuntime['start'] = (args, env = {}) =>
+    startCommand(
+      [`${import.meta.dir}/in-image`, root, ...args],
+      { ...own, ...env },
+      `latchkey ${args.join(' ')}`,
+    )
+  return { root, start }
 }

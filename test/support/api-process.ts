@@ -6,6 +6,7 @@ const waitMsMax = 30_000
 
 /** One of the binaries of `cmd` under test, as Kubernetes runs it. */
 export interface TestProcess {
+  readonly pid: number
   /** Standard output so far: the log. */
   output(): string
   /** Standard error so far. */
@@ -73,6 +74,7 @@ export function startCommand(
       .map((line) => JSON.parse(line) as Record<string, unknown>)
       .filter(({ msg }) => msg === text)
   return {
+    pid: child.pid,
     output: () => texts.output,
     errors: () => texts.errors,
     lines,

@@ -1,3 +1,12 @@
+import { readFileSync } from 'node:fs'
+import {
+  createSecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+} from 'node:http2'
+import type { AddressInfo, Socket } from 'node:net'
+import { join } from 'node:path'
 import type { Endpoint } from '#internal/kube/index.ts'
 
 /** One request that the server got. */
@@ -13,39 +22,62 @@ export interface SeenRequest {
 export interface FakeApiServer {
   readonly endpoint: Endpoint
   readonly seen: readonly SeenRequest[]
+  /** HTTP/2 connections that are open. */
+  connections(): number
+  /** Announces on each HTTP/2 connection that it takes no more streams. */
+  goAway(): void
   stop(): Promise<void>
 }
 
-/** Starts one on a port of this machine, by plain http. */
+/** How a fake server differs. */
+export interface FakeServerOptions {
+  /** Streams that it allows on an HTTP/2 connection; default 100, as a real one. */
+  readonly streamsMax?: number
+}
+
+const fixtures = join(import.meta.dir, '../../internal/http/outbound/fixtures')
+const pem = (name: string) => readFileSync(join(fixtures, name), 'utf8')
+
+/** Starts one on a port of this machine, by TLS: calls by HTTP/1.1 and watches by HTTP/2, as a real one. */
 export function startFakeApiServer(
   answer: (request: SeenRequest) => Response | Promise<Response>,
+  { streamsMax = 100 }: FakeServerOptions = {},
 ): FakeApiServer {
   const seen: SeenRequest[] = []
-  const server = Bun.serve({
-    port: 0,
-    hostname: '127.0.0.1',
-    idleTimeout: 0,
-    async fetch(request) {
-      const url = new URL(request.url)
-      const text = await request.text()
-      const one: SeenRequest = {
-        method: request.method,
-        path: url.pathname,
-        query: Object.fromEntries(url.searchParams),
-        headers: request.headers,
-        body: text === '' ? undefined : (JSON.parse(text) as unknown),
-      }
-      seen.push(one)
-      return answer(one)
-    },
+  const sessions = new Set<ServerHttp2Session>()
+  const sockets = new Set<Socket>()
+  const tls = { cert: pem('server.pem'), key: pem('server-key.pem') }
+  const server = createSecureServer({
+    ...{ ...tls, allowHTTP1: true },
+    settings: { maxConcurrentStreams: streamsMax },
   })
+  server.on('session', (session) => {
+    sessions.add(session)
+    session.on('error', () => undefined)
+    session.on('close', () => sessions.delete(session))
+  })
+  server.on('secureConnection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  const serve = async (request: Http2ServerRequest, response: Http2ServerResponse) => {
+    const one = await seenOf(request)
+    seen.push(one)
+    await send(await answer(one), response)
+  }
+  server.on('request', (request, response) => {
+    // A test that is over leaves its answers waiting, until they fail.
+    serve(request, response).catch(() => response.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  const { port } = server.address() as AddressInfo
   return {
     endpoint: {
-      server: `http://127.0.0.1:${server.port}`,
+      server: `https://127.0.0.1:${port}`,
       namespace: 'default',
       credentials: () =>
         Promise.resolve({
-          ca: undefined,
+          ca: pem('ca.pem'),
           cert: undefined,
           key: undefined,
           serverName: undefined,
@@ -53,8 +85,44 @@ export function startFakeApiServer(
         }),
     },
     seen,
-    stop: () => server.stop(true),
+    connections: () => sessions.size,
+    goAway: () => {
+      for (const session of sessions) session.goaway()
+    },
+    async stop() {
+      for (const session of sessions) session.destroy()
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
   }
+}
+
+async function seenOf(request: Http2ServerRequest): Promise<SeenRequest> {
+  const url = new URL(request.url, 'https://127.0.0.1')
+  const chunks: Uint8Array[] = []
+  for await (const chunk of request) chunks.push(chunk as Uint8Array)
+  const text = Buffer.concat(chunks).toString('utf8')
+  const headers = Object.entries(request.headers).filter(([name]) => !name.startsWith(':'))
+  return {
+    method: request.method,
+    path: url.pathname,
+    query: Object.fromEntries(url.searchParams),
+    headers: new Headers(headers.map(([name, value]) => [name, String(value)])),
+    body: text === '' ? undefined : (JSON.parse(text) as unknown),
+  }
+}
+
+/** Until the body or the client ends it. */
+async function send(answer: Response, response: Http2ServerResponse): Promise<void> {
+  const reader = (answer.body as ReadableStream<Uint8Array> | null)?.getReader()
+  response.on('close', () => void reader?.cancel().catch(() => undefined))
+  response.writeHead(answer.status, Object.fromEntries(answer.headers))
+  for (;;) {
+    const { done = true, value } = (await reader?.read()) ?? {}
+    if (done) break
+    response.write(value ?? '')
+  }
+  response.end()
 }
 
 /** The answer to a watch, line by line. */

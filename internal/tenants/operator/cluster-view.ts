@@ -9,6 +9,7 @@ import {
   secrets,
   startReflector,
   type Transport,
+  watchBounds,
 } from '#internal/kube/index.ts'
 import type { CheckResult, Health } from '#internal/telemetry/index.ts'
 import type { TenantLog } from '../log.ts'
@@ -28,6 +29,8 @@ export interface ClusterViewOptions {
   readonly health: Health
   readonly log: TenantLog
   readonly onSecretDeleted: (place: ObjectPlace) => void
+  /** Watches of Tenants and Secrets together; default what a process may have. Replaced in tests only. */
+  readonly watchesMax?: number
 }
 
 /** Tenants and their Secrets, as the API server last told. */
@@ -48,8 +51,6 @@ export interface ClusterView {
   stop(): Promise<void>
 }
 
-/** Above this, Secrets of further namespaces are read one by one. */
-const secretWatchesMax = 2_000
 const settleLookMs = 50
 const troubleLogEvery = 20
 
@@ -65,6 +66,9 @@ class FollowedCluster implements ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
+  /** Namespaces with Tenants whose Secrets are not followed, since as many watches are open as may be. In order of arrival. */
+  readonly #unfollowed = new Set<string>()
+  readonly #watchesMax: number
   /** How many Tenants a namespace has. */
   readonly #counts = new Map<string, number>()
   /** The keys of those that want a slug. */
@@ -74,6 +78,7 @@ class FollowedCluster implements ClusterView {
 
   constructor(options: ClusterViewOptions) {
     this.#options = options
+    this.#watchesMax = options.watchesMax ?? watchBounds.watchesMax
     if (options.secretsClusterWide) this.#followSecrets(everywhere)
     for (const scope of options.namespaces ?? [everywhere]) this.#followTenants(scope)
   }
@@ -94,7 +99,10 @@ class FollowedCluster implements ClusterView {
   }
 
   secret(place: ObjectPlace): KnownSecret {
-    const reflector = this.#secrets.get(this.#secretScope(place.namespace ?? ''))
+    const scope = this.#secretScope(place.namespace ?? '')
+    const reflector = this.#secrets.get(scope)
+    if (this.#unfollowed.has(scope) || reflector?.failure()?.kind === 'exhausted')
+      return { kind: 'unfollowed', watchesMax: this.#watchesMax }
     if (!reflector?.hasSynced() || reflector.failure()?.kind === 'forbidden') return { kind: 'unknown' }
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
@@ -118,6 +126,8 @@ class FollowedCluster implements ClusterView {
       return { ok: false, reason: 'the API server knows no Tenants: kubectl apply -f crds' }
     if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
       return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
+    if (reflectors.some((each) => each.failure()?.kind === 'exhausted'))
+      return { ok: false, reason: `the operator has ${this.#watchesMax} watches: follow fewer namespaces` }
     return this.#isSettled() ? { ok: true } : { ok: false, reason: 'Tenants and Secrets are being read' }
   }
 
@@ -155,8 +165,14 @@ class FollowedCluster implements ClusterView {
   }
 
   #followSecrets(scope: string): void {
-    if (this.#secrets.has(scope) || this.#secrets.size >= secretWatchesMax) return
-    const { transport, health } = this.#options
+    if (this.#secrets.has(scope)) return
+    const { transport, health, log } = this.#options
+    if (this.#tenants.size + this.#secrets.size >= this.#watchesMax) {
+      this.#unfollowed.add(scope)
+      const fields = { namespace: scope, watchesMax: this.#watchesMax }
+      log.warn(fields, 'Secrets of a namespace are not followed: the bound of watches is reached')
+      return
+    }
     const refusals = new Refusals()
     const reflector = startReflector<Secret>({
       name: `secrets${scope === everywhere ? '' : ` of ${scope}`}`,
@@ -172,11 +188,25 @@ class FollowedCluster implements ClusterView {
   }
 
   #unfollowSecrets(scope: string): void {
+    this.#unfollowed.delete(scope)
     const reflector = this.#secrets.get(scope)
     this.#secrets.delete(scope)
     if (!reflector) return
+    this.#followNext()
     const ending = reflector.stop().finally(() => this.#ending.delete(ending))
     this.#ending.add(ending)
+  }
+
+  /** Gives the place that came free to the namespace that has waited longest. */
+  #followNext(): void {
+    const [scope] = this.#unfollowed
+    if (scope === undefined) return
+    this.#unfollowed.delete(scope)
+    this.#followSecrets(scope)
+    void this.#secrets
+      .get(scope)
+      ?.whenSynced()
+      .then(() => this.#tellNamespace(scope))
   }
 
   #onTenant(change: ObjectChange<TenantObject>): void {

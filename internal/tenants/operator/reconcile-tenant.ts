@@ -10,7 +10,7 @@ import type { TenantFacts } from '../reconcile/facts.ts'
 import { gatherTenant } from '../reconcile/gather.ts'
 import { planTenant, type TenantPlan } from '../reconcile/plan.ts'
 import { generatedNamesOf } from '../secret-names.ts'
-import type { SecretRead, TenantManifest } from '../source.ts'
+import { type SecretRead, type TenantManifest, tooManyNamespaces } from '../source.ts'
 import { adoptIfAsked } from './adopt-tenant.ts'
 import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
 import { occurrence } from './condition-events.ts'
@@ -32,7 +32,7 @@ import { writeStatus } from './write-status.ts'
 const conflictsMax = 3
 /** A change that the cache has not heard of brings the Tenant back by itself; this is for one that was missed. */
 const behindAgainMs = 1_000
-/** Nothing tells of a permission that was granted, nor of a slug that came free in another way than by a deletion. */
+/** No event tells that a permission was granted, that a watch may be opened again, or that a slug came free without a deletion. */
 const forbiddenAgainMs = 15_000
 const waitingAgainMs = 30_000
 /** A backstop: whatever was missed is found by then. */
@@ -248,7 +248,7 @@ function logReconciled(context: LeaderContext, plan: TenantPlan, outcome: object
 function nextTurn({ conditions }: TenantPlan): WorkOutcome {
   const reasons = new Set(conditions.map(({ reason }) => reason))
   if (reasons.has('Forbidden')) return again(forbiddenAgainMs)
-  if (['SlugTaken', 'SlugAwaited', 'SlugKept'].some((reason) => reasons.has(reason)))
+  if ([tooManyNamespaces, 'SlugTaken', 'SlugAwaited', 'SlugKept'].some((reason) => reasons.has(reason)))
     return again(waitingAgainMs)
   return again(resyncMs)
 }

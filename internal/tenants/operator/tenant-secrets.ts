@@ -8,13 +8,21 @@ import {
   secrets,
 } from '#internal/kube/index.ts'
 import { tenantLabel } from '../secret-names.ts'
-import type { GeneratedSecret, SecretRead, SecretSource, SecretWritten } from '../source.ts'
+import {
+  type GeneratedSecret,
+  type SecretRead,
+  type SecretSource,
+  type SecretWritten,
+  tooManyNamespaces,
+} from '../source.ts'
 import { keptOfSecret, newSecretObject, readSecretObject, secretPatch } from './secret-object.ts'
 
 /** What is known of a Secret without asking the server. `unknown`: the cache is behind, or may not be read. */
 export type KnownSecret =
   | { readonly kind: 'known'; readonly secret: Secret | undefined }
   | { readonly kind: 'unknown' }
+  /** Its namespace is not followed, since this process has as many watches as it may. */
+  | { readonly kind: 'unfollowed'; readonly watchesMax: number }
 
 /** What a cluster's Secrets are reached through. */
 export interface ClusterSecretsOptions {
@@ -70,6 +78,7 @@ export function createClusterSecrets(options: ClusterSecretsOptions): ClusterSec
   const find = async (place: ObjectPlace, isGenerated: boolean): Promise<Found> => {
     const own = written.get(objectKey(place))
     const known = options.known(place)
+    if (known.kind === 'unfollowed') return known
     if (own !== undefined) {
       const caughtUp =
         known.kind === 'known' && known.secret !== undefined && !isOlder(known.secret, own.secret)
@@ -102,7 +111,10 @@ function addBounded(taken: Set<string>, place: ObjectPlace): void {
   taken.add(objectKey(place))
 }
 
-type Found = KubeResult<Secret> | { readonly kind: 'notFound' }
+type Found =
+  | KubeResult<Secret>
+  | { readonly kind: 'notFound' }
+  | Extract<KnownSecret, { readonly kind: 'unfollowed' }>
 
 /** Revisions are whole numbers that grow, by etcd's contract and by Kubernetes' own since 1.35 (KEP-5504). */
 function isOlder(one: Secret, other: Secret): boolean {
@@ -130,6 +142,7 @@ class SecretsOfTenant implements TenantSecrets {
     const { find, tenant } = this.#parts
     const found = await find({ namespace, name }, tenant.generated.has(name))
     if (found.kind === 'notFound') return { kind: 'missing' }
+    if (found.kind === 'unfollowed') return unfollowed(namespace, found.watchesMax)
     if (found.kind === 'forbidden') {
       const { reason, message } = this.#forbidden(namespace)
       return { kind: 'unreadable', reason, message }
@@ -192,6 +205,13 @@ class SecretsOfTenant implements TenantSecrets {
     const message = `the operator may not use the Secrets of namespace ${namespace}: ${place} ${command}`
     return { reason: 'Forbidden', message }
   }
+}
+
+/** Read once and never again they would be out of date without a word. */
+function unfollowed(namespace: string, watchesMax: number): SecretRead {
+  const bound = `it follows at most ${watchesMax} namespaces, fewer where the API server allows few streams`
+  const message = `the operator does not follow the Secrets of namespace ${namespace}: ${bound}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
+  return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 
 /** The role that lets the operator use the Secrets of a namespace that it is bound in. */

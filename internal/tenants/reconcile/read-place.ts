@@ -1,5 +1,6 @@
 import type { SecretManifest } from '../manifest.ts'
 import { type SecretPlace, tenantLabel } from '../secret-names.ts'
+import { tooManyNamespaces } from '../source.ts'
 import type { Complaint } from './conditions.ts'
 import type { TenantFacts } from './facts.ts'
 import { isEdited, isRotationAsked } from './generated-secret.ts'
@@ -29,8 +30,7 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
       if (place.generated) return nameTaken(shown)
       return keep('SecretNotLabelled', notLabelled(shown, facts.manifest, place, read.labelled))
     case 'unreadable':
-      // What is forbidden is so for all of a namespace, and to be read once.
-      return keep(read.reason, read.reason === 'Forbidden' ? read.message : `${shown}: ${read.message}`)
+      return keep(read.reason, ofNamespace.has(read.reason) ? read.message : `${shown}: ${read.message}`)
     case 'missing':
       if (place.generated) return { kind: 'generate', cause: 'missing', secret: undefined }
       return keep(
@@ -54,6 +54,9 @@ function notLabelled(
     return `${shown} is labelled for another tenant and is not used: name a Secret of this tenant in the secretRef`
   return `${shown} has no label ${tenantLabel}. If it is this tenant's, hand it over: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
 }
+
+/** Reasons that hold for all Secrets of a namespace, and are to be read once. */
+const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
 
 function nameTaken(shown: string): PlaceRead {
   return keep(
