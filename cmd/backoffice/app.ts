@@ -4,6 +4,7 @@ import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
 import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
+import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
@@ -52,6 +53,7 @@ export async function startBackoffice(
     telemetry,
     scope,
   )
+  await watchOutgoingCalls(ops.ownUrl, telemetry, scope)
   const { pool, redis } = await openStores(
     { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
     telemetry,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
+import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
 import { openStores, type Stores } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
@@ -68,6 +69,7 @@ export async function startOperator(
 ): Promise<RunningOperator> {
   const { log, metrics, health } = telemetry
   const ops = await openOpsPort({ ...config, check: 'operator', reason: 'not started yet' }, telemetry, scope)
+  await watchOutgoingCalls(ops.ownUrl, telemetry, scope)
   const { pool, redis } = await openStores(
     { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
     telemetry,

@@ -87,6 +87,25 @@ test('failures are told, are followed by growing pauses, and are forgotten after
   await loop.stop()
 })
 
+test.each([
+  ['counts as dead, where its failures are silence', true, false],
+  ['counts as alive, where it only has to turn', undefined, true],
+])('a loop whose turns all fail %s', async (_case, failuresAreSilence, isAlive) => {
+  let nowMs = 0
+  const health = createHealth({ clock: { now: () => nowMs } })
+  const { loop, held } = start({
+    health,
+    ...(failuresAreSilence && { failuresAreSilence }),
+    runOnce: () => Promise.reject(new Error('no')),
+  })
+  await until(() => held.asked.length === 1)
+  nowMs = 1_000_000
+  held.release()
+  await until(() => held.asked.length === 2)
+  expect(health.liveness().ok).toBe(isAlive)
+  await loop.stop()
+})
+
 test('a turn that throws before its first wait is a failure like any other', async () => {
   const { loop, held, errors } = start({
     runOnce: () => {

@@ -19,6 +19,8 @@ export interface LoopOptions {
   readonly backoff?: BackoffBounds
   /** Where the loop shows that it turns. */
   readonly health?: Health
+  /** Shows a turn only when it succeeded: a loop that fails for long makes the process count as dead. Default false. */
+  readonly failuresAreSilence?: boolean
   /** Replaced in tests only. */
   readonly sleep?: Sleep
   readonly random?: () => number
@@ -94,7 +96,7 @@ class Loop implements SupervisedLoop {
         failures += 1
         if (!this.#stopping.signal.aborted) this.#options.onError(error, failures)
       }
-      this.#heartbeat?.beat()
+      if (failures === 0 || this.#options.failuresAreSilence !== true) this.#heartbeat?.beat()
       await this.#pause(failures)
     }
   }

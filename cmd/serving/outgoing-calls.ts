@@ -1,0 +1,42 @@
+import type { Scope } from '#internal/process/index.ts'
+import { openLoop } from './loop.ts'
+import type { ProcessTelemetry } from './telemetry.ts'
+
+const everyMs = 5_000
+const answerMsMax = 2_000
+/** With the pauses above and what a loop is given besides, the process counts as dead after 24 s without an answer. */
+const turnMsMax = 3_000
+
+/**
+ * Watches for the scope's life that calls still leave this process, by one to its own ops port through the runtime's pool of calls.
+ * When that is stuck, every other call waits without an end too, and only a restart helps: liveness fails. Other servers, the API
+ * server among them, have no part in it.
+ */
+export async function watchOutgoingCalls(
+  opsUrl: string,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  await openLoop(
+    {
+      name: 'outgoing calls',
+      intervalMs: everyMs,
+      turnMsMax,
+      backoff: { firstMs: 500, maxMs: everyMs },
+      failuresAreSilence: true,
+      runOnce: async (signal) => {
+        const bounded = AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)])
+        // Any answer will do: whether the process is alive is not for its own call to say.
+        const answer = await fetch(`${opsUrl}/livez`, { signal: bounded })
+        await answer.arrayBuffer()
+      },
+      onError: (error, failures) =>
+        telemetry.log.error(
+          { failures, cause: error instanceof Error ? error.name : 'unknown' },
+          'calls do not leave this process: its own ops port got none',
+        ),
+    },
+    telemetry,
+    scope,
+  )
+}
