@@ -84,6 +84,21 @@ export const operatorCases: readonly AlertCase[] = [
     series: operator,
     quiet: { 'it has only begun': { [info('operator')]: '_x38 1x100' } },
   }),
+  alertCase('OperatorLeaderMissing', {
+    ...{ when: 'the leader and its pod are gone', fires: 'critical' },
+    series: { [info('operator')]: '1x20 _x160', [lease()]: '1x20 _x160' },
+    quiet: { 'another one leads': { [info('operator', 'b')]: always(1), [lease('b')]: always(1) } },
+  }),
+  alertCase('OperatorLeaderMissing', {
+    ...{ when: 'two are there and neither leads', fires: 'critical' },
+    series: {
+      ...operator,
+      [info('operator', 'b')]: always(1),
+      [lease()]: always(0),
+      [lease('b')]: always(0),
+    },
+    quiet: { 'one does': { [lease('b')]: always(1) } },
+  }),
   alertCase('OperatorTwoLeaders', {
     ...{ when: 'two lead', fires: 'critical', value: '2' },
     series: {

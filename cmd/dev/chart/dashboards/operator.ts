@@ -25,11 +25,9 @@ function now(): Row {
       figure(
         'Leaders',
         'short',
-        `sum(${ours(of('leader_election_master_status', 'name="latchkey-operator"'))})`,
-        {
-          description: 'One, always.',
-          bounds: [2, 2],
-        },
+        // Zero also where no operator has ever led, or none is seen: without a series Grafana shows no colour.
+        `sum(${ours(of('leader_election_master_status', 'name="latchkey-operator"'))}) or vector(0)`,
+        { description: 'One, always: with none, changes of Tenants wait.', exactly: 1 },
       ),
       figure('Tenants', 'short', `sum(max by (ready) (${of('latchkey_tenants_resources_count')}))`, {
         description: 'That are followed.',
@@ -148,6 +146,21 @@ function server(): Row {
         'reqps',
         [[per('rest_client_requests_total', 'method'), '{{method}}']],
         'Watches count once, when they begin.',
+      ),
+      curve(
+        'Watches',
+        'short',
+        [
+          [`max by (what) (${of('latchkey_kube_watches_count')})`, 'watches {{what}}'],
+          [`max by (what) (${of('latchkey_kube_watch_connections_count')})`, 'connections {{what}}'],
+        ],
+        'Of one process. Beyond the bound the Secrets of further namespaces are not followed.',
+      ),
+      curve(
+        'Calls in flight',
+        'short',
+        [[`max by (share, what) (${of('latchkey_kube_calls_count')})`, '{{share}} {{what}}']],
+        'Of one process, watches aside. Renewals of the lease wait behind no others.',
       ),
       curve(
         'Who leads',

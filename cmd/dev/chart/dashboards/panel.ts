@@ -13,6 +13,8 @@ export interface Panel {
   readonly isNumber?: true
   /** From where on a number is yellow, and red. */
   readonly bounds?: readonly [yellow: number, red: number]
+  /** In place of `bounds`: the one number that is green; any other is red. */
+  readonly exactly?: number
 }
 
 /** Panels under a heading. */
@@ -60,12 +62,12 @@ export function curve(title: string, unit: string, queries: readonly Query[], de
   return { title, unit, queries, description }
 }
 
-/** A number, with its bounds. */
+/** A number, and which values of it are good. */
 export function figure(
   title: string,
   unit: string,
   expr: string,
-  { description, bounds }: { readonly description: string; readonly bounds?: readonly [number, number] },
+  judged: Pick<Panel, 'description' | 'bounds' | 'exactly'>,
 ): Panel {
-  return { title, unit, queries: [[expr, '']], description, isNumber: true, ...(bounds && { bounds }) }
+  return { title, unit, queries: [[expr, '']], isNumber: true, ...judged }
 }

@@ -104,17 +104,13 @@ function placed(rows: readonly Row[]): object[] {
 }
 
 function shown(panel: Panel, id: number, gridPos: object): object {
-  const { title, description, unit, queries, isNumber, bounds } = panel
+  const { title, description, unit, queries, isNumber } = panel
   const targets = queries.map(([expr, legendFormat], index) => ({
     ...{ refId: String.fromCharCode(65 + index), datasource, expr, editorMode: 'code' },
     ...(isNumber ? { instant: true, range: false } : { range: true, legendFormat }),
   }))
-  const steps = [
-    { color: 'green', value: null },
-    ...(bounds ?? []).map((value, index) => ({ color: index === 0 ? 'yellow' : 'red', value })),
-  ]
   const look = isNumber
-    ? { color: { mode: 'thresholds' }, thresholds: { mode: 'absolute', steps } }
+    ? { color: { mode: 'thresholds' }, thresholds: { mode: 'absolute', steps: stepsOf(panel) } }
     : {
         color: { mode: 'palette-classic' },
         custom: { fillOpacity: 8, lineWidth: 1, showPoints: 'never' },
@@ -134,4 +130,20 @@ function shown(panel: Panel, id: number, gridPos: object): object {
           tooltip: { mode: 'multi', sort: 'desc' },
         },
   }
+}
+
+/** Each colour from a number on; the first has none. */
+function stepsOf({ bounds, exactly }: Panel): object[] {
+  if (exactly !== undefined) {
+    return [
+      { color: 'red', value: null },
+      { color: 'green', value: exactly },
+      { color: 'red', value: exactly + 1 },
+    ]
+  }
+  const colors = ['yellow', 'red']
+  return [
+    { color: 'green', value: null },
+    ...(bounds ?? []).map((value, index) => ({ color: colors[index] ?? 'red', value })),
+  ]
 }

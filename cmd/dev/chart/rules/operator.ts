@@ -13,8 +13,8 @@ export function operatorAlerts(): Alert[] {
   return [
     alert({
       ...{ name: 'OperatorLeaderMissing', severity: 'critical', for: '3m' },
-      // One that has never led shows no series at all.
-      expr: `(${leaders} or 0 * count by (namespace) (latchkey_build_info{process="${service}"})) == 0`,
+      // One that has never led shows no series at all, and one whose pods are gone none of its processes either.
+      expr: `(${leaders} or 0 * group by (namespace) (last_over_time(latchkey_build_info{process="${service}"}[6h]))) == 0`,
       summary: '{{ $labels.namespace }}: no operator leads',
       description: 'New and changed Tenants are not put in force. What is in force goes on.',
     }),
