@@ -43,7 +43,7 @@ const description = `Send the provider's body as it is: the signature is checked
 | \`card\` | \`id\` of the body | \`type\` of the body | 1 MiB |
 | \`storefront\` | \`X-Storefront-Webhook-Id\` | \`X-Storefront-Topic\` | 1 MiB |
 | \`codehost\` | \`X-Codehost-Delivery\` | \`X-Codehost-Event\` and \`action\` of the body | 25 MiB |
-| \`generic\` | \`X-Service-Event-Id\`, \`webhook-id\`, or \`id\` of the body | \`type\` of the body | 1 MiB |
+| \`generic\` | \`webhook-id\`, \`X-Service-Event-Id\`, or \`id\` of the body | \`type\` of the body | 1 MiB |
 | \`wallet\` | \`id\` of the body | \`event_type\` of the body | 1 MiB |
 | \`gateway\` | SHA-256 of the payload | \`kind\` of the notification | 1 MiB |
 
@@ -140,12 +140,14 @@ function answers(keyCodes: readonly ErrorCode[]): Operation['responses'] {
     ),
     ...errors,
     '400': jsonAnswer(
-      'The call is not the provider’s, or not one that can be read: `invalid signature` for a signature that is missing, wrong, too old or of another scheme, and for whatever else is wrong and has no text of its own. The envelope where the body did not come whole, came too slowly or encoded.',
+      'The call is not the provider’s, or not one that can be read: `invalid signature` for a signature that is missing, wrong, too old or of another scheme; `conflicting headers` where two headers, or an unsigned header and the signed body, say different things; and `invalid signature` for whatever else is wrong and has no text of its own. The envelope where the body did not come whole, came too slowly or encoded.',
       { anyOf: [schemaRef('WebhookInvalid'), schemaRef('Error')] },
       {
         invalid_signature: { value: { error: 'invalid signature' } },
+        conflicting_headers: { value: { error: 'conflicting headers' } },
         missing_event_id: { value: { error: 'missing event id' } },
         invalid_event_id: { value: { error: 'invalid event id' } },
+        invalid_event_type: { value: { error: 'invalid event type' } },
         invalid_payload: { value: { error: 'invalid payload' } },
         ...examplesIn(errors['400']),
       },

@@ -21,7 +21,8 @@ export const webhookSchemas: Readonly<Record<string, JsonSchema>> = {
         type: 'string',
         minLength: 1,
         maxLength: 255,
-        description: 'The event’s id, by which duplicates are known. A header with an id takes precedence.',
+        description:
+          'The event’s id, by which duplicates are known. A `webhook-id` under `webhook-signature` takes precedence; any other header with an id must equal it.',
       },
       type: {
         type: 'string',
@@ -68,7 +69,14 @@ export const webhookSchemas: Readonly<Record<string, JsonSchema>> = {
     properties: {
       error: {
         type: 'string',
-        enum: ['invalid signature', 'missing event id', 'invalid event id', 'invalid payload'],
+        enum: [
+          'invalid signature',
+          'conflicting headers',
+          'missing event id',
+          'invalid event id',
+          'invalid event type',
+          'invalid payload',
+        ],
       },
     },
   },

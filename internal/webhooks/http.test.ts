@@ -237,6 +237,13 @@ describe('a call that is refused', () => {
       'signature_mismatch',
     ],
     [
+      'a header that names another event than the signed body',
+      () => bySlug(signGeneric(genericBody('evt_1')), 'acme', { 'X-Service-Event-Id': 'evt_2' }),
+      400,
+      { error: 'conflicting headers' },
+      'headers_conflict',
+    ],
+    [
       'no signature',
       () => bySlug({ body: '{}', headers: {} }),
       400,

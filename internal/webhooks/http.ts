@@ -38,6 +38,7 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'body_too_large',
   'overloaded',
   'invalid_signature',
+  'conflicting_headers',
   'missing_event_id',
   'certificate_unavailable',
   'loop_detected',
@@ -192,6 +193,7 @@ function invalidAnswer(cause: RefusalCause): Answer {
 }
 
 const invalidTexts: Partial<Record<RefusalCause, string>> = {
+  headers_conflict: 'conflicting headers',
   event_id_missing: 'missing event id',
   event_id_malformed: 'invalid event id',
   event_type_malformed: 'invalid event type',

@@ -30,7 +30,8 @@ export interface ProviderCall {
 
 /**
  * Why a call is refused. The caller learns only `invalid signature` or its kin; the tenant sees this cause in its refused
- * calls. A closed set, since it is a label of metrics. `headers_conflict`: a neutral header and its vendor twin differ;
+ * calls. A closed set, since it is a label of metrics. `headers_conflict`: a neutral header and its vendor twin differ,
+ * or an unsigned header names another event than the signed body;
  * `body_too_deep`: nested deeper than `jsonDepthMax` levels; `body_ambiguous`: a name stands twice at the top level, and readers do
  * not agree which of the two counts.
  */

@@ -120,6 +120,20 @@ test('a signed call that was forwarded five times is 508, and one with a forged 
   expect(await budgetCounts()).toEqual(before)
 })
 
+test('one captured signed call cannot be replayed as new events under made-up ids in its unsigned headers', async () => {
+  const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
+  const { body, headers } = signGeneric(genericBody('evt_captured'))
+  expect(await statusOf(url, { body, headers })).toBe(200)
+  const replays = Array.from({ length: 100 }, (_, nth) => {
+    const name = nth % 2 === 0 ? 'X-Service-Event-Id' : 'webhook-id'
+    return statusOf(url, { body, headers: { ...headers, [name]: `evt_${nth}` } })
+  })
+  const answers = await Promise.all(replays)
+  const refused = answers.filter((status) => status === 400).length
+  console.log(`100 replays of one signed call under made-up ids: ${refused} answered 400`)
+  expect(refused).toBe(100)
+})
+
 /** Sends a POST whose path is written as it is, byte by byte, and returns status and body. */
 function rawPost(path: string): Promise<{ status: number; body: string }> {
   const port = Number(new URL(scene.api.url).port)

@@ -31,8 +31,8 @@ export const refusedCauseAdvice: Readonly<Record<RefusedCause, Advice>> = {
   headers_conflict: {
     title: 'Headers contradict each other',
     means:
-      'The same thing stands in two headers with two values, so that nobody can tell which one was signed.',
-    todo: 'Look for a proxy that adds headers. A provider itself does not send such calls.',
+      'The same thing stands in two headers with two values, or an unsigned header names another event id than the signed body.',
+    todo: 'Look for a proxy that adds headers. An own sender has to use one id in header and body. Otherwise treat it as forged.',
   },
   shop_mismatch: {
     title: 'Another shop',

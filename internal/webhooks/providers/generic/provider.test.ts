@@ -116,11 +116,40 @@ describe('with the SDK of Standard Webhooks', () => {
 describe('the id', () => {
   const payload = '{"id":"in-body","type":"a.b"}'
 
-  test('is the header’s, else the body’s', () => {
-    expect(read(payload, { 'X-Service-Event-Id': 'in-header' })).toMatchObject({ eventId: 'in-header' })
-    expect(read(payload, { 'webhook-id': 'in-header' })).toMatchObject({ eventId: 'in-header' })
-    expect(read(payload)).toMatchObject({ eventId: 'in-body' })
+  const signed = { 'X-Service-Signature': 't=1,v1=a' }
+  const signedHeader = { 'webhook-signature': 'v1,a' }
+  test.each<[string, string, Record<string, string>, string]>([
+    ['the body’s without a header', payload, signed, 'in-body'],
+    ['the body’s beside an equal header', payload, { ...signed, 'X-Service-Event-Id': 'in-body' }, 'in-body'],
+    ['the body’s beside an equal webhook-id', payload, { ...signed, 'webhook-id': 'in-body' }, 'in-body'],
+    ['the header’s where the body has none', '{"type":"a.b"}', { ...signed, 'X-Service-Event-Id': 'h' }, 'h'],
+    [
+      'the header’s where the body’s is empty',
+      '{"id":"","type":"a.b"}',
+      { ...signed, 'webhook-id': 'h' },
+      'h',
+    ],
+    [
+      'the header’s where the body’s is a number',
+      '{"id":7,"type":"a.b"}',
+      { ...signed, 'webhook-id': 'h' },
+      'h',
+    ],
+    ['the signed header’s, whatever the body has', payload, { ...signedHeader, 'webhook-id': 'h' }, 'h'],
+  ])('is %s', (_what, body, headers, eventId) => {
+    expect(read(body, headers)).toMatchObject({ eventId })
   })
+
+  test.each(['X-Service-Event-Id', 'webhook-id'])(
+    'in the unsigned header %s is refused if the signed body has another one',
+    (name) => {
+      const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
+      const call = callOf(payload, signedByService(payload, { [name]: 'in-header' }))
+      expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
+      expect(generic.normalize(call)).toEqual(conflict)
+      expect(read('{"id":"a\\u0001","type":"a.b"}', { ...signed, [name]: 'a' })).toEqual(conflict)
+    },
+  )
 
   test('that differs between the headers is refused, so that the signed one is the one used', () => {
     const headers = { 'x-service-event-id': 'one', 'webhook-id': 'two' }

@@ -52,7 +52,9 @@ function normalize(call: ProviderCall): Normalization {
   if (id.kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
-  const eventId = judgeId(id, memberAt(body.value, 'id'))
+  const idInBody = memberAt(body.value, 'id')
+  if (contradicts(call.headers, id, idInBody)) return { kind: 'refused', cause: 'headers_conflict' }
+  const eventId = judgeId(id, idInBody)
   if (eventId.kind === 'refused') return eventId
   const types = judgeTypes(memberAt(body.value, 'type'), genericType)
   if (types.kind === 'refused') return types
@@ -68,6 +70,17 @@ function normalize(call: ProviderCall): Normalization {
 
 function readId(headers: CallHeaders): HeaderReading {
   return readHeader(headers, idNames)
+}
+
+/**
+ * Returns whether an unsigned header names another event than the signed body. Such a header would let anybody who has seen one
+ * signed call send it again as many new events. In Standard Webhooks the header is signed, and the body's id is the sender's own
+ * matter. An id that is no text, or empty, is none.
+ */
+function contradicts(headers: CallHeaders, id: HeaderReading, idInBody: unknown): boolean {
+  const isSignedHeader = (headers.get(standardSignatureName) ?? '') !== ''
+  if (isSignedHeader || id.kind !== 'value') return false
+  return typeof idInBody === 'string' && idInBody !== '' && idInBody !== id.value
 }
 
 function judgeId(header: Exclude<HeaderReading, { kind: 'conflict' }>, inBody: unknown): EventId {
