@@ -37,22 +37,6 @@ export async function startPrinting(program: string, env: ProcessEnv): Promise<M
   return { port, pid: child.pid, readyMs: performance.now() - startedAt, stop: () => end(child) }
 }
 
-/**
- * Compiles the program that people install into a folder, as the Dockerfile does but for this machine's processor (about 3 s), and
- * gives its path. @throws with the compiler's words
- */
-export async function compileProgram(dir: string): Promise<string> {
-  const program = join(dir, 'latchkey')
-  const options = ['--compile', '--minify-syntax', '--minify-whitespace', '--bytecode', '--bytecode-depth=0']
-  const files = ['cmd/latchkey/main.ts', './internal/webhooks/large-bodies.worker.ts']
-  const built = Bun.spawnSync(
-    [process.execPath, 'build', ...options, '--format=esm', `--outfile=${program}`, ...files],
-    { cwd: root },
-  )
-  if (built.exitCode !== 0) throw new Error(`the program does not compile:\n${built.stderr.toString()}`)
-  return program
-}
-
 /** Bun on the source, with options such as `--cpu-prof-md`, in place of the compiled program. */
 export function sourceProgram(bunOptions: readonly string[]): readonly string[] {
   return [process.execPath, ...bunOptions, join(root, 'cmd/latchkey/main.ts')]

@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeStores, startRedis, startStores } from '#internal/dev/index.ts'
-import { compileProgram, type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
+import { compileProgram } from '#test/support/compiled-program.ts'
+import { type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 
 /** Stores as dev has them, the bare server, and the API, each in a process of its own. */

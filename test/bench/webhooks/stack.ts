@@ -4,14 +4,8 @@ import { join } from 'node:path'
 import { randomToken } from '#internal/base/index.ts'
 import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import {
-  compileProgram,
-  type Measured,
-  sourceProgram,
-  startPrinting,
-  startService,
-  stopOnSignal,
-} from '../processes.ts'
+import { compileProgram } from '#test/support/compiled-program.ts'
+import { type Measured, sourceProgram, startPrinting, startService, stopOnSignal } from '../processes.ts'
 import { putInForce } from '../tenants.ts'
 import { manifests, slugOf, tenantCount } from './calls.ts'
 import { type Sink, startSink } from './sink.ts'

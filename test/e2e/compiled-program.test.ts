@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { openTenants, testApiKey } from '#test/support/api.ts'
+import { readiness, startCommand, type TestProcess } from '#test/support/api-process.ts'
+import { compileProgram } from '#test/support/compiled-program.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { type TestDatabase, testStores } from '#test/support/stores.ts'
+import { signAsVendor } from '#test/support/vendor-signatures.ts'
+import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+
+/** The program of the image, compiled for this machine. The image itself is in test/cluster. */
+const root = resolve(import.meta.dir, '../..')
+const compileMsMax = 120_000
+/** Longer than what is read in the event loop itself, so that the worker reads it. */
+const largeBodyBytes = 3 * 1024 * 1024
+const folder = scratchFolder()
+const started: TestProcess[] = []
+let program: string
+let database: TestDatabase
+let env: Record<string, string>
+
+beforeAll(async () => {
+  program = await compileProgram(folder)
+  database = await createMigratedDatabase()
+  env = {
+    LATCHKEY_DATABASE_URL: database.url,
+    LATCHKEY_REDIS_URL: (await testStores()).redisUrl,
+    LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+    ...{ LATCHKEY_API_PORT: '0', LATCHKEY_BACKOFFICE_PORT: '0', LATCHKEY_OPS_PORT: '0' },
+    LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0',
+  }
+}, compileMsMax)
+afterAll(async () => {
+  for (const each of started) each.signal('SIGKILL')
+  await Promise.all(started.map(({ exited }) => exited))
+  await database?.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function startReady(name: string) {
+  const process = startCommand([program, name], env, `latchkey ${name}`)
+  started.push(process)
+  const { port, opsPort } = await process.logged('listening')
+  expect(await readiness(`http://127.0.0.1:${opsPort}`, 200)).toBe(200)
+  return { ...process, url: `http://127.0.0.1:${port}` }
+}
+
+test('a stack trace of the compiled program names source files and lines, and no secret', async () => {
+  const secrets = ['hunter2-of-the-test', Buffer.alloc(32, 7).toString('base64')]
+  // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
+  const child = Bun.spawn([program, 'api'], {
+    cwd: folder,
+    env: {
+      ...env,
+      LATCHKEY_BIND_ADDRESS: '192.0.2.1',
+      LATCHKEY_DATABASE_URL: `postgres://latchkey:${secrets[0]}@127.0.0.1:1/latchkey`,
+    },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [output, errors] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  expect(await child.exited).not.toBe(0)
+  const line = output.split('\n').find((each) => each.includes('"process could not start"')) ?? ''
+  const { cause } = JSON.parse(line) as { cause: { stack: string } }
+  const frames = [...cause.stack.matchAll(/^ +at .*?\(?([^\s()]+):(\d+):\d+\)?$/gm)]
+  const [top] = frames
+  expect(top?.[1]).toBe('internal/http/listen.ts')
+  const source = readFileSync(join(root, 'internal/http/listen.ts'), 'utf8').split('\n')
+  expect(source[Number(top?.[2]) - 1]).toContain('throw new Error(`cannot listen on')
+  const files = frames.map(([, path]) => path)
+  expect(files).toContain('cmd/api/app.ts')
+  expect(output + errors).not.toContain('$bunfs')
+  for (const secret of secrets) expect(output + errors).not.toContain(secret)
+})
+
+test('api reads a large body in its worker', async () => {
+  const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
+  await tenants.apply(webhookTenantYaml('acme', testApiKey))
+  await tenants.close()
+  const api = await startReady('api')
+  const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(largeBodyBytes) })
+  const signed = { body, atMs: Date.now(), webhookId: 'unused' }
+  const intake = await fetch(`${api.url}/v1/t/acme/webhooks/codehost`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      'X-GitHub-Event': 'push',
+      'X-GitHub-Delivery': crypto.randomUUID(),
+      'X-Hub-Signature-256': await signAsVendor('codehost', signed, providerSecret),
+    },
+    body,
+  })
+  expect([intake.status, await intake.text()]).toEqual([200, '{"ok":true}'])
+  api.signal('SIGTERM')
+  expect(await api.exited).toBe(0)
+})
+
+test('forwarder and backoffice become ready; pages have their style', async () => {
+  const [forwarder, backoffice] = await Promise.all([startReady('forwarder'), startReady('backoffice')])
+  const page = await (await fetch(`${backoffice.url}/sign-in`)).text()
+  const [, style = '/none'] = /href="(\/assets\/[^"]+\.css)"/.exec(page) ?? []
+  expect((await fetch(`${backoffice.url}${style}`)).status).toBe(200)
+  for (const each of [forwarder, backoffice]) each.signal('SIGTERM')
+  expect(await Promise.all([forwarder.exited, backoffice.exited])).toEqual([0, 0])
+})
+
+test('migrate finds the schema up to date', async () => {
+  const process = startCommand([program, 'migrate'], env, 'latchkey migrate')
+  started.push(process)
+  expect([await process.exited, process.errors()]).toEqual([0, ''])
+})
