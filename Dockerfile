@@ -51,7 +51,7 @@ LABEL org.opencontainers.image.title="Latchkey" \
       org.opencontainers.image.created="$CREATED" \
       org.opencontainers.image.source="$SOURCE"
 COPY --from=build /out/latchkey /usr/local/bin/latchkey
-COPY LICENSE /usr/share/doc/latchkey/LICENSE
+COPY LICENSE THIRD_PARTY_NOTICES.md /usr/share/doc/latchkey/
 # Calls that the runtime has in flight at once; its own default is 256, and any more wait without an end. Read and checked at start.
 ENV BUN_CONFIG_MAX_HTTP_REQUESTS=1024
 # A number, so that Kubernetes can see that it is not root. Any other user serves as well.

@@ -44,7 +44,7 @@ const libraries: readonly { readonly name: RegExp; readonly home: RegExp }[] = [
 ]
 
 const rootFiles =
-  /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY)\.md)$/
+  /^(\.editorconfig|\.gitignore|\.dockerignore|\.oxlintrc\.json|biome\.json|knip\.json|bun\.lock|bunfig\.toml|package\.json|tsconfig\.json|Dockerfile|LICENSE|(README|CONTRIBUTING|CHANGELOG|SECURITY|THIRD_PARTY_NOTICES)\.md)$/
 const folders =
   /^(\.ci\/|\.github\/|cmd\/(api|forwarder|operator|backoffice|migrate|dev|serving|latchkey)\/|config\/(samples|presets)\/|config\/(kind\.yaml|quickstart)$|charts\/latchkey\/|crds\/|docs\/|test\/(support|e2e|cluster|faults|bench)\/|test\/tidy\.test\.ts$|internal\/README\.md$)/
 const fileLinesMax = 400
@@ -69,7 +69,7 @@ const rules: Record<string, Rule> = {
       .split('/')
       .filter(
         (name) =>
-          !/^[A-Z]+(\.md|\.txt)?$|^(Dockerfile|Chart\.yaml)$|^\d{4}_[a-z0-9_]+\.sql$|^[a-z.]+_[a-z]+\.yaml$/.test(
+          !/^[A-Z]+(_[A-Z]+)*(\.md|\.txt)?$|^(Dockerfile|Chart\.yaml)$|^\d{4}_[a-z0-9_]+\.sql$|^[a-z.]+_[a-z]+\.yaml$/.test(
             name,
           ),
       )

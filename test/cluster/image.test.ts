@@ -114,6 +114,11 @@ describe('the image', () => {
     for (const name of ['description', 'revision', 'created', 'source']) expect(label(name)).toBeTruthy()
   })
 
+  test.each(['LICENSE', 'THIRD_PARTY_NOTICES.md'])('holds %s', (file) => {
+    const held = readFileSync(join(runtime.root, 'usr/share/doc/latchkey', file), 'utf8')
+    expect(held).toBe(readFileSync(join(repository, file), 'utf8'))
+  })
+
   test('is built with the Bun that the repository names', () => {
     expect(dockerfile).toContain(`oven/bun:${packageManager.replace('bun@', '')}-`)
   })
