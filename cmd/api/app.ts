@@ -182,6 +182,9 @@ function publicServer({ tracing, health }: Telemetry, { directory, routes, obser
     onAnswered: observe,
     isDraining: () => health.isDraining(),
     ...(tracing.enabled && { traced: traced(tracing) }),
-    budgets: { keyed: new BodyBudget(keyedBodiesBytes), anybody: new BodyBudget(webhookBodiesBytes) },
+    budgets: {
+      keyed: new BodyBudget({ bytesMax: keyedBodiesBytes }),
+      anybody: new BodyBudget({ bytesMax: webhookBodiesBytes }),
+    },
   })
 }

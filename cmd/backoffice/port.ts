@@ -176,7 +176,7 @@ function portServer(
     ...(tracing.enabled && {
       traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),
     }),
-    budgets: { keyed: new BodyBudget(1), anybody: new BodyBudget(bodiesBytes) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 1 }), anybody: new BodyBudget({ bytesMax: bodiesBytes }) },
   })
 }
 

@@ -65,6 +65,10 @@ const catalogue = {
     503,
     'The API server or a store does not answer: whether anything was written is not known, repeat the call as it was',
   ],
+  body_dropped: [
+    503,
+    'The body had to make room for bodies that arrived faster: nothing was accepted, send it again',
+  ],
   overloaded: [503, 'Too many calls are under way in this process: try again'],
   loop_detected: [
     508,

@@ -25,6 +25,7 @@ const everywhere: readonly ErrorCode[] = [
   'not_found',
   'internal',
   'unavailable',
+  'body_dropped',
   'overloaded',
 ]
 

@@ -20,6 +20,7 @@ const everywhere: readonly ErrorCode[] = [
   'internal',
   'store_unavailable',
   'starting',
+  'body_dropped',
   'overloaded',
 ]
 

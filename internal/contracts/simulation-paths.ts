@@ -16,6 +16,7 @@ const errors: readonly ErrorCode[] = [
   'database_unavailable',
   'secrets_unreadable',
   'starting',
+  'body_dropped',
   'overloaded',
 ]
 

@@ -32,6 +32,7 @@ const everywhere: readonly ErrorCode[] = [
   'secrets_unreadable',
   'provider_paused',
   'starting',
+  'body_dropped',
   'overloaded',
   'loop_detected',
 ]

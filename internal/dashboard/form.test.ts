@@ -3,7 +3,7 @@ import { parseForm } from './form.ts'
 
 const type = 'application/x-www-form-urlencoded'
 const parse = (body: string, contentType = type) =>
-  parseForm(new Request('http://localhost/', { headers: { 'Content-Type': contentType } }), body)
+  parseForm(new Request('http://localhost/', { headers: { 'Content-Type': contentType } }), Buffer.from(body))
 
 test('fields are decoded and trimmed', () => {
   expect({ ...parse('a=1+2%26&b=+x+&c=') }).toEqual({ a: '1 2&', b: 'x', c: '' })

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
+import { holding } from '#test/support/body-holding.ts'
 import {
   type AdmittingRoute,
   type Answer,
@@ -60,7 +61,7 @@ const route: AdmittingRoute<Shop> = {
   },
 }
 
-function start(budget = new BodyBudget(1000)) {
+function start(budget = new BodyBudget({ bytesMax: 1000 })) {
   const events: RequestEvent[] = []
   const app = createServer<never, 'read'>({
     routes: [route],
@@ -68,7 +69,7 @@ function start(budget = new BodyBudget(1000)) {
     nameOf: () => 'nobody',
     explain: () => undefined,
     onAnswered: (event) => events.push(event),
-    budgets: { keyed: new BodyBudget(0), anybody: budget },
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: budget },
   })
   const server = listen(app, 0, '127.0.0.1')
   open.push(server)
@@ -115,7 +116,7 @@ describe('a route that admits', () => {
 
   test('may take its time to ask who calls: until then no room is taken, and then the owner’s', async () => {
     mayEnter = Promise.withResolvers()
-    const budget = new BodyBudget(10)
+    const budget = new BodyBudget({ bytesMax: 10 })
     const { send, events } = start(budget)
     const sent = send(`${shop}/later`, 'xxxxxxxxxx')
     await poll(() => asked.length > 0 || undefined, { deadlineMs: 5_000 })
@@ -171,10 +172,10 @@ describe('a route that admits', () => {
   })
 
   test('takes of the budget for whom it let in', async () => {
-    const budget = new BodyBudget(40)
+    const budget = new BodyBudget({ bytesMax: 40 })
     const { send } = start(budget)
-    const held = { owner: 'shop é', bytes: 0 }
-    budget.grow(held, 10)
+    const held = holding('shop é')
+    budget.grow(held, 10, 0)
     expect((await send(`${shop}/card`)).status).toBe(503)
     budget.free(held)
     expect((await send(`${shop}/card`)).status).toBe(200)

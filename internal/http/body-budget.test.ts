@@ -1,88 +1,106 @@
-import { describe, expect, test } from 'bun:test'
-import { BodyBudget, isTooSlow } from './body-budget.ts'
+import { afterEach, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { holding } from '#test/support/body-holding.ts'
+import { BodyBudget, type BudgetBounds, type Holding, isLate, type Pace } from './body-budget.ts'
 
-const mebibyte = 1024 * 1024
+const kibibyte = 1024
+const mebibyte = 1024 * kibibyte
+const graceMs = 500
 
-function ownersOf(budget: BodyBudget) {
-  const holding = (owner: string) => ({ owner, bytes: 0 })
-  /** Takes for a new body; undefined when it got no room. */
-  const take = (owner: string, bytes: number) => {
-    const body = holding(owner)
-    return budget.grow(body, bytes) ? body : undefined
+const begun: { budget: BodyBudget; body: Holding }[] = []
+afterEach(() => {
+  for (const { budget, body } of begun.splice(0)) budget.finish(body)
+})
+
+/** A budget with bodies that are held, or waited for; those that are given up are listed by name. */
+function open(bounds: BudgetBounds) {
+  const budget = new BodyBudget(bounds)
+  const givenUp: string[] = []
+  /** A body that was read; undefined when it got no room. */
+  const take = (owner: string, bytes: number, nowMs = 0) => {
+    const body = holding(owner, { bytesDeclared: bytes })
+    return budget.grow(body, bytes, nowMs) ? body : undefined
   }
-  return { take, holding }
+  /** A body that is waited for since a time, of which so many bytes have arrived. */
+  const wait = (
+    name: string,
+    { bytes = 0, sinceMs = 0, owner = name, source = name, bytesDeclared = 25 * mebibyte },
+  ) => {
+    const body = holding(owner, { source, bytesDeclared })
+    begun.push({ budget, body })
+    budget.begin(body, sinceMs, (why) => givenUp.push(`${name} ${why}`))
+    return arrive(body, bytes, sinceMs) ? body : undefined
+  }
+  const arrive = (body: Holding, bytes: number, nowMs: number) => {
+    if (body.arrival) Object.assign(body.arrival, { bytesArrived: bytes, lastByteAtMs: nowMs })
+    return budget.grow(body, bytes, nowMs)
+  }
+  return { budget, givenUp, take, wait, arrive }
 }
 
-describe('the budget of bodies', () => {
-  test('gives one owner a quarter and keeps the rest for the others', () => {
-    const budget = new BodyBudget(100)
-    const { take } = ownersOf(budget)
+describe('shares of the budget', () => {
+  test('one owner gets a quarter for small bodies, and the rest is for others', () => {
+    const { budget, take } = open({ bytesMax: 100 })
     const first = take('a', 20)
-    expect([take('a', 6), take('a', 5)]).toEqual([undefined, { owner: 'a', bytes: 5 }])
+    expect([take('a', 6), take('a', 5)?.bytes]).toEqual([undefined, 5])
     for (const owner of ['b', 'c', 'd']) expect(take(owner, 25)).toBeDefined()
     expect(take('e', 1)).toBeUndefined()
     if (first) budget.free(first)
-    expect([take('a', 20), budget.taken]).toEqual([{ owner: 'a', bytes: 20 }, 100])
+    expect([take('a', 20)?.bytes, budget.taken]).toEqual([20, 100])
   })
 
-  test('gives one owner one body of any length, which may come piece by piece, with few bytes beside it', () => {
-    const budget = new BodyBudget(1000)
-    const { take, holding } = ownersOf(budget)
-    const wide = holding('a')
-    expect(take('a', 10)).toBeDefined()
-    for (let bytes = 100; bytes <= 900; bytes += 100) expect(budget.grow(wide, bytes)).toBe(true)
-    expect([take('a', 6), take('a', 5)]).toEqual([undefined, { owner: 'a', bytes: 5 }])
-    expect(take('b', 50)).toBeDefined()
+  test('larger bodies leave a sixth to small ones, also of the same owner', () => {
+    const { take } = open({ bytesMax: 48 * mebibyte })
+    for (const owner of ['a', 'b', 'c', 'd'])
+      for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
+    expect(take('e', 17 * kibibyte)).toBeUndefined()
+    for (let nth = 0; nth < 512; nth++) expect(take('a', 16 * kibibyte)).toBeDefined()
+    expect(take('b', 16 * kibibyte)).toBeUndefined()
+  })
+
+  test('one owner gets one body of any length, with few larger ones beside it and small ones as ever', () => {
+    const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
+    const wide = wait('a', {})
+    if (!wide) throw new Error('nothing is needed for it')
+    expect(take('a', 700 * kibibyte)).toBeDefined()
+    for (let length = 1; length <= 25; length++) expect(arrive(wide, length * mebibyte, 0)).toBe(true)
+    expect([take('a', 69 * kibibyte), take('a', 68 * kibibyte)?.bytes]).toEqual([undefined, 68 * kibibyte])
+    for (let nth = 0; nth < 500; nth++) expect(take('a', 16 * kibibyte)).toBeDefined()
     budget.free(wide)
-    const next = holding('a')
-    expect([budget.grow(next, 235), budget.grow(next, 900)]).toEqual([true, true])
+    expect(take('a', 5 * mebibyte)).toBeDefined()
   })
 
-  test('lets only one of two bodies of an owner go over its share', () => {
-    const budget = new BodyBudget(1000)
-    const { holding } = ownersOf(budget)
-    const [one, other] = [holding('a'), holding('a')]
-    expect([budget.grow(one, 125), budget.grow(other, 125)]).toEqual([true, true])
-    expect([budget.grow(one, 126), budget.grow(other, 126)]).toEqual([false, false])
-    budget.free(other)
-    expect(budget.grow(one, 1000)).toBe(true)
-  })
-
-  test('gives bodies over 1 MiB a half, or one of them, and leaves the other half to short ones', () => {
-    const budget = new BodyBudget(16 * mebibyte)
-    const { take, holding } = ownersOf(budget)
-    const long = ['a', 'b', 'c', 'd'].map((owner) => take(owner, 2 * mebibyte))
+  test('bodies over 1 MiB get a half together, or one of them', () => {
+    const { budget, take } = open({ bytesMax: 48 * mebibyte })
+    const long = ['a', 'b', 'c', 'd', 'e', 'f'].map((owner) => take(owner, 4 * mebibyte))
     expect(long).not.toContain(undefined)
-    expect(take('e', mebibyte + 1)).toBeUndefined()
-    const [first, ...others] = long
-    if (first) expect(budget.grow(first, first.bytes + 1)).toBe(false)
-    for (const owner of ['e', 'f', 'g', 'h', 'i', 'j', 'k', 'l']) expect(take(owner, mebibyte)).toBeDefined()
-    for (const body of others) if (body) budget.free(body)
-    const lone = holding('z')
-    if (first) budget.free(first)
-    expect(budget.grow(lone, 8 * mebibyte)).toBe(true)
+    expect([take('g', mebibyte + 1), take('g', mebibyte)?.bytes]).toEqual([undefined, mebibyte])
+    for (const body of long) if (body) budget.free(body)
+    expect(take('z', 25 * mebibyte)).toBeDefined()
+    expect([take('y', mebibyte + 1), take('y', mebibyte)?.bytes]).toEqual([undefined, mebibyte])
   })
 
-  test('gives a lone body over 1 MiB more than the half', () => {
-    const budget = new BodyBudget(48 * mebibyte)
-    const { take, holding } = ownersOf(budget)
-    const lone = holding('a')
-    for (let length = 1; length <= 25; length++) expect(budget.grow(lone, length * mebibyte)).toBe(true)
-    expect([take('b', mebibyte + 1), take('b', mebibyte)]).toEqual([
-      undefined,
-      { owner: 'b', bytes: mebibyte },
+  test('a body that comes in chunks is small until it has more than 16 KiB', () => {
+    const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
+    for (const owner of ['a', 'b', 'c', 'd'])
+      for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
+    const body = wait('e', { bytesDeclared: undefined })
+    const chunked = holding('f')
+    expect([budget.grow(chunked, 16 * kibibyte, 0), budget.grow(chunked, 17 * kibibyte, 0)]).toEqual([
+      true,
+      false,
     ])
-    budget.free(lone, mebibyte)
-    expect(take('b', 2 * mebibyte)).toBeDefined()
+    expect(body && arrive(body, 1, 0)).toBe(false)
+    budget.free(chunked)
+    expect(budget.taken).toBe(40 * mebibyte)
   })
 
-  test('is not changed by a refusal, nor by giving back twice', () => {
-    const budget = new BodyBudget(8)
-    const { take, holding } = ownersOf(budget)
+  test('a refusal changes nothing, nor does giving back twice', () => {
+    const { budget, take } = open({ bytesMax: 8 })
     expect(take('a', 9)).toBeUndefined()
     expect(budget.taken).toBe(0)
-    const body = holding('a')
-    expect([budget.grow(body, 8), budget.grow(body, 8), budget.taken]).toEqual([true, true, 8])
+    const body = take('a', 8)
+    if (!body) throw new Error('it fits')
     budget.free(body, 3)
     budget.free(body, 3)
     expect([body.bytes, budget.taken]).toEqual([3, 3])
@@ -92,16 +110,147 @@ describe('the budget of bodies', () => {
   })
 })
 
-describe('a body', () => {
-  const { pace } = new BodyBudget(1)
+describe('where room is short', () => {
+  test('nothing is dropped for what is announced, only for bytes', () => {
+    const { budget, givenUp, wait, take } = open({ bytesMax: 48 * mebibyte })
+    for (let nth = 0; nth < 2_000; nth++) wait(`header-only ${nth}`, {})
+    expect([budget.taken, givenUp]).toEqual([0, []])
+    expect(take('a', mebibyte, 10_000)).toBeDefined()
+  })
+
+  test('a small body gets the room of the body with the lowest rate', () => {
+    const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
+    wait('slow', { bytes: 16 * kibibyte, bytesDeclared: 16 * kibibyte })
+    for (const owner of ['b', 'c', 'd'])
+      wait(owner, { bytes: 16 * kibibyte, sinceMs: 5_000, bytesDeclared: 16 * kibibyte })
+    expect(take('e', kibibyte, 9_000)).toBeDefined()
+    expect(givenUp).toEqual(['slow dropped'])
+  })
+
+  test('a small body of an owner at its share gets the room of another of its bodies', () => {
+    const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
+    wait('stalled', { owner: 'a', bytes: 16 * kibibyte - 1, bytesDeclared: 16 * kibibyte })
+    wait('of another owner', { bytes: 10, bytesDeclared: 16 * kibibyte })
+    expect(take('a', kibibyte, 9_000)).toBeDefined()
+    expect(givenUp).toEqual(['stalled dropped'])
+  })
+
+  test('a larger body gets room from slower ones only, so that of two one arrives', () => {
+    const { givenUp, wait, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
+    const fast = wait('fast', { owner: 'a', sinceMs: 0 })
+    const slow = wait('slow', { owner: 'a', sinceMs: 0 })
+    if (!fast || !slow) throw new Error('nothing is needed for them')
+    expect(arrive(slow, 2 * mebibyte, 2_000)).toBe(true)
+    expect(arrive(fast, 10 * mebibyte, 2_000)).toBe(true)
+    expect(arrive(slow, 3 * mebibyte, 2_100)).toBe(false)
+    expect(givenUp).toEqual([])
+    expect(arrive(fast, 25 * mebibyte, 4_000)).toBe(true)
+    expect(givenUp).toEqual(['slow dropped'])
+  })
+
+  test('a body that has been read is dropped for no other', () => {
+    const { givenUp, take } = open({ bytesMax: 100 })
+    for (const owner of ['a', 'b', 'c', 'd']) take(owner, 25)
+    expect([take('e', 1, 60_000), givenUp]).toEqual([undefined, []])
+  })
+
+  test('nothing is dropped where that would not give room enough', () => {
+    const { givenUp, take, wait } = open({ bytesMax: 100 })
+    for (const owner of ['a', 'b', 'c']) take(owner, 25)
+    wait('d', { bytes: 10, bytesDeclared: 20 })
+    expect([take('e', 30, 60_000), givenUp]).toEqual([undefined, []])
+  })
+
+  test('one body more to wait for takes the place of the one with the least progress, the youngest last', () => {
+    const { budget, givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 3, pace: { graceMs } })
+    wait('header-only', { sinceMs: 1_000 })
+    wait('with a byte', { sinceMs: 0, bytes: 1 })
+    wait('young', { sinceMs: 1_900 })
+    wait('new', { sinceMs: 2_000 })
+    wait('newer', { sinceMs: 2_000 })
+    wait('newest', { sinceMs: 2_001 })
+    expect(givenUp).toEqual(['header-only dropped', 'with a byte dropped', 'young dropped'])
+    expect(budget.arriving).toBe(3)
+  })
+
+  test('a source with more than its share of places loses them first, however fast its bodies are', () => {
+    const { givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 64, pace: { graceMs } })
+    for (let nth = 0; nth < 60; nth++) wait(`attacker ${nth}`, { source: 'attacker', bytes: 100 })
+    for (let nth = 0; nth < 4; nth++) wait(`other ${nth}`, { source: `other ${nth}` })
+    for (let nth = 0; nth < 50; nth++) wait(`newcomer ${nth}`, { source: `new ${nth}`, sinceMs: 1_000 })
+    expect(givenUp).toHaveLength(50)
+    for (const name of givenUp) expect(name).toStartWith('attacker')
+  })
+})
+
+test('whatever happens to bodies, what is taken is the sum of what they hold, within the bounds, and 0 in the end', () => {
+  const lengths = fc.constantFrom(1, 900, 1_024, 16_384, 20_000, 65_536, 600_000, 3_000_000)
+  const step = fc.record({
+    act: fc.constantFrom('take', 'wait', 'arrive', 'finish', 'free', 'late'),
+    which: fc.nat(30),
+    owner: fc.constantFrom('a', 'b', 'c'),
+    source: fc.constantFrom('x', 'y'),
+    bytes: lengths,
+    ms: fc.nat(4_000),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
+      const bytesMax = 4 * mebibyte
+      const budget = new BodyBudget({ bytesMax, bodiesMax: 8, pace: { graceMs } })
+      const bodies: Holding[] = []
+      let nowMs = 0
+      for (const { act, which, owner, source, bytes, ms } of steps) {
+        nowMs += ms
+        const body = bodies[which % Math.max(bodies.length, 1)]
+        if (act === 'take' || act === 'wait') {
+          const made = holding(owner, { source, bytesDeclared: which % 2 ? bytes : null })
+          bodies.push(made)
+          if (act === 'wait') budget.begin(made, nowMs, () => undefined)
+          if (act === 'take') budget.grow(made, bytes, nowMs)
+        } else if (body && act === 'arrive') {
+          if (body.arrival) body.arrival.bytesArrived = body.bytes + bytes
+          budget.grow(body, body.bytes + bytes, nowMs)
+        } else if (body && act === 'finish') budget.finish(body)
+        else if (body && act === 'free') {
+          budget.finish(body)
+          budget.free(body, Math.min(body.bytes, bytes))
+        } else budget.endLate(nowMs)
+        const held = bodies.reduce((sum, each) => sum + each.bytes, 0)
+        expect(budget.taken).toBe(held)
+        expect(held).toBeLessThanOrEqual(bytesMax)
+        expect(budget.arriving).toBe(bodies.filter(({ arrival }) => arrival).length)
+        expect(budget.arriving).toBeLessThanOrEqual(8)
+      }
+      for (const body of bodies) {
+        budget.finish(body)
+        budget.free(body)
+      }
+      expect([budget.taken, budget.arriving]).toEqual([0, 0])
+      // No share is left over either: each class has its whole room again.
+      const whole = holding('a', { bytesDeclared: 2 * mebibyte })
+      expect(budget.grow(whole, 2 * mebibyte, nowMs)).toBe(true)
+    }),
+  )
+})
+
+describe('a body that is waited for', () => {
+  const { pace } = new BodyBudget({ bytesMax: 1 })
+  const late = (bytesDeclared: number | null, bytesArrived: number, nowMs: number, lastByteAtMs = nowMs) =>
+    isLate(pace satisfies Pace, bytesDeclared, { startedAtMs: 0, lastByteAtMs, bytesArrived }, nowMs)
   test.each([
-    ['is in time in its first five seconds, whatever came', 1, 5_000, false],
-    ['is too slow with one byte after them', 1, 5_001, true],
-    ['is in time with 16 KiB for each second more', 80 * 1024, 10_000, false],
-    ['is too slow with less', 80 * 1024 - 1, 10_000, true],
-    ['is in time for a minute at a good rate', 24 * mebibyte, 60_000, false],
-    ['is too slow after it at any rate', 25 * mebibyte, 60_001, true],
-  ])('%s', (_case, bytes, elapsedMs, slow) => {
-    expect(isTooSlow(pace, bytes, elapsedMs)).toBe(slow)
+    ['is in time in its first five seconds, whatever came', null, 1, 5_000, false],
+    ['is too slow with one byte after them', null, 1, 5_001, true],
+    ['is in time with 16 KiB for each second more', null, 80 * kibibyte, 10_000, false],
+    ['is too slow with less', null, 80 * kibibyte - 1, 10_000, true],
+    ['is in time for a minute at a good rate', 25 * mebibyte, 24 * mebibyte, 60_000, false],
+    ['is too slow after it at any rate', 25 * mebibyte, 25 * mebibyte, 60_001, true],
+    ['that is short has ten seconds at any rate', 64 * kibibyte, 1, 10_000, false],
+    ['that is short is too slow after them', 64 * kibibyte, 60_000, 10_001, true],
+  ])('%s', (_case, bytesDeclared, bytes, nowMs, expected) => {
+    expect(late(bytesDeclared, bytes, nowMs)).toBe(expected)
+  })
+
+  test('is too slow after five seconds without a byte', () => {
+    expect([late(null, mebibyte, 8_000, 3_000), late(null, mebibyte, 8_001, 3_000)]).toEqual([false, true])
   })
 })

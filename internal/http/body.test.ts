@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { type BodyBounds, parseJson, readBody, takeRoom } from './body.ts'
+import { holding } from '#test/support/body-holding.ts'
+import { type BodyBounds, parseJson, readBody, roomFor } from './body.ts'
 import { BodyBudget } from './body-budget.ts'
 
 const bytesMax = 10
@@ -27,45 +28,20 @@ const broken = () =>
     },
   })
 
-const bounds: BodyBounds = { bytesMax, isText: false, tooLong: 'invalid_request' }
+const owner = { owner: 'a', sourceOf: () => 'a' }
+const bounds: BodyBounds = { bytesMax, tooLong: 'invalid_request' }
 
-async function read(request: Request, budget = new BodyBudget(100), changes: Partial<BodyBounds> = {}) {
-  const room = takeRoom(request, { ...bounds, ...changes }, budget, 'a')
+async function read(
+  request: Request,
+  budget = new BodyBudget({ bytesMax: 100 }),
+  changes: Partial<BodyBounds> = {},
+) {
+  const room = roomFor(request, { ...bounds, ...changes }, owner)
   if (room.kind === 'error') return room
   const body = await readBody(request, room, budget)
   budget.free(room)
   return body.kind === 'read' ? Buffer.from(body.body).toString() : body
 }
-
-describe('a body that is read as text', () => {
-  const asText = (body: Uint8Array | string) => {
-    const bytes = new Uint8Array(Buffer.from(body))
-    const headers = { 'content-length': String(bytes.length) }
-    const request = new Request('http://localhost/', { method: 'POST', body: bytes, headers })
-    return read(request, new BodyBudget(100), { isText: true })
-  }
-
-  test('comes as it is', async () => {
-    expect(await asText('"é🔒"')).toBe('"é🔒"')
-  })
-
-  test.each([
-    ['a byte that is none of UTF-8', Buffer.from('"\xff"', 'latin1')],
-    ['a character cut short', Buffer.from('é').subarray(0, 1)],
-    ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
-    ['a byte order mark', Buffer.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d])],
-  ])('is refused with %s', async (_case, bytes) => {
-    expect(await asText(bytes)).toEqual({
-      kind: 'error',
-      code: 'invalid_request',
-      message: 'The body must be UTF-8 without byte order mark',
-    })
-  })
-
-  test('comes with U+FFFD for an emoji cut short, which no length gives away', async () => {
-    expect(await asText(Buffer.from('🔒').subarray(0, 3))).toBe('\ufffd')
-  })
-})
 
 describe('a body', () => {
   test.each([
@@ -97,7 +73,7 @@ describe('a body', () => {
     ['that says it is too long', post('a', { 'content-length': '11' })],
     ['that grows too long', post(chunks('01234', '567890'))],
   ])('%s is refused with 413 where its route says so', async (_case, request) => {
-    expect(await read(request, new BodyBudget(100), { tooLong: 'body_too_large' })).toEqual({
+    expect(await read(request, new BodyBudget({ bytesMax: 100 }), { tooLong: 'body_too_large' })).toEqual({
       kind: 'error',
       code: 'body_too_large',
       message: 'The body must not be longer than 10 bytes',
@@ -115,7 +91,9 @@ describe('a body', () => {
     const stuck = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(new Uint8Array(1)),
     })
-    expect(await read(post(stuck), new BodyBudget(100, { pauseMsMax: 50 }))).toMatchObject({
+    expect(
+      await read(post(stuck), new BodyBudget({ bytesMax: 2000, pace: { pauseMsMax: 50 } })),
+    ).toMatchObject({
       code: 'invalid_request',
       message: 'The body was sent too slowly',
     })
@@ -124,9 +102,9 @@ describe('a body', () => {
 
 describe('the budget', () => {
   test('refuses what has no room, with when to come again, until room is given back', async () => {
-    const budget = new BodyBudget(15)
-    const held = { owner: 'b', bytes: 0 }
-    budget.grow(held, 10)
+    const budget = new BodyBudget({ bytesMax: 15 })
+    const held = holding('b')
+    budget.grow(held, 10, 0)
     expect(await read(post('012345', { 'content-length': '6' }), budget)).toMatchObject({
       code: 'overloaded',
       headers: { 'Retry-After': '1' },
@@ -141,15 +119,15 @@ describe('the budget', () => {
     ['too long', () => post(chunks('0123456789', '0'))],
     ['broken off', () => post(broken())],
   ])('is whole again after a body that was %s', async (_case, request) => {
-    const budget = new BodyBudget(bytesMax)
+    const budget = new BodyBudget({ bytesMax })
     await read(request(), budget)
     expect(budget.taken).toBe(0)
   })
 
   test('holds on to a body that was read, at its own length, until its room is freed', async () => {
-    const budget = new BodyBudget(bytesMax)
+    const budget = new BodyBudget({ bytesMax })
     const request = post(chunks('012', '3'))
-    const room = takeRoom(request, bounds, budget, 'a')
+    const room = roomFor(request, bounds, owner)
     if (room.kind === 'error') throw new Error(room.message)
     await readBody(request, room, budget)
     expect(budget.taken).toBe(4)

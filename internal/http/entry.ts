@@ -32,6 +32,8 @@ export interface Entry {
   readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
   readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
+  /** As a route says it: absent where bodies count under their owner. */
+  sourceOf?(head: Head): string | null
   /** `admitted` is what `admit` of this very entry has let in. */
   handle(
     call: Call,
@@ -102,11 +104,8 @@ function guardedEntry<Principal, Scope extends string>(
   }
 }
 
-function boundsOf({
-  bodyBytesMax,
-  bodyIsText = false,
-}: PublicRoute | GuardedRoute<never, string>): BodyBounds {
-  return { bytesMax: bodyBytesMax, isText: bodyIsText, tooLong: 'invalid_request' }
+function boundsOf({ bodyBytesMax }: PublicRoute | GuardedRoute<never, string>): BodyBounds {
+  return { bytesMax: bodyBytesMax, tooLong: 'invalid_request' }
 }
 
 const noOutcomes: ReadonlySet<string> = new Set()
@@ -118,6 +117,7 @@ function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Ent
     unverified: route.unverifiedOutcomes ?? noOutcomes,
     admitsMalformedParams: route.admitsMalformedParams ?? false,
     refusesQuery: false,
+    ...(route.access.sourceOf && { sourceOf: (head: Head) => route.access.sourceOf?.(head) ?? null }),
     admit(head) {
       const result = route.access.admit(head)
       return result instanceof Promise ? result.then(letIn) : letIn(result)
@@ -127,6 +127,6 @@ function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Ent
 
 function letIn(result: Admitted<unknown>): LetIn | Answer | ApiError {
   if (result.kind !== 'admitted') return result
-  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, isText: false, tooLong: 'body_too_large' }
+  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, tooLong: 'body_too_large' }
   return { ...result, bounds }
 }

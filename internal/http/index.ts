@@ -38,6 +38,6 @@ export type {
 } from './route.ts'
 export type { RequestEvent, ServerOptions, Traced } from './server.ts'
 export { createServer } from './server.ts'
-export { createSourceAddress } from './source-address.ts'
+export { createSourceAddress, networkOf } from './source-address.ts'
 export type { Parsed } from './validate.ts'
 export { createParser, quoteName } from './validate.ts'

@@ -28,7 +28,7 @@ function start(routes: readonly PublicRoute[], answerUnknown?: PublicRoute['hand
     nameOf: () => '',
     explain: () => undefined,
     onAnswered: (event) => events.push(event),
-    budgets: { keyed: new BodyBudget(0), anybody: new BodyBudget(0) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: new BodyBudget({ bytesMax: 0 }) },
     present: (error, request, requestId) =>
       new URL(request.url).pathname.startsWith('/pages')
         ? { body: `${error.code} ${requestId}`, headers: { 'Content-Type': 'text/html', 'Retry-After': '7' } }

@@ -11,9 +11,9 @@ export interface Head {
 }
 
 /** A call as a route's handler sees it. */
-export interface Call<Body extends Uint8Array | string = Uint8Array | string> extends Head {
-  /** The body's bytes, or its text where the route reads text and a short length was declared; empty where it reads none. */
-  readonly body: Body
+export interface Call extends Head {
+  /** The body's bytes as received; empty where the route reads none. */
+  readonly body: Uint8Array
 }
 
 /** Fields that a log line gets beside its own, which keep their names: few, short, and nothing secret. */
@@ -44,11 +44,6 @@ interface RouteShape {
 interface SizedRouteShape extends RouteShape {
   /** Bytes a body may have, over which it is 400; 0 for a route that reads none. */
   readonly bodyBytesMax: number
-  /**
-   * Read a short body as text, which is cheaper. Bytes that are none of UTF-8 are then refused, but for a few that come as
-   * U+FFFD: only for routes that keep nothing as received and whose schema refuses that character. Default false.
-   */
-  readonly bodyIsText?: boolean
 }
 
 /** A route that anybody may call. */
@@ -89,8 +84,13 @@ export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
     /** Lets a call in or answers it. Runs before a body is read, so what it answers costs no memory. */
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
+    /**
+     * Where a call comes from, for routes whose callers are not known before their body is read: bodies of the source that has the
+     * most are dropped first when room is short. Asked only then. Default: the owner.
+     */
+    sourceOf?(head: Head): string | null
   }
-  handle(call: Call<Uint8Array>, admitted: Handed): Answered
+  handle(call: Call, admitted: Handed): Answered
   /**
    * Outcomes that any caller can cause at will, whether or not it holds a key or a signing secret. Their log lines are limited.
    * Default: none.

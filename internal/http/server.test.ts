@@ -3,6 +3,7 @@ import { Agent, get as httpGet } from 'node:http'
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
+import { holding } from '#test/support/body-holding.ts'
 import type { Pace } from './body-budget.ts'
 import type { BodyBudgets } from './entry.ts'
 import {
@@ -30,8 +31,8 @@ afterEach(async () => {
 const inside = 'select * from tenants'
 
 const budgetsOf = (bytesMax: number, pace: Partial<Pace> = {}): BodyBudgets => ({
-  keyed: new BodyBudget(bytesMax, pace),
-  anybody: new BodyBudget(0),
+  keyed: new BodyBudget({ bytesMax, pace }),
+  anybody: new BodyBudget({ bytesMax: 0 }),
 })
 const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })
 const guarded = { access: { scope: 'read' }, bodyBytesMax: 0 } as const
@@ -147,7 +148,7 @@ describe('a route', () => {
     async (_what, method, path, sent, outcome, unverified) => {
       const { url, events } = start({
         routes: [...routes, choosing],
-        budgets: { keyed: new BodyBudget(0), anybody: new BodyBudget(1000) },
+        budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: new BodyBudget({ bytesMax: 1000 }) },
       })
       const body = method === 'POST' ? { body: sent ?? '' } : {}
       await fetch(`${url}${path}`, {
@@ -339,23 +340,35 @@ describe('a body', () => {
     part.end()
   })
 
-  test('waits for no room: while others are read over the bound of the process it is 503, and after them it is read', async () => {
-    const { url, port } = start({ budgets: budgetsOf(100) })
-    const part = await sendPart(port, 'anna')
-    const refused = await poll(async () => {
-      const response = await send(url, 'x'.repeat(50))
-      return response.status === 503 ? response : undefined
-    }, within)
-    expect(refused?.headers.get('retry-after')).toBe('1')
-    expect(await refused?.json()).toMatchObject({ code: 'overloaded' })
-    part.finish()
-    expect(await poll(() => statusOf(part.received()), within)).toBe(200)
+  test('without room is 503, and is read when there is room again', async () => {
+    const budgets = budgetsOf(100)
+    const { url } = start({ budgets })
+    const held = holding('bert')
+    budgets.keyed.grow(held, 60, 0)
+    const refused = await send(url, 'x'.repeat(50))
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await refused.json()).toMatchObject({ code: 'overloaded' })
+    budgets.keyed.free(held)
     expect(await (await send(url, 'x'.repeat(50))).text()).toBe('50')
-    part.end()
+  })
+
+  test('makes room for a faster one: it is 503 and its connection ends', async () => {
+    const budgets = { ...budgetsOf(0), keyed: new BodyBudget({ bytesMax: 2000, bodiesMax: 1 }) }
+    const { port } = start({ budgets })
+    const first = await sendPart(port, 'anna')
+    expect(await poll(() => budgets.keyed.arriving === 1 || undefined, within)).toBe(true)
+    const second = await sendPart(port, 'anna')
+    const received = await first.closed
+    expect(received).toStartWith('HTTP/1.1 503')
+    expect(received).toContain('body_dropped')
+    expect(received.toLowerCase()).toContain('retry-after: 1')
+    second.finish()
+    expect(await poll(() => statusOf(second.received()), within)).toBe(200)
+    second.end()
   })
 
   test('of a caller with a key, and one of anybody, do not take each other’s room', async () => {
-    const budgets = { keyed: new BodyBudget(100), anybody: new BodyBudget(100) }
+    const budgets = { keyed: new BodyBudget({ bytesMax: 100 }), anybody: new BodyBudget({ bytesMax: 100 }) }
     const both: Options['routes'] = [
       ...routes,
       {
@@ -371,11 +384,11 @@ describe('a body', () => {
       (await send(url, 'x')).status,
       (await fetch(`${url}/open`, { method: 'POST', body: 'x' })).status,
     ]
-    const held = { owner: 'other', bytes: 0 }
-    budgets.keyed.grow(held, 100)
+    const held = holding('other')
+    budgets.keyed.grow(held, 100, 0)
     expect(await statuses()).toEqual([503, 200])
     budgets.keyed.free(held)
-    budgets.anybody.grow(held, 100)
+    budgets.anybody.grow(held, 100, 0)
     expect(await statuses()).toEqual([200, 503])
     budgets.anybody.free(held)
     expect(await statuses()).toEqual([200, 200])
@@ -425,15 +438,14 @@ describe('a body', () => {
   })
 
   test('that breaks off gives its room back', async () => {
-    const { url, port, events } = start({ budgets: budgetsOf(100) })
+    const budgets = budgetsOf(2000)
+    const { url, port, events } = start({ budgets })
     const part = await sendPart(port, 'anna')
-    expect(
-      await poll(async () => (await send(url, 'x'.repeat(50))).status === 503 || undefined, within),
-    ).toBe(true)
+    expect(await poll(() => budgets.keyed.taken > 0 || undefined, within)).toBe(true)
     part.end()
     await part.closed
-    const room = await poll(async () => (await send(url, 'x'.repeat(50))).status === 200 || undefined, within)
-    expect(room).toBe(true)
+    expect(await poll(() => budgets.keyed.taken === 0 || undefined, within)).toBe(true)
+    expect((await send(url, 'x'.repeat(100))).status).toBe(200)
     expect(events.find(({ outcome }) => outcome === 'invalid_request')?.status).toBe(400)
   })
 })

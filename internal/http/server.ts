@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
-import { type Room, readBody, takeRoom } from './body.ts'
+import { type Room, readBody, roomFor } from './body.ts'
 import { type Authority, type BodyBudgets, createEntry, type Entry } from './entry.ts'
 import { allowedMethods } from './methods.ts'
 import { refuseQuery } from './query.ts'
@@ -160,9 +160,10 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
     const refused = entry.refusesQuery ? refuseQuery(request.url) : undefined
     if (refused) return respond(runtime, finished, refused)
     if (bounds.bytesMax > 0) {
-      const taken = takeRoom(request, bounds, entry.budget, owner)
-      if (taken.kind === 'error') return respond(runtime, finished, taken)
-      room = taken
+      const sourceOf = () => entry.sourceOf?.(call) ?? owner
+      const made = roomFor(request, bounds, { owner, sourceOf })
+      if (made.kind === 'error') return respond(runtime, finished, made)
+      room = made
       const body = await readBody(request, room, entry.budget)
       if (body.kind === 'error') return respond(runtime, finished, body)
       call.body = body.body

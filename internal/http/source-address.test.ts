@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Head } from './route.ts'
-import { createSourceAddress } from './source-address.ts'
+import { createSourceAddress, networkOf } from './source-address.ts'
 
 function headOf(peer: string | null, forwarded?: string): Head {
   const headers = new Headers(forwarded === undefined ? {} : { 'X-Forwarded-For': forwarded })
@@ -29,4 +29,16 @@ test.each([
   ['a connection that is gone', proxies, null, '203.0.113.5', null],
 ])('%s', (_name, trusted, peer, forwarded, source) => {
   expect(createSourceAddress(trusted)(headOf(peer, forwarded))).toBe(source)
+})
+
+test.each([
+  ['an IPv4 address', '192.0.2.7', '192.0.2.7'],
+  ['an IPv4 address as IPv6 writes it', '::ffff:192.0.2.7', '192.0.2.7'],
+  ['a whole IPv6 address', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+  ['an IPv6 address cut short at its end', '2001:DB8:1:02::', '2001:db8:1:2'],
+  ['an IPv6 address cut short within its network', '2001:db8::5', '2001:db8:0:0'],
+  ['an IPv6 address cut short at its start', '::1', '0:0:0:0'],
+  ['no address', null, null],
+])('networkOf: %s', (_case, address, network) => {
+  expect(networkOf(address)).toBe(network)
 })

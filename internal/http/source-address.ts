@@ -30,3 +30,22 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
     return source
   }
 }
+
+/** The network that an address is counted with: an IPv4 address by itself, an IPv6 address with its /64, which one host may own. */
+export function networkOf(address: string | null): string | null {
+  const bare = address?.replace(mapped, '') ?? null
+  if (bare === null || isIP(bare) !== 6) return bare
+  const [head = '', tail] = bare.split('::')
+  const groups = head.split(':').filter(Boolean)
+  const after = tail?.split(':').filter(Boolean).length ?? 0
+  while (groups.length + after < groupsOfAddress) groups.push('0')
+  return groups
+    .slice(0, groupsOfNetwork)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}
+
+/** An IPv4 address as IPv6 writes it. */
+const mapped = /^::ffff:(?=\d+\.)/i
+const groupsOfAddress = 8
+const groupsOfNetwork = 4

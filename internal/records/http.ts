@@ -61,7 +61,6 @@ export function recordRoutes(
       path,
       access,
       bodyBytesMax,
-      bodyIsText: true,
       handle: (call, { tenant }) => check(records, call, tenant, ending),
     },
     { method: 'PUT', path, access, bodyBytesMax, handle: (call, { tenant }) => save(records, call, tenant) },
@@ -121,7 +120,7 @@ async function check(
   }
 }
 
-function parseCheckBody(body: Uint8Array | string): Parsed<CheckRequest> {
+function parseCheckBody(body: Uint8Array): Parsed<CheckRequest> {
   const json = parseJsonObject(body)
   return json.kind === 'error' ? json : parseCheck(json.value)
 }

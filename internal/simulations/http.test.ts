@@ -316,7 +316,7 @@ test('while Postgres is away the answer is 503, and a dry run is answered', asyn
     nameOf: () => '',
     explain: () => apiError('internal'),
     onAnswered: () => undefined,
-    budgets: { keyed: new BodyBudget(1024 * 1024), anybody: new BodyBudget(0) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 1024 * 1024 }), anybody: new BodyBudget({ bytesMax: 0 }) },
   })
   const send = async (body: object) => {
     const text = JSON.stringify(body)

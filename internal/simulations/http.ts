@@ -86,7 +86,7 @@ async function simulate(
   }
 }
 
-function parseBody(body: Uint8Array | string): Parsed<SimulateChargebackRequest> {
+function parseBody(body: Uint8Array): Parsed<SimulateChargebackRequest> {
   const json = parseJsonObject(body)
   return json.kind === 'error' ? json : parseRequest(json.value)
 }

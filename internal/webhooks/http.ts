@@ -1,5 +1,13 @@
 import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
-import type { Admission, AdmittingRoute, Answer, Call, Head, LogFields } from '#internal/http/index.ts'
+import {
+  type Admission,
+  type AdmittingRoute,
+  type Answer,
+  type Call,
+  type Head,
+  type LogFields,
+  networkOf,
+} from '#internal/http/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
@@ -36,7 +44,7 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
   'provider_paused',
   'invalid_request',
   'body_too_large',
-  'overloaded',
+  'body_dropped',
   'invalid_signature',
   'conflicting_headers',
   'missing_event_id',
@@ -53,7 +61,7 @@ const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'se
 /** The routes that providers call: by API key, and by the tenant's slug. */
 export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
   const { callers } = intake
-  const handle = (call: Call<Uint8Array>, caller: Caller) => accept(intake, call, caller)
+  const handle = (call: Call, caller: Caller) => accept(intake, call, caller)
   return [
     {
       method: 'POST',
@@ -75,6 +83,8 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
           const { tenantSlug = '', provider = '' } = head.params
           return admit(intake, head, callers.bySlug(tenantSlug, provider))
         },
+        // Anybody may know a slug, so bodies are told apart by where they come from.
+        sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
       },
       handle,
       unverifiedOutcomes: limitedOutcomes,
@@ -108,7 +118,7 @@ const tenantNotAllowed: Answer = {
   outcome: 'tenant_not_allowed',
 }
 
-async function accept(intake: Intake, call: Call<Uint8Array>, caller: Caller): Promise<Answer | ApiError> {
+async function accept(intake: Intake, call: Call, caller: Caller): Promise<Answer | ApiError> {
   const { headers } = call.request
   const accepted = await acceptWebhook(intake, caller, { headers, body: call.body })
   const { tenant } = caller

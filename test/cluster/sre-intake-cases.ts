@@ -30,7 +30,7 @@ export const objectiveCases: readonly AlertCase[] = [
       'callers without a secret cause them': {
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered(slugHook, 503, 'certificate_unavailable')]: perMinute(200),
-        [answered(slugHook, 503, 'overloaded')]: perMinute(200),
+        [answered(slugHook, 503, 'body_dropped')]: perMinute(200),
         [answered(slugHook, 508, 'loop_detected')]: perMinute(200),
       },
       'other calls fail': {

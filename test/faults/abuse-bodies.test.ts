@@ -1,31 +1,184 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { connect } from 'node:net'
+import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
+import { type AttackOptions, startAttack, webhookHead } from './abuse-connections.ts'
 import {
   type AbuseScene,
   openAbuseScene,
+  type ProbeResult,
   printProbes,
   recordProbe,
   runProbes,
   webhookProbe,
 } from './abuse-probes.ts'
 
-const slugs = ['one', 'two', 'three', 'four', 'five']
+const attackedSlugs = ['one', 'two', 'three', 'four']
+const otherSlug = 'five'
 const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcdef`
-let scene: AbuseScene
+const manifests = [...attackedSlugs, otherSlug].map((slug) => webhookTenantYaml(slug, keyOf(slug))).join('')
+const spellMs = 2_500
+const announcedBytes = 65_536
+const smallBytes = 16_384
+/** Beyond what one process waits for at a time. */
+const tooMany = 3_000
+const attackMsMax = 30_000
+
+const scenes: AbuseScene[] = []
+let direct: AbuseScene
+let undisturbed: ProbeResult[]
 
 beforeAll(async () => {
-  scene = await openAbuseScene(slugs.map((slug) => webhookTenantYaml(slug, keyOf(slug))).join(''))
+  direct = await openScene()
+  await runProbes(probesOf(direct), 1_000)
+  undisturbed = await runProbes(probesOf(direct), spellMs)
 }, 60_000)
-afterAll(() => scene?.close())
+afterAll(async () => {
+  for (const scene of scenes) await scene.close()
+})
 
-test('signed calls and record calls succeed while nobody attacks', async () => {
+async function openScene(env: Readonly<Record<string, string>> = {}): Promise<AbuseScene> {
+  const scene = await openAbuseScene(manifests, env)
+  scenes.push(scene)
+  return scene
+}
+
+const portOf = (scene: AbuseScene) => Number(new URL(scene.api.url).port)
+const slugOf = (n: number) => attackedSlugs[n % attackedSlugs.length] ?? ''
+
+function probesOf(scene: AbuseScene, headers: Record<string, string> = {}) {
   const { url } = scene.api
-  const probes = [
-    webhookProbe('webhooks of one tenant', { url, slug: 'one' }),
-    recordProbe('records', { url, apiKey: keyOf('five') }),
+  return [
+    webhookProbe('webhooks of an attacked tenant', { url, slug: 'one', headers }),
+    webhookProbe('webhooks of another tenant', { url, slug: otherSlug, headers }),
+    recordProbe('records', { url, apiKey: keyOf(otherSlug) }),
   ]
-  await runProbes(probes, 500)
-  const undisturbed = await runProbes(probes, 1_000)
-  printProbes('nothing', undisturbed, undisturbed)
-  for (const { sent, succeeded } of undisturbed) expect(succeeded).toBe(sent)
-}, 30_000)
+}
+
+interface Attacked {
+  readonly scene?: AbuseScene
+  /** Of the legitimate calls. */
+  readonly headers?: Record<string, string>
+  /** Goes on beside the attack. */
+  beside?(): Promise<void>
+}
+
+async function expectUnharmed(
+  name: string,
+  options: Omit<AttackOptions, 'port'>,
+  { scene = direct, headers, beside }: Attacked = {},
+): Promise<ProbeResult[]> {
+  const attack = await startAttack({ port: portOf(scene), ...options })
+  const [attacked] = await Promise.all([runProbes(probesOf(scene, headers), spellMs), beside?.()])
+  printProbes(name, undisturbed, attacked)
+  const answers = [...attack.answers].map(([line, count]) => `${count} of the attacker's got ${line}`)
+  console.log(`${name}: ${attack.open()} connections of the attacker open; ${answers.join(', ')}`)
+  attack.end()
+  for (const { sent, succeeded } of attacked) expect(succeeded / sent).toBeGreaterThanOrEqual(0.99)
+  return attacked
+}
+
+const headOf = (n: number) => webhookHead(slugOf(n), announcedBytes)
+
+test.each<[string, Omit<AttackOptions, 'port'>]>([
+  ['840 connections that announce 64 KiB and send nothing', { connections: 840, begin: headOf }],
+  [`${tooMany} connections that announce 64 KiB and send nothing`, { connections: tooMany, begin: headOf }],
+  [
+    '840 connections that announce 64 KiB and send a byte a second',
+    { connections: 840, begin: (n) => `${headOf(n)}x`, trickle: 'x' },
+  ],
+  [
+    `${tooMany} connections from 840 addresses that announce 64 KiB and send a byte a second`,
+    {
+      connections: tooMany,
+      begin: (n) => `${headOf(n)}x`,
+      trickle: 'x',
+      sourceOf: (n) => `127.0.${1 + (Math.floor(n / 250) % 4)}.${1 + (n % 210)}`,
+    },
+  ],
+  [
+    '840 connections that send all but one byte of 64 KiB and stall',
+    { connections: 840, begin: (n) => headOf(n) + 'x'.repeat(announcedBytes - 1) },
+  ],
+  [
+    '2 000 connections that send all but one byte of 16 KiB and stall',
+    { connections: 2_000, begin: (n) => webhookHead(slugOf(n), smallBytes) + 'x'.repeat(smallBytes - 1) },
+  ],
+])(
+  'signed calls and record calls succeed beside %s',
+  (name, options) => expectUnharmed(name, options),
+  attackMsMax,
+)
+
+/** A signed call whose second half follows after some time; its status, or 0 where its connection just ended. */
+function sendSlowly(
+  scene: AbuseScene,
+  { slug, pauseMs, headers = '' }: { slug: string; pauseMs: number; headers?: string },
+) {
+  const { promise, resolve } = Promise.withResolvers<number>()
+  const { body, headers: signed } = signGeneric(genericBody(crypto.randomUUID(), { note: 'x'.repeat(900) }))
+  const more = Object.entries(signed).map(([name, value]) => `${name}: ${value}\r\n`)
+  const socket = connect({ port: portOf(scene), host: '127.0.0.1' }, () => {
+    socket.write(webhookHead(slug, body.length, more.join('') + headers) + body.slice(0, 500))
+    setTimeout(() => socket.write(body.slice(500)), pauseMs)
+  })
+  socket.on('data', (bytes) => {
+    resolve(Number(bytes.toString('latin1').slice(9, 12)))
+    socket.destroy()
+  })
+  socket.on('error', () => undefined)
+  socket.on('close', () => resolve(0))
+  return promise
+}
+
+test(
+  'one address for all callers, behind a proxy that is not trusted: nothing is refused',
+  async () => {
+    const statuses = await Promise.all(
+      Array.from({ length: 1_000 }, (_none, n) =>
+        sendSlowly(direct, {
+          ...{ slug: slugOf(n), pauseMs: 1_000 },
+          headers: `X-Forwarded-For: 203.0.113.${n % 250}\r\n`,
+        }),
+      ),
+    )
+    const succeeded = statuses.filter((status) => status === 200).length
+    console.log(`one address: 1 000 calls side by side that arrive in two parts: ${succeeded} answered 200`)
+    expect(succeeded).toBe(1_000)
+    const attacked = await expectUnharmed('one address, and an attack from it', {
+      connections: 840,
+      begin: headOf,
+    })
+    for (const { sent, succeeded: all } of attacked) expect(all).toBe(sent)
+  },
+  attackMsMax,
+)
+
+test(
+  'X-Forwarded-For of a trusted proxy tells attackers from callers that are slower than they are',
+  async () => {
+    const scene = await openScene({ LATCHKEY_TRUSTED_PROXIES: '127.0.0.1/32' })
+    const statuses: number[] = []
+    await expectUnharmed(
+      'behind a trusted proxy',
+      {
+        connections: tooMany,
+        begin: (n) =>
+          webhookHead(slugOf(n), announcedBytes, 'X-Forwarded-For: 198.51.100.7\r\n') + 'x'.repeat(4_000),
+      },
+      {
+        scene,
+        headers: { 'X-Forwarded-For': '203.0.113.9' },
+        beside: async () => {
+          const calls = Array.from({ length: 50 }, () =>
+            sendSlowly(scene, { slug: 'one', pauseMs: 2_000, headers: 'X-Forwarded-For: 203.0.113.10\r\n' }),
+          )
+          statuses.push(...(await Promise.all(calls)))
+        },
+      },
+    )
+    const succeeded = statuses.filter((status) => status === 200).length
+    console.log(`behind a trusted proxy: 50 calls that take 2 s to arrive: ${succeeded} answered 200`)
+    expect(succeeded).toBe(50)
+  },
+  attackMsMax,
+)

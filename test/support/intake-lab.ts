@@ -62,7 +62,10 @@ export function openIntakeLab(
     nameOf: () => '',
     explain: () => undefined,
     onAnswered: () => undefined,
-    budgets: { keyed: new BodyBudget(0), anybody: new BodyBudget(48 * 1024 * 1024) },
+    budgets: {
+      keyed: new BodyBudget({ bytesMax: 0 }),
+      anybody: new BodyBudget({ bytesMax: 48 * 1024 * 1024 }),
+    },
   })
   return {
     intake,
