@@ -65,9 +65,9 @@ export async function openKeyRingGate(
   const gate = new KeyRingGate({
     ...{ pool, keyRing, replacesLost },
     onOpened: (opening) => reportOpening(log, opening),
-    onUnfit: (unfit) =>
+    onUnfit: ({ secrets, sealedWith }) =>
       log.error(
-        { ...unfit, ringHas: keyRing.keyIds },
+        { sealed: secrets, sealedWith, ringHas: keyRing.keyIds },
         'the key ring opens none of the sealed secrets: this process does not become ready',
       ),
   })

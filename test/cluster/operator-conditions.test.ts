@@ -36,14 +36,14 @@ describe('a condition that does not hold says why, what to do, and is told by an
       'SecretsSynced',
       'SecretNotLabelled',
       'latchkey.dev/tenant=unlabelled',
-      { spec: cardSpec('unlabelled-own'), values: { a: 's' } },
+      { spec: cardSpec('unlabelled-own'), values: { a: 'a-card-secret-of-ours' } },
     ],
     [
       'foreign',
       'SecretsSynced',
       'SecretNotLabelled',
       'another tenant',
-      { spec: cardSpec('foreign-own'), values: { a: 's' }, labelled: 'somebody' },
+      { spec: cardSpec('foreign-own'), values: { a: 'a-card-secret-of-ours' }, labelled: 'somebody' },
     ],
     [
       'empty',
@@ -53,11 +53,28 @@ describe('a condition that does not hold says why, what to do, and is told by an
       { spec: cardSpec('empty-own'), values: {}, labelled: 'empty' },
     ],
     [
+      'short',
+      'SecretsSynced',
+      'SecretTooShort',
+      'short-own, key a: has under 8 characters',
+      {
+        spec: cardSpec('short-own'),
+        values: { a: 'hunter2', b: 'a-card-secret-of-ours' },
+        labelled: 'short',
+      },
+    ],
+    [
       'taken',
       'SecretsSynced',
       'NameTaken',
       'rename it',
-      { before: () => stage.lab.addSecret({ namespace: stage.shops, name: 'taken-callback' }, { a: 's' }) },
+      {
+        before: () =>
+          stage.lab.addSecret(
+            { namespace: stage.shops, name: 'taken-callback' },
+            { a: 'a-card-secret-of-ours' },
+          ),
+      },
     ],
     [
       'keyless',
@@ -188,10 +205,24 @@ test('each stage of the wallet is a condition that leaves the tenant ready, and 
   expect((await told('wallets', 'Reviewed'))?.type).toBe('Normal')
 })
 
+test('a secret of 8 to 15 characters is in force, and a Warning event says so once', async () => {
+  const place = { namespace: stage.shops, name: 'weak-own', tenant: 'weak' }
+  await stage.lab.addSecret(place, { a: 'hunter2-hunter2' })
+  await stage.lab.create(stage.shops, 'weak', { spec: cardSpec('weak-own') })
+  expect(await stage.lab.reason(stage.shops, 'weak', 'SecretsSynced', 'WeakSecret')).toContain(
+    'weak-own, key a',
+  )
+  const object = await stage.lab.ready(stage.shops, 'weak')
+  expect(conditionOf(object, 'SecretsSynced')?.status).toBe('True')
+  const event = await told('weak', 'WeakSecret')
+  expect(event?.type).toBe('Warning')
+  expect(JSON.stringify([object.status, event])).not.toContain('hunter2')
+})
+
 test('what is mended is in force and told at once', async () => {
   await stage.lab.create(stage.shops, 'mended', { spec: cardSpec('mended-own') })
   await stage.lab.reason(stage.shops, 'mended', 'SecretsSynced', 'SecretMissing')
-  await stage.lab.addSecret({ namespace: stage.shops, name: 'mended-own' }, { a: 'later' })
+  await stage.lab.addSecret({ namespace: stage.shops, name: 'mended-own' }, { a: 'a-card-secret-of-ours' })
   const labels = { 'latchkey.dev/tenant': 'mended' }
   const place = { namespace: stage.shops, name: 'mended-own' }
   expectOk('labelling', await stage.lab.admin.client.mergePatch(secrets, place, { metadata: { labels } }))

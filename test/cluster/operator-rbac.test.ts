@@ -21,7 +21,10 @@ const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } 
 
 test('without its right to a namespace a Tenant says what to type, and typing it mends that', async () => {
   const shops = await stage.lab.namespace({ granted: false })
-  await stage.lab.addSecret({ namespace: shops, name: 'acme-card', tenant: 'acme-rbac' }, { a: 'card' })
+  await stage.lab.addSecret(
+    { namespace: shops, name: 'acme-card', tenant: 'acme-rbac' },
+    { a: 'a-card-secret-of-ours' },
+  )
   await stage.lab.create(shops, 'acme-rbac', { spec: cardSpec })
   const message = await stage.lab.reason(shops, 'acme-rbac', 'SecretsSynced', 'Forbidden')
   const command = /kubectl (create rolebinding [^;]*serviceaccount=[^\s;]+)/.exec(message)?.[1]

@@ -119,7 +119,10 @@ test('a signed call to the URL that the sample’s status hands out goes through
 })
 
 test('a delivery is signed by the secret that was generated where none was brought', async () => {
-  await stage.lab.addSecret({ namespace: stage.shops, name: 'hooked-card', tenant: 'hooked' }, { a: 'card' })
+  await stage.lab.addSecret(
+    { namespace: stage.shops, name: 'hooked-card', tenant: 'hooked' },
+    { a: 'a-card-secret-of-ours' },
+  )
   const silent = startReceiver()
   await stage.lab.create(stage.shops, 'hooked', {
     spec: {
@@ -131,7 +134,10 @@ test('a delivery is signed by the secret that was generated where none was broug
   await silent.stop()
   const secret = entryOf(await stage.lab.secret(stage.shops, 'hooked-callback'), 'signingSecret')
   const receiver = startReceiver(secret, Number(new URL(silent.url).port))
-  expect(await callAsStripe('/v1/t/hooked/webhooks/stripe', 'card')).toEqual([200, '{"ok":true}'])
+  expect(await callAsStripe('/v1/t/hooked/webhooks/stripe', 'a-card-secret-of-ours')).toEqual([
+    200,
+    '{"ok":true}',
+  ])
   expect(await arrived(receiver)).toMatchObject({ verified: true })
   await receiver.stop()
 })

@@ -1,6 +1,7 @@
 import type { Occurrence } from '#internal/kube/index.ts'
 import type { TenantStatus } from '../crd/status.ts'
 import { tenantApiVersion } from '../model.ts'
+import { weakSecretReason } from '../reconcile/conditions.ts'
 import type { TenantObject } from './tenant-object.ts'
 
 /** Who an event is about. */
@@ -50,6 +51,7 @@ export function conditionEvents(object: TenantObject, next: TenantStatus): Occur
       if (type === 'Ready' && toldElsewhere) return []
       return [occurrence(object, { type: 'Warning', ...told })]
     }
+    if (reason === weakSecretReason) return [occurrence(object, { type: 'Warning', ...told })]
     // Ready from the first is what everybody expects, and a thousand of it would be in the way of what nobody does.
     return type === 'Ready' && known !== undefined ? [occurrence(object, { type: 'Normal', ...told })] : []
   })

@@ -29,6 +29,9 @@ export interface Complaint {
   readonly message: string
 }
 
+/** Reason of a condition that is True although a secret is shorter than recommended. */
+export const weakSecretReason = 'WeakSecret'
+
 /** Longest message of a condition; what is over is cut off. */
 export const messageCharactersMax = 1_024
 

@@ -31,45 +31,61 @@ export interface SecretsPlan {
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
+  /** Values that are in force and shorter than recommended, by their Secret and key. */
+  readonly weak: readonly string[]
   readonly warnings: readonly string[]
+}
+
+/** Why a value is not in force. `SecretTooShort` leaves the other values of its Secret alone. */
+interface ValueFault {
+  readonly reason: 'SecretInvalid' | 'SecretTooShort'
+  readonly message: string
 }
 
 interface Wanted {
   readonly field: string
   readonly place: SecretPlace
   readonly valuesMax: number
-  readonly check: (value: string) => string | undefined
+  readonly check: (value: string) => ValueFault | undefined
+  /** Shorter values are in force with a warning. */
+  readonly charactersRecommended: number
 }
 
 type Resolved =
-  | { readonly kind: 'keep'; readonly complaint: Complaint }
+  | { readonly kind: 'keep'; readonly complaints: readonly Complaint[] }
   | {
       readonly kind: 'values'
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
+      /** Values that are not in force. */
+      readonly complaints: readonly Complaint[]
+      readonly weak: readonly string[]
       /** Set when the Secret is to be written before its values are in force. */
       readonly generated?: GeneratedSecret
     }
 
 /**
- * Compares what the Secrets hold with what is stored. Every value of a Secret is live, in the order of their names. A field
- * whose Secret cannot be used keeps what is stored; a field that the tenant no longer has ends. Values sealed under an older
+ * Compares what the Secrets hold with what is stored. Every value of a Secret is live, in the order of their names, but for those that
+ * are too short to verify with. A field whose Secret cannot be used keeps what is stored and still allowed; a field that the tenant no
+ * longer has ends. Values sealed under an older
  * key are sealed again. Pure.
  */
 export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes): SecretsPlan {
   const put: SecretToPut[] = []
   const generate: GeneratedSecret[] = []
   const complaints: Complaint[] = []
+  const weak: string[] = []
   const warnings: string[] = []
   const live = new Set<string>()
   for (const wanted of wantedSecrets(facts)) {
     const resolved = resolve(facts, wanted, { now, random })
     const unreadable = storedOf(facts, wanted.field).filter(({ value }) => value === undefined)
     if (resolved.kind === 'keep') {
-      complaints.push(resolved.complaint)
+      complaints.push(...resolved.complaints)
       if (unreadable.length > 0) complaints.push(keptUnreadable(wanted, unreadable))
-      for (const { field, ordinal } of storedOf(facts, wanted.field)) live.add(`${field} ${ordinal}`)
+      for (const { field, ordinal, value } of storedOf(facts, wanted.field))
+        if (value === undefined || wanted.check(value) === undefined) live.add(`${field} ${ordinal}`)
       continue
     }
     if (unreadable.length > 0) {
@@ -77,6 +93,8 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
         `Secret ${wanted.place.name}: stored values that the key ring does not open are sealed anew (they were sealed with ${keyIdsOf(unreadable)})`,
       )
     }
+    complaints.push(...resolved.complaints)
+    weak.push(...resolved.weak)
     if (resolved.generated !== undefined) generate.push(resolved.generated)
     const { values, version: sourceVersion, trimmed } = resolved
     if (trimmed) warnings.push(`Secret ${wanted.place.name}: one trailing newline was ignored`)
@@ -95,7 +113,8 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
     remove: remove.map(({ field, ordinal }) => ({ field, ordinal })),
     generate,
     complaints,
-    warnings,
+    weak,
+    warnings: [...warnings, ...weak],
   }
 }
 
@@ -110,12 +129,18 @@ function keyIdsOf(secrets: readonly StoredSecret[]): string {
 
 function wantedSecrets({ manifest }: TenantFacts): Wanted[] {
   const wanted: Wanted[] = [
-    { field: callbackField, place: callbackSecretPlace(manifest), valuesMax: 3, check: signingSecretFault },
+    {
+      ...{ field: callbackField, place: callbackSecretPlace(manifest), valuesMax: 3 },
+      ...{ check: signingSecretFault, charactersRecommended: 0 },
+    },
   ]
   for (const { name, secretRef } of manifest.spec.providers) {
     if (secretRef === undefined) continue
     const place = { name: secretRef.name, generated: false }
-    wanted.push({ field: providerField(name), place, valuesMax: 5, check: providerSecretFault })
+    wanted.push({
+      ...{ field: providerField(name), place, valuesMax: 5 },
+      ...{ check: providerSecretFault, charactersRecommended },
+    })
   }
   return wanted
 }
@@ -127,7 +152,7 @@ interface Moment {
 
 function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
   const read = readPlace(facts, wanted.place)
-  if (read.kind === 'keep') return read
+  if (read.kind === 'keep') return { kind: 'keep', complaints: [read.complaint] }
   if (read.kind === 'generate') return signWith(facts, wanted, generateSigning(facts, read, moment))
   const { namespace } = facts.manifest
   const ended = wanted.place.generated ? endPrevious(read.secret, moment.now) : undefined
@@ -142,23 +167,31 @@ function resolve(facts: TenantFacts, wanted: Wanted, moment: Moment): Resolved {
     )
   }
   const values = entries.map(([key, text]) => ({ key, ...withoutTrailingNewline(text) }))
-  for (const { key, text } of values) {
+  const complaints = values.flatMap(({ key, text }) => {
     const fault = wanted.check(text)
-    if (fault !== undefined) return invalid(`${shown}, key ${key}: ${fault}`)
-  }
-  const distinct = [...new Set(values.map(({ text }) => text))]
+    return fault ? [{ reason: fault.reason, message: `${shown}, key ${key}: ${fault.message}` }] : []
+  })
+  const good = values.filter(({ text }) => wanted.check(text) === undefined)
+  if (good.length === 0 || complaints.some(({ reason }) => reason === 'SecretInvalid'))
+    return { kind: 'keep', complaints }
+  const distinct = [...new Set(good.map(({ text }) => text))]
+  const { charactersRecommended: least } = wanted
   return {
     kind: 'values',
     values: distinct,
     version: read.secret.version,
-    trimmed: values.some(({ trimmed }) => trimmed),
+    trimmed: good.some(({ trimmed }) => trimmed),
+    complaints,
+    weak: good
+      .filter(({ text }) => charactersOf(text) < least)
+      .map(({ key }) => `${shown}, key ${key} has under ${least} characters: use a longer secret`),
   }
 }
 
 function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): Resolved {
   const generated = generatedSecret(facts.manifest, wanted.place.name, generation)
   const values = [...ownSigningEntries({ values: new Map(Object.entries(generated.values)) }).values()]
-  return { kind: 'values', values, version: 'generated', trimmed: false, generated }
+  return { kind: 'values', values, version: 'generated', trimmed: false, complaints: [], weak: [], generated }
 }
 
 /**
@@ -209,7 +242,7 @@ function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): Readonly
 }
 
 function invalid(message: string): Resolved {
-  return { kind: 'keep', complaint: { reason: 'SecretInvalid', message } }
+  return { kind: 'keep', complaints: [{ reason: 'SecretInvalid', message }] }
 }
 
 function changedSecret(
@@ -230,13 +263,30 @@ function storedOf(facts: TenantFacts, field: string): readonly StoredSecret[] {
 }
 
 /** Standard Webhooks asks for 24 to 64 bytes behind the prefix. */
-function signingSecretFault(value: string): string | undefined {
+function signingSecretFault(value: string): ValueFault | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value)?.[1]
   const count = encoded === undefined ? 0 : Buffer.from(encoded, 'base64').length
-  return count >= 24 && count <= 64 ? undefined : 'must be whsec_ and the base64 of 24 to 64 bytes'
+  if (count >= 24 && count <= 64) return undefined
+  return { reason: 'SecretInvalid', message: 'must be whsec_ and the base64 of 24 to 64 bytes' }
 }
 
-function providerSecretFault(value: string): string | undefined {
-  if (value.length === 0) return 'is empty'
-  return value.length > 4_096 ? 'is longer than 4096 characters' : undefined
+/** A shorter secret can be found by trying, given one signed call. */
+const charactersMin = 8
+/** 96 bits, if each character is one of 64. */
+const charactersRecommended = 16
+const charactersMax = 4_096
+
+function providerSecretFault(value: string): ValueFault | undefined {
+  if (value.trim() === '') return { reason: 'SecretTooShort', message: 'is blank: use the provider’s secret' }
+  if (charactersOf(value) < charactersMin) {
+    const message = `has under ${charactersMin} characters and is not used to verify calls: use a longer secret`
+    return { reason: 'SecretTooShort', message }
+  }
+  if (value.length <= charactersMax) return undefined
+  return { reason: 'SecretInvalid', message: `is longer than ${charactersMax} characters` }
+}
+
+/** Characters without the prefix of Standard Webhooks and white space around them, which add nothing to a secret. */
+function charactersOf(value: string): number {
+  return Array.from(value.trim().replace(/^whsec_/, '')).length
 }

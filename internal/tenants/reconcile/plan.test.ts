@@ -1,113 +1,28 @@
 import { describe, expect, test } from 'bun:test'
-import type { TenantSpec } from '../model.ts'
-import { parseTenant } from '../parse.ts'
-import type { SecretRead, TenantManifest } from '../source.ts'
+import {
+  type Case,
+  conditionOf as condition,
+  found,
+  planNow as now,
+  planOf as plan,
+  planUid as uid,
+  whsec,
+} from '#test/support/tenant-plans.ts'
+import type { SecretRead } from '../source.ts'
 import { tenantIdOfUid } from '../tenant-id.ts'
-import type { Condition, ConditionType } from './conditions.ts'
-import type { StoredKey, StoredSecret, StoredTenant, TenantFacts } from './facts.ts'
-import { changesTenant, planTenant, type TenantPlan } from './plan.ts'
+import type { ConditionType } from './conditions.ts'
+import type { StoredKey, TenantFacts } from './facts.ts'
+import { changesTenant } from './plan.ts'
 import { hashApiKey } from './plan-keys.ts'
 
-const now = Date.parse('2026-11-01T00:00:00Z')
 const day = 86_400_000
-const uid = 'uid-acme'
-const id = tenantIdOfUid(uid)
 const other = tenantIdOfUid('uid-other')
 const keyA = `lk_${'a'.repeat(40)}`
 const keyB = `lk_${'b'.repeat(40)}`
-const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
-const random = (count: number) => new Uint8Array(count).fill(7)
 
-function specOf(fields: object): TenantSpec {
-  const parsed = parseTenant({
-    apiVersion: 'latchkey.dev/v1alpha1',
-    kind: 'Tenant',
-    metadata: { name: 'acme' },
-    spec: { slug: 'acme', callback: { url: 'https://hooks.example/' }, ...fields },
-  })
-  if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
-  return parsed.tenant.spec
-}
-
-function found(
-  values: Record<string, string>,
-  ownerUid?: string,
-  annotations: Record<string, string> = {},
-): SecretRead {
-  const owner = ownerUid === undefined ? undefined : { uid: ownerUid, name: 'acme' }
-  const secret = {
-    namespace: 'shops',
-    name: 'any',
-    values: new Map(Object.entries(values)),
-    version: 'v1',
-    annotations,
-    owner,
-  }
-  return { kind: 'found', secret }
-}
-
-interface Case {
-  readonly spec?: object
-  readonly secrets?: Record<string, SecretRead>
-  readonly stored?: Partial<StoredTenant>
-  readonly slug?: Partial<TenantFacts['slug']>
-  readonly keysOfOthers?: readonly string[]
-  readonly callbackSuspension?: TenantFacts['callbackSuspension']
-}
-
-const callbackSecret = found({ signingSecret: whsec(1) }, uid)
-const storedCallback: StoredSecret = {
-  field: 'callback',
-  ordinal: 0,
-  keyId: 'k1',
-  value: whsec(1),
-  createdAtMs: 5,
-}
-
-function factsOf({
-  spec = {},
-  secrets = {},
-  stored,
-  slug,
-  keysOfOthers = [],
-  callbackSuspension,
-}: Case): TenantFacts {
-  const parsed = specOf(spec)
-  const manifest: TenantManifest = { uid, namespace: 'shops', name: 'acme', createdAtMs: 1_000, spec: parsed }
-  return {
-    manifest,
-    tenantId: id,
-    stored: stored && {
-      id,
-      uid,
-      namespace: 'shops',
-      name: 'acme',
-      slug: 'acme',
-      spec: parsed,
-      conditions: [],
-      resourceCreatedAtMs: 1_000,
-      deletedAtMs: null,
-      keys: [],
-      secrets: [storedCallback],
-      ...stored,
-    },
-    slug: { holder: undefined, reservation: undefined, olderClaimant: undefined, ...slug },
-    secrets: new Map(Object.entries({ 'acme-callback': callbackSecret, ...secrets })),
-    keysOfOthers: new Set(keysOfOthers),
-    currentKeyId: 'k1',
-    callbackCidrsMax: ['fd00::/8', '10.0.0.0/8'],
-    callbackSuspension,
-  }
-}
-
-const plan = (given: Case, at = now): TenantPlan => planTenant(factsOf(given), at, random)
-
-function condition({ conditions }: TenantPlan, type: ConditionType): Condition {
-  const one = conditions.find((candidate) => candidate.type === type)
-  if (one === undefined) throw new Error(`no condition ${type}`)
-  return one
-}
-
+const [s1, s2] = ['first-provider-secret', 'second-provider-secret']
+const secretsOf = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_none, at) => [`k${at}`, `${s1}-${at}`]))
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
 const keySpec = { apiKeys: [{ name: 'default', scopes: ['records'] }] }
 const broughtSpec = { apiKeys: [{ name: 'default', scopes: ['records'], secretRef: { name: 'brought' } }] }
@@ -202,7 +117,7 @@ describe('a condition says what to do', () => {
     ],
     [
       'six values',
-      { spec: cardSpec, secrets: { 'acme-card': found({ a: '1', b: '2', c: '3', d: '4', e: '5', f: '6' }) } },
+      { spec: cardSpec, secrets: { 'acme-card': found(secretsOf(6)) } },
       'SecretsSynced',
       'SecretInvalid',
       'False',
@@ -211,12 +126,12 @@ describe('a condition says what to do', () => {
       'an empty value',
       { spec: cardSpec, secrets: { 'acme-card': found({ a: '\n' }) } },
       'SecretsSynced',
-      'SecretInvalid',
+      'SecretTooShort',
       'False',
     ],
     [
       'five values',
-      { spec: cardSpec, secrets: { 'acme-card': found({ a: '1', b: '2', c: '3', d: '4', e: '5' }) } },
+      { spec: cardSpec, secrets: { 'acme-card': found(secretsOf(5)) } },
       'SecretsSynced',
       'Synced',
       'True',
@@ -381,7 +296,7 @@ describe('a slug', () => {
 })
 
 test('an unchanged tenant changes nothing', () => {
-  const secrets = { 'acme-key-default': found({ apiKey: keyA }, uid), 'acme-card': found({ b: '2', a: '1' }) }
+  const secrets = { 'acme-key-default': found({ apiKey: keyA }, uid), 'acme-card': found({ b: s2, a: s1 }) }
   const spec = { ...cardSpec, ...keySpec }
   const first = plan({ spec, secrets })
   const stored = {
@@ -398,80 +313,6 @@ test('an unchanged tenant changes nothing', () => {
   })
   expect(second.conditionsChanged).toBe(false)
   expect(second.generate).toEqual([])
-})
-
-describe('secrets', () => {
-  const card = (ordinal: number, value: string | undefined, keyId = 'k1'): StoredSecret => {
-    return { field: 'provider:card', ordinal, keyId, value, createdAtMs: 9 }
-  }
-  const cardOf = (values: Record<string, string>, ...stored: StoredSecret[]) =>
-    plan({
-      spec: cardSpec,
-      secrets: { 'acme-card': found(values) },
-      stored: { secrets: [storedCallback, ...stored] },
-    }).secrets
-
-  test('are live in the order of their names', () => {
-    expect(cardOf({ b: '2', a: '1' }).put.map(({ ordinal, value }) => [ordinal, value])).toEqual([
-      [0, '1'],
-      [1, '2'],
-    ])
-  })
-
-  test('that are equal count once', () => {
-    expect(cardOf({ b: '1', a: '1' }).put).toHaveLength(1)
-  })
-
-  test('end when their value is gone, and keep their age when they move', () => {
-    const { put, remove } = cardOf({ b: '2' }, card(0, '1'), card(1, '2'))
-    expect(put).toMatchObject([{ ordinal: 0, value: '2', createdAtMs: 9 }])
-    expect(remove).toEqual([{ field: 'provider:card', ordinal: 1 }])
-  })
-
-  test('end when the provider is gone', () => {
-    const { remove } = plan({ stored: { secrets: [storedCallback, card(0, '1')] } }).secrets
-    expect(remove).toEqual([{ field: 'provider:card', ordinal: 0 }])
-  })
-
-  test.each<[string, Record<string, SecretRead>]>([
-    ['missing', {}],
-    ['forbidden', { 'acme-card': { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
-    ['invalid', { 'acme-card': found({ a: '' }) }],
-  ])('stay in force while their Secret is %s', (_case, secrets) => {
-    const planned = plan({ spec: cardSpec, secrets, stored: { secrets: [storedCallback, card(0, '1')] } })
-    expect(planned.secrets).toEqual({ put: [], remove: [] })
-  })
-
-  test('that the key ring does not open are named by their key: where they stay, and where they are sealed anew', () => {
-    const stored = { secrets: [storedCallback, card(0, undefined, 'lost')] }
-    const kept = condition(plan({ spec: cardSpec, stored }), 'SecretsSynced')
-    expect(kept).toMatchObject({ status: 'False', reason: 'SecretMissing' })
-    expect(kept.message).toContain('sealed with lost')
-    const sealedAnew = plan({ spec: cardSpec, stored, secrets: { 'acme-card': found({ a: '1' }) } })
-    expect(sealedAnew.warnings.join()).toContain('sealed with lost')
-    expect(condition(sealedAnew, 'SecretsSynced').status).toBe('True')
-  })
-
-  test('are sealed again when an older key, or none of ours, sealed them', () => {
-    expect(cardOf({ a: '1' }, card(0, '1', 'k0')).put).toMatchObject([{ value: '1', createdAtMs: 9 }])
-    expect(cardOf({ a: '1' }, card(0, undefined)).put).toMatchObject([{ value: '1' }])
-  })
-
-  test('lose one trailing newline, with a warning', () => {
-    const planned = plan({ spec: cardSpec, secrets: { 'acme-card': found({ a: '1\n\n' }) } })
-    expect(planned.secrets.put.find(({ field }) => field === 'provider:card')?.value).toBe('1\n')
-    expect(planned.warnings).toHaveLength(1)
-    expect(planned.warnings.join()).toContain('acme-card')
-  })
-
-  test('for signing are generated once, in the form of Standard Webhooks', () => {
-    const planned = plan({ secrets: { 'acme-callback': { kind: 'missing' } } })
-    const value = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
-    expect(planned.generate).toMatchObject([
-      { namespace: 'shops', name: 'acme-callback', values: { signingSecret: value } },
-    ])
-    expect(planned.secrets.put).toMatchObject([{ field: 'callback', value }])
-  })
 })
 
 describe('API keys', () => {

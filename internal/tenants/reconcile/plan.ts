@@ -3,7 +3,16 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type CallbackRefusal, judgeCallback } from '#internal/http/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
-import { type Condition, dateConditions, readyVerdict, type Verdict, verdict } from './conditions.ts'
+import {
+  type Complaint,
+  type Condition,
+  dateConditions,
+  messageCharactersMax,
+  readyVerdict,
+  type Verdict,
+  verdict,
+  weakSecretReason,
+} from './conditions.ts'
 import type { CallbackSuspension, StoredKey, StoredSecret, TenantFacts } from './facts.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
@@ -45,10 +54,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   const keys = planKeys(facts, now, random)
   const verdicts: Verdict[] = [
     slug.verdict,
-    verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], {
-      reason: 'Synced',
-      message: 'All Secrets were read',
-    }),
+    verdict('SecretsSynced', [...secrets.complaints, ...keys.secretComplaints], syncedOf(secrets.weak)),
     callbackVerdict(facts),
     walletVerdict(facts.manifest.spec),
     keysVerdict(facts, keys),
@@ -67,6 +73,16 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
     conditions,
     conditionsChanged: !isDeepStrictEqual(previous, conditions),
     warnings: [...secrets.warnings, ...keys.warnings],
+  }
+}
+
+/** In force all the same, so that the condition stays True, as other operators have it: its reason and an event say what to change. */
+function syncedOf(weak: readonly string[]): Complaint {
+  const message = 'All Secrets were read'
+  if (weak.length === 0) return { reason: 'Synced', message }
+  return {
+    reason: weakSecretReason,
+    message: `${message}; ${weak.join('; ')}`.slice(0, messageCharactersMax),
   }
 }
 

@@ -1,0 +1,84 @@
+import { expect, test } from 'bun:test'
+import { keyRingText } from '#test/support/api.ts'
+import { readiness } from '#test/support/api-process.ts'
+import { until } from '#test/support/until.ts'
+import { useOperatorLab } from './operator-lab.ts'
+
+const stage = useOperatorLab()
+const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'sealed-card' } }] }
+const testMsMax = 120_000
+
+/** How many of the tenant's stored secrets each key has sealed. */
+async function sealedWith(): Promise<Record<string, number>> {
+  const { rows } = await stage.lab.pool.query<{ key: string; count: number }>(
+    `SELECT key_id AS key, count(*)::int AS count FROM tenant_secrets JOIN tenants ON tenants.id = tenant_id
+     WHERE tenants.name = 'sealed' GROUP BY key_id`,
+  )
+  return Object.fromEntries(rows.map(({ key, count }) => [key, count]))
+}
+
+test(
+  'an operator with a wrong key ring does not become ready, does not lead and seals nothing anew',
+  async () => {
+    const { lab, shops } = stage
+    await lab.addSecret(
+      { namespace: shops, name: 'sealed-card', tenant: 'sealed' },
+      { live: 'a-card-secret-of-ours' },
+    )
+    await lab.create(shops, 'sealed', { spec: cardSpec })
+    await lab.ready(shops, 'sealed')
+    expect(await sealedWith()).toEqual({ test: 2 })
+    await stage.operator.stop()
+
+    const misfit = await lab.operator({ env: { LATCHKEY_KEY_RING: keyRingText('wrong', 2) } })
+    const line = await misfit.logged(
+      'the key ring opens none of the sealed secrets: this process does not become ready',
+    )
+    expect(line).toMatchObject({ sealed: 2, sealedWith: ['test'], ringHas: ['wrong'] })
+    expect(await readiness(misfit.opsUrl, 503)).toBe(503)
+    const [asked, loops] = [
+      await misfit.isLeading(),
+      await misfit.metric('latchkey_tenants_key_ring_unfit_count'),
+    ]
+    expect([asked, loops]).toEqual([false, 1])
+    await lab.patch(shops, 'sealed', { spec: { displayName: 'changed while nobody leads' } })
+
+    // The right one leads at once: the misfit, which was there first, has not taken the lease.
+    stage.operator = await lab.operator()
+    await until('the right operator leads', () => stage.operator.isLeading(), 60_000)
+    await lab.ready(shops, 'sealed')
+    expect(await misfit.isLeading()).toBe(false)
+    expect(await sealedWith()).toEqual({ test: 2 })
+    expect((await misfit.stop()).exitCode).toBe(0)
+  },
+  testMsMax,
+)
+
+test(
+  'an operator whose key ring replaces a lost one leads and seals everything anew, with a warning',
+  async () => {
+    const { lab, shops } = stage
+    await stage.operator.stop()
+    const next = { LATCHKEY_KEY_RING: keyRingText('next', 3), LATCHKEY_KEY_RING_REPLACES_LOST: 'true' }
+    stage.operator = await lab.operator({ env: next })
+    await stage.operator.logged(
+      'the key ring opens no sealed secret and replaces a lost one: all secrets are sealed anew',
+    )
+    await until(
+      'all is sealed with the new key',
+      async () => {
+        const { next: sealed, test: left } = await sealedWith()
+        return sealed === 2 && left === undefined
+      },
+      60_000,
+    )
+    expect(await readiness(stage.operator.opsUrl, 200)).toBe(200)
+    await until('the log says so', () =>
+      stage.operator
+        .lines('tenant reconciled')
+        .some((line) => JSON.stringify(line).includes('sealed with test')),
+    )
+    await lab.ready(shops, 'sealed')
+  },
+  testMsMax,
+)
