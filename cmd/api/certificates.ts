@@ -38,7 +38,14 @@ export async function openCertificates(
   const { sources = walletSources, roots, serverCa, resolve, cidrs = [] } = config.certificates ?? {}
   const outbound = await scope.open({
     name: 'calls for certificates',
-    open: () => createOutbound({ cidrsMax: cidrs, egressProxy: config.egressProxy, ca: serverCa, resolve }),
+    open: () =>
+      createOutbound({
+        cidrsMax: cidrs,
+        ports: 'any',
+        egressProxy: config.egressProxy,
+        ca: serverCa,
+        resolve,
+      }),
     close: (opened) => opened.close(),
   })
   // What the runtime trusts by itself, and what NODE_EXTRA_CA_CERTS adds; not what the machine's own store holds.

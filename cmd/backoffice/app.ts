@@ -23,7 +23,14 @@ import { openBackofficePort } from './port.ts'
 /** The settings that the backoffice needs. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
-  'backofficePort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'callbackCidrsMax' | 'egressProxy' | 'publicUrl'
+  | 'backofficePort'
+  | 'opsPort'
+  | 'databaseUrl'
+  | 'redisUrl'
+  | 'callbackCidrsMax'
+  | 'callbackPorts'
+  | 'egressProxy'
+  | 'publicUrl'
 > &
   ClusterConfig &
   BindConfig & { readonly keyRing: KeyRing }

@@ -1,5 +1,6 @@
 import { countCall } from '#cmd/api/call-figures.ts'
 import { type Usage } from '#cmd/api/usage.ts'
+import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { type Access, createAccess, createSessions } from '#internal/access/index.ts'
@@ -29,7 +30,7 @@ import { createAccessObserver } from './access-telemetry.ts'
 
 /** The settings of the port for people and for other services. */
 export interface BackofficePortConfig
-  extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'egressProxy'> {
+  extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly databaseUrl: string
   readonly publicUrl?: string | undefined
   /** The IP address to listen on; default all interfaces. */
@@ -132,14 +133,14 @@ interface UseCaseParts extends BackofficePortParts {
 }
 
 async function openBackoffice(
-  { callbackCidrsMax, egressProxy, publicUrl }: BackofficePortConfig,
+  { callbackCidrsMax, callbackPorts, egressProxy, publicUrl }: BackofficePortConfig,
   { settings, usage, figures, ...parts }: UseCaseParts,
   { log }: ProcessTelemetry,
   scope: Scope,
 ): Promise<Backoffice> {
   const outbound = await scope.open({
     name: 'callbacks that are tried out',
-    open: () => createOutbound({ cidrsMax: callbackCidrsMax ?? [], egressProxy }),
+    open: () => createOutbound({ ...callbackBoundsOf({ callbackCidrsMax, callbackPorts }), egressProxy }),
     close: (opened) => opened.close(),
   })
   return createBackoffice({

@@ -6,6 +6,7 @@ import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/p
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
+import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
@@ -58,7 +59,7 @@ export async function startDev(
   const tenants = await startDevTenants(
     {
       ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
-      callbackCidrsMax: config.callbackCidrsMax ?? [],
+      callbackBounds: callbackBoundsOf(config),
     },
     telemetry,
     scope,

@@ -5,6 +5,7 @@ import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { resumeCallback, tellForwarders } from '#internal/deliveries/index.ts'
 import { poll, withSinkAddress } from '#internal/dev/index.ts'
+import type { CallbackBounds } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import {
@@ -30,7 +31,7 @@ export interface DevTenantsOptions {
   readonly directory: Directory
   /** Address of the receiver of callbacks. */
   readonly sinkUrl: string
-  readonly callbackCidrsMax: readonly string[]
+  readonly callbackBounds: CallbackBounds
 }
 
 /** The folder's tenants at a moment. */
@@ -55,7 +56,7 @@ export async function startDevTenants(
   scope: Scope,
 ): Promise<DevTenants> {
   const { log, health } = telemetry
-  const { directory, keyRing, redis, callbackCidrsMax } = options
+  const { directory, keyRing, redis, callbackBounds } = options
   const folder = createFolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
@@ -74,7 +75,7 @@ export async function startDevTenants(
   )
   const controller = createTenantController({
     ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
-    callbackCidrsMax,
+    callbackBounds,
     onChanged: () => {
       directory.notify()
       return tellDirectories(redis)

@@ -1,3 +1,4 @@
+import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startNews } from '#cmd/serving/news.ts'
 import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
@@ -24,7 +25,7 @@ import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** The settings of deliveries. */
 export interface DeliveriesConfig
-  extends Pick<Config<'forwarder'>, 'databaseUrl' | 'callbackCidrsMax' | 'egressProxy'> {
+  extends Pick<Config<'forwarder'>, 'databaseUrl' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
 }
@@ -72,7 +73,7 @@ export async function startDeliveries(
   )
   const outbound = await scope.open({
     name: 'callbacks',
-    open: () => createOutbound({ cidrsMax: config.callbackCidrsMax ?? [], egressProxy: config.egressProxy }),
+    open: () => createOutbound({ ...callbackBoundsOf(config), egressProxy: config.egressProxy }),
     close: (opened) => opened.close(),
   })
   const forwarder = await scope.open({

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
@@ -40,6 +41,7 @@ export type OperatorConfig = Pick<
   | 'databaseUrl'
   | 'redisUrl'
   | 'callbackCidrsMax'
+  | 'callbackPorts'
   | 'publicUrl'
   | 'operatorNamespaces'
   | 'operatorSecretsClusterWide'
@@ -148,7 +150,7 @@ async function openTenants(
   return {
     ...{ client, view, secrets, events, pool, log },
     ...{ keyRing: config.keyRing, clock: systemClock, random: randomBytes },
-    callbackCidrsMax: config.callbackCidrsMax ?? [],
+    callbackBounds: callbackBoundsOf(config),
     publicUrl: config.publicUrl,
     onChanged: () => tellDirectories(redis),
     onPurge: (tenantId) => forgetMeters(redis, tenantId),

@@ -1,6 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import { httpUrl, postgresUrl, redisUrl, withoutPassword } from './url-kind.ts'
-import { cidrs, headerPairs, integer, ipAddress, keyRing, line, ratio, type ValueKind } from './value-kind.ts'
+import {
+  cidrs,
+  headerPairs,
+  integer,
+  ipAddress,
+  keyRing,
+  line,
+  ports,
+  ratio,
+  type ValueKind,
+} from './value-kind.ts'
 
 const key = Buffer.alloc(32, 1).toString('base64')
 
@@ -13,6 +23,8 @@ const accepted: [string, ValueKind<unknown>, string, unknown][] = [
   ['all addresses of IPv4', ipAddress, '0.0.0.0', '0.0.0.0'],
   ['an address of IPv6 in another form', ipAddress, '0:0:0:0:0:0:0:1', '::1'],
   ['all addresses', ipAddress, '::', '::'],
+  ['ports', ports, '9000, 9443,9000', [9000, 9443]],
+  ['any port', ports, 'any', 'any'],
   ['two keys', keyRing, `a:${key},b:${key}`, `a:${key},b:${key}`],
   ['headers', headerPairs, 'Authorization=Bearer%20x, a=b=c', { authorization: 'Bearer x', a: 'b=c' }],
   ['a server of Postgres', postgresUrl, 'postgresql://u:p%40@h:5432/d', 'postgresql://u:p%40@h:5432/d'],
@@ -50,6 +62,11 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['a network as address', ipAddress, '10.0.0.0/8'],
   ['a short address', ipAddress, '127.1'],
   ['an address with a space', ipAddress, ' 127.0.0.1'],
+  ['port 0 in a list', ports, '80,0'],
+  ['a port over 65535', ports, '65536'],
+  ['a range of ports', ports, '80-90'],
+  ['any beside a port', ports, 'any,80'],
+  ['65 ports', ports, Array.from({ length: 65 }, (_none, at) => at + 1).join()],
   ['a short key', keyRing, 'a:AAAA'],
   ['a key without id', keyRing, key],
   ['a header without value sign', headerPairs, 'abc'],

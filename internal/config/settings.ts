@@ -10,6 +10,7 @@ import {
   namespaces,
   oneOf,
   port,
+  ports,
   ratio,
   type ValueKind,
 } from './value-kind.ts'
@@ -179,6 +180,14 @@ export const settings = {
     defaultInDev: '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7',
     defaultNote: 'none; dev: loopback and private',
     doc: 'Networks beyond public ones that a tenant may list for its callback.',
+    usedBy: calling,
+  },
+  callbackPorts: {
+    env: 'LATCHKEY_CALLBACK_PORTS',
+    type: ports,
+    defaultInDev: 'any',
+    defaultNote: 'none; dev: any',
+    doc: 'Ports that callbacks in networks listed by tenants may have beside 80, 443, 8080 and 8443. Callbacks at public addresses may have any but those of other protocols.',
     usedBy: calling,
   },
   egressProxy: {

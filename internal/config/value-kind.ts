@@ -91,6 +91,20 @@ export const cidrs: ValueKind<readonly string[]> = {
   },
 }
 
+/** TCP ports, separated by commas, or `any`. */
+export const ports: ValueKind<readonly number[] | 'any'> = {
+  name: 'ports, comma separated, or any',
+  parse(value) {
+    if (value.trim() === 'any') return ok('any')
+    const entries = value.split(',').map((entry) => entry.trim())
+    if (entries.length > 64) return invalid('at most 64 ports')
+    const bad = entries.findIndex((entry) => !/^[1-9]\d{0,4}$/.test(entry) || Number(entry) > 65_535)
+    return bad < 0
+      ? ok([...new Set(entries.map(Number))])
+      : invalid(`ports from 1 to 65535, separated by commas, or any; entry ${bad + 1} is none`)
+  },
+}
+
 /** Names of namespaces, separated by commas, or `*` for all of them, which gives undefined. */
 export const namespaces: ValueKind<readonly string[] | undefined> = {
   name: 'namespaces, comma separated',

@@ -110,7 +110,7 @@ describe('a delivery that a worker cannot end', () => {
     const other = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     await lab.accept(other.id)
-    const outbound = createOutbound({ cidrsMax: ['127.0.0.0/8'] })
+    const outbound = createOutbound({ cidrsMax: ['127.0.0.0/8'], ports: 'any' })
     const { stop, told } = lab.forwarder({
       outbound: {
         send(call) {

@@ -11,7 +11,7 @@ export type { AddressBlock, AddressVerdict } from './outbound/address-rules.ts'
 export { checkAddress } from './outbound/address-rules.ts'
 export type { Outbound, OutboundCall, OutboundOptions } from './outbound/call.ts'
 export { createOutbound } from './outbound/call.ts'
-export type { CallbackRefusal, CheckedCallbackUrl } from './outbound/callback-url.ts'
+export type { CallbackBounds, CallbackRefusal, CheckedCallbackUrl } from './outbound/callback-url.ts'
 export { checkCallbackUrl, judgeCallback, portsBlocked } from './outbound/callback-url.ts'
 export type { Resolve } from './outbound/resolve.ts'
 export type {

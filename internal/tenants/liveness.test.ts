@@ -86,7 +86,7 @@ test('a controller that hangs in a pass counts as dead, and alive once it passes
     onHint: () => () => {},
   }
   const controller = createTenantController({
-    callbackCidrsMax: [],
+    callbackBounds: { cidrsMax: [], ports: [] },
     ...{ source, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
     ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, pollMs: 5, resyncMs: 0 },
   })

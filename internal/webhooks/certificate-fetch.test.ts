@@ -35,6 +35,7 @@ beforeEach(() => {
 
 function openFetch(options: Partial<OutboundOptions> = {}, allowed: readonly string[] = cidrs) {
   const outbound = createOutbound({
+    ports: 'any',
     cidrsMax: cidrs,
     ca: testCa,
     resolve: async () => ['127.0.0.1'],

@@ -21,7 +21,7 @@ export async function putInForce(databaseUrl: string, dir: string, yaml: string)
       clock: systemClock,
       log,
       actor: 'bench',
-      callbackCidrsMax: ['127.0.0.0/8'],
+      callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     onChanged: async () => undefined,

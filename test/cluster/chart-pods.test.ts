@@ -23,6 +23,7 @@ const crowded = {
     publicUrl: 'https://hooks.example.com',
     trustedProxies: ['10.0.0.0/8'],
     callbackCidrsMax: ['10.0.0.0/8', '::1'],
+    callbackPorts: [3000, 9443],
     egressProxy: 'http://proxy:3128',
     traces: { endpoint: 'http://collector:4318', headersSecret: 'otlp' },
   },

@@ -111,6 +111,13 @@ describe('a condition that does not hold says why, what to do, and is told by an
       'spec.callback.url',
       { spec: callback('https://192.168.1.1/', ['192.168.0.0/16']) },
     ],
+    [
+      'kubelet',
+      'CallbackAllowed',
+      'PortNotListed',
+      'must not use port 10250 of an address that is not public',
+      { spec: callback('https://10.9.8.7:10250/', ['10.9.0.0/16']) },
+    ],
     ['suspended', 'Ready', 'Suspended', 'set it to false', { spec: { suspended: true } }],
     [
       'misread',

@@ -14,7 +14,7 @@ import { useOperatorLab } from './operator-lab.ts'
 import { kubectl } from './tenant-api.ts'
 import { entryOf } from './tenant-calls.ts'
 
-const networks = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8,10.0.0.0/8' }
+const networks = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8,10.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' }
 const here = { allowedCIDRs: ['127.0.0.0/8'] }
 const waitMs = 30_000
 /** The namespace of the samples. */

@@ -34,7 +34,7 @@ const setUpMsMax = 600_000
 const seenMsMax = 30_000
 
 const stage = useOperatorLab({
-  start: { env: { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' } },
+  start: { env: { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' } },
   strict: false,
   beforeClose,
 })

@@ -16,7 +16,7 @@ export interface WorkingInstallation {
 }
 
 const slug = 'figures'
-const here = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' }
+const here = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' }
 const attemptsOfOne = 3
 const knownMsMax = 60_000
 

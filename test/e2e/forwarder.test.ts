@@ -30,6 +30,7 @@ beforeAll(async () => {
     LATCHKEY_KEY_RING: keyRing,
     LATCHKEY_OPS_PORT: '0',
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+    LATCHKEY_CALLBACK_PORTS: 'any',
   }
 })
 afterAll(async () => {

@@ -48,6 +48,7 @@ beforeAll(async () => {
     LATCHKEY_KEY_RING: `test:${Buffer.alloc(32, 7).toString('base64')}`,
     LATCHKEY_OPS_PORT: '0',
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+    LATCHKEY_CALLBACK_PORTS: 'any',
   }
   forwarder = startProcess('forwarder', env)
   api = await startApiProcess(env)

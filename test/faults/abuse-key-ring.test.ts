@@ -86,6 +86,7 @@ const env = (keyRing: string) => ({
   LATCHKEY_KEY_RING: keyRing,
   LATCHKEY_OPS_PORT: '0',
   LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+  LATCHKEY_CALLBACK_PORTS: 'any',
 })
 
 async function startApi(keyRing: string): Promise<ApiProcess> {

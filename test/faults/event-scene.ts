@@ -138,7 +138,7 @@ class Scene implements EventScene {
 
   async restartForwarder(): Promise<void> {
     await end(this.#forwarder)
-    const env = { ...this.#env(), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8' }
+    const env = { ...this.#env(), LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' }
     this.#forwarder = startProgram(['test/support/forwarder.main.ts', String(leaseMs)], env)
     await this.#forwarder.logged('listening')
   }

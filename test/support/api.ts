@@ -223,7 +223,7 @@ export async function openTenants(
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     actor: 'test',
-    callbackCidrsMax: ['127.0.0.0/8'],
+    callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     onChanged: () => tellDirectories(redis),
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })

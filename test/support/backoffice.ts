@@ -83,7 +83,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const port = await openBackofficePort(
     {
       ...{ backofficePort: 0, databaseUrl, devToken: adminToken },
-      ...{ callbackCidrsMax: ['127.0.0.0/8'], egressProxy: undefined },
+      ...{ callbackCidrsMax: ['127.0.0.0/8'], callbackPorts: 'any', egressProxy: undefined },
       publicUrl: 'https://hooks.example.test/',
     },
     {

@@ -81,7 +81,7 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
   })
   const tenants = new Map<string, DirectoryTenant>()
   const running = new Set<LabForwarder>()
-  const outbound = createOutbound({ cidrsMax: local })
+  const outbound = createOutbound({ cidrsMax: local, ports: 'any' })
   const value = async <T>(text: string, values: unknown[] = []): Promise<T> => {
     const { rows } = await pool.query<[T]>({ text, values, rowMode: 'array' })
     return rows[0]?.[0] as T

@@ -98,7 +98,7 @@ function factsOf({
     secrets: new Map(Object.entries({ 'acme-callback': callbackSecret, ...secrets })),
     keysOfOthers: new Set(keysOfOthers),
     currentKeyId: 'k1',
-    callbackCidrsMax: ['fd00::/8', '10.0.0.0/8'],
+    callbackBounds: { cidrsMax: ['fd00::/8', '10.0.0.0/8'], ports: [9000] },
     callbackSuspension,
   }
 }

@@ -46,6 +46,12 @@ Numbers of values are floats to a template: int64 keeps them whole.
 - name: LATCHKEY_CALLBACK_CIDRS_MAX
   value: {{ join "," $config.callbackCidrsMax | quote }}
 {{- end }}
+{{- if and (has .name (list "forwarder" "operator" "backoffice")) $config.callbackPorts }}
+{{- $ports := list }}
+{{- range $config.callbackPorts }}{{ $ports = append $ports (int64 . | toString) }}{{ end }}
+- name: LATCHKEY_CALLBACK_PORTS
+  value: {{ join "," $ports | quote }}
+{{- end }}
 {{- if and $serves $config.egressProxy }}
 - name: LATCHKEY_EGRESS_PROXY
   value: {{ $config.egressProxy | quote }}

@@ -72,6 +72,7 @@ describe('values', () => {
     ['a number as text', { api: { replicas: '2' } }],
     ['a number below its bound', { config: { recordBodyBytesMax: 0 } }],
     ['a word that is none of a choice', { config: { logLevel: 'loud' } }],
+    ['a port of callbacks over 65535', { config: { callbackPorts: [65_536] } }],
     ['a network that is a name', { config: { callbackCidrsMax: ['localhost'] } }],
     ['a store of another kind', { database: { url: 'mysql://host/db' } }],
     ['a digest that is none', { image: { digest: 'latest' } }],

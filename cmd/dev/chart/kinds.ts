@@ -66,6 +66,12 @@ export function texts(doc: string, value: readonly string[] = [], pattern?: stri
   return { doc, schema: { type: 'array', items }, default: value }
 }
 
+/** TCP ports. */
+export function ports(doc: string): Value {
+  const items = { type: 'integer', minimum: 1, maximum: 65_535 }
+  return { doc, schema: { type: 'array', items, maxItems: 64 }, default: [] }
+}
+
 /** Names with texts, as labels are. */
 export function pairs(doc: string, value: Readonly<Record<string, string>> = {}): Value {
   return { doc, schema: { type: 'object', additionalProperties: { type: 'string' } }, default: value }

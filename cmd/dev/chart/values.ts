@@ -9,6 +9,7 @@ import {
   kubeObject,
   objectName,
   pairs,
+  ports,
   secretKey,
   share,
   text,
@@ -112,6 +113,9 @@ const config = group('Settings of the processes.', {
     'Networks beyond public ones that a tenant may list for its callback, such as those of pods and Services.',
     [],
     cidr,
+  ),
+  callbackPorts: ports(
+    'Ports that callbacks in those networks may have beside 80, 443, 8080 and 8443, so that no tenant can talk to databases and kubelets there.',
   ),
   egressProxy: text('Proxy of calls to callbacks and for certificates.', '', httpUrl),
   traces: group('Traces, by OTLP over HTTP.', {

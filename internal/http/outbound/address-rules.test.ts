@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { contains, parseAddress, parseCidr } from './address.ts'
-import { blockOf, checkAddress } from './address-rules.ts'
+import { blockOf, checkAddress, isNeverPublic } from './address-rules.ts'
 
 const octet = fc.integer({ min: 0, max: 255 })
 const v4 = fc.tuple(octet, octet, octet, octet).map((parts) => parts.join('.'))
@@ -154,9 +154,21 @@ describe('an address that is not public', () => {
     expect(verdict.kind).toBe(allowed ? 'allowed' : 'refused')
   })
 
+  test.each([
+    ['a network of private addresses', '10.20.0.0/16', true],
+    ['all of IPv4', '0.0.0.0/0', false],
+    ['a network around a private one', '10.0.0.0/7', false],
+    ['a public network', '8.8.8.0/24', false],
+    ['unique local addresses', 'fd00:10::/32', true],
+    ['global unicast addresses', '2000::/3', false],
+    ['no network', 'ten', false],
+  ])('a network may hold no public address: %s', (_case, cidr, expected) => {
+    expect(isNeverPublic(cidr)).toBe(expected)
+  })
+
   test('a public address is allowed and counts as listed only if it is', () => {
     const lists = { allowedCIDRs: ['8.8.8.0/24'], cidrsMax: ['8.0.0.0/8'] }
-    expect(checkAddress('8.8.8.8', lists)).toEqual({ kind: 'allowed', listed: true })
-    expect(checkAddress('8.8.4.4', lists)).toEqual({ kind: 'allowed', listed: false })
+    expect(checkAddress('8.8.8.8', lists)).toEqual({ kind: 'allowed', listed: true, isPublic: true })
+    expect(checkAddress('8.8.4.4', lists)).toEqual({ kind: 'allowed', listed: false, isPublic: true })
   })
 })

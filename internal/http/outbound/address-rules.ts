@@ -17,9 +17,12 @@ export type AddressBlock =
   | 'reserved'
   | 'not_an_address'
 
-/** Whether an address may be called. `listed` tells that the tenant lists it within what the platform permits. */
+/**
+ * Whether an address may be called. `listed`: the tenant lists it within what the platform permits. `isPublic`: it may be called without
+ * being listed.
+ */
 export type AddressVerdict =
-  | { readonly kind: 'allowed'; readonly listed: boolean }
+  | { readonly kind: 'allowed'; readonly listed: boolean; readonly isPublic: boolean }
   | { readonly kind: 'refused'; readonly block: AddressBlock }
 
 /** What may be called beyond public addresses. */
@@ -88,14 +91,23 @@ export function checkAddress(text: string, lists: AddressLists): AddressVerdict 
   return address ? judge(address, lists) : { kind: 'refused', block: 'not_an_address' }
 }
 
+/** Whether a network holds no public address at all; false where it may hold some, or is no network. */
+export function isNeverPublic(text: string): boolean {
+  const cidr = parseCidr(text)
+  return (
+    cidr !== undefined && table.some(([, block]) => contains(block, cidr.base) && block.prefix <= cidr.prefix)
+  )
+}
+
 function judge(address: Address, lists: AddressLists): AddressVerdict {
   const block = blockOf(address)
   if (never.has(block)) return { kind: 'refused', block }
   const listed = isIn(cidrsOf(lists.allowedCIDRs), address) && isIn(cidrsOf(lists.cidrsMax), address)
   if (block !== 'public' && !listed) return { kind: 'refused', block }
-  if (block !== 'embedded_ipv4') return { kind: 'allowed', listed }
+  const allowed = { kind: 'allowed', listed, isPublic: block === 'public' } as const
+  if (block !== 'embedded_ipv4') return allowed
   const inner = isIn(nat64Local, address) ? refusedLocalNat64(address) : refusedInner(address, lists)
-  return inner ?? { kind: 'allowed', listed }
+  return inner ?? allowed
 }
 
 function refusedInner(address: Address, lists: AddressLists): AddressVerdict | undefined {

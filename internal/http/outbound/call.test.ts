@@ -12,6 +12,7 @@ afterEach(() => {
 /** Calls loopback, which platform and tenant list; every name leads there. */
 function caller(options: Partial<OutboundOptions> = {}) {
   const outbound = createOutbound({
+    ports: 'any',
     cidrsMax: ['127.0.0.0/8'],
     resolve: async () => ['127.0.0.1'],
     ...options,

@@ -1,4 +1,4 @@
-import { checkCallbackUrl, judgeAddresses } from './callback-url.ts'
+import { type CallbackBounds, checkCallbackUrl, judgeAddresses } from './callback-url.ts'
 import { parseEgressProxy } from './connect.ts'
 import type { ExchangeFailed } from './exchange.ts'
 import { type CallContent, createReach } from './reach.ts'
@@ -25,9 +25,7 @@ export interface Outbound {
 }
 
 /** What calls are bound by. */
-export interface OutboundOptions {
-  /** `LATCHKEY_CALLBACK_CIDRS_MAX`: what tenants may list beyond public addresses. */
-  readonly cidrsMax: readonly string[]
+export interface OutboundOptions extends CallbackBounds {
   /** `LATCHKEY_EGRESS_PROXY`; proxy variables of the environment are ignored. */
   readonly egressProxy?: string | undefined
   /** Certificates in PEM that are trusted instead of the runtime's. */
@@ -50,10 +48,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
     now: () => performance.now(),
   })
 
+  const bounds = { cidrsMax: options.cidrsMax, ports: options.ports }
   const check = remembered(checkCallbackUrl)
   const judge = remembered(
-    (scheme: 'http' | 'https', addresses: readonly string[], list: readonly string[]) =>
-      judgeAddresses(scheme, addresses, { allowedCIDRs: list, cidrsMax: options.cidrsMax }),
+    (scheme: 'http' | 'https', port: string, addresses: readonly string[], list: readonly string[]) =>
+      judgeAddresses({ scheme, port: Number(port) }, addresses, { ...bounds, allowedCIDRs: list }),
   )
 
   async function send(call: OutboundCall): Promise<CallResult> {
@@ -72,7 +71,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       ? { kind: 'addresses', addresses: [url.host] }
       : await resolve(url.host, Math.min(connectMs, call.timeoutMs))
     if (resolved.kind === 'failed') return failed('dns_failed', dnsDetails[resolved.cause])
-    const refusal = judge(url.scheme, resolved.addresses, call.allowedCIDRs)
+    const refusal = judge(url.scheme, String(url.port), resolved.addresses, call.allowedCIDRs)
     if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`)
     const result = await reach({ call, url, addresses: resolved.addresses, startedAtMs })
     return result.kind === 'answered'

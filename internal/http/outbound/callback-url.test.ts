@@ -63,6 +63,54 @@ describe('a callback’s URL', () => {
     ],
     ['https to a private address', 'https://10.0.0.1/', [], ['10.0.0.0/8'], 'refused'],
   ] as const)('before a name is resolved: %s', (_case, url, allowedCIDRs, cidrsMax, kind) => {
-    expect(judgeCallback(url, allowedCIDRs, cidrsMax).kind).toBe(kind)
+    expect(judgeCallback(url, { allowedCIDRs, cidrsMax, ports: [] }).kind).toBe(kind)
+  })
+})
+
+describe('the port of a callback', () => {
+  const listed = ['10.0.0.0/8', '127.0.0.0/8', 'fd00::/8', '8.8.8.8/32', '::ffff:0:0/96']
+  const judge = (url: string, ports: readonly number[] | 'any') =>
+    judgeCallback(url, { allowedCIDRs: listed, cidrsMax: listed, ports })
+
+  test.each<[string, string, readonly number[] | 'any', 'callback' | 'port_not_listed']>([
+    ['80 by its scheme, private', 'http://10.1.2.3/in', [], 'callback'],
+    ['443 by its scheme, private', 'https://10.1.2.3/in', [], 'callback'],
+    ['8080, private', 'http://10.1.2.3:8080/in', [], 'callback'],
+    ['8443, private over IPv6', 'https://[fd00::1]:8443/in', [], 'callback'],
+    ['443 by its scheme over IPv6', 'https://[fd00::1]/in', [], 'callback'],
+    ['of Postgres, private', 'http://10.1.2.3:5432/', [], 'port_not_listed'],
+    ['of Redis, private', 'http://10.1.2.3:6379/', [], 'port_not_listed'],
+    ['of a kubelet, private', 'https://10.1.2.3:10250/', [], 'port_not_listed'],
+    ['of a kubelet over IPv6', 'https://[fd00::1]:10250/', [], 'port_not_listed'],
+    ['of a kubelet, IPv4 in IPv6', 'https://[::ffff:10.1.2.3]:10250/', [], 'port_not_listed'],
+    ['443, IPv4 in IPv6', 'https://[::ffff:10.1.2.3]/', [], 'callback'],
+    ['9000, written in hexadecimal', 'http://0x0a010203:9000/', [], 'port_not_listed'],
+    ['9000, loopback', 'http://127.0.0.1:9000/', [], 'port_not_listed'],
+    ['9000, set', 'http://10.1.2.3:9000/', [9000, 9001], 'callback'],
+    ['9002, others set', 'http://10.1.2.3:9002/', [9000, 9001], 'port_not_listed'],
+    ['9000, any', 'http://10.1.2.3:9000/', 'any', 'callback'],
+    ['9000, public', 'https://1.1.1.1:9000/', [], 'callback'],
+    ['9000, public and listed', 'http://8.8.8.8:9000/', [], 'callback'],
+    ['of a name over https, whose address is not known', 'https://hooks.example:9000/', [], 'callback'],
+  ])('%s', (_case, url, ports, expected) => {
+    const judged = judge(url, ports)
+    expect(judged.kind === 'refused' ? judged.cause : judged.kind).toBe(expected)
+  })
+
+  test('of a name over http is refused before it is resolved where only private networks are listed', () => {
+    const rules = (cidrs: string[]) => ({ allowedCIDRs: cidrs, cidrsMax: cidrs, ports: [] })
+    const url = 'http://intake.shops.svc:3000/'
+    expect(judgeCallback(url, rules(['10.0.0.0/8']))).toMatchObject({
+      kind: 'refused',
+      cause: 'port_not_listed',
+    })
+    expect(judgeCallback(url, rules(['0.0.0.0/0'])).kind).toBe('callback')
+  })
+
+  test('that is refused is named together with the setting', () => {
+    expect(judge('http://10.1.2.3:5432/', [])).toMatchObject({
+      message:
+        'must not use port 5432 of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS',
+    })
   })
 })

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { type AddressBlock, type AddressLists, checkAddress } from './address-rules.ts'
+import { type AddressBlock, checkAddress, isNeverPublic } from './address-rules.ts'
 
 /** A callback's URL, taken apart as a call needs it. */
 export interface CallbackUrl {
@@ -23,6 +23,7 @@ export type CallbackRefusal =
   | 'credentials'
   | 'fragment'
   | 'port'
+  | 'port_not_listed'
   | 'http_not_listed'
   | 'address'
 
@@ -48,6 +49,23 @@ export const portsBlocked: ReadonlySet<number> = new Set([
   526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
 ])
+
+/** Ports that callbacks in listed networks that are not public may have without being set: those of HTTP servers. */
+export const callbackPortsAlways: readonly number[] = [80, 443, 8080, 8443]
+
+/** The platform's bounds on callbacks. */
+export interface CallbackBounds {
+  /** `LATCHKEY_CALLBACK_CIDRS_MAX`: networks beyond public ones that a tenant may list. */
+  readonly cidrsMax: readonly string[]
+  /** `LATCHKEY_CALLBACK_PORTS`: ports there beside 80, 443, 8080 and 8443; `any`: all. Public addresses have no such bound. */
+  readonly ports: readonly number[] | 'any'
+}
+
+/** What a callback's addresses are judged by. */
+export interface CallbackRules extends CallbackBounds {
+  /** The tenant's own list of non-public networks. */
+  readonly allowedCIDRs: readonly string[]
+}
 
 /** Checks a URL's form and takes it apart; looks at no address. Pure. */
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
@@ -76,42 +94,53 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
  * Whether a URL may be a callback, as far as can be said without resolving its name; a delivery judges what the name
  * resolves to by the same rules. Pure.
  */
-export function judgeCallback(
-  text: string,
-  allowedCIDRs: readonly string[],
-  cidrsMax: readonly string[],
-): CheckedCallbackUrl {
+export function judgeCallback(text: string, rules: CallbackRules): CheckedCallbackUrl {
   const checked = checkCallbackUrl(text)
   if (checked.kind === 'refused') return checked
   const { url } = checked
-  const refusal = url.isAddress
-    ? judgeAddresses(url.scheme, [url.host], { allowedCIDRs, cidrsMax })
-    : nothingListed(url.scheme, { allowedCIDRs, cidrsMax })
+  const refusal = url.isAddress ? judgeAddresses(url, [url.host], rules) : judgeName(url, rules)
   return refusal ?? checked
 }
 
 /**
  * Judges all addresses that a callback has. One that may not be called refuses them all: a name that answers with a
  * public address and an internal one beside it is an attack or a mistake, and trying the good one only would let it flap
- * until somebody else's resolver, or a later change of this rule, takes the other.
+ * until somebody else's resolver, or a later change of this rule, takes the other. An address that is allowed only by a list
+ * may be reached at ports of HTTP servers and those that the platform sets, so that no tenant can talk to databases and kubelets there.
  */
 export function judgeAddresses(
-  scheme: 'http' | 'https',
+  { scheme, port }: Pick<CallbackUrl, 'scheme' | 'port'>,
   addresses: readonly string[],
-  lists: AddressLists,
+  rules: CallbackRules,
 ): RefusedCallback | undefined {
   for (const address of addresses) {
-    const verdict = checkAddress(address, lists)
+    const verdict = checkAddress(address, rules)
     if (verdict.kind === 'refused') return refused('address', messages[verdict.block])
     if (scheme === 'http' && !verdict.listed) return httpNotListed
+    if (!verdict.isPublic && !isListedPort(port, rules)) return portNotListed(port)
   }
   return undefined
 }
 
-function nothingListed(scheme: 'http' | 'https', lists: AddressLists): RefusedCallback | undefined {
-  return scheme === 'https' || (lists.allowedCIDRs.length > 0 && lists.cidrsMax.length > 0)
-    ? undefined
-    : httpNotListed
+function isListedPort(port: number, { ports }: CallbackBounds): boolean {
+  return ports === 'any' || callbackPortsAlways.includes(port) || ports.includes(port)
+}
+
+function portNotListed(port: number): RefusedCallback {
+  const usual = callbackPortsAlways.join(', ')
+  return refused(
+    'port_not_listed',
+    `must not use port ${port} of an address that is not public: use ${usual}, or have the platform add it to LATCHKEY_CALLBACK_PORTS`,
+  )
+}
+
+/** What can be said of a name whose addresses are not known: over plain HTTP all of them have to be listed. */
+function judgeName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
+  if (scheme === 'https') return undefined
+  const { allowedCIDRs, cidrsMax } = rules
+  if (allowedCIDRs.length === 0 || cidrsMax.length === 0) return httpNotListed
+  const isPrivate = allowedCIDRs.every(isNeverPublic) || cidrsMax.every(isNeverPublic)
+  return isPrivate && !isListedPort(port, rules) ? portNotListed(port) : undefined
 }
 
 function takenApart(url: URL, scheme: 'http' | 'https', port: number): CheckedCallbackUrl {

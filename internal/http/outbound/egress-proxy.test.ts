@@ -13,6 +13,7 @@ afterEach(() => {
 /** Calls by any name, which leads to 127.0.0.1, through a proxy. */
 function caller(egressProxy: string) {
   const outbound = createOutbound({
+    ports: 'any',
     cidrsMax: ['127.0.0.0/8'],
     ca: testCa,
     egressProxy,

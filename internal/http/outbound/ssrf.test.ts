@@ -133,6 +133,7 @@ const answerOf = new Map<string, readonly string[]>()
 beforeAll(async () => {
   sink = await listenRaw(answering('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'))
   outbound = createOutbound({
+    ports: 'any',
     cidrsMax: [],
     resolve: async (name) => {
       asked += 1
@@ -158,14 +159,14 @@ describe('not called', () => {
     const before = asked
     const result = await send(url)
     expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
-    expect(judgeCallback(url, [], []).kind).toBe('refused')
+    expect(judgeCallback(url, { allowedCIDRs: [], cidrsMax: [], ports: 'any' }).kind).toBe('refused')
     expect(asked).toBe(before)
   })
 
   test.each(payloads)('%s, listed by the tenant but not by the platform', async (_case, url) => {
     const result = await send(url, everything)
     expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
-    expect(judgeCallback(url, everything, []).kind).toBe('refused')
+    expect(judgeCallback(url, { allowedCIDRs: everything, cidrsMax: [], ports: 'any' }).kind).toBe('refused')
   })
 
   test.each(answers)('a name that answers %s', async (name, addresses) => {
@@ -202,10 +203,38 @@ describe('not called', () => {
     'https://224.0.0.1/',
     'https://[ff02::1]/',
   ])('%s, whatever tenant and platform list', (url) => {
-    expect(judgeCallback(url, everything, everything)).toMatchObject({ kind: 'refused', cause: 'address' })
+    expect(
+      judgeCallback(url, { allowedCIDRs: everything, cidrsMax: everything, ports: 'any' }),
+    ).toMatchObject({ kind: 'refused', cause: 'address' })
   })
 
   test('nothing has reached the server that listens here', () => {
     expect(sink.accepted()).toBe(0)
+  })
+})
+
+describe('an address in a listed network that is not public', () => {
+  const list = ['127.0.0.0/8']
+  const sendOnce = async (name: string, ports: readonly number[] | 'any', addresses: readonly string[]) => {
+    const limited = createOutbound({ cidrsMax: list, ports, resolve: async () => addresses })
+    const url = `http://${name}:${sink.port}/`
+    const result = await limited.send({ url, allowedCIDRs: list, headers: {}, body: '{}', timeoutMs: 1000 })
+    limited.close()
+    return result.kind === 'answered' ? result.status : `${result.cause}: ${result.detail}`
+  }
+  const refusal = () =>
+    `address_refused: The callback’s URL must not use port ${sink.port} of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS.`
+
+  test('is not called at another port than those that are set, by name or address', async () => {
+    const before = sink.accepted()
+    expect(await sendOnce('hooks.example', [], ['127.0.0.1'])).toBe(refusal())
+    expect(await sendOnce('hooks.example', [1], ['127.0.0.1'])).toBe(refusal())
+    expect(await sendOnce('127.0.0.1', [], [])).toBe(refusal())
+    expect(sink.accepted()).toBe(before)
+  })
+
+  test('is called at a port that is set, or any', async () => {
+    expect(await sendOnce('hooks.example', [sink.port], ['127.0.0.1'])).toBe(200)
+    expect(await sendOnce('127.0.0.1', 'any', [])).toBe(200)
   })
 })

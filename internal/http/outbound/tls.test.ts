@@ -11,7 +11,12 @@ afterEach(() => {
 
 /** Calls loopback by any name. */
 function caller(ca?: string) {
-  const outbound = createOutbound({ cidrsMax: ['127.0.0.0/8'], ca, resolve: async () => ['127.0.0.1'] })
+  const outbound = createOutbound({
+    cidrsMax: ['127.0.0.0/8'],
+    ports: 'any',
+    ca,
+    resolve: async () => ['127.0.0.1'],
+  })
   made.push(outbound)
   return (url: string) =>
     outbound.send({ url, allowedCIDRs: ['127.0.0.0/8'], headers: {}, body: '{}', timeoutMs: 5000 })

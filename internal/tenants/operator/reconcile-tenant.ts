@@ -167,8 +167,8 @@ async function planAndApply(
   manifest: TenantManifest,
   secrets: TenantSecrets,
 ): Promise<Reconciled> {
-  const { pool, keyRing, random, callbackCidrsMax, clock, view } = context
-  let facts = await gatherTenant({ pool, keyRing, random, callbackCidrsMax, secrets }, manifest)
+  const { pool, keyRing, random, callbackBounds, clock, view } = context
+  let facts = await gatherTenant({ pool, keyRing, random, callbackBounds, secrets }, manifest)
   if (facts.stored?.slug !== manifest.spec.slug) {
     const olderClaimant =
       facts.slug.olderClaimant ?? olderInCluster(view.claimants(manifest.spec.slug), manifest)

@@ -1,4 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { CallbackBounds } from '#internal/http/index.ts'
 import type { EventRecorder, KubeClient, Leadership } from '#internal/kube/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
@@ -18,8 +19,8 @@ export interface OperatorParts {
   readonly clock: Clock
   readonly log: TenantLog
   readonly random: RandomBytes
-  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
-  readonly callbackCidrsMax: readonly string[]
+  /** What the platform lets tenants' callbacks be. */
+  readonly callbackBounds: CallbackBounds
   /** What stands before `/v1/t/…` in the URLs to hand out. */
   readonly publicUrl: string | undefined
   /** Called after rows changed, so that directories look at once. A failure is logged; polling makes up for it. */

@@ -1,4 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
+import type { CallbackBounds } from '#internal/http/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
@@ -21,8 +22,8 @@ export interface TenantControllerOptions {
   readonly clock: Clock
   readonly log: TenantLog
   readonly random: RandomBytes
-  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
-  readonly callbackCidrsMax: readonly string[]
+  /** What the platform lets tenants' callbacks be. */
+  readonly callbackBounds: CallbackBounds
   /** Who writes, for the audit log. */
   readonly actor: string
   /** Called after rows changed, so that directories look at once. A failure is logged; polling makes up for it. */
@@ -199,8 +200,8 @@ class PassingController implements TenantController {
   }
 
   async #reconcile(manifest: TenantManifest, report: MutableReport): Promise<void> {
-    const { pool, keyRing, source, clock, random, log, callbackCidrsMax } = this.#options
-    const sources = { pool, keyRing, secrets: source, random, callbackCidrsMax }
+    const { pool, keyRing, source, clock, random, log, callbackBounds } = this.#options
+    const sources = { pool, keyRing, secrets: source, random, callbackBounds }
     const facts = await gatherTenant(sources, manifest)
     const now = clock.now()
     const plan = planTenant(facts, now, random)

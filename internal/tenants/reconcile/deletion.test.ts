@@ -39,7 +39,7 @@ function controller(onPurge = (id: TenantId) => forgetMeters(lab.redis, id)): Te
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const quiet = () => undefined
   return createTenantController({
-    callbackCidrsMax: [],
+    callbackBounds: { cidrsMax: [], ports: [] },
     source: createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }),
     pool: lab.pool,
     keyRing: ring.keyRing,

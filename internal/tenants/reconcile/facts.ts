@@ -1,4 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
+import type { CallbackBounds } from '#internal/http/index.ts'
 import type { ApiKeyScope, TenantSpec } from '../model.ts'
 import type { SecretRead, TenantManifest } from '../source.ts'
 import type { Condition } from './conditions.ts'
@@ -72,7 +73,7 @@ export interface TenantFacts {
   /** SHA-256 (hex) of wanted keys that another tenant has. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
-  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
-  readonly callbackCidrsMax: readonly string[]
+  /** What the platform lets tenants' callbacks be. */
+  readonly callbackBounds: CallbackBounds
   readonly callbackSuspension: CallbackSuspension | undefined
 }

@@ -1,4 +1,5 @@
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
+import type { CallbackBounds } from '#internal/http/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-names.ts'
@@ -22,13 +23,13 @@ export interface GatherSources {
   readonly secrets: SecretSource
   /** For the id of a tenant whose first one was used up. */
   readonly random: RandomBytes
-  /** Networks beyond public ones that the platform lets tenants list for their callbacks. */
-  readonly callbackCidrsMax: readonly string[]
+  /** What the platform lets tenants' callbacks be. */
+  readonly callbackBounds: CallbackBounds
 }
 
 /** Reads all that a tenant's plan is decided from. Writes nothing; fails when Postgres or the source does. */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
-  const { pool, keyRing, callbackCidrsMax } = sources
+  const { pool, keyRing, callbackBounds } = sources
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
   const tenantId = stored?.id ?? (await newTenantId(sources, manifest.uid))
   const secrets = await readSecrets(sources.secrets, manifest)
@@ -45,7 +46,7 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
   ])
   const { currentKeyId } = keyRing
   const found = { stored, slug, secrets, keysOfOthers, callbackSuspension }
-  return { manifest, tenantId, ...found, currentKeyId, callbackCidrsMax }
+  return { manifest, tenantId, ...found, currentKeyId, callbackBounds }
 }
 
 /**

@@ -54,7 +54,7 @@ function factsOf(world: World): TenantFacts {
     secrets: new Map([read('acme-callback'), read('acme-key-default')]),
     keysOfOthers: new Set(),
     currentKeyId: 'k1',
-    callbackCidrsMax: [],
+    callbackBounds: { cidrsMax: [], ports: [] },
     callbackSuspension: undefined,
   }
 }

@@ -142,9 +142,9 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
 }
 
 /** What can be said without resolving a name: each delivery checks the address itself, by the same rules. */
-function callbackVerdict({ manifest, callbackCidrsMax, callbackSuspension }: TenantFacts): Verdict {
+function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
   const { url, allowedCIDRs } = manifest.spec.callback
-  const judged = judgeCallback(url, allowedCIDRs, callbackCidrsMax)
+  const judged = judgeCallback(url, { ...callbackBounds, allowedCIDRs })
   if (judged.kind === 'refused') {
     const complaint = { reason: refusalReasons[judged.cause], message: `spec.callback.url ${judged.message}` }
     return verdict('CallbackAllowed', [complaint], callbackAccepted)
@@ -174,6 +174,7 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   credentials: 'UrlRefused',
   fragment: 'UrlRefused',
   port: 'PortRefused',
+  port_not_listed: 'PortNotListed',
   http_not_listed: 'AddressNotListed',
   address: 'AddressNotAllowed',
 }

@@ -69,7 +69,7 @@ function controller(fields: Partial<Parameters<typeof createTenantController>[0]
   const onChanged = async () => {}
   return createTenantController({
     // As dev has it.
-    callbackCidrsMax: ['127.0.0.0/8'],
+    callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     source,
     pool,
     keyRing,
@@ -348,7 +348,16 @@ describe('slugs', () => {
     const context: ApplyContext = { pool, keyRing, secrets: source, actor: 'test' }
     const facts = await Promise.all(
       tenants.map((manifest) =>
-        gatherTenant({ pool, keyRing, secrets: source, random: randomBytes, callbackCidrsMax: [] }, manifest),
+        gatherTenant(
+          {
+            pool,
+            keyRing,
+            secrets: source,
+            random: randomBytes,
+            callbackBounds: { cidrsMax: [], ports: [] },
+          },
+          manifest,
+        ),
       ),
     )
     const plans = facts.map((one) => planTenant(one, nowMs, randomBytes))
@@ -439,7 +448,7 @@ describe('a deposed leader', () => {
     if (manifest === undefined) throw new Error('no manifest')
     const plan = planTenant(
       await gatherTenant(
-        { pool, keyRing, secrets: source, random: randomBytes, callbackCidrsMax: [] },
+        { pool, keyRing, secrets: source, random: randomBytes, callbackBounds: { cidrsMax: [], ports: [] } },
         manifest,
       ),
       nowMs,

@@ -55,6 +55,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     LATCHKEY_DATABASE_URL: postgres.url,
     LATCHKEY_REDIS_URL: redis.url,
     LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8',
+    LATCHKEY_CALLBACK_PORTS: 'any',
   }
   // Compiled, as people install it.
   const latchkey = profileDir
