@@ -4,7 +4,6 @@ import { Slots } from './slots.ts'
 /** Calls in flight at most, by their share. Together they stay far below what the runtime sends at once (256 by default). */
 export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
 
-const waitMsMax = 60_000
 /** One for each watch, and as many again. */
 const waitersMax = 8_192
 
@@ -19,8 +18,12 @@ export class CallShares {
     call: new Slots(callsMax.call, waitersMax),
   }
 
-  /** Takes a place of a share and gives what releases it; undefined after 60 s, or when the signal fires. Never rejects. */
-  async take(share: CallShare, signal: AbortSignal | undefined): Promise<(() => void) | undefined> {
+  /** Takes a place of a share and gives what releases it; undefined after `waitMsMax`, or when the signal fires. Never rejects. */
+  async take(
+    share: CallShare,
+    waitMsMax: number,
+    signal: AbortSignal | undefined,
+  ): Promise<(() => void) | undefined> {
     const over = new AbortController()
     const stop = () => over.abort()
     const timer = setTimeout(stop, waitMsMax)

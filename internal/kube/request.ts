@@ -15,7 +15,7 @@ export interface KubeRequest {
   readonly contentType?: string
   /** The server's words about it may quote a Secret, and are left out of failures. */
   readonly secret?: boolean
-  /** Bound of the exchange once it has begun; default 30 s. Before, it waits at most 60 s for its share. */
+  /** Bound of the call, its wait for a place in its share included; default 30 s. A list may wait another 60 s for its place. */
   readonly msMax?: number
   /** Bound of the answer once unpacked; default 64 MiB. */
   readonly bytesMax?: number

@@ -141,6 +141,20 @@ test('transport: hanging lists and calls keep no Lease renewal waiting, and are 
   })
 })
 
+test('transport: a call that finds no place within its time bound is given up', async () => {
+  const { transport, server } = start(() => new Promise<never>(() => undefined))
+  const over = new AbortController()
+  closing.push(() => over.abort())
+  for (let nth = 0; nth < callsMax.call; nth += 1)
+    void transport.request({ method: 'GET', path: '/hang', signal: over.signal })
+  await until(() => server.seen.length === callsMax.call)
+  const beganMs = performance.now()
+  const late = await transport.request({ method: 'GET', path: '/version', msMax: 50 })
+  expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
+  expect(performance.now() - beganMs).toBeLessThan(5_000)
+  expect(transport.stats().calls.call).toEqual({ underWay: callsMax.call, waiting: 0 })
+})
+
 test('transport: 300 open watches take no call of the runtime, whose limit is 256', async () => {
   const { transport, client } = start(({ query }) =>
     query['watch'] === 'true' ? openFakeWatch().response : Response.json(pod),

@@ -27,7 +27,7 @@ export interface TransportOptions {
   readonly endpoint: Endpoint
   /** Names us in the server's audit log, such as `latchkey-operator/1.0.0`. */
   readonly userAgent: string
-  /** Hears of each answer; `code` is the HTTP status, or `<error>` without one. */
+  /** Called for each answer; `code` is the HTTP status, or `<error>` without one. */
   readonly onAnswer?: (method: string, code: string) => void
   /** Replaced in tests only. */
   readonly watchBounds?: Partial<WatchBounds>
@@ -36,6 +36,8 @@ export interface TransportOptions {
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
+/** How long a list waits for its turn: at a start there is one for each watch. */
+const listWaitMsMax = 60_000
 /** Streams over plain http, where HTTP/2 is not to be had: `kubectl proxy` on this machine. Each takes a call of fetch. */
 const plainStreamsMax = 32
 
@@ -72,13 +74,16 @@ export function createTransport(options: TransportOptions): Transport {
   }
   return {
     async request(request) {
-      const release = await shares.take(request.share ?? 'call', request.signal)
+      const { share = 'call', msMax = msMaxDefault, bytesMax = bytesMaxDefault } = request
+      const beganMs = performance.now()
+      const release = await shares.take(share, share === 'list' ? listWaitMsMax : msMax, request.signal)
       if (release === undefined) {
         options.onAnswer?.(request.method, codeOf(0))
         return unavailable('too many calls are in flight, or nobody waits any more')
       }
-      const bytesMax = request.bytesMax ?? bytesMaxDefault
-      return await exchange(options, request, (stream) => readJson(stream, bytesMax)).finally(release)
+      const waitedMs = share === 'list' ? 0 : performance.now() - beganMs
+      const bounded = { ...request, msMax: Math.max(1, msMax - waitedMs) }
+      return await exchange(options, bounded, (stream) => readJson(stream, bytesMax)).finally(release)
     },
     open: isPlain ? openPlain : openPooled,
     stats: () => {
@@ -146,7 +151,8 @@ async function exchange<T>(
     const retryAfter = response.headers.get('retry-after')
     return readFailure({ status, body, retryAfter, secret: request.secret === true })
   } catch (error) {
-    if (signal.aborted) return unavailable(`no answer within ${msMax} ms, or nobody waits any more`)
+    if (signal.aborted)
+      return unavailable(`no answer within ${Math.round(msMax)} ms, or nobody waits any more`)
     // A message may quote more than an address; a code is from a closed set.
     const failed = errorCode(error)
     return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)

@@ -121,7 +121,7 @@ test('watch pool: a connection that drains makes room where there may be no othe
 })
 
 test('watch pool: a server that hangs is noticed by its PINGs, and its watches break', async () => {
-  const { server, poolFor } = start({ bounds: { pingMs: 20 } })
+  const { server, poolFor } = start({ bounds: { pingMs: 250 } })
   const network = await startTcpProxy(Number(new URL(server.endpoint.server).port))
   closing.push(network.close)
   const pool = poolFor({}, `https://127.0.0.1:${network.port}`)
@@ -217,6 +217,14 @@ test('watch pool: a server without HTTP/2 is refused with what it lacks', async 
   closing.push(() => old.stop(true))
   const pool = poolFor({}, `https://127.0.0.1:${old.port}`)
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('HTTP/2') })
+})
+
+test('watch pool: credentials that cannot be sent fail the watch, and leave no connection', async () => {
+  const { server, poolFor } = start({ bounds: { pingMs: 20 } })
+  const pool = poolFor({ headers: { authorization: 'Bearer a\nb' } })
+  expect(await open(pool)).toMatchObject({ kind: 'unavailable' })
+  expect(server.seen).toHaveLength(0)
+  await until(() => pool.stats().connections === 0 && server.connections() === 0)
 })
 
 test('watch pool: an answer that does not come is given up with its signal', async () => {

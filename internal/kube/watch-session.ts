@@ -29,6 +29,7 @@ const connectMsMax = 10_000
 /** Kept free below the server's limit: a stream that we reset counts there until the frame has arrived. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
+const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
 /**
  * Opens an HTTP/2 connection, verified against the endpoint's CA, and waits until the server has said how many streams it allows.
@@ -104,6 +105,7 @@ export class WatchSession {
     })
     session.on('goaway', () => {
       this.#isDraining = true
+      if (this.#streams.size === 0) this.destroy()
     })
     this.#pulse = setInterval(() => this.#ping(), options.pingMs)
     this.#pulse.unref()
@@ -130,7 +132,10 @@ export class WatchSession {
     return !this.isDraining() && this.#streams.size < this.#streamsMax
   }
 
-  /** Opens a stream. Undefined when the session has just stopped taking any. `onFinished` is called once, at its end. */
+  /**
+   * Opens a stream. Undefined when the session takes no more. `onFinished` is called once, at its end.
+   * @throws when the headers cannot be sent
+   */
   begin(headers: OutgoingHttpHeaders, onFinished: () => void): WatchStream | undefined {
     if (!this.hasRoom()) return undefined
     try {
@@ -141,9 +146,11 @@ export class WatchSession {
       })
       this.#streams.add(stream)
       return stream
-    } catch {
-      // ERR_HTTP2_GOAWAY_SESSION and its like: known to the library before its event reached us.
+    } catch (error) {
+      // A GOAWAY that the library knows of before its event has reached us.
+      if (!this.isDraining() && !closedCodes.has(errorCode(error) ?? '')) throw error
       this.#isDraining = true
+      if (this.#streams.size === 0) this.destroy()
       return undefined
     }
   }
@@ -155,6 +162,8 @@ export class WatchSession {
 
   /** A callback comes with an answer only; a server that hangs is told by its absence. */
   #ping(): void {
+    // Opened for a watch that nobody waited for any more.
+    if (this.#streams.size === 0) return this.destroy()
     if (this.#pingsUnanswered >= pingsUnansweredMax) return this.destroy()
     this.#pingsUnanswered += 1
     try {

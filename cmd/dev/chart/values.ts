@@ -215,7 +215,7 @@ const processes: Keys = {
       enabled: flag('Whether there is one: one for each cluster, or for each set of namespaces.', true),
       namespaces: texts('Whose Tenants it follows; empty: all.', [], namespaceName),
       secrets: group(
-        'Which Secrets it may use; a namespace that is not listed is granted by the command that its Tenants show.',
+        'Which Secrets it may use; a namespace that is not listed is granted by the command that its Tenants show. Without clusterWide there is a watch for each namespace, for at most some 3 000.',
         {
           clusterWide: flag('All of the cluster, by one watch.', false),
           namespaces: texts('Those of these namespaces.', [], namespaceName),
