@@ -80,7 +80,9 @@ describe('the image', () => {
     for (const name of ['operator', 'backoffice']) {
       const refused = runtime.start([name], { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: '64' })
       expect([name, await refused.exited]).toEqual([name, 2])
-      expect(refused.errors()).toContain('BUN_CONFIG_MAX_HTTP_REQUESTS: a whole number from 128 to 65535')
+      expect(refused.errors()).toContain(
+        'BUN_CONFIG_MAX_HTTP_REQUESTS: expected a whole number from 128 to 65535',
+      )
     }
   })
 
