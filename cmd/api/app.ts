@@ -69,8 +69,8 @@ export interface Api extends KeyRingParts {
 }
 
 /**
- * Bodies at a time, in bytes. Who knows a slug can send webhooks, and one may have 25 MiB; calls with a key are known
- * and have 1 MiB at most.
+ * Memory for bodies. Any caller that knows a slug can send webhooks, of up to 25 MiB; callers with a key are known and send 1 MiB
+ * at most.
  */
 const webhookBodiesBytes = 48 * 1024 * 1024
 const keyedBodiesBytes = 16 * 1024 * 1024

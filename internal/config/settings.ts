@@ -164,7 +164,7 @@ export const settings = {
     env: 'LATCHKEY_TRUSTED_PROXIES',
     type: cidrs,
     defaultNote: 'none',
-    doc: 'Proxies whose `X-Forwarded-For` is believed.',
+    doc: 'Proxies whose `X-Forwarded-For` is believed. It also tells callers apart where memory for bodies is short.',
     usedBy: ['api', 'backoffice', 'dev'],
   },
   gatewaySandbox: {

@@ -91,13 +91,13 @@ async function readArriving(
     // A read that is not waited for would reject unhandled when the connection breaks: none begins unless it is needed.
     for (let next = first; ; next = reader.read()) {
       const piece = await next
-      if (givenUp) return givenUp === 'dropped' ? dropped() : sentTooSlowly()
+      if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
       refusal = take(piece.value, pages, room, budget)
       if (refusal || pages.length === room.bytesDeclared) break
     }
   } catch {
-    return brokeOff()
+    return givenUp ? givenUpError(givenUp) : brokeOff()
   } finally {
     budget.finish(room)
   }
@@ -130,8 +130,8 @@ function brokeOff(): ApiError {
 /** The rest of such a body is still on its way, so its connection cannot carry another request. */
 const ending = { Connection: 'close' }
 
-function sentTooSlowly(): ApiError {
-  return apiError('invalid_request', 'The body was sent too slowly', ending)
+function givenUpError(why: GivenUp): ApiError {
+  return why === 'dropped' ? dropped() : apiError('invalid_request', 'The body was sent too slowly', ending)
 }
 
 function tooLong({ tooLong: code, bytesMax }: BodyBounds): ApiError {

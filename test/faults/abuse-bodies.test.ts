@@ -50,7 +50,8 @@ function probesOf(scene: AbuseScene, headers: Record<string, string> = {}) {
   return [
     webhookProbe('webhooks of an attacked tenant', { url, slug: 'one', headers }),
     webhookProbe('webhooks of another tenant', { url, slug: otherSlug, headers }),
-    recordProbe('records', { url, apiKey: keyOf(otherSlug) }),
+    recordProbe('records of an attacked tenant', { url, apiKey: keyOf('one') }),
+    recordProbe('records of another tenant', { url, apiKey: keyOf(otherSlug) }),
   ]
 }
 
@@ -78,10 +79,16 @@ async function expectUnharmed(
 }
 
 const headOf = (n: number) => webhookHead(slugOf(n), announcedBytes)
+const recordHead = (n: number) =>
+  `POST /v1/record HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf(slugOf(n))}\r\nContent-Length: ${announcedBytes}\r\n\r\n`
 
 test.each<[string, Omit<AttackOptions, 'port'>]>([
   ['840 connections that announce 64 KiB and send nothing', { connections: 840, begin: headOf }],
   [`${tooMany} connections that announce 64 KiB and send nothing`, { connections: tooMany, begin: headOf }],
+  [
+    '840 calls of four API keys that send all but one byte of 64 KiB and stall',
+    { connections: 840, begin: (n) => recordHead(n) + 'x'.repeat(announcedBytes - 1) },
+  ],
   [
     '840 connections that announce 64 KiB and send a byte a second',
     { connections: 840, begin: (n) => `${headOf(n)}x`, trickle: 'x' },

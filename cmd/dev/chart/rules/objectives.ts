@@ -33,7 +33,7 @@ const slowerThan = (metric: string, labels: string, seconds: number) => (window:
 }
 /** Neither side of a ratio has what any caller can cause at will: it must not burn a budget, nor dilute one that burns. */
 const countedWebhooks = `${answered}{${webhooks},outcome!~"${[...unverifiedOutcomes].join('|')}"}`
-const countedRecords = `${answered}{${records},outcome!~"api_key_invalid|api_key_scope"}`
+const countedRecords = `${answered}{${records},outcome!~"api_key_invalid|api_key_scope|body_dropped"}`
 const broken = (counted: string) => counted.replace(/}$/, ',status=~"5.."}')
 
 const objectives: readonly Objective[] = [
