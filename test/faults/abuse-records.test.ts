@@ -77,6 +77,30 @@ test('a lock of one second whose ttl is one second is announced as taken over 2.
   console.log('lock of 1 s, ttl of 1 s, asked again after 2.6 s: takenOver true')
 }, 20_000)
 
+test.each([
+  ['a line break and another header in a name', { 'a\r\nSet-Cookie': 'session=1' }, 'a\\r\\nSet-Cookie'],
+  ['a line break and another header in a value', { 'X-Note': 'x\r\nSet-Cookie: a=1' }, 'headers.X-Note'],
+  ['a blank name', { '': 'x' }, '""'],
+  ['a name of a space', { ' ': 'x' }, '" "'],
+  ['NUL in a value', { 'X-Note': 'x\0' }, 'headers.X-Note'],
+  ['an escape in a value', { 'X-Note': '\x1b[2J' }, 'headers.X-Note'],
+])(
+  'saved headers: %s is 400 with the name of the header, and the lock stays',
+  async (what, headers, named) => {
+    const address = { scope: 'abuse', key: crypto.randomUUID() }
+    const { lockToken } = (await call('plain', 'POST', '', address)).json
+    const record = { ...address, lockToken, status: 200, body: 1 }
+    const refused = await call('plain', 'PUT', '', { ...record, headers })
+    console.log(`saved headers, ${what}: ${refused.status} ${refused.json['message']}`)
+    expect(refused.json).toMatchObject({ statusCode: 400, code: 'invalid_request' })
+    expect(refused.json['message']).toContain(named)
+    expect((await call('plain', 'POST', '', address)).json).toMatchObject({ cached: false, locked: false })
+    expect((await call('plain', 'PUT', '', { ...record, headers: { 'X-Note': 'x' } })).json).toEqual({
+      ok: true,
+    })
+  },
+)
+
 const checksEach = 100
 const batchesMax = 400
 const sendersEach = 4
