@@ -15,6 +15,8 @@ export interface IntakeObserver {
   called(provider: ProviderName, outcome: CallOutcome): void
   /** A statement failed: Postgres is away, or it will never take this event. */
   storeFailed(error: unknown, kind: 'unavailable' | 'refused'): void
+  /** The circuit breaker of a queue opened or closed. */
+  storeBreaker(queue: 'small' | 'large', isOpen: boolean): void
   /** Events could not be spooled. */
   spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
   /** An entry of the spool was set aside. */
@@ -36,7 +38,7 @@ export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserve
 function callObserver(
   log: Telemetry['log'],
   metrics: Telemetry['metrics'],
-): Pick<IntakeObserver, 'called' | 'storeFailed' | 'watch'> {
+): Pick<IntakeObserver, 'called' | 'storeFailed' | 'storeBreaker' | 'watch'> {
   const calls = metrics.counter({
     name: 'latchkey_webhooks_calls_total',
     help: 'Calls of providers for known tenants, by what became of them.',
@@ -62,8 +64,19 @@ function callObserver(
       loggedMs = performance.now()
       log.warn({ cause }, 'events could not be stored')
     },
+    storeBreaker(queue, isOpen) {
+      const now = isOpen
+        ? 'event store circuit breaker opened: events are spooled without asking Postgres'
+        : 'event store circuit breaker closed: events are stored in Postgres'
+      log.warn({ queue }, now)
+    },
     watch({ queue, refusedCalls }) {
       const { gauge } = unlabelled(metrics)
+      gauge(
+        'latchkey_webhooks_store_breaker_open_count',
+        'Event queues (0 to 2: small and large events) whose circuit breaker before Postgres is open: their events are spooled at once.',
+        () => queue.openBreakers,
+      )
       gauge('latchkey_webhooks_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
       gauge(
         'latchkey_webhooks_refused_dropped_count',

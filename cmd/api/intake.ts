@@ -21,7 +21,7 @@ import {
 } from '#internal/webhooks/index.ts'
 import { countCall } from './call-figures.ts'
 import { type CertificateConfig, openCertificates } from './certificates.ts'
-import { createIntakeObserver } from './intake-telemetry.ts'
+import { createIntakeObserver, type IntakeObserver } from './intake-telemetry.ts'
 import { startSpool } from './spool.ts'
 import type { Telemetry } from './telemetry.ts'
 import type { Usage } from './usage.ts'
@@ -58,6 +58,33 @@ const largeEvents = {
   queryTimeoutMs: 6_000,
 }
 
+async function openQueues(
+  config: IntakeConfig,
+  storing: StoreBatchOptions,
+  observer: IntakeObserver,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<SizedQueues> {
+  const spool = await startSpool(config, storing, observer, telemetry, scope)
+  const largePool = await openPostgres(
+    'postgres for large events',
+    { ...largeEvents, url: config.databaseUrl },
+    telemetry,
+    scope,
+  )
+  return scope.open({
+    name: 'event queues',
+    open: () =>
+      new SizedQueues({
+        storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
+        storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
+        spool: (event) => spool.append(event),
+        onBreaker: observer.storeBreaker,
+      }),
+    close: (opened) => opened.close(),
+  })
+}
+
 /** Puts the intake of webhooks together and starts what runs behind it. */
 export async function startIntake(
   config: IntakeConfig,
@@ -73,18 +100,7 @@ export async function startIntake(
     onStored: (events) => usage.eventMeter.countStored(events),
     onError: observer.storeFailed,
   }
-  const spool = await startSpool(config, storing, observer, telemetry, scope)
-  const largePool = await openPostgres(
-    'postgres for large events',
-    { ...largeEvents, url: config.databaseUrl },
-    telemetry,
-    scope,
-  )
-  const queue = new SizedQueues({
-    storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
-    storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
-    spool: (event) => spool.append(event),
-  })
+  const queue = await openQueues(config, storing, observer, telemetry, scope)
   const refusedCalls = new RefusedCalls(pool, systemClock)
   await openLoop(
     {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { ReceivedEvent } from './event.ts'
 import { type BatchOutcome, EventQueue, type EventQueueOptions } from './event-queue.ts'
@@ -137,7 +138,7 @@ describe('a duplicate', () => {
 
 describe('while Postgres is away', () => {
   test('a failed batch and all that wait behind it are spooled at once, and the next ones without asking', async () => {
-    const { queue, batches, spooled } = heldQueue({ restMs: 60_000 })
+    const { queue, batches, spooled } = heldQueue()
     const fates = events(10).map((event) => queue.accept(event))
     batches[0]?.settle({ kind: 'unavailable' })
     expect(await Promise.all(fates)).toEqual(Array(10).fill('queued'))
@@ -146,14 +147,67 @@ describe('while Postgres is away', () => {
     expect(spooled).toHaveLength(11)
   })
 
-  test('after the rest it is asked again', async () => {
-    const { queue, batches } = heldQueue({ restMs: 0 })
+  test('a probe each second stores the event that was spooled last, and the first that succeeds closes the breaker', async () => {
+    const clock = createMovedClock()
+    const changes: boolean[] = []
+    const { queue, batches, spooled } = heldQueue({
+      sleep: clock.sleep,
+      onBreaker: (isOpen) => changes.push(isOpen),
+    })
     const failed = queue.accept(receivedEvent())
     batches[0]?.settle({ kind: 'unavailable' })
-    await failed
+    expect(await failed).toBe('queued')
+    const latest = receivedEvent({ retriesOnRedelivery: true })
+    expect(await queue.accept(latest)).toBe('queued')
+    await clock.advance(999)
+    expect(batches).toHaveLength(1)
+    await clock.advance(1)
+    const { retriesOnRedelivery: _retries, ...probe } = latest
+    expect(batches[1]?.events).toEqual([probe])
+    batches[1]?.settle({ kind: 'unavailable' })
+    await clock.settle()
+    expect([queue.isBreakerOpen, await queue.accept(receivedEvent())]).toEqual([true, 'queued'])
+    await clock.advance(1_000)
+    batches[2]?.settle()
+    await clock.settle()
     const next = queue.accept(receivedEvent())
-    batches[1]?.settle()
+    batches[3]?.settle()
     expect(await next).toBe('stored')
+    await clock.advance(60_000)
+    expect([batches.length, spooled.length]).toEqual([4, 3])
+    expect(changes).toEqual([true, false])
+  })
+
+  test('a probe that succeeds too late leaves the breaker open, and no second one runs beside it', async () => {
+    const clock = createMovedClock()
+    const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    batches[0]?.settle()
+    await clock.advance(1_000)
+    await clock.advance(60_000)
+    expect(batches).toHaveLength(2)
+    const startedAtMs = performance.now()
+    await poll(async () => performance.now() - startedAtMs > 30 || undefined, {
+      deadlineMs: 5_000,
+      everyMs: 5,
+    })
+    batches[1]?.settle()
+    await clock.settle()
+    expect(queue.isBreakerOpen).toBe(true)
+    queue.close()
+    await clock.advance(60_000)
+    expect(batches.length).toBeLessThanOrEqual(3)
+  })
+
+  test('of 200 events during a hang, only those under way at the first time-out wait for it', async () => {
+    const { queue, spooled } = heldQueue({ patienceMs: 50 })
+    const underWay = events(5).map((event) => queue.accept(event))
+    await Promise.all(underWay)
+    const startedAtMs = performance.now()
+    for (const event of events(195)) expect(await queue.accept(event)).toBe('queued')
+    expect(performance.now() - startedAtMs).toBeLessThan(50 * 20)
+    expect(spooled).toHaveLength(200)
+    queue.close()
   })
 
   test('an event waits no longer than its patience, also when it joined late', async () => {
@@ -163,15 +217,16 @@ describe('while Postgres is away', () => {
     expect(spooled).toHaveLength(20)
   })
 
-  test('statements that nobody waits for any more keep their places: with both taken nothing more is asked', async () => {
-    const { queue, batches, spooled } = heldQueue({ patienceMs: 20, restMs: 0 })
+  test('statements that nobody waits for any more keep their places: with all taken there is no probe', async () => {
+    const clock = createMovedClock()
+    const { queue, batches } = heldQueue({ patienceMs: 20, sleep: clock.sleep, batchesMax: 1 })
     expect(await queue.accept(receivedEvent())).toBe('queued')
-    expect(await queue.accept(receivedEvent())).toBe('queued')
-    expect(batches).toHaveLength(2)
-    expect(await queue.accept(receivedEvent())).toBe('queued')
-    expect([batches.length, spooled.length]).toEqual([2, 3])
+    await clock.advance(5_000)
+    expect(batches).toHaveLength(1)
     batches[0]?.settle()
-    await turn()
+    await clock.advance(1_000)
+    batches[1]?.settle()
+    await clock.settle()
     const next = queue.accept(receivedEvent())
     expect(batches).toHaveLength(3)
     batches[2]?.settle()

@@ -1,4 +1,6 @@
+import { type Sleep, sleep } from '#internal/process/index.ts'
 import type { ReceivedEvent } from './event.ts'
+import { StoreBreaker } from './store-breaker.ts'
 import { takeBatch } from './take-batch.ts'
 
 /**
@@ -26,8 +28,12 @@ export interface EventQueueOptions {
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
   /** How long an event waits for Postgres before it is spooled, ms; default 2 000. */
   readonly patienceMs?: number
-  /** How long after a failure Postgres is not asked again, ms; default 500. */
-  readonly restMs?: number
+  /** How often an open circuit breaker probes Postgres, ms; default 1 000. */
+  readonly probeEveryMs?: number
+  /** Waits between probes. Default: real time. */
+  readonly sleep?: Sleep
+  /** Called once per change of the circuit breaker. Must not throw. */
+  onBreaker?(isOpen: boolean): void
   /** How long after the start of a batch the next one may wait for more rows, ms; default 5 to 25. */
   readonly gatherMs?: readonly [least: number, most: number]
   /** Batches under way at a time; default 2: one commits while the next one is gathered and sent. */
@@ -44,7 +50,7 @@ const secondBatchRows = 32
 const defaultGatherMs = [5, 25] as const
 const gatherShare = 2
 const defaultPatienceMs = 2_000
-const defaultRestMs = 500
+const defaultProbeEveryMs = 1_000
 
 interface Waiting {
   readonly event: ReceivedEvent
@@ -57,6 +63,11 @@ interface Waiting {
 /**
  * Brings events that arrive together into one commit. An event's promise settles when its fate is known; one with the key of an
  * event that waits or is under way shares that one's fate. Bounded by its callers: each waits with its body's room taken.
+ *
+ * The first batch that fails or is late opens a circuit breaker: from then on events are spooled without asking Postgres, until a
+ * probe succeeds in time. A probe stores one of the events that were spooled, so that it finds whatever a real batch would find: a
+ * lock, a full disk, a server that only reads. Drain and probe may both store it: the second one meets its own key. One such event is
+ * held in memory while the breaker is open.
  */
 export class EventQueue {
   readonly #options: EventQueueOptions
@@ -69,16 +80,37 @@ export class EventQueue {
   #startedAtMs = Number.NEGATIVE_INFINITY
   #gatherMs = 0
   #gathering: ReturnType<typeof setTimeout> | undefined
-  #restUntilMs = 0
+  readonly #breaker: StoreBreaker
+  #probed: ReceivedEvent | undefined
 
   constructor(options: EventQueueOptions) {
     this.#options = options
     this.#batchesMax = options.batchesMax ?? defaultBatchesMax
+    this.#breaker = new StoreBreaker({
+      probe: () => this.#probe(),
+      probeEveryMs: options.probeEveryMs ?? defaultProbeEveryMs,
+      now: () => performance.now(),
+      sleep: options.sleep ?? sleep,
+      onChanged: (isOpen) => {
+        if (!isOpen) this.#probed = undefined
+        options.onBreaker?.(isOpen)
+      },
+    })
   }
 
   /** Events whose fate is open, for metrics and for draining. */
   get size(): number {
     return this.#byKey.size
+  }
+
+  /** Whether the circuit breaker is open: events are spooled without asking Postgres. */
+  get isBreakerOpen(): boolean {
+    return this.#breaker.isOpen
+  }
+
+  /** Ends the probes of Postgres. */
+  close(): void {
+    this.#breaker.stop()
   }
 
   /** Stores an event, or spools it when Postgres does not answer in time. Never rejects. */
@@ -89,7 +121,9 @@ export class EventQueue {
     const sinceMs = performance.now()
     const waiting: Waiting = { event, sinceMs, isSettled: false, settled: promise, settle: resolve }
     this.#byKey.set(event.dedupeKey, waiting)
-    if (sinceMs < this.#restUntilMs || this.#late === this.#batchesMax) {
+    if (this.#breaker.isOpen) {
+      // The latest, so that one event that Postgres cannot store in time does not keep the breaker open.
+      this.#probed = event
       void this.#spool(waiting)
       return promise
     }
@@ -172,11 +206,25 @@ export class EventQueue {
       })
       return
     }
-    this.#restUntilMs = performance.now() + (this.#options.restMs ?? defaultRestMs)
+    this.#probed ??= smallestOf(batch)
+    this.#breaker.open()
     // Those behind would only wait for the same: their callers have little time.
     const left = this.#waiting
     this.#waiting = []
     for (const waiting of [...batch, ...left]) void this.#spool(waiting)
+  }
+
+  /** Stores one event that is in the spool already. Takes a batch's place, so that it waits while late statements have them all. */
+  async #probe(): Promise<boolean> {
+    if (this.#probed === undefined || this.#batches === this.#batchesMax) return false
+    // A new delivery cycle is for the call that was answered from Postgres, as it is not for what the drain stores.
+    const { retriesOnRedelivery: _retries, ...event } = this.#probed
+    const startedAtMs = performance.now()
+    this.#batches += 1
+    const outcome = await this.#options.storeBatch([event], () => undefined)
+    this.#batches -= 1
+    const isInTime = performance.now() - startedAtMs <= (this.#options.patienceMs ?? defaultPatienceMs)
+    return isInTime && outcome.kind === 'settled' && outcome.acceptances[0] !== 'unavailable'
   }
 
   async #spool(waiting: Waiting): Promise<void> {
@@ -191,4 +239,9 @@ export class EventQueue {
     this.#byKey.delete(waiting.event.dedupeKey)
     waiting.settle(acceptance)
   }
+}
+
+function smallestOf(batch: readonly Waiting[]): ReceivedEvent | undefined {
+  const events = batch.map(({ event }) => event)
+  return events.toSorted((a, b) => a.payloadBytes - b.payloadBytes)[0]
 }

@@ -24,6 +24,8 @@ test('small events neither wait for large ones nor share their failures', async 
   expect(await Promise.all(fates)).toEqual(['queued', 'queued'])
   expect(spooled.toSorted()).toEqual([one.id, other.id].toSorted())
   expect(await queues.accept(receivedEvent())).toBe('stored')
+  expect(queues.openBreakers).toBe(1)
+  queues.close()
 })
 
 test('large events that come together go one after another', async () => {

@@ -11,6 +11,8 @@ export interface Accepting {
 export interface SizedQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
   /** Stores large events, on a connection of their own with more time. */
   readonly storeLarge: EventQueueOptions['storeBatch']
+  /** Called once per change of a queue's circuit breaker. Must not throw. */
+  onBreaker?(queue: 'small' | 'large', isOpen: boolean): void
 }
 
 /** Larger ones take Postgres tens of milliseconds and more. */
@@ -26,14 +28,30 @@ export class SizedQueues implements Accepting {
   readonly #small: EventQueue
   readonly #large: EventQueue
 
-  constructor({ storeBatch, storeLarge, spool }: SizedQueuesOptions) {
-    this.#small = new EventQueue({ storeBatch, spool })
+  constructor({ storeBatch, storeLarge, spool, onBreaker }: SizedQueuesOptions) {
+    this.#small = new EventQueue({
+      storeBatch,
+      spool,
+      onBreaker: (isOpen) => onBreaker?.('small', isOpen),
+    })
     this.#large = new EventQueue({
       storeBatch: storeLarge,
       spool,
       batchesMax: 1,
       patienceMs: largePatienceMs,
+      onBreaker: (isOpen) => onBreaker?.('large', isOpen),
     })
+  }
+
+  /** Queues whose circuit breaker is open. */
+  get openBreakers(): number {
+    return [this.#small, this.#large].filter(({ isBreakerOpen }) => isBreakerOpen).length
+  }
+
+  /** Ends the probes of Postgres. Repeating it is harmless. */
+  close(): void {
+    this.#small.close()
+    this.#large.close()
   }
 
   /** Events whose fate is open. */

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { until } from '#test/support/until.ts'
+import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { printCounts } from './event-ledger.ts'
 import { answersOf } from './event-load.ts'
 import { type EventScene, inFlightMax, openEventScene } from './event-scene.ts'
@@ -65,6 +67,43 @@ test('Postgres that hangs for 20 s: events are answered 202 within their bound, 
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
 }, 120_000)
 
+test('Postgres that hangs: of 200 events only those under way at the first time-out wait for it', async () => {
+  const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
+  const send = async () => {
+    const startedMs = performance.now()
+    const { status } = await fetch(url, { method: 'POST', ...signGeneric(genericBody()) })
+    return { status, tookMs: performance.now() - startedMs }
+  }
+  expect((await send()).status).toBe(200)
+  await scene.postgres.hang()
+  const underWay = await Promise.all(Array.from({ length: senders }, send))
+  const later: Awaited<ReturnType<typeof send>>[] = []
+  for (let sent = senders; sent < 200; sent += senders) {
+    later.push(...(await Promise.all(Array.from({ length: senders }, send))))
+    // Across several probes.
+    await Bun.sleep(restMs)
+  }
+  scene.postgres.wake()
+  const all = [...underWay, ...later]
+  const slow = all.filter(({ tookMs }) => tookMs > 500).length
+  const slowestLater = Math.max(...later.map(({ tookMs }) => tookMs))
+  const stored = await until('stored again', async () => (await send()).status === 200, hangMs)
+    .then(() => 'yes')
+    .catch(() => 'no')
+  console.log(
+    `hang of Postgres, circuit breaker: sent ${all.length}, over 500 ms ${slow} (under way at the first time-out ${senders}), slowest later ${slowestLater.toFixed(0)} ms, stored again ${stored}`,
+  )
+  expect(new Set(all.map(({ status }) => status))).toEqual(new Set([202]))
+  expect(slow).toBeLessThanOrEqual(senders)
+  expect(stored).toBe('yes')
+  expect(scene.api.lines(opened).length).toBeGreaterThanOrEqual(1)
+  expect(scene.api.lines(closed)).toHaveLength(scene.api.lines(opened).length)
+}, 120_000)
+
+const senders = 10
+const restMs = 250
+const opened = 'event store circuit breaker opened: events are spooled without asking Postgres'
+const closed = 'event store circuit breaker closed: events are stored in Postgres'
 /** Two seconds for Postgres, then for Redis, and some for a busy machine. */
 const intakeMsMax = 5_000
 /** 900 ms, and some for a busy machine. */

@@ -42,9 +42,10 @@ export function openIntakeLab(
     connectTimeoutMs: 5_000,
   })
   const largeBodies = new LargeBodies()
+  const queue = new EventQueue(stores)
   const intake: Intake = {
     callers: callers ?? new Callers({ directory: api.directory, secrets: openerOf(api.directory) }),
-    queue: new EventQueue(stores),
+    queue,
     largeBodies,
     certificates: { find: async () => ({ kind: 'unavailable' }) },
     refusedCalls: new RefusedCalls(pool, systemClock),
@@ -72,6 +73,7 @@ export function openIntakeLab(
     pool,
     handle: (request) => app.handle(request),
     close: async () => {
+      queue.close()
       largeBodies.close()
       await pool.end()
     },

@@ -6,14 +6,7 @@ import { startSimulation } from '#internal/simulations/start.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDirectory, type Directory, type DirectoryTenant } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
-import {
-  Callers,
-  EventQueue,
-  HeaderRules,
-  LargeBodies,
-  secretHeaders,
-  storeBatch,
-} from '#internal/webhooks/index.ts'
+import { Callers, HeaderRules, LargeBodies, secretHeaders, storeBatch } from '#internal/webhooks/index.ts'
 import { openerOf, openTenants } from './api.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
@@ -59,12 +52,13 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
     callers: new Callers({
       ...{ directory, secrets: openerOf(directory), isPaused: () => intake.paused },
     }),
-    queue: new EventQueue({
-      storeBatch: async (events, onSettled) =>
-        intake.isStoreAway ? { kind: 'unavailable' } : storeBatch(storing, events, onSettled),
-      spool: async () => 'unavailable',
-      restMs: 0,
-    }),
+    queue: {
+      async accept(event) {
+        if (intake.isStoreAway) return 'unavailable'
+        const outcome = await storeBatch(storing, [event])
+        return (outcome.kind === 'settled' && outcome.acceptances[0]) || 'unavailable'
+      },
+    },
     largeBodies,
     // Whoever asked for a certificate would be told that there is none.
     certificates: { find: async () => ({ kind: 'unavailable' }) },

@@ -1,0 +1,60 @@
+import type { Sleep } from '#internal/process/index.ts'
+
+/** Dependencies of a breaker. */
+export interface StoreBreakerOptions {
+  /** Asks the store once, within its own time-outs, and returns whether it answered. Must not reject. */
+  probe(): Promise<boolean>
+  /** Time from the start of one probe to the start of the next, ms; a probe that takes longer is followed by the next at once. */
+  readonly probeEveryMs: number
+  /** Monotonic time, ms. */
+  now(): number
+  readonly sleep: Sleep
+  /** Called once per change. Must not throw. */
+  onChanged(isOpen: boolean): void
+}
+
+/**
+ * Circuit breaker before the event store. Closed: events go to the store. Open: nothing does, except one probe at a time, each second;
+ * the first one that succeeds closes it.
+ */
+export class StoreBreaker {
+  readonly #options: StoreBreakerOptions
+  #opening: AbortController | undefined
+
+  constructor(options: StoreBreakerOptions) {
+    this.#options = options
+  }
+
+  get isOpen(): boolean {
+    return this.#opening !== undefined
+  }
+
+  /** Opens it after the store failed or was too slow. Repeating it is harmless. */
+  open(): void {
+    if (this.#opening) return
+    this.#opening = new AbortController()
+    this.#options.onChanged(true)
+    void this.#probeUntilClosed(this.#opening.signal)
+  }
+
+  /** Ends the probes for good; the state stays. */
+  stop(): void {
+    this.#opening?.abort()
+  }
+
+  async #probeUntilClosed(signal: AbortSignal): Promise<void> {
+    const { probe, probeEveryMs, now, sleep, onChanged } = this.#options
+    let waitMs = probeEveryMs
+    while (!signal.aborted) {
+      await sleep(waitMs, signal)
+      if (signal.aborted) return
+      const startedAtMs = now()
+      if (await probe()) {
+        this.#opening = undefined
+        onChanged(false)
+        return
+      }
+      waitMs = Math.max(0, startedAtMs + probeEveryMs - now())
+    }
+  }
+}
