@@ -43,12 +43,12 @@ export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
   if (exitCode !== 0) throw new Error(`helm upgrade ended with ${exitCode}: ${err}${out}`)
 }
 
-/** The same, by whatever way it ends, in a namespace that is there. */
-export function tryRelease(values: ReleaseValues): Promise<ProgramEnd> {
+/** The same, by whatever way it ends, in a namespace that is there. Helm waits for pods for `seconds`. */
+export function tryRelease(values: ReleaseValues, seconds = waitSeconds): Promise<ProgramEnd> {
   const rendering = { preset: 'kind' as const, values: merged(baseValues, values) }
   const upgrade = [tool('helm'), 'upgrade', '--install', 'latchkey', chartFolder, '-n', releaseNamespace]
   return runProgram(
-    [...upgrade, '--wait', `--timeout=${waitSeconds}s`, ...valueFlags(rendering)],
+    [...upgrade, '--wait', `--timeout=${seconds}s`, ...valueFlags(rendering)],
     valuesInput(rendering),
   )
 }
