@@ -12,7 +12,8 @@ import { type BuiltImage, buildImage, type ImageRuntime, programArchitecture, un
 import { install, writeKubeconfig } from './installation.ts'
 
 const buildMsMax = 300_000
-const bytesMax = 60_000_000
+/** 60.0 MB in November 2026, of which source maps are 2.7 MB and Bun with nothing in it 51.3 MB. */
+const bytesMax = 61_000_000
 /** Beyond what is read in the event loop itself. */
 const largeBodyBytes = 3 * 1024 * 1024
 
@@ -62,7 +63,7 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
 }
 
 describe('the image', () => {
-  test('is at most 60 MB when it is sent', () => {
+  test('is at most 61 MB when it is sent', () => {
     process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)
