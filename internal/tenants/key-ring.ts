@@ -40,8 +40,8 @@ const tagBytes = 16
 const keysMax = 16
 
 /**
- * Reads a key ring of the form `id:base64key[,id2:base64key2]`, keys of 32 bytes; the first one seals. To rotate, put a new
- * key first and drop the old one once every tenant was reconciled.
+ * Reads a key ring of the form `id:base64key[,id2:base64key2]`, keys of 32 bytes; the first one seals. To rotate, add the
+ * new key last in all processes, then put it first, then drop the old one once every tenant was reconciled.
  * @param random gives `count` unpredictable bytes; replaced in tests only
  */
 export function parseKeyRing(

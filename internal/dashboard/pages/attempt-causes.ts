@@ -74,8 +74,8 @@ export const attemptCauses: Readonly<Record<CallFailureCause | NotSentCause | 'p
   },
   signing_unavailable: {
     title: 'Could not be signed',
-    means: 'No signing secret of the callback could be read, and nothing is sent unsigned.',
-    todo: 'Check the tenant’s conditions and the key ring.',
+    means: 'The callback has no usable signing secret, and nothing is sent unsigned.',
+    todo: 'Check the tenant’s conditions.',
   },
   internal_error: {
     title: 'Broke on our side',
