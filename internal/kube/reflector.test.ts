@@ -8,6 +8,7 @@ import {
 } from '#test/support/fake-api-server.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { until } from '#test/support/until.ts'
+import { expectOk } from './failure.ts'
 import { type Reflector, type ReflectorOptions, type ReflectorTrouble, startReflector } from './reflector.ts'
 import { type KubeObject, resource } from './resource.ts'
 import { createTransport } from './transport.ts'
@@ -206,6 +207,54 @@ test('a handler that throws or rejects is told of, and keeps nothing from going 
     'shop/c',
   ])
   expect(reflector.cache.size).toBe(3)
+})
+
+test('reflector: the wait that a server asks for gets jitter, so that watches refused together do not come back together', async () => {
+  const busy = () => new Response('slow down', { status: 429, headers: { 'retry-after': '20' } })
+  for (const [chance, waitMs] of [
+    [0, 20_000],
+    [0.9, 29_000],
+  ] as const) {
+    const timing = createMovedClock(chance)
+    const { lists, watches } = follow({ timing })
+    lists.push(() => listOf(10, []))
+    watches.push(busy)
+    await until(() => timing.sleeping().includes(waitMs))
+  }
+})
+
+test('reflector: at the bound of watches it waits for a place and lists nothing anew', async () => {
+  const first = follow()
+  first.lists.push(() => listOf(10, []))
+  // One for the reflector that comes with the server, one for the stream that takes the only place.
+  first.open()
+  first.open()
+  const timing = createMovedClock()
+  const transport = createTransport({
+    endpoint: first.server.endpoint,
+    userAgent: 'test',
+    watchBounds: { watchesMax: 1 },
+  })
+  const held = expectOk('opening', await transport.open({ path: '/held', query: { watch: 'true' } }))
+  const second = startReflector<KubeObject>({
+    ...{ name: 'second', transport, of: tenants, selection: { namespace: 'shop' }, timing },
+    ...{ onChange: () => undefined, onTrouble: () => undefined },
+  })
+  closing.push(() => second.stop())
+  first.lists.push(() => listOf(20, []))
+  for (let failures = 0; failures < 7; failures += 1) {
+    await until(() => timing.sleeping().length === 1)
+    expect(second.failure()).toMatchObject({ kind: 'exhausted' })
+    await timing.advance(30_000)
+  }
+  const lists = first.server.seen.filter(({ query }) => query['watch'] !== 'true')
+  expect(lists).toHaveLength(2)
+  await held.close()
+  first.open()
+  await timing.advance(30_000)
+  await until(() => second.failure() === undefined)
+  const watched = first.server.seen.filter(({ query }) => query['resourceVersion'] === '20')
+  expect(watched).toHaveLength(1)
 })
 
 test('a list that fails is repeated later and later, or when the server asks; what is known stays', async () => {

@@ -71,6 +71,8 @@ const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
 const shortWatchMs = 10_000
 /** A server may end a watch so much before its time by rounding. */
 const cutShortMs = 1_000
+/** Share of the server's own wish that is added to it at most. */
+const retryAfterJitter = 0.5
 /** After so many failed watches in a row the moment they begin at is doubted. */
 const failuresBeforeRelist = 5
 /** Added to the longest watch before the loop counts as stuck: lists and pauses. */
@@ -217,8 +219,11 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     this.#failure = failure ?? this.#failure
     if (failure) this.#options.onTrouble({ kind: 'sync', failure, failures: this.#failures })
     const { backoff = defaultBackoff } = this.#options
-    const ms = backoffMs(this.#failures - 1, backoff, this.#timing.random())
-    await this.#timing.sleep(Math.max(ms, failure?.retryAfterMs ?? 0), this.#stopping.signal)
+    const chance = this.#timing.random()
+    const ms = backoffMs(this.#failures - 1, backoff, chance)
+    // With jitter: a thousand watches that were refused together must not come back together.
+    const wishedMs = (failure?.retryAfterMs ?? 0) * (1 + retryAfterJitter * chance)
+    await this.#timing.sleep(Math.max(ms, wishedMs), this.#stopping.signal)
   }
 
   #take(event: WatchEvent<T>): void {
