@@ -173,6 +173,13 @@ export const intakeCases: readonly AlertCase[] = [
   rise('TenantSecretsUnreadable', of('latchkey_deliveries_unsigned_total'), {
     ...{ when: 'a tenant has no usable signing secret', fires: 'critical' },
   }),
+  alertCase('BodiesDropped', {
+    ...{ when: 'memory for bodies stays full', fires: 'warning', value: '3.333' },
+    series: { [answered(slugHook, 503, 'body_dropped')]: perMinute(200) },
+    quiet: {
+      'a few slow callers are dropped': { [answered(slugHook, 503, 'body_dropped')]: perMinute(20) },
+    },
+  }),
   alertCase('SignaturesRefused', {
     ...{
       when: 'most signatures of a provider are wrong',

@@ -97,6 +97,14 @@ function providerAlerts(): Alert[] {
         'Calls of their providers get 503 and their events wait until the ring has the missing key. A pod whose ring opens none of the secrets does not become ready.',
     }),
     alert({
+      ...{ name: 'BodiesDropped', severity: 'warning', for: '10m' },
+      expr: 'sum by (namespace) (rate(latchkey_http_requests_total{outcome="body_dropped"}[5m])) > 1',
+      summary:
+        '{{ $labels.namespace }}: {{ $value | humanize }} calls a second were dropped while their bodies arrived',
+      description:
+        'Memory for bodies is full, and the slowest bodies make room for the others. Either callers open many connections and send next to nothing, or the API needs more pods.',
+    }),
+    alert({
       ...{ name: 'SignaturesRefused', severity: 'warning', for: '15m' },
       expr: `${calls('{outcome=~"signature_.*|certificate_not_found"}')} / ${calls('')} > 0.5
         and ${calls('')} > 0.02`,
