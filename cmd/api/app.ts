@@ -2,7 +2,7 @@ import { startFigures } from '#cmd/serving/figures.ts'
 import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
-import { openStores } from '#cmd/serving/stores.ts'
+import { databaseOf, openStores, redisOf } from '#cmd/serving/stores.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
@@ -42,7 +42,7 @@ import { startUsage, type Usage } from './usage.ts'
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
 export type ApiConfig = Pick<
   Config<'api'>,
-  'apiPort' | 'opsPort' | 'databaseUrl' | 'redisUrl' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
+  'apiPort' | 'opsPort' | 'recordTtlSecondsMax' | 'recordBodyBytesMax'
 > &
   IntakeConfig &
   BindConfig & {
@@ -94,7 +94,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   const { metrics, health } = telemetry
   const ops = await openOpsPort({ ...config, check: 'api port', reason: 'not opened yet' }, telemetry, scope)
   const { pool, redis } = await openStores(
-    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    { ...stores, database: databaseOf(config), redis: redisOf(config) },
     telemetry,
     scope,
   )

@@ -1,5 +1,5 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, openPostgres, type RedisSettings } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { tellForwarders } from '#internal/deliveries/index.ts'
 import type { FigureTally } from '#internal/figures/index.ts'
@@ -27,12 +27,10 @@ import type { Telemetry } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** The settings of the intake. */
-export interface IntakeConfig {
+export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly signatureMaxAgeSeconds: number
   readonly trustedProxies?: readonly string[] | undefined
   readonly redisSpoolDurable: boolean
-  readonly redisUrl: string
-  readonly databaseUrl: string
   readonly gatewaySandbox?: boolean
   readonly egressProxy?: string | undefined
   readonly certificates?: CertificateConfig
@@ -68,7 +66,7 @@ async function openQueues(
   const spool = await startSpool(config, storing, observer, telemetry, scope)
   const largePool = await openPostgres(
     'postgres for large events',
-    { ...largeEvents, url: config.databaseUrl },
+    { ...largeEvents, ...databaseOf(config) },
     telemetry,
     scope,
   )

@@ -1,5 +1,5 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import { openRedisOf } from '#cmd/serving/stores.ts'
+import { openRedisOf, type RedisSettings, redisOf } from '#cmd/serving/stores.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { Drain, Spool, type StoreBatchOptions, storeBatch } from '#internal/webhooks/index.ts'
@@ -19,18 +19,13 @@ const statsMs = 5_000
  * waiting for a replica holds up whatever is sent behind it.
  */
 export async function startSpool(
-  config: Pick<IntakeConfig, 'redisUrl' | 'redisSpoolDurable'>,
+  config: RedisSettings & Pick<IntakeConfig, 'redisSpoolDurable'>,
   storing: StoreBatchOptions,
   observer: IntakeObserver,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Spool> {
-  const redis = await openRedisOf(
-    'redis of the spool',
-    { url: config.redisUrl, deadlineMs },
-    telemetry,
-    scope,
-  )
+  const redis = await openRedisOf('redis of the spool', { ...redisOf(config), deadlineMs }, telemetry, scope)
   const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
   await startDrain(redis, storing, observer, telemetry, scope)
   await openLoop(

@@ -7,7 +7,13 @@ import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
 import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
-import { openStores } from '#cmd/serving/stores.ts'
+import {
+  type DatabaseSettings,
+  databaseOf,
+  openStores,
+  type RedisSettings,
+  redisOf,
+} from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -25,13 +31,13 @@ export type BackofficeConfig = Pick<
   Config<'backoffice'>,
   | 'backofficePort'
   | 'opsPort'
-  | 'databaseUrl'
-  | 'redisUrl'
   | 'callbackCidrsMax'
   | 'callbackPorts'
   | 'egressProxy'
   | 'publicUrl'
 > &
+  DatabaseSettings &
+  RedisSettings &
   ClusterConfig &
   BindConfig & { readonly keyRing: KeyRing }
 
@@ -62,7 +68,7 @@ export async function startBackoffice(
   )
   await watchOutgoingCalls(ops.ownUrl, telemetry, scope)
   const { pool, redis } = await openStores(
-    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    { ...stores, database: databaseOf(config), redis: redisOf(config) },
     telemetry,
     scope,
   )

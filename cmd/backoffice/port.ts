@@ -1,7 +1,7 @@
 import { countCall } from '#cmd/api/call-figures.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { type Access, createAccess, createSessions } from '#internal/access/index.ts'
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
@@ -30,8 +30,8 @@ import { createAccessObserver } from './access-telemetry.ts'
 
 /** The settings of the port for people and for other services. */
 export interface BackofficePortConfig
-  extends Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
-  readonly databaseUrl: string
+  extends DatabaseSettings,
+    Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly publicUrl?: string | undefined
   /** The IP address to listen on; default all interfaces. */
   readonly bindAddress?: string | undefined
@@ -81,13 +81,13 @@ export async function openBackofficePort(
   const pools = {
     pool: await openPostgres(
       'postgres of the backoffice',
-      { ...writePool, url: config.databaseUrl },
+      { ...writePool, ...databaseOf(config) },
       telemetry,
       scope,
     ),
     readPool: await openPostgres(
       'postgres of the backoffice’s reads',
-      { ...readPool, url: config.databaseUrl },
+      { ...readPool, ...databaseOf(config) },
       telemetry,
       scope,
     ),

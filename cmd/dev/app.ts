@@ -7,11 +7,13 @@ import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
 import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
+import { databaseOf } from '#cmd/serving/stores.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { StoreStartError, startStores } from '#internal/dev/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import type { StoreAddress } from '#internal/storage/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
 import { startDemo } from './demo.ts'
@@ -47,8 +49,13 @@ export async function startDev(
       `There is no folder ${tenantsDir}: make it, or set LATCHKEY_TENANTS_DIR to another`,
     )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
-  await bringUpToDate(databaseUrl, telemetry)
-  await leaveAddresses({ LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }, dataDir, scope)
+  const database = databaseOf({ ...config, databaseUrl })
+  await bringUpToDate(database, telemetry)
+  await leaveAddresses(
+    { LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl, ...tlsSettingsOf(env) },
+    dataDir,
+    scope,
+  )
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const figuresNote = createFiguresNote()
@@ -58,7 +65,7 @@ export async function startDev(
   const { directory, redis, secrets, keyRingGate, settings, figures } = api
   const tenants = await startDevTenants(
     {
-      ...{ databaseUrl, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
+      ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
       callbackBounds: callbackBoundsOf(config),
     },
     telemetry,
@@ -67,8 +74,8 @@ export async function startDev(
   // After the sink, so that at the end deliveries stop before their receiver does.
   const delivering = { redis, directory, secrets, keyRingGate, settings, figures }
   await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
-  await startReplays({ databaseUrl, redis }, telemetry, scope)
-  await startRetention({ databaseUrl }, telemetry, scope)
+  await startReplays({ ...config, databaseUrl }, redis, telemetry, scope)
+  await startRetention({ ...config, databaseUrl }, telemetry, scope)
   if (isOpenToOthers(config))
     say(
       'Other machines can reach this server, and the sample tenants’ keys are public: unset LATCHKEY_BIND_ADDRESS and LATCHKEY_OPS_BIND_ADDRESS to listen on loopback',
@@ -84,7 +91,7 @@ export async function startDev(
     dashboard,
   })
   await startDemo(
-    { config, env, databaseUrl, directory, apiUrl: api.url, say, figuresNote },
+    { config, env, database, directory, apiUrl: api.url, say, figuresNote },
     telemetry,
     scope,
   )
@@ -173,9 +180,16 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-async function bringUpToDate(databaseUrl: string, { log }: Telemetry): Promise<void> {
+/** How those stores are verified, where they are not ours. */
+function tlsSettingsOf(env: Env): Env {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => /^LATCHKEY_(DATABASE|REDIS)_TLS_/.test(name)),
+  )
+}
+
+async function bringUpToDate(database: StoreAddress, { log }: Telemetry): Promise<void> {
   const pool = createPool({
-    url: databaseUrl,
+    ...database,
     applicationName: 'latchkey-dev migrate',
     connectionsMax: 1,
     queryTimeoutMs: 60_000,

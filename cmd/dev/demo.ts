@@ -4,6 +4,7 @@ import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import type { Config } from '#internal/config/index.ts'
 import { DemoTraffic, readMadeUpUntil, writeDemoHistory } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import type { StoreAddress } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { FiguresNote } from './figures-note.ts'
 import { sampleTenant } from './sample.ts'
@@ -13,7 +14,7 @@ import { knowsSampleKey } from './welcome.ts'
 export interface DemoOptions {
   readonly config: Pick<Config<'dev'>, 'devDemo'>
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly databaseUrl: string
+  readonly database: StoreAddress
   readonly directory: Directory
   /** Base URL of the API, without / at the end. */
   readonly apiUrl: string
@@ -37,15 +38,10 @@ export async function startDemo(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { config, env, databaseUrl, directory, apiUrl, say } = options
+  const { config, env, database, directory, apiUrl, say } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
-  const pool = await openPostgres(
-    'postgres of the demo',
-    { ...historyPool, url: databaseUrl },
-    telemetry,
-    scope,
-  )
+  const pool = await openPostgres('postgres of the demo', { ...historyPool, ...database }, telemetry, scope)
   const tellOfHistory = async () => {
     const untilMs = await readMadeUpUntil(pool, tenant.id)
     if (untilMs !== undefined) options.figuresNote.know(tenant.id, untilMs)

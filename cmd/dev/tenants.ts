@@ -7,7 +7,7 @@ import { resumeCallback, tellForwarders } from '#internal/deliveries/index.ts'
 import { poll, withSinkAddress } from '#internal/dev/index.ts'
 import type { CallbackBounds } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import type { RedisConnection } from '#internal/storage/index.ts'
+import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
   type Condition,
   createFolderSource,
@@ -23,7 +23,7 @@ import { forgetMeters } from '#internal/usage/index.ts'
 
 /** What keeping the folder's tenants in force takes. */
 export interface DevTenantsOptions {
-  readonly databaseUrl: string
+  readonly database: StoreAddress
   readonly redis: RedisConnection
   readonly tenantsDir: string
   readonly dataDir: string
@@ -65,7 +65,7 @@ export async function startDevTenants(
   const pool = await openPostgres(
     'postgres of the tenants folder',
     {
-      url: options.databaseUrl,
+      ...options.database,
       applicationName: 'latchkey-dev',
       connectionsMax: 2,
       queryTimeoutMs: 5000,

@@ -2,7 +2,7 @@ import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
-import { openStores } from '#cmd/serving/stores.ts'
+import { databaseOf, openStores, type RedisSettings, redisOf } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -15,7 +15,8 @@ import { startReplays } from './replays.ts'
 import { startRetention } from './retention.ts'
 
 /** The settings that the forwarder needs. */
-export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort' | 'redisUrl'> &
+export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort'> &
+  RedisSettings &
   DeliveriesConfig &
   BindConfig & { readonly keyRing: KeyRing }
 
@@ -40,7 +41,7 @@ export async function startForwarder(
     scope,
   )
   const { pool, redis } = await openStores(
-    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    { ...stores, database: databaseOf(config), redis: redisOf(config) },
     telemetry,
     scope,
   )
@@ -54,7 +55,7 @@ export async function startForwarder(
   await startRetention(config, telemetry, scope)
   const figures = await startFigures(pool, telemetry, scope)
   await startDeliveries(config, { ...ring, redis, directory, settings, figures }, telemetry, scope)
-  await startReplays({ databaseUrl: config.databaseUrl, redis }, telemetry, scope)
+  await startReplays(config, redis, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }
 }

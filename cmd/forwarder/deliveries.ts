@@ -2,7 +2,7 @@ import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
 import { startNews } from '#cmd/serving/news.ts'
 import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -25,7 +25,8 @@ import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** The settings of deliveries. */
 export interface DeliveriesConfig
-  extends Pick<Config<'forwarder'>, 'databaseUrl' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
+  extends DatabaseSettings,
+    Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   /** How long a claim holds unless it is renewed, default 30 s. */
   readonly leaseMs?: number
 }
@@ -67,7 +68,7 @@ export async function startDeliveries(
   )
   const pool = await openPostgres(
     'postgres of deliveries',
-    { ...queuePool, url: config.databaseUrl, sessionSettings: queueSessionSettings },
+    { ...queuePool, ...databaseOf(config), sessionSettings: queueSessionSettings },
     telemetry,
     scope,
   )

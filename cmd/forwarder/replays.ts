@@ -1,4 +1,4 @@
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import {
@@ -21,7 +21,8 @@ const replayPool = {
 
 /** Works on replays for the scope's life, on a connection of its own, so that deliveries never wait for one. */
 export async function startReplays(
-  { databaseUrl, redis }: { readonly databaseUrl: string; readonly redis: RedisConnection },
+  settings: DatabaseSettings,
+  redis: RedisConnection,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -29,7 +30,7 @@ export async function startReplays(
   const observe = observer(telemetry)
   const pool = await openPostgres(
     'postgres of replays',
-    { ...replayPool, url: databaseUrl },
+    { ...replayPool, ...databaseOf(settings) },
     telemetry,
     scope,
   )

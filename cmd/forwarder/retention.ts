@@ -1,5 +1,5 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import { openPostgres } from '#cmd/serving/stores.ts'
+import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
@@ -41,13 +41,13 @@ const backoff = { firstMs: 5_000, maxMs: intervalMs }
  * of processes may do this: one at a time works.
  */
 export async function startRetention(
-  { databaseUrl }: { readonly databaseUrl: string },
+  settings: DatabaseSettings,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
   const pool = await openPostgres(
     'postgres of retention',
-    { ...retentionPool, url: databaseUrl },
+    { ...retentionPool, ...databaseOf(settings) },
     telemetry,
     scope,
   )

@@ -1,5 +1,12 @@
+import { databaseOf, redisOf } from '#cmd/serving/stores.ts'
 import { readConfig } from '#internal/config/index.ts'
-import { createPool, openRedis, type Pool, type RedisConnection } from '#internal/storage/index.ts'
+import {
+  createPool,
+  openRedis,
+  type Pool,
+  type RedisConnection,
+  type StoreAddress,
+} from '#internal/storage/index.ts'
 import type { ExitCode, Terminal } from './command.ts'
 
 /** What a tool works on. */
@@ -32,10 +39,11 @@ export async function withStores(
     for (const problem of read.problems) terminal.complain(problem)
     return 2
   }
-  const { databaseUrl, redisUrl } = read.config
-  const pool = createPool({ ...pooled, url: databaseUrl, sessionSettings })
+  const { redisUrl } = read.config
+  const redis = redisUrl === undefined ? undefined : redisOf({ ...read.config, redisUrl })
+  const pool = createPool({ ...pooled, ...databaseOf(read.config), sessionSettings })
   try {
-    return await work({ pool, tell: (say) => tell(redisUrl, say) })
+    return await work({ pool, tell: (say) => tell(redis, say) })
   } catch (error) {
     terminal.complain(`It did not work: ${textOf(error)}`)
     return 1
@@ -44,9 +52,12 @@ export async function withStores(
   }
 }
 
-async function tell(url: string | undefined, say: (redis: RedisConnection) => Promise<void>): Promise<void> {
-  if (url === undefined) return
-  const redis = openRedis({ url, deadlineMs: tellMsMax, onError: () => undefined })
+async function tell(
+  address: StoreAddress | undefined,
+  say: (redis: RedisConnection) => Promise<void>,
+): Promise<void> {
+  if (address === undefined) return
+  const redis = openRedis({ ...address, deadlineMs: tellMsMax, onError: () => undefined })
   const deadlineMs = performance.now() + tellMsMax
   // Until the connection stands every call is refused at once.
   for (let told = false; !told && performance.now() < deadlineMs; ) {

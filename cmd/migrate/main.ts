@@ -1,4 +1,5 @@
 import { readConfigOrExit } from '#cmd/serving/read-config.ts'
+import { databaseOf } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'
 import { createLogger } from '#internal/telemetry/index.ts'
@@ -7,7 +8,7 @@ import { version } from '../../package.json'
 const config = readConfigOrExit('migrate')
 const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
 const pool = createPool({
-  url: config.databaseUrl,
+  ...databaseOf(config),
   applicationName: 'latchkey-migrate',
   connectionsMax: 1,
   queryTimeoutMs: 60_000,

@@ -4,7 +4,14 @@ import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
-import { openStores, type Stores } from '#cmd/serving/stores.ts'
+import {
+  type DatabaseSettings,
+  databaseOf,
+  openStores,
+  type RedisSettings,
+  redisOf,
+  type Stores,
+} from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -38,8 +45,6 @@ import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
 export type OperatorConfig = Pick<
   Config<'operator'>,
   | 'opsPort'
-  | 'databaseUrl'
-  | 'redisUrl'
   | 'callbackCidrsMax'
   | 'callbackPorts'
   | 'publicUrl'
@@ -47,6 +52,8 @@ export type OperatorConfig = Pick<
   | 'operatorSecretsClusterWide'
   | 'keyRingReplacesLost'
 > &
+  DatabaseSettings &
+  RedisSettings &
   ClusterConfig &
   BindConfig & { readonly keyRing: KeyRing }
 
@@ -73,7 +80,7 @@ export async function startOperator(
   const ops = await openOpsPort({ ...config, check: 'operator', reason: 'not started yet' }, telemetry, scope)
   await watchOutgoingCalls(ops.ownUrl, telemetry, scope)
   const { pool, redis } = await openStores(
-    { ...stores, databaseUrl: config.databaseUrl, redisUrl: config.redisUrl },
+    { ...stores, database: databaseOf(config), redis: redisOf(config) },
     telemetry,
     scope,
   )

@@ -6,13 +6,63 @@ import {
   type PoolOptions,
   type RedisConnection,
   type RedisOptions,
+  type StoreAddress,
+  type StoreTls,
 } from '#internal/storage/index.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** What a process opens its two stores with. */
-export interface StoresOptions extends Omit<PostgresOptions, 'url'> {
+/** The settings that say where Postgres is and how it is verified. */
+export interface DatabaseSettings {
   readonly databaseUrl: string
+  readonly databaseTlsCaFile?: string | undefined
+  readonly databaseTlsCertFile?: string | undefined
+  readonly databaseTlsKeyFile?: string | undefined
+  readonly databaseTlsServerName?: string | undefined
+}
+
+/** The settings that say where Redis is and how it is verified. */
+export interface RedisSettings {
   readonly redisUrl: string
+  readonly redisTlsCaFile?: string | undefined
+  readonly redisTlsCertFile?: string | undefined
+  readonly redisTlsKeyFile?: string | undefined
+  readonly redisTlsServerName?: string | undefined
+}
+
+/** The address of Postgres. Every pool of a process is opened with it. */
+export function databaseOf(settings: DatabaseSettings): StoreAddress {
+  return {
+    url: settings.databaseUrl,
+    tls: tlsOf({
+      caFile: settings.databaseTlsCaFile,
+      certFile: settings.databaseTlsCertFile,
+      keyFile: settings.databaseTlsKeyFile,
+      serverName: settings.databaseTlsServerName,
+    }),
+  }
+}
+
+/** The address of Redis. Every connection of a process is opened with it. */
+export function redisOf(settings: RedisSettings): StoreAddress {
+  return {
+    url: settings.redisUrl,
+    tls: tlsOf({
+      caFile: settings.redisTlsCaFile,
+      certFile: settings.redisTlsCertFile,
+      keyFile: settings.redisTlsKeyFile,
+      serverName: settings.redisTlsServerName,
+    }),
+  }
+}
+
+function tlsOf(tls: StoreTls): StoreTls | undefined {
+  return Object.values(tls).some((value) => value !== undefined) ? tls : undefined
+}
+
+/** What a process opens its two stores with. */
+export interface StoresOptions extends Omit<PostgresOptions, 'url' | 'tls'> {
+  readonly database: StoreAddress
+  readonly redis: StoreAddress
 }
 
 /** The stores of a process. */
@@ -28,12 +78,12 @@ const connectMsMax = 2_000
 
 /** Opens Postgres and Redis for the scope's life. Neither has to be there yet. */
 export async function openStores(
-  { databaseUrl, redisUrl, ...pooled }: StoresOptions,
+  { database, redis: redisAddress, ...pooled }: StoresOptions,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<Stores> {
-  const pool = await openPostgres('postgres', { url: databaseUrl, ...pooled }, telemetry, scope)
-  const redis = await openRedisOf('redis', { url: redisUrl }, telemetry, scope)
+  const pool = await openPostgres('postgres', { ...database, ...pooled }, telemetry, scope)
+  const redis = await openRedisOf('redis', redisAddress, telemetry, scope)
   return { pool, redis }
 }
 
@@ -62,7 +112,7 @@ export function openPostgres(
 /** Opens one more connection to Redis for the scope's life; `name` names it in the log. */
 export function openRedisOf(
   name: string,
-  options: Pick<RedisOptions, 'url' | 'deadlineMs'>,
+  options: Pick<RedisOptions, 'url' | 'tls' | 'deadlineMs'>,
   { redisError, redisRefused }: Pick<ProcessTelemetry, 'redisError' | 'redisRefused'>,
   scope: Scope,
 ): Promise<RedisConnection> {

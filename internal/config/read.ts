@@ -1,5 +1,6 @@
 import { didYouMean } from './did-you-mean.ts'
 import { type ProcessName, type Setting, settings } from './settings.ts'
+import { storeTlsProblems } from './store-tls.ts'
 import type { ValueKind } from './value-kind.ts'
 
 type Settings = typeof settings
@@ -54,6 +55,8 @@ export function readConfig<Process extends ProcessName>(
     else problems.push(read.problem)
   }
   problems.push(...unknownNames(env), ...contradictions(env, options.process))
+  // What contradicts what shows once each value is one by itself.
+  if (problems.length === 0) problems.push(...storeTlsProblems(config))
   if (problems.length > 0) return { kind: 'invalid', problems: problems.slice(0, problemsMax) }
   return { kind: 'ok', config: Object.freeze(config) as Config<Process> }
 }

@@ -1,3 +1,4 @@
+import { certificatesFile, privateKeyFile } from './pem-file.ts'
 import { httpUrl, postgresUrl, redisUrl } from './url-kind.ts'
 import {
   cidrs,
@@ -108,6 +109,34 @@ export const settings = {
     usedBy: everywhere,
     requiredBy: [...deployed, 'migrate', 'latchkey'],
   },
+  databaseTlsCaFile: {
+    env: 'LATCHKEY_DATABASE_TLS_CA_FILE',
+    type: certificatesFile,
+    defaultNote: 'public CAs',
+    doc: 'CA certificates that Postgres’ certificate must chain to. With any of these four TLS is required and verified, name included.',
+    usedBy: everywhere,
+  },
+  databaseTlsCertFile: {
+    env: 'LATCHKEY_DATABASE_TLS_CERT_FILE',
+    type: certificatesFile,
+    defaultNote: 'none',
+    doc: 'Client certificate for Postgres, with its chain. Files are read again for each new connection.',
+    usedBy: everywhere,
+  },
+  databaseTlsKeyFile: {
+    env: 'LATCHKEY_DATABASE_TLS_KEY_FILE',
+    type: privateKeyFile,
+    defaultNote: 'none',
+    doc: 'Private key of that certificate, unencrypted.',
+    usedBy: everywhere,
+  },
+  databaseTlsServerName: {
+    env: 'LATCHKEY_DATABASE_TLS_SERVER_NAME',
+    type: line('name'),
+    defaultNote: 'the URL’s host',
+    doc: 'Name that Postgres’ certificate must have.',
+    usedBy: everywhere,
+  },
   redisUrl: {
     env: 'LATCHKEY_REDIS_URL',
     type: redisUrl,
@@ -115,6 +144,34 @@ export const settings = {
     doc: 'Redis 7.0 or newer: `redis://`, `redis+sentinel://host:26379,host2/<master-name>`, `redis+cluster://host:6379,host2`; `rediss…` for TLS.',
     usedBy: [...serving, 'latchkey'],
     requiredBy: deployed,
+  },
+  redisTlsCaFile: {
+    env: 'LATCHKEY_REDIS_TLS_CA_FILE',
+    type: certificatesFile,
+    defaultNote: 'public CAs',
+    doc: 'CA certificates for Redis, its sentinels and all nodes of a Cluster; needs a `rediss…` URL.',
+    usedBy: [...serving, 'latchkey'],
+  },
+  redisTlsCertFile: {
+    env: 'LATCHKEY_REDIS_TLS_CERT_FILE',
+    type: certificatesFile,
+    defaultNote: 'none',
+    doc: 'Client certificate for Redis and its sentinels. Files are read again for each new connection.',
+    usedBy: [...serving, 'latchkey'],
+  },
+  redisTlsKeyFile: {
+    env: 'LATCHKEY_REDIS_TLS_KEY_FILE',
+    type: privateKeyFile,
+    defaultNote: 'none',
+    doc: 'Private key of that certificate, unencrypted.',
+    usedBy: [...serving, 'latchkey'],
+  },
+  redisTlsServerName: {
+    env: 'LATCHKEY_REDIS_TLS_SERVER_NAME',
+    type: line('name'),
+    defaultNote: 'the host of each server',
+    doc: 'Name that every server’s certificate must have: for Sentinel and Cluster, whose servers are known by address.',
+    usedBy: [...serving, 'latchkey'],
   },
   keyRing: {
     env: 'LATCHKEY_KEY_RING',

@@ -2,6 +2,7 @@ import type { Check, CheckResult } from '#internal/telemetry/index.ts'
 import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
 import type { Pool } from './postgres/pool.ts'
 import { type RedisConnection, type RedisServerFacts, RedisUnavailable } from './redis/connection.ts'
+import { TlsFailure } from './tls.ts'
 
 const redisMajorMin = 7
 
@@ -13,7 +14,11 @@ export function schemaCheck(pool: Pool): Check {
   let reached = false
   return async () => {
     if (reached) return { ok: true }
-    const version = await schemaVersion(pool)
+    const version = await schemaVersion(pool).catch((error: unknown) => {
+      if (error instanceof TlsFailure) return error
+      throw error
+    })
+    if (version instanceof TlsFailure) return { ok: false, reason: `postgres: ${version.message}` }
     reached = version >= schemaVersionNeeded
     if (reached) return { ok: true }
     return {
@@ -33,6 +38,8 @@ export function redisCheck(redis: RedisConnection): Check {
     try {
       last = judgeRedis(await redis.serverFacts())
     } catch (error) {
+      const tls = redis.tlsFailure()
+      if (!last.ok && tls !== undefined) last = { ok: false, reason: `redis: ${tls}` }
       // Its absence is counted and logged where it is met.
       if (!last.ok && error instanceof RedisUnavailable && error.reason === 'refused')
         last = {

@@ -74,7 +74,11 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   })
   const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
   const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
-  const { pool, redis } = await openStores({ ...stores, databaseUrl, redisUrl }, telemetry, scope)
+  const { pool, redis } = await openStores(
+    { ...stores, database: { url: databaseUrl }, redis: { url: redisUrl } },
+    telemetry,
+    scope,
+  )
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
   await startTenantNews(redis, directory, telemetry, scope)

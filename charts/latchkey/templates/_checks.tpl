@@ -6,9 +6,16 @@
 {{- if and (not $of.existingSecret) (not $of.url) -}}
 {{- fail (printf "%s.existingSecret is missing: the name of a Secret whose key %q holds the URL" $store $of.key) -}}
 {{- end -}}
+{{- if and $of.tls.ca.existingSecret $of.tls.ca.existingConfigMap -}}
+{{- fail (printf "%s.tls.ca: existingSecret and existingConfigMap are both set: take one" $store) -}}
+{{- end -}}
 {{- if and $of.existingSecret $of.url -}}
 {{- fail (printf "%s.existingSecret and %s.url are both set: take one" $store $store) -}}
 {{- end -}}
+{{- end -}}
+{{- $redisTls := $values.redis.tls -}}
+{{- if and $values.redis.url (not (hasPrefix "rediss" $values.redis.url)) (or $redisTls.ca.existingSecret $redisTls.ca.existingConfigMap $redisTls.clientCertificate.existingSecret $redisTls.serverName) -}}
+{{- fail "redis.tls contradicts redis.url, which is plain text: begin it with rediss" -}}
 {{- end -}}
 {{- if and (not $values.keyRing.existingSecret) (not $values.keyRing.generate) -}}
 {{- fail "keyRing.existingSecret is missing, and keyRing.generate is off" -}}

@@ -10,6 +10,8 @@ What serves alone gets the containers of all processes: beside a Job they would 
 {{- $root := .root -}}
 {{- $values := .values -}}
 {{- $all := $root.Values -}}
+{{- $tls := dict "volumes" list -}}
+{{- if not .isBare }}{{ $tls = include "latchkey.storesTls" . | fromJson }}{{ end -}}
 metadata:
   labels:
     {{- include "latchkey.podLabels" . | nindent 4 }}
@@ -81,7 +83,7 @@ spec:
     {{- with concat (ternary $all.extraContainers list (.serves | default false)) ($values.extraContainers | default list) }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- with concat $all.extraVolumes ($values.extraVolumes | default list) }}
+  {{- with concat $tls.volumes $all.extraVolumes ($values.extraVolumes | default list) }}
   volumes:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -142,7 +144,9 @@ resources:
   {{- toYaml $values.resources | nindent 2 }}
 securityContext:
   {{- toYaml $all.containerSecurityContext | nindent 2 }}
-{{- with concat $all.extraVolumeMounts ($values.extraVolumeMounts | default list) }}
+{{- $tls := dict "mounts" list }}
+{{- if not .isBare }}{{ $tls = include "latchkey.storesTls" . | fromJson }}{{ end }}
+{{- with concat $tls.mounts $all.extraVolumeMounts ($values.extraVolumeMounts | default list) }}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- end }}

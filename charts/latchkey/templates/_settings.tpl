@@ -16,6 +16,9 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_REDIS_URL" "secret" (.root.Values.redis.existingSecret | default (include "latchkey.storesSecret" .root)) "key" (ternary .root.Values.redis.key "redisUrl" (not (empty .root.Values.redis.existingSecret)))) }}
 {{ include "latchkey.fromSecret" (dict "env" "LATCHKEY_KEY_RING" "secret" (include "latchkey.keyRingSecret" .root) "key" (ternary .root.Values.keyRing.key "keyRing" (not (empty .root.Values.keyRing.existingSecret)))) }}
 {{- end }}
+{{- with (include "latchkey.storesTls" . | fromJson).env }}
+{{ toYaml . }}
+{{- end }}
 - name: LATCHKEY_LOG_LEVEL
   value: {{ $config.logLevel | quote }}
 {{- if $serves }}

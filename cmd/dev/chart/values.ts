@@ -2,7 +2,6 @@ import {
   choice,
   count,
   flag,
-  type Group,
   group,
   type Keys,
   kubeList,
@@ -17,24 +16,12 @@ import {
 } from './kinds.ts'
 import { seen } from './metrics-values.ts'
 import { waiting } from './rules/waiting.ts'
+import { stores } from './store-values.ts'
 import { httpRoute, ingress, podKeys, resources, service, serviceAccount, workload } from './workload.ts'
 
 const cidr = '[0-9A-Fa-f:.]+(/[0-9]{1,3})?'
 const namespaceName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
 const httpUrl = 'https?://.+|'
-
-/** A URL with a password in it: in a Secret of the platform's, or for trials in the chart's. */
-function storeUrl(doc: string, key: string, urls: string): Group {
-  return group(doc, {
-    existingSecret: objectName('A Secret that holds the URL.'),
-    key: secretKey('The key of the Secret that holds it.', key),
-    url: text(
-      'For trials, in place of that Secret: the URL itself, which Helm then keeps with the release.',
-      '',
-      urls,
-    ),
-  })
-}
 
 const naming: Keys = {
   nameOverride: objectName('In place of the chart’s name in labels and names.'),
@@ -62,36 +49,6 @@ const naming: Keys = {
   imagePullSecrets: kubeList('Secrets of its registry, as objects with a name.'),
   commonLabels: pairs('Labels of everything.'),
   commonAnnotations: pairs('Annotations of everything.'),
-}
-
-const stores: Keys = {
-  database: storeUrl(
-    'Postgres 15 or newer. The Secret is the platform’s: what rotates it restarts the pods.',
-    'url',
-    'postgres(ql)?://.+|',
-  ),
-  redis: storeUrl(
-    'Redis 7.0 or newer with maxmemory-policy noeviction: redis://, redis+sentinel://, redis+cluster:// and their rediss… kin.',
-    'url',
-    'rediss?([+](sentinel|cluster))?://.+|',
-  ),
-  keyRing: group(
-    'The keys that seal tenants’ secrets in Postgres, `id:base64 of 32 bytes`, comma separated: the first one seals, all of them open.',
-    {
-      existingSecret: objectName(
-        'A Secret that holds them. Needed where charts are rendered without a cluster, as Argo CD does.',
-      ),
-      key: secretKey('The key of the Secret that holds them.', 'keyRing'),
-      generate: flag(
-        'Without existingSecret: make one key at the first installation and keep it, beyond the release too. To rotate it, see Key ring in the README of this chart.',
-        true,
-      ),
-      replacesLost: flag(
-        'For a ring that is lost for good: lets the operator begin although this one opens none of the stored secrets, and seal them anew from the Secrets. Turn it off afterwards.',
-        false,
-      ),
-    },
-  ),
 }
 
 const config = group('Settings of the processes.', {
@@ -253,6 +210,11 @@ const processes: Keys = {
         'A Secret with the URL of the role that owns the schema; empty: that of database. The role of database has to be a member of it, and to work as it, since pods make and drop partitions: see README, Schema.',
       ),
       key: secretKey('The key of that Secret.', 'url'),
+      clientCertificate: group('The client certificate of that role, where Postgres asks for one.', {
+        existingSecret: objectName(
+          'A Secret of type kubernetes.io/tls; empty: that of database.tls.clientCertificate.',
+        ),
+      }),
       deadlineSeconds: count('Seconds that it has in all.', 900, [10, 86_400]),
       retries: count('How often it is tried again.', 10, [0, 100]),
       resources: resources({ cpu: '50m', memory: '128Mi', memoryMax: '256Mi' }),

@@ -1,8 +1,9 @@
 import pg from 'pg'
+import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader } from '../tls.ts'
 
 /** What a pool of connections is made with. Every wait in it has a bound. */
-export interface PoolOptions {
-  /** A `postgres://` URL; `?host=/dir` connects through a socket. */
+export interface PoolOptions extends StoreAddress {
+  /** A `postgres://` URL; `?host=/dir` connects through a socket. With `tls` it says nothing of TLS that counts. */
   readonly url: string
   /** Shown in `pg_stat_activity`, so that a connection can be traced to its process. */
   readonly applicationName: string
@@ -31,7 +32,8 @@ const int8Oid = 20
  */
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
-    connectionString: options.url,
+    Client: clientClass(options.tls),
+    connectionString: options.tls === undefined ? options.url : withoutTlsOptions(options.url),
     application_name: options.applicationName,
     max: options.connectionsMax,
     connectionTimeoutMillis: options.connectTimeoutMs,
@@ -50,6 +52,51 @@ export function createPool(options: PoolOptions): pg.Pool {
   // Without a listener an idle connection's end would be an uncaught exception.
   pool.on('error', (error) => options.onIdleError?.(error))
   return pool
+}
+
+/**
+ * The class of a pool's clients, of which each is one connection: it reads the TLS files when it is made, and names a TLS failure
+ * as such. `pg` sends the URL's host as server name (SNI); what is verified is `tls.serverName`, or that host.
+ */
+function clientClass(tls: StoreTls | undefined): typeof pg.Client {
+  const read = tls && tlsReader(tls)
+  return class extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      let host = ''
+      super(read === undefined || typeof config !== 'object' ? config : { ...config, ssl: read(() => host) })
+      host = this.host
+    }
+
+    override connect(): Promise<pg.Client>
+    override connect(callback: OnConnected): void
+    override connect(callback?: OnConnected): Promise<pg.Client> | void {
+      if (callback === undefined) return super.connect()
+      super.connect((error: Error) => Reflect.apply(callback, undefined, [namedTls(error)]))
+    }
+  }
+}
+
+type OnConnected = ((error: Error) => void) | ((error: null, client: pg.Client) => void)
+
+/** Errors of `pg` itself that have no code: https://github.com/brianc/node-postgres/blob/master/packages/pg/lib/connection.js (2026-11) */
+const withoutTls: ReadonlySet<string> = new Set([
+  'The server does not support SSL connections',
+  'There was an error establishing an SSL connection',
+])
+
+function namedTls(error: Error): Error {
+  // `pg` calls back with null for success, whatever its types say.
+  if (error instanceof Error && withoutTls.has(error.message))
+    return new TlsFailure('the server does not offer it', 'NO_TLS', error)
+  return asTlsFailure(error)
+}
+
+/** Removes what would count in place of `tls`: `pg` prefers what the URL says. */
+function withoutTlsOptions(url: string): string {
+  const [address = '', query] = url.split('?', 2)
+  if (query === undefined) return url
+  const left = query.split('&').filter((pair) => !/^(sslmode|ssl)=/.test(pair))
+  return left.length === 0 ? address : `${address}?${left.join('&')}`
 }
 
 /** The startup parameter `options`: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNECT-OPTIONS (read 2026-11). */

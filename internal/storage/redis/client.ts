@@ -1,5 +1,6 @@
 import { ErrorReply } from 'redis'
 import { Deadlines } from '#internal/base/index.ts'
+import { type StoreAddress, TlsFailure, tlsReader } from '../tls.ts'
 import {
   type ChannelListener,
   type RedisConnection,
@@ -21,8 +22,8 @@ import { completeTracingChannel } from './tracing-channel.ts'
 import { parseRedisUrl } from './url.ts'
 
 /** How to reach Redis, and within which bounds. */
-export interface RedisOptions {
-  /** One of the forms that `parseRedisUrl` reads. */
+export interface RedisOptions extends StoreAddress {
+  /** One of the forms that `parseRedisUrl` reads; `rediss…` for `tls`. */
   readonly url: string
   /** A command without a reply for this long counts as unavailable; default 800. */
   readonly deadlineMs?: number
@@ -43,18 +44,25 @@ const inFlightMax = 10_000
  */
 export function openRedis(options: RedisOptions): RedisConnection {
   completeTracingChannel()
-  return new Connection(createDriver(parseRedisUrl(options.url), options.onError), options)
+  const address = parseRedisUrl(options.url)
+  if (options.tls !== undefined && !address.tls) throw new RangeError('TLS needs a rediss… URL')
+  const readTls = address.tls ? tlsReader(options.tls ?? {}) : undefined
+  return new Connection((onError) => createDriver({ ...address, readTls }, onError), options)
 }
 
 class Connection implements RedisConnection {
   readonly #driver: RedisDriver
   readonly #deadlines: Deadlines
   readonly #onRefused: ((reason: RedisFailure) => void) | undefined
+  #tlsFailure: string | undefined
   #inFlight = 0
   #closed = false
 
-  constructor(driver: RedisDriver, options: RedisOptions) {
-    this.#driver = driver
+  constructor(drive: (onError: (error: unknown) => void) => RedisDriver, options: RedisOptions) {
+    this.#driver = drive((error) => {
+      if (error instanceof TlsFailure) this.#tlsFailure = error.message
+      options.onError(error)
+    })
     this.#deadlines = new Deadlines(options.deadlineMs ?? defaultDeadlineMs)
     this.#onRefused = options.onRefused
   }
@@ -113,7 +121,12 @@ class Connection implements RedisConnection {
 
   async serverFacts(): Promise<readonly RedisServerFacts[]> {
     const replies = await this.#bounded(() => this.#driver.sendToMasters(['INFO']))
+    this.#tlsFailure = undefined
     return replies.map((reply) => parseInfo(String(reply)))
+  }
+
+  tlsFailure(): string | undefined {
+    return this.#tlsFailure
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@ import type { RedisDriver } from './driver.ts'
 import type { RedisLink } from './link.ts'
 import { dataTarget, nodeName, RedisPeer } from './peer.ts'
 import { Pulse } from './pulse.ts'
-import { RedisSession } from './session.ts'
+import { type RedisServers, RedisSession } from './session.ts'
 import {
   parseRedirection,
   parseSlotRanges,
@@ -15,7 +15,7 @@ import {
   slotCount,
   slotOf,
 } from './slot-map.ts'
-import type { RedisAddress, RedisNode } from './url.ts'
+import type { RedisNode } from './url.ts'
 
 /** How often the map of slots is read again while every master answers, while one does not, and at the very most. */
 const calmMs = 5000
@@ -32,7 +32,7 @@ const retireMs = 1000
 
 /** Sends each key's command to the master of its slot, by the map that the nodes give out. */
 export class ClusterDriver implements RedisDriver {
-  readonly #address: RedisAddress
+  readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
   readonly #pulse = new Pulse()
   readonly #channels = new RoutedChannels((channel) => this.#slots[slotOf(channel)]?.subscriber)
@@ -41,7 +41,7 @@ export class ClusterDriver implements RedisDriver {
   readonly #retiring = new Map<RedisPeer, Timer>()
   #asked = 0
 
-  constructor(address: RedisAddress, onError: (error: unknown) => void) {
+  constructor(address: RedisServers, onError: (error: unknown) => void) {
     this.#address = address
     this.#onError = onError
     void this.#follow()

@@ -61,6 +61,8 @@ export interface RedisConnection {
   publish(channel: string, message: string): Promise<void>
   /** Reads the facts of every master that is connected. @throws RedisUnavailable if none is */
   serverFacts(): Promise<readonly RedisServerFacts[]>
+  /** The last TLS failure of a connection, such as `TLS: certificate not trusted (…)`, until `serverFacts` has an answer. */
+  tlsFailure(): string | undefined
   /** Ends all connections; what is under way is refused. Repeating it is harmless. */
   close(): Promise<void>
 }

@@ -3,7 +3,7 @@ import { ClusterDriver } from './cluster.ts'
 import type { ChannelListener } from './connection.ts'
 import { dataTarget, RedisPeer } from './peer.ts'
 import { SentinelDriver } from './sentinel.ts'
-import type { RedisAddress } from './url.ts'
+import type { RedisServers } from './session.ts'
 
 /**
  * The one shape of the three forms of Redis. It connects by itself; a call without a connection is refused at once, one
@@ -25,7 +25,7 @@ export interface RedisDriver {
 }
 
 /** Makes the driver for an address. `onError` hears of every failed attempt to connect and of every lost connection. */
-export function createDriver(address: RedisAddress, onError: (error: unknown) => void): RedisDriver {
+export function createDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   switch (address.mode) {
     case 'standalone':
       return standaloneDriver(address, onError)
@@ -38,7 +38,7 @@ export function createDriver(address: RedisAddress, onError: (error: unknown) =>
   }
 }
 
-function standaloneDriver(address: RedisAddress, onError: (error: unknown) => void): RedisDriver {
+function standaloneDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   const [node] = address.nodes
   if (!node) throw new RangeError('the Redis address names no host')
   const peer = new RedisPeer(dataTarget(address, node), { onError })

@@ -1,7 +1,7 @@
 import { RedisLink } from './link.ts'
-import type { RedisTarget } from './session.ts'
+import type { RedisServers, RedisTarget } from './session.ts'
 import { RedisSubscriber } from './subscriber.ts'
-import type { RedisAddress, RedisNode } from './url.ts'
+import type { RedisNode } from './url.ts'
 
 /** What a peer tells its owner. */
 export interface PeerEvents {
@@ -40,10 +40,10 @@ export function nodeName(node: RedisNode): string {
 }
 
 /** How to reach a data server at `node` with what the URL says. */
-export function dataTarget(address: RedisAddress, node: RedisNode): RedisTarget {
+export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget {
   return {
     node,
-    tls: address.tls,
+    tls: address.readTls,
     ...(address.username !== undefined && { username: address.username }),
     ...(address.password !== undefined && { password: address.password }),
     database: address.database,

@@ -5,8 +5,8 @@ import type { RedisDriver } from './driver.ts'
 import { RedisLink } from './link.ts'
 import { dataTarget, nodeName, RedisPeer } from './peer.ts'
 import { Pulse } from './pulse.ts'
-import type { RedisTarget } from './session.ts'
-import type { RedisAddress, RedisNode } from './url.ts'
+import type { RedisServers, RedisTarget } from './session.ts'
+import type { RedisNode } from './url.ts'
 
 /** How often the sentinels are asked for the master while it answers, while it does not, and at the very most. */
 const calmMs = 1000
@@ -17,7 +17,7 @@ const voteMsMax = 500
 
 /** Follows the master that the sentinels name. */
 export class SentinelDriver implements RedisDriver {
-  readonly #address: RedisAddress
+  readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
   readonly #sentinels: readonly RedisLink[]
   readonly #channels = new RoutedChannels(() => this.#peer?.subscriber)
@@ -25,7 +25,7 @@ export class SentinelDriver implements RedisDriver {
   #peer: RedisPeer | undefined
   #candidate: RedisPeer | undefined
 
-  constructor(address: RedisAddress, onError: (error: unknown) => void) {
+  constructor(address: RedisServers, onError: (error: unknown) => void) {
     this.#address = address
     this.#onError = onError
     this.#sentinels = address.nodes.map(
@@ -138,10 +138,10 @@ function parseVote(reply: unknown): RedisNode | undefined {
   return Number.isInteger(port) ? { host: String(reply[0]), port } : undefined
 }
 
-function sentinelTarget(address: RedisAddress, node: RedisNode): RedisTarget {
+function sentinelTarget(address: RedisServers, node: RedisNode): RedisTarget {
   return {
     node,
-    tls: address.tls,
+    tls: address.readTls,
     ...(address.sentinelUsername !== undefined && { username: address.sentinelUsername }),
     ...(address.sentinelPassword !== undefined && { password: address.sentinelPassword }),
     database: 0,

@@ -1,16 +1,23 @@
-import { createClient, ErrorReply } from 'redis'
+import { ConnectionTimeoutError, createClient, ErrorReply } from 'redis'
+import { asTlsFailure, TlsFailure, type tlsReader } from '../tls.ts'
 import { RedisUnavailable } from './connection.ts'
-import type { RedisNode } from './url.ts'
+import type { RedisAddress, RedisNode } from './url.ts'
 
 /** A server, and how to sign in to it. */
 export interface RedisTarget {
   readonly node: RedisNode
-  readonly tls: boolean
+  /** Reads what a TLS connection is made with, once for each; undefined for plain text. */
+  readonly tls: ReturnType<typeof tlsReader> | undefined
   readonly username?: string
   readonly password?: string
   readonly database: number
   /** Whether a replica counts as away. In a cluster it does not: there it answers with the address of its master. */
   readonly masterOnly: boolean
+}
+
+/** Where Redis is and how to sign in, with what its TLS connections are made with. */
+export interface RedisServers extends RedisAddress {
+  readonly readTls: RedisTarget['tls']
 }
 
 const connectMsMax = 1000
@@ -46,7 +53,7 @@ export class RedisSession {
       this.#settleEnded = resolve
     })
     this.#client = clientOf(target)
-    this.#client.on('error', (error: unknown) => this.end(error))
+    this.#client.on('error', (error: unknown) => this.end(this.#named(error)))
     this.#client.on('end', () => this.end(new RedisUnavailable('disconnected')))
     this.#client.on('sharded-channel-moved', onChannelMoved)
   }
@@ -64,7 +71,8 @@ export class RedisSession {
       })
       await Promise.race([this.#signIn(), over])
       this.#begin()
-    } catch (error) {
+    } catch (cause) {
+      const error = this.#named(cause)
       this.end(error)
       throw error
     } finally {
@@ -114,6 +122,14 @@ export class RedisSession {
     clearInterval(this.#heartbeat)
     this.#client.destroy()
     this.#settleEnded(cause)
+  }
+
+  /** A server without TLS answers nothing to a handshake. */
+  #named(error: unknown): unknown {
+    if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
+      return asTlsFailure(error)
+    const what = `no handshake within ${connectMsMax} ms: is this the server’s port for TLS?`
+    return new TlsFailure(what, 'TIMEOUT', error)
   }
 
   #begin(): void {
@@ -194,7 +210,7 @@ function clientOf(target: RedisTarget) {
       keepAlive: true,
       noDelay: true,
       reconnectStrategy: false,
-      ...(target.tls && { tls: true as const }),
+      ...(target.tls && { tls: true as const, ...target.tls(() => target.node.host) }),
     },
   })
 }

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createCa, type TestIdentity } from '#test/support/pki.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { type Environment, readConfig } from './read.ts'
+
+const folder = scratchFolder()
+const path = (name: string) => join(folder, name)
+const stores = {
+  LATCHKEY_DATABASE_URL: 'postgres://app:pw@db:5432/latchkey',
+  LATCHKEY_REDIS_URL: 'rediss://:pw@redis:6379',
+  LATCHKEY_KEY_RING: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
+}
+let client: TestIdentity
+
+beforeAll(() => {
+  const ca = createCa(folder, 'ca')
+  client = ca.issue('client')
+  ca.issue('other')
+  writeFileSync(path('empty.pem'), '')
+  writeFileSync(path('broken.pem'), '-----BEGIN CERTIFICATE-----\nc2VjcmV0\n-----END CERTIFICATE-----\n')
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function problemsOf(env: Environment): readonly string[] {
+  const read = readConfig({ ...stores, ...env }, { process: 'api' })
+  return read.kind === 'invalid' ? read.problems : []
+}
+
+const url = (query: string) => `${stores.LATCHKEY_DATABASE_URL}${query}`
+const ca = () => path('ca.crt')
+
+describe('TLS of a store', () => {
+  test('is taken with a CA, a client certificate with its key, and a name', () => {
+    const env = {
+      LATCHKEY_DATABASE_TLS_CA_FILE: ca(),
+      LATCHKEY_DATABASE_TLS_CERT_FILE: client.cert,
+      LATCHKEY_DATABASE_TLS_KEY_FILE: client.key,
+      LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db.example',
+      LATCHKEY_DATABASE_URL: url('?sslmode=verify-full'),
+      LATCHKEY_REDIS_TLS_CA_FILE: ca(),
+    }
+    expect(problemsOf(env)).toEqual([])
+  })
+
+  test.each<[name: string, file: string, fault: string]>([
+    ['that is missing', 'absent.pem', 'it cannot be read (ENOENT)'],
+    ['that is a folder', '', 'it cannot be read (EISDIR)'],
+    ['that is empty', 'empty.pem', 'it holds no PEM certificate'],
+    ['that is a key', 'client.key', 'it holds no PEM certificate'],
+    ['with a certificate that is none', 'broken.pem', 'its certificate 1 cannot be read'],
+  ])('refuses a CA file %s, by the name of the setting', (_name, file, fault) => {
+    expect(problemsOf({ LATCHKEY_REDIS_TLS_CA_FILE: path(file) })).toEqual([
+      `LATCHKEY_REDIS_TLS_CA_FILE: expected the path of a readable PEM file: ${fault}`,
+    ])
+  })
+
+  test.each<[name: string, env: () => Environment, problem: string]>([
+    [
+      'a key that is a certificate',
+      () => ({ LATCHKEY_REDIS_TLS_CERT_FILE: client.cert, LATCHKEY_REDIS_TLS_KEY_FILE: client.cert }),
+      'LATCHKEY_REDIS_TLS_KEY_FILE: expected the path of a readable PEM file: it holds no unencrypted PEM private key',
+    ],
+    [
+      'a certificate without its key',
+      () => ({ LATCHKEY_REDIS_TLS_CERT_FILE: client.cert }),
+      'LATCHKEY_REDIS_TLS_CERT_FILE needs LATCHKEY_REDIS_TLS_KEY_FILE',
+    ],
+    [
+      'a key without its certificate',
+      () => ({ LATCHKEY_DATABASE_TLS_KEY_FILE: client.key }),
+      'LATCHKEY_DATABASE_TLS_KEY_FILE needs LATCHKEY_DATABASE_TLS_CERT_FILE',
+    ],
+    [
+      'the key of another certificate',
+      () => ({
+        LATCHKEY_DATABASE_TLS_CERT_FILE: client.cert,
+        LATCHKEY_DATABASE_TLS_KEY_FILE: path('other.key'),
+      }),
+      'LATCHKEY_DATABASE_TLS_KEY_FILE does not belong to LATCHKEY_DATABASE_TLS_CERT_FILE',
+    ],
+    [
+      'Redis in plain text',
+      () => ({ LATCHKEY_REDIS_TLS_CA_FILE: ca(), LATCHKEY_REDIS_URL: 'redis+cluster://:pw@redis' }),
+      'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: it is plain text: begin it with rediss:// (rediss+sentinel://, …)',
+    ],
+    ...['disable', 'allow', 'prefer', 'no-verify'].map((mode): [string, () => Environment, string] => [
+      `sslmode=${mode}`,
+      () => ({ LATCHKEY_DATABASE_TLS_CA_FILE: ca(), LATCHKEY_DATABASE_URL: url(`?sslmode=${mode}`) }),
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify: remove it, or use sslmode=verify-full',
+    ]),
+    [
+      'ssl=0',
+      () => ({ LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db', LATCHKEY_DATABASE_URL: url('?ssl=0') }),
+      'LATCHKEY_DATABASE_TLS_SERVER_NAME contradicts LATCHKEY_DATABASE_URL: ssl in it does not verify: remove it',
+    ],
+    [
+      'a CA in the URL as well',
+      () => ({ LATCHKEY_DATABASE_TLS_CA_FILE: ca(), LATCHKEY_DATABASE_URL: url('?sslrootcert=/ca.crt') }),
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: sslrootcert in it is another source of the same: remove it',
+    ],
+    [
+      'a socket',
+      () => ({
+        LATCHKEY_DATABASE_TLS_CA_FILE: ca(),
+        LATCHKEY_DATABASE_URL: 'postgres:///latchkey?host=/run',
+      }),
+      'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: a Unix socket has no TLS',
+    ],
+  ])('refuses %s', (_name, env, problem) => {
+    expect(problemsOf(env())).toEqual([problem])
+  })
+
+  test('needs a store of its own, which the one that dev starts is not', () => {
+    const read = readConfig({ LATCHKEY_REDIS_TLS_CA_FILE: ca() }, { process: 'dev' })
+    expect(read.kind === 'invalid' && read.problems).toEqual([
+      'LATCHKEY_REDIS_TLS_CA_FILE needs LATCHKEY_REDIS_URL',
+    ])
+  })
+})

@@ -1,0 +1,231 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { copyFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  createCa,
+  createTlsPostgres,
+  createTlsRedis,
+  type TestCa,
+  type TlsPostgres,
+} from '#test/support/pki.ts'
+import { command } from '#test/support/redis-topology.ts'
+import { scratchFolder } from '#test/support/scratch.ts'
+import { testStores } from '#test/support/stores.ts'
+import { until } from '#test/support/until.ts'
+import { createPool, openRedis, redisCheck, type StoreTls, schemaCheck } from './index.ts'
+
+const folder = scratchFolder()
+const signal = AbortSignal.timeout(300_000)
+let own: TestCa
+let foreign: TestCa
+let postgres: TlsPostgres
+const issued: Record<string, { cert: string; key: string }> = {}
+
+beforeAll(async () => {
+  own = createCa(folder, 'own')
+  foreign = createCa(folder, 'foreign')
+  issued['good'] = own.issue('good')
+  issued['elsewhere'] = own.issue('elsewhere', { names: 'DNS:db.example' })
+  issued['expired'] = own.issue('expired', { days: -1 })
+  issued['client'] = own.issue('client', { names: 'DNS:client' })
+  issued['stranger'] = foreign.issue('stranger', { names: 'DNS:client' })
+  postgres = await createTlsPostgres(identity('good'))
+}, 60_000)
+afterAll(async () => {
+  await postgres.postgres.stop()
+  rmSync(folder, { recursive: true })
+})
+
+function identity(name: string): { cert: string; key: string } {
+  const found = issued[name]
+  if (found === undefined) throw new Error(`no certificate ${name}`)
+  return found
+}
+
+const clientOf = (name: string) => ({ certFile: identity(name).cert, keyFile: identity(name).key })
+const bounds = {
+  applicationName: 'tls test',
+  connectionsMax: 1,
+  queryTimeoutMs: 5_000,
+  connectTimeoutMs: 5_000,
+}
+
+/** What a pool says of the server: that the connection is TLS, or the reason of readiness. */
+async function askPostgres(url: string, tls: StoreTls): Promise<string> {
+  const pool = createPool({ ...bounds, url, tls })
+  try {
+    const { rows } = await pool.query('SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()')
+    return rows[0]?.ssl === true ? 'TLS' : 'plain text'
+  } catch (error) {
+    const checked = await Promise.resolve(schemaCheck(pool)(signal)).catch(() => undefined)
+    if (checked?.ok === false) return checked.reason
+    return error instanceof Error ? error.message : 'failed'
+  } finally {
+    await pool.end()
+  }
+}
+
+/** The same of Redis: an answer, or the reason of readiness once a connection has failed. */
+async function askRedis(url: string, tls: StoreTls): Promise<string> {
+  const errors: unknown[] = []
+  const redis = openRedis({ url, tls, onError: (error) => errors.push(error) })
+  const check = redisCheck(redis)
+  try {
+    return await until('an answer or a failure', async () => {
+      const facts = await redis.serverFacts().catch(() => undefined)
+      if (facts !== undefined) return 'TLS'
+      const result = await check(signal)
+      return errors.length > 0 && !result.ok && result.reason.includes('TLS') ? result.reason : undefined
+    })
+  } finally {
+    await redis.close()
+  }
+}
+
+const cases: [name: string, shown: string, tls: () => StoreTls, said: RegExp][] = [
+  ['a private CA', 'good', () => ({ caFile: own.ca }), /^TLS$/],
+  [
+    'another CA',
+    'good',
+    () => ({ caFile: foreign.ca }),
+    /TLS: certificate not trusted \((unable to verify|self signed)/,
+  ],
+  ['no CA of its own', 'good', () => ({ serverName: 'localhost' }), /TLS: certificate not trusted/],
+  ['the name of another server', 'elsewhere', () => ({ caFile: own.ca }), /TLS: certificate of another name/],
+  ['a server name that is set', 'elsewhere', () => ({ caFile: own.ca, serverName: 'db.example' }), /^TLS$/],
+  [
+    'a server name that does not match',
+    'good',
+    () => ({ caFile: own.ca, serverName: 'db.example' }),
+    /another name/,
+  ],
+  ['an expired certificate', 'expired', () => ({ caFile: own.ca }), /TLS: certificate outside its validity/],
+]
+
+describe('Postgres', () => {
+  test.each(cases)('%s', async (_name, shown, tls, said) => {
+    await postgres.serve(identity(shown))
+    expect(await askPostgres(postgres.url, tls())).toMatch(said)
+  })
+
+  test('an address without a name is verified as one', async () => {
+    await postgres.serve(identity('good'))
+    expect(await askPostgres(postgres.postgres.url, { caFile: own.ca })).toBe('TLS')
+    await postgres.serve(identity('elsewhere'))
+    expect(await askPostgres(postgres.postgres.url, { caFile: own.ca })).toMatch(/another name/)
+  })
+
+  test.each(['?sslmode=no-verify', '?ssl=false', '?sslmode=disable'])(
+    'nothing in the URL switches off what is configured: %s',
+    async (query) => {
+      await postgres.serve(identity('good'))
+      expect(await askPostgres(postgres.url + query, { caFile: own.ca })).toBe('TLS')
+      expect(await askPostgres(postgres.url + query, { caFile: foreign.ca })).toMatch(/not trusted/)
+    },
+  )
+
+  test('a server without TLS is refused', async () => {
+    expect(await askPostgres((await testStores()).databaseUrl, { caFile: own.ca })).toBe(
+      'postgres: TLS: the server does not offer it',
+    )
+  })
+
+  test('files that are replaced count from the next connection on, and one that is gone stays what it was', async () => {
+    await postgres.serve(identity('good'))
+    const caFile = join(folder, 'rotated.crt')
+    copyFileSync(foreign.ca, caFile)
+    const pool = createPool({ ...bounds, url: postgres.url, tls: { caFile } })
+    await expect(pool.query('SELECT 1')).rejects.toThrow('TLS: certificate not trusted')
+    copyFileSync(own.ca, caFile)
+    expect((await pool.query('SELECT 1')).rowCount).toBe(1)
+    rmSync(caFile)
+    const second = createPool({ ...bounds, url: postgres.url, tls: { caFile: own.ca } })
+    await second.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'tls test'`,
+    )
+    await second.end()
+    await until(
+      'a connection of the last good file',
+      async () => (await pool.query('SELECT 1').catch(() => undefined))?.rowCount ?? undefined,
+    )
+    await pool.end()
+  })
+
+  // Last, since it shuts plain text out.
+  test.each<[name: string, tls: () => StoreTls, said: RegExp]>([
+    ['with a client certificate', () => ({ caFile: own.ca, ...clientOf('client') }), /^TLS$/],
+    ['without one', () => ({ caFile: own.ca }), /connection requires a valid client certificate|TLS:/],
+    [
+      'with one of another CA',
+      () => ({ caFile: own.ca, ...clientOf('stranger') }),
+      /TLS: handshake failed|client certificate/,
+    ],
+  ])('a server that asks for client certificates, %s', async (name, tls, said) => {
+    if (name.startsWith('with a')) {
+      await postgres.serve(identity('good'))
+      await postgres.askForClients(own.ca)
+    }
+    expect(await askPostgres(postgres.url, tls())).toMatch(said)
+  })
+})
+
+describe('Redis', () => {
+  test.each(cases)('%s', async (_name, shown, tls, said) => {
+    const { redis, url } = await createTlsRedis({ ca: own.ca, identity: identity(shown) })
+    expect(await askRedis(url, tls())).toMatch(said)
+    await redis.stop()
+  })
+
+  test('a server that asks for client certificates', async () => {
+    const { redis, url } = await createTlsRedis({
+      ca: own.ca,
+      identity: identity('good'),
+      clients: 'required',
+    })
+    expect(await askRedis(url, { caFile: own.ca, ...clientOf('client') })).toBe('TLS')
+    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: /)
+    expect(await askRedis(url, { caFile: own.ca, ...clientOf('stranger') })).toMatch(/^redis: TLS: /)
+    await redis.stop()
+  })
+
+  test('a server without TLS is refused', async () => {
+    const { redis } = await createTlsRedis({ ca: own.ca, identity: identity('good') })
+    const plain = `rediss://:${redis.password}@localhost:${redis.port}`
+    expect(await askRedis(plain, { caFile: own.ca })).toBe(
+      'redis: TLS: no handshake within 1000 ms: is this the server’s port for TLS?',
+    )
+    await redis.stop()
+  })
+
+  test('TLS is never left out for a URL in plain text', () => {
+    const open = () =>
+      openRedis({ url: 'redis://localhost', tls: { caFile: own.ca }, onError: () => undefined })
+    expect(open).toThrow('TLS needs a rediss… URL')
+  })
+
+  test('every node of a Cluster is verified, under one name where they are known by address', async () => {
+    const byName = { ca: own.ca, identity: identity('elsewhere') }
+    const { redis, port } = await createTlsRedis(byName, ['--tls-cluster', 'yes'], { cluster: true })
+    await command(redis, ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383'])
+    const url = `rediss+cluster://:${redis.password}@127.0.0.1:${port}`
+    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: certificate of another name/)
+    expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
+    await redis.stop()
+  })
+
+  test('sentinels are verified as their master is', async () => {
+    const shown = { ca: own.ca, identity: identity('elsewhere') }
+    const master = await createTlsRedis(shown)
+    const sentinel = await createTlsRedis(shown, ['--sentinel', '--tls-replication', 'yes'])
+    await command(
+      sentinel.redis,
+      ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '1'],
+      ['SENTINEL', 'SET', 'mymaster', 'auth-pass', master.redis.password],
+    )
+    const url = `rediss+sentinel://:${master.redis.password}@127.0.0.1:${sentinel.port}/mymaster?sentinelPassword=${sentinel.redis.password}`
+    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: certificate of another name/)
+    expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
+    await sentinel.redis.stop()
+    await master.redis.stop()
+  })
+})

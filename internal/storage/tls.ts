@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs'
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
+
+/** How a store is reached under TLS; an empty object verifies against public CAs and the host's name. */
+export interface StoreTls {
+  readonly caFile?: string | undefined
+  readonly certFile?: string | undefined
+  readonly keyFile?: string | undefined
+  /** Name that the server's certificate must have, in place of its host. */
+  readonly serverName?: string | undefined
+}
+
+/** Where a store is. Without `tls` the URL alone decides. */
+export interface StoreAddress {
+  readonly url: string
+  readonly tls?: StoreTls | undefined
+}
+
+/** What one TLS connection is made with. */
+export interface TlsMaterial {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  readonly rejectUnauthorized: true
+  checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined
+}
+
+/**
+ * Makes a reader that is called for each new connection, so that files which were replaced since count from the next one on. A
+ * file that cannot be read at that moment stays what it was.
+ * @throws when a file cannot be read the first time
+ */
+export function tlsReader(tls: StoreTls): (host: () => string) => TlsMaterial {
+  const read = { ca: fileReader(tls.caFile), cert: fileReader(tls.certFile), key: fileReader(tls.keyFile) }
+  return (host) => {
+    const [ca, cert, key] = [read.ca(), read.cert(), read.key()]
+    return {
+      ...(ca !== undefined && { ca }),
+      ...(cert !== undefined && { cert }),
+      ...(key !== undefined && { key }),
+      // Stated, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch it off.
+      rejectUnauthorized: true,
+      checkServerIdentity: (_host, certificate) => checkServerIdentity(tls.serverName ?? host(), certificate),
+    }
+  }
+}
+
+function fileReader(path: string | undefined): () => string | undefined {
+  if (path === undefined) return () => undefined
+  let last = readFileSync(path, 'utf8')
+  return () => {
+    try {
+      last = readFileSync(path, 'utf8')
+    } catch {
+      // A mounted Secret is exchanged by a rename; another moment reads the new one.
+    }
+    return last
+  }
+}
+
+/** A connection that failed for its TLS. The message begins with `TLS:` and holds no secret. */
+export class TlsFailure extends Error {
+  override readonly name = 'TlsFailure'
+  /** OpenSSL's or Node's code, such as CERT_HAS_EXPIRED. */
+  readonly code: string
+
+  constructor(what: string, code: string, cause: unknown) {
+    super(`TLS: ${what}`, { cause })
+    this.code = code
+  }
+}
+
+/** Codes of X.509 verification: https://nodejs.org/docs/latest-v24.x/api/tls.html#x509-certificate-error-codes (2026-11) */
+const untrusted: ReadonlySet<string> = new Set([
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_REVOKED',
+  'CERT_REJECTED',
+  'CERT_UNTRUSTED',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+])
+const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
+
+/** The error as a TLS failure where it is one, else the error itself. Its text names what is wrong, not the peer. */
+export function asTlsFailure<T>(error: T): T | TlsFailure {
+  if (!(error instanceof Error) || error instanceof TlsFailure) return error
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  if (untrusted.has(code)) return new TlsFailure(`certificate not trusted (${error.message})`, code, error)
+  if (expired.has(code))
+    return new TlsFailure(`certificate outside its validity (${error.message})`, code, error)
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return new TlsFailure(`certificate of another name (${error.message})`, code, error)
+  if (/^ERR_(SSL|TLS|OSSL)_/.test(code) || code === 'EPROTO')
+    return new TlsFailure(`handshake failed (${error.message})`, code, error)
+  return error
+}

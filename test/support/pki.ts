@@ -1,0 +1,150 @@
+import { chmodSync, chownSync, copyFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import { freePort } from '#internal/dev/index.ts'
+import { createTestPostgres, createTestRedis, type TestPostgres, type TestRedis } from './stores.ts'
+import { until } from './until.ts'
+
+/** A certificate and its key, as PEM files. */
+export interface TestIdentity {
+  readonly cert: string
+  readonly key: string
+}
+
+/** How a certificate is made. */
+export interface CertificateTerms {
+  /** Default `DNS:localhost,IP:127.0.0.1`. */
+  readonly names?: string
+  /** Default 1; a negative number has expired. */
+  readonly days?: number
+  /** Its common name; default the identity's own. */
+  readonly user?: string
+}
+
+/** A certification authority of a test's own. */
+export interface TestCa {
+  /** Its certificate, a PEM file. */
+  readonly ca: string
+  /** Issues a certificate under a name that is one of the folder's files. */
+  issue(name: string, terms?: CertificateTerms): TestIdentity
+}
+
+const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+
+/** Makes a certification authority by openssl in a folder, under a name of its own there. */
+export function createCa(folder: string, name: string): TestCa {
+  const path = (file: string) => join(folder, file)
+  const ca = path(`${name}.crt`)
+  const key = path(`${name}.key`)
+  openssl(['req', '-x509', ...curve, '-keyout', key, '-out', ca, '-days', '2', '-subj', `/CN=${name}`])
+  return {
+    ca,
+    issue(leaf, { names = 'DNS:localhost,IP:127.0.0.1', days = 1, user = leaf } = {}) {
+      const made = { cert: path(`${leaf}.crt`), key: path(`${leaf}.key`) }
+      const request = path(`${leaf}.csr`)
+      openssl(['req', ...curve, '-keyout', made.key, '-out', request, '-subj', `/CN=${user}`])
+      writeFileSync(path(`${leaf}.ext`), `subjectAltName=${names}\n`)
+      openssl([
+        ...['x509', '-req', '-in', request, '-CA', ca, '-CAkey', key, '-CAcreateserial', '-out', made.cert],
+        ...['-days', String(days), '-extfile', path(`${leaf}.ext`)],
+      ])
+      return made
+    },
+  }
+}
+
+function openssl(args: readonly string[]): void {
+  const child = Bun.spawnSync(['openssl', ...args], { stdout: 'ignore', stderr: 'pipe' })
+  if (child.exitCode !== 0) throw new Error(`openssl ${args[0]}: ${child.stderr.toString()}`)
+}
+
+/** A Postgres that offers TLS and still takes plain text. */
+export interface TlsPostgres {
+  readonly postgres: TestPostgres
+  /** As the embedded one, with `localhost` as host. */
+  readonly url: string
+  /** Shows this certificate from the next connection on. */
+  serve(identity: TestIdentity): Promise<void>
+  /** Lets only clients in whose certificate this authority issued. */
+  askForClients(ca: string): Promise<void>
+}
+
+/** Starts a Postgres and turns TLS on. */
+export async function createTlsPostgres(identity: TestIdentity): Promise<TlsPostgres> {
+  const postgres = await createTestPostgres()
+  const url = new URL(postgres.url)
+  url.hostname = 'localhost'
+  const shown = async (client: pg.Client, name: string) =>
+    String((await client.query(`SHOW ${name}`)).rows[0]?.[name])
+  const withClient = async <T>(work: (client: pg.Client) => Promise<T>): Promise<T> => {
+    const client = new pg.Client({ connectionString: postgres.url })
+    await client.connect()
+    try {
+      return await work(client)
+    } finally {
+      await client.end()
+    }
+  }
+  const [data, hba] = await withClient(async (client) => [
+    await shown(client, 'data_directory'),
+    await shown(client, 'hba_file'),
+  ])
+  const own = (from: string, name: string): string => {
+    const path = join(data, name)
+    const { uid, gid } = statSync(data)
+    copyFileSync(from, path)
+    chownSync(path, uid, gid)
+    chmodSync(path, 0o600)
+    return path
+  }
+  const set = (settings: Readonly<Record<string, string>>) =>
+    withClient(async (client) => {
+      for (const [name, value] of Object.entries(settings))
+        await client.query(`ALTER SYSTEM SET ${name} = '${value}'`)
+      const loaded = async () =>
+        String((await client.query('SELECT extract(epoch FROM pg_conf_load_time()) AS at')).rows[0]?.at)
+      const before = await loaded()
+      await client.query('SELECT pg_reload_conf()')
+      await until('reloaded settings', async () => (await loaded()) !== before || undefined)
+    })
+  const serve = async (shownIdentity: TestIdentity) => {
+    const files = { cert: own(shownIdentity.cert, 'tls.crt'), key: own(shownIdentity.key, 'tls.key') }
+    await set({ ssl: 'on', ssl_cert_file: files.cert, ssl_key_file: files.key })
+  }
+  await serve(identity)
+  return {
+    postgres,
+    url: url.href,
+    serve,
+    async askForClients(ca) {
+      writeFileSync(hba, 'hostssl all all all scram-sha-256 clientcert=verify-ca\n')
+      await set({ ssl_ca_file: own(ca, 'clients.crt') })
+    },
+  }
+}
+
+/** A Redis with a port for TLS beside its own. */
+export interface TlsRedis {
+  readonly redis: TestRedis
+  readonly port: number
+  /** `rediss://` with `localhost` as host. */
+  readonly url: string
+}
+
+/** Starts a Redis that offers TLS; `clients` is what it asks certificates for, default nothing. */
+export async function createTlsRedis(
+  { ca, identity, clients }: { ca: string; identity: TestIdentity; clients?: 'required' },
+  extraArgs: readonly string[] = [],
+  options: { readonly cluster?: boolean } = {},
+): Promise<TlsRedis> {
+  const port = await freePort()
+  const redis = await createTestRedis({
+    ...options,
+    extraArgs: [
+      ...['--tls-port', String(port), '--tls-cert-file', identity.cert, '--tls-key-file', identity.key],
+      ...['--tls-ca-cert-file', ca, '--tls-auth-clients', clients === undefined ? 'no' : 'yes'],
+      ...extraArgs,
+    ],
+  })
+  return { redis, port, url: `rediss://:${redis.password}@localhost:${port}` }
+}
