@@ -1,9 +1,13 @@
 import { readConfigOrExit } from '#cmd/serving/read-config.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'
+import { createPool, ensurePartitionsAhead, migrate, type Pool } from '#internal/storage/index.ts'
 import { createLogger } from '#internal/telemetry/index.ts'
 import { version } from '../../package.json'
+
+const retryMs = 1_000
+/** Between two lines of the log that say the same. */
+const tellMs = 10_000
 
 const config = readConfigOrExit('migrate')
 const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
@@ -15,6 +19,7 @@ const pool = createPool({
   connectTimeoutMs: 10_000,
 })
 try {
+  await reachPostgres(pool, config.migrateWaitSeconds)
   const { versionBefore, versionAfter } = await migrate(pool, { log })
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
   // The schema stands without them: forwarders make them too, and intake what it misses.
@@ -28,4 +33,27 @@ try {
 } finally {
   await pool.end()
   log.close()
+}
+
+/**
+ * Waits until Postgres takes statements: at a first installation it may come up after this process, or not have its database and
+ * role yet. @throws what it answered last, once the seconds are over
+ */
+async function reachPostgres(target: Pool, secondsMax: number): Promise<void> {
+  const startedMs = performance.now()
+  const endMs = startedMs + secondsMax * 1_000
+  for (let toldMs = Number.NEGATIVE_INFINITY; ; ) {
+    try {
+      await target.query('SELECT 1')
+      return
+    } catch (cause) {
+      if (performance.now() + retryMs > endMs) throw cause
+      if (performance.now() - toldMs >= tellMs) {
+        toldMs = performance.now()
+        const waitedSeconds = Math.round((toldMs - startedMs) / 1_000)
+        log.warn({ cause, waitedSeconds, secondsMax }, 'Postgres cannot be used yet, trying again')
+      }
+    }
+    await Bun.sleep(retryMs)
+  }
 }

@@ -304,6 +304,13 @@ export const settings = {
     doc: 'Calls that the runtime has in flight at once; any more wait without an end. 64 are for the API server. The image sets 1024.',
     usedBy: ['operator', 'backoffice'],
   },
+  migrateWaitSeconds: {
+    env: 'LATCHKEY_MIGRATE_WAIT_SECONDS',
+    type: integer('seconds', 0, 86_400),
+    default: '30',
+    doc: 'How long a migration waits for a Postgres that it cannot use yet; then it fails.',
+    usedBy: ['migrate'],
+  },
   logLevel: {
     env: 'LATCHKEY_LOG_LEVEL',
     type: oneOf(['debug', 'info', 'warn', 'error']),

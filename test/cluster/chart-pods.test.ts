@@ -17,6 +17,18 @@ beforeAll(buildTools, buildMsMax)
 
 /** As many values as are set at once. */
 const crowded = {
+  database: {
+    existingSecret: 'stores',
+    tls: {
+      ca: { existingSecret: 'pg-ca', key: 'root.pem' },
+      clientCertificate: { existingSecret: 'pg-client' },
+      serverName: 'db.example',
+    },
+  },
+  redis: {
+    existingSecret: 'stores',
+    tls: { ca: { existingConfigMap: 'redis-ca' }, clientCertificate: { existingSecret: 'redis-client' } },
+  },
   commonLabels: { team: 'payments' },
   commonAnnotations: { 'reloader.stakater.com/auto': 'true' },
   config: {
@@ -45,7 +57,7 @@ const crowded = {
   },
   forwarder: { autoscaling: { mode: 'keda', keda: { serverAddress: 'http://prometheus:9090' } } },
   operator: { namespaces: ['shops', 'stalls'], secrets: { namespaces: ['shops'] } },
-  migration: { existingSecret: 'owner' },
+  migration: { existingSecret: 'owner', clientCertificate: { existingSecret: 'owner-client' } },
   metrics: { scrapeAnnotations: true, podMonitor: { enabled: true } },
   networkPolicy: { enabled: true, egress: { enabled: true } },
   ingress: { enabled: true, hosts: ['hooks.example.com'] },
@@ -251,3 +263,63 @@ function selects({ kind, spec = {} }: Rendered): Readonly<Record<string, string>
   const selector = (spec['selector'] ?? spec['podSelector']) as { matchLabels: Record<string, string> }
   return selector.matchLabels
 }
+
+interface Volume {
+  readonly name: string
+  readonly secret?: { readonly secretName: string; readonly items: readonly { key: string; path: string }[] }
+  readonly configMap?: { readonly name: string; readonly items: readonly { key: string; path: string }[] }
+}
+interface Mount {
+  readonly name: string
+  readonly mountPath: string
+}
+
+/** Where each TLS setting of a pod's process comes from: `Secret or ConfigMap/key`, or its text. */
+function tlsOf({ spec }: RenderedPod): Record<string, string> {
+  const [container] = spec.containers
+  const mounts = (container?.['volumeMounts'] ?? []) as Mount[]
+  const volumes = (spec['volumes'] ?? []) as Volume[]
+  const settled = (container?.env ?? []).filter(({ name }) => name.includes('_TLS_'))
+  return Object.fromEntries(
+    settled.map(({ name, value = '' }) => {
+      const mount = mounts.find(({ mountPath }) => value.startsWith(`${mountPath}/`))
+      const volume = volumes.find((each) => each.name === mount?.name)
+      const path = value.slice((mount?.mountPath.length ?? 0) + 1)
+      const source = volume?.secret ?? volume?.configMap
+      const item = source?.items.find((each) => each.path === path)
+      const from = volume?.secret?.secretName ?? volume?.configMap?.name
+      return [name.replace('LATCHKEY_', ''), item === undefined ? value : `${from}/${item.key}`]
+    }),
+  )
+}
+
+test.each(helms)(
+  '%s: each TLS file comes from its Secret or ConfigMap, the migration’s from its own',
+  async (helm) => {
+    const pods = podsOf(await render({ helm, values: crowded }))
+    const database = {
+      DATABASE_TLS_CA_FILE: 'pg-ca/root.pem',
+      DATABASE_TLS_CERT_FILE: 'pg-client/tls.crt',
+      DATABASE_TLS_KEY_FILE: 'pg-client/tls.key',
+      DATABASE_TLS_SERVER_NAME: 'db.example',
+    }
+    const redis = {
+      REDIS_TLS_CA_FILE: 'redis-ca/ca.crt',
+      REDIS_TLS_CERT_FILE: 'redis-client/tls.crt',
+      REDIS_TLS_KEY_FILE: 'redis-client/tls.key',
+    }
+    const deployed = pods.filter(({ owner }) => owner.startsWith('Deployment'))
+    expect(deployed).toHaveLength(4)
+    for (const pod of deployed)
+      expect([pod.owner, tlsOf(pod)]).toEqual([pod.owner, { ...database, ...redis }])
+    const migration = pods.find(({ owner }) => owner.includes('-migrate'))
+    expect(migration && tlsOf(migration)).toEqual({
+      ...database,
+      DATABASE_TLS_CERT_FILE: 'owner-client/tls.crt',
+      DATABASE_TLS_KEY_FILE: 'owner-client/tls.key',
+    })
+    // Without settings, without stores.
+    for (const { owner, ...pod } of pods.filter(({ owner: each }) => /cleanup|test/.test(each)))
+      expect([owner, tlsOf({ owner, ...pod })]).toEqual([owner, {}])
+  },
+)

@@ -30,6 +30,16 @@ describe.each(helms)('%s refuses', (helm) => {
     ['an unknown group', { apis: {} }, 'apis'],
     ['no store', { redis: { existingSecret: '' } }, 'redis.existingSecret is missing'],
     ['two places of a store', { redis: { existingSecret: 's', url: 'redis://h' } }, 'are both set'],
+    [
+      'two places of a CA',
+      { database: { existingSecret: 's', tls: { ca: { existingSecret: 'a', existingConfigMap: 'b' } } } },
+      'are both set',
+    ],
+    [
+      'TLS of a Redis in plain text',
+      { redis: { existingSecret: '', url: 'redis://h', tls: { serverName: 'h' } } },
+      'redis.tls contradicts redis.url',
+    ],
     ['no key ring', { keyRing: { generate: false } }, 'keyRing.existingSecret is missing'],
     [
       'the reserved provider',

@@ -7,6 +7,7 @@ import {
   helm,
   metricsOf,
   patience,
+  pods,
   podsAre,
   processes,
   readyPods,
@@ -38,6 +39,25 @@ describe('an installation by the preset kind', () => {
   test('is Ready within a minute, stores and schema included', async () => {
     expect(readyMs).toBeLessThan(readyMsMax * patience)
     for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
+  })
+
+  test('shows no failed pod of the migration, although Postgres came up beside it', async () => {
+    const jobs = [
+      'get',
+      'jobs',
+      '-n',
+      releaseNamespace,
+      '-l',
+      'app.kubernetes.io/component=migrate',
+      '-o',
+      'json',
+    ]
+    const { items } = JSON.parse(await run(['kubectl', ...jobs])) as {
+      items: { status: { failed?: number; succeeded?: number } }[]
+    }
+    expect(items.map(({ status }) => [status.failed ?? 0, status.succeeded])).toEqual([[0, 1]])
+    const phases = (await pods('migrate')).map(({ status }) => status.phase)
+    expect(phases).toEqual(['Succeeded'])
   })
 
   test(

@@ -19,6 +19,11 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- with (include "latchkey.storesTls" . | fromJson).env }}
 {{ toYaml . }}
 {{- end }}
+{{- if not $serves }}
+{{- $wait := .root.Values.migration.waitSeconds | int64 }}
+- name: LATCHKEY_MIGRATE_WAIT_SECONDS
+  value: {{ .root.Release.IsUpgrade | ternary (min $wait 30) $wait | quote }}
+{{- end }}
 - name: LATCHKEY_LOG_LEVEL
   value: {{ $config.logLevel | quote }}
 {{- if $serves }}

@@ -215,6 +215,11 @@ const processes: Keys = {
           'A Secret of type kubernetes.io/tls; empty: that of database.tls.clientCertificate.',
         ),
       }),
+      waitSeconds: count(
+        'Seconds in which it waits, in one pod, for a Postgres that it cannot use yet. Before an upgrade 30 at most: it is there then.',
+        600,
+        [0, 86_400],
+      ),
       deadlineSeconds: count('Seconds that it has in all.', 900, [10, 86_400]),
       retries: count('How often it is tried again.', 10, [0, 100]),
       resources: resources({ cpu: '50m', memory: '128Mi', memoryMax: '256Mi' }),

@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startProcess } from '#test/support/api-process.ts'
+import { createTestPostgres, type TestPostgres } from '#test/support/stores.ts'
+
+const waiting = 'Postgres cannot be used yet, trying again'
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await createTestPostgres()
+}, 60_000)
+afterAll(() => postgres.stop())
+
+test('a migration that begins before Postgres waits for it, in one process', async () => {
+  await postgres.stop()
+  const migration = startProcess('migrate', { LATCHKEY_DATABASE_URL: postgres.url })
+  await migration.logged(waiting)
+  await postgres.restart()
+  expect([await migration.exited, migration.output()]).toEqual([
+    0,
+    expect.stringContaining('schema is up to date'),
+  ])
+})
+
+test('without a bound to wait for, a migration fails at once, with the reason', async () => {
+  const url = new URL(postgres.url)
+  url.pathname = '/not_there_yet'
+  const migration = startProcess('migrate', {
+    LATCHKEY_DATABASE_URL: url.href,
+    LATCHKEY_MIGRATE_WAIT_SECONDS: '0',
+  })
+  expect(await migration.exited).toBe(1)
+  expect(migration.output()).toContain('not_there_yet')
+})
+
+test('a migration fails when Postgres is not there after its bound, with the reason and without the password', async () => {
+  await postgres.stop()
+  const migration = startProcess('migrate', {
+    LATCHKEY_DATABASE_URL: postgres.url,
+    LATCHKEY_MIGRATE_WAIT_SECONDS: '2',
+  })
+  expect(await migration.exited).toBe(1)
+  expect(migration.lines(waiting)).toHaveLength(1)
+  expect(migration.lines('migration failed')[0]).toHaveProperty('cause')
+  expect(migration.output()).not.toContain(new URL(postgres.url).password)
+})
