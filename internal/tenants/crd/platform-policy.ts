@@ -27,6 +27,10 @@ export function platformPolicy(): object[] {
         failurePolicy: 'Fail',
         matchConstraints: {
           matchPolicy: 'Equivalent',
+          // The defaults of the API server, written out: to server-side apply this is one value, which then is the same whoever
+          // wrote it. Without them Helm 4 conflicts with kubectl over an equal policy.
+          namespaceSelector: {},
+          objectSelector: {},
           resourceRules: [
             {
               apiGroups: [group],

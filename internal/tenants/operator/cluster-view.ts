@@ -123,7 +123,10 @@ class FollowedCluster implements ClusterView {
   check(): CheckResult {
     const reflectors = [...this.#tenants.values()]
     if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
-      return { ok: false, reason: 'the API server knows no Tenants: kubectl apply -f crds' }
+      return {
+        ok: false,
+        reason: 'the API server knows no Tenants: kubectl apply --server-side --field-manager=helm -f crds',
+      }
     if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
       return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
     if (reflectors.some((each) => each.failure()?.kind === 'exhausted'))
