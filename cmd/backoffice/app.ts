@@ -29,12 +29,7 @@ import { openBackofficePort } from './port.ts'
 /** The settings that the backoffice needs. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
-  | 'backofficePort'
-  | 'opsPort'
-  | 'callbackCidrsMax'
-  | 'callbackPorts'
-  | 'egressProxy'
-  | 'publicUrl'
+  'backofficePort' | 'opsPort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
 > &
   DatabaseSettings &
   RedisSettings &

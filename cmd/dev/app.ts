@@ -90,11 +90,7 @@ export async function startDev(
     tenantsDir,
     dashboard,
   })
-  await startDemo(
-    { config, env, database, directory, apiUrl: api.url, say, figuresNote },
-    telemetry,
-    scope,
-  )
+  await startDemo({ config, env, database, directory, apiUrl: api.url, say, figuresNote }, telemetry, scope)
 }
 
 function isOpenToOthers({
