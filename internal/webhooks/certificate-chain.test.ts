@@ -74,6 +74,97 @@ describe('a chain', () => {
     expect(judge(...pems)).toEqual(refused('certificate_untrusted'))
   })
 
+  const chainVia = (middles: Parameters<typeof authority.issue>[0][]) => {
+    const names = middles.map((_, nth) => `Via ${nth}`)
+    const issued = middles.map((parts, nth) =>
+      authority.issue({
+        ...{ subject: names[nth] ?? '', authority: true },
+        ...(nth > 0 && { issuer: names[nth - 1] ?? '', issuerKey: signer.privateKey }),
+        ...parts,
+      }),
+    )
+    return [under(names.at(-1) ?? ''), ...issued.map(({ pem }) => pem)]
+  }
+  const purposes = (...ids: readonly string[]) => {
+    const list = ids.map((id) => `06${(id.length / 2).toString(16).padStart(2, '0')}${id}`).join('')
+    const wrap = (tag: string, hex: string) => `${tag}${(hex.length / 2).toString(16).padStart(2, '0')}${hex}`
+    return Buffer.from(wrap('30', `0603551d25${wrap('04', wrap('30', list))}`), 'hex')
+  }
+  const [server, client, code, any] = ['2b06010505070301', '2b06010505070302', '2b06010505070303', '551d2500']
+  const withPurposes = (...ids: readonly string[]) => authority.issue({ extensions: [purposes(...ids)] }).pem
+  const limitedRoot = (pathLengthMax: number) => {
+    const root = authority.issue({
+      subject: 'Limited Root',
+      issuer: 'Limited Root',
+      issuerKey: signer.privateKey,
+      authority: true,
+      pathLengthMax,
+    })
+    const top = authority.issue({
+      subject: 'Top',
+      issuer: 'Limited Root',
+      issuerKey: signer.privateKey,
+      authority: true,
+    })
+    return judgeChain([under('Top'), top.pem].join(''), { roots: [new X509Certificate(root.pem)], subject })
+  }
+
+  test.each<[string, string[]]>([
+    ['below an authority that allows none below', chainVia([{ pathLengthMax: 0 }])],
+    ['below one that allows one, and there is one', chainVia([{ pathLengthMax: 1 }, {}])],
+    ['whose lower authority allows none', chainVia([{ pathLengthMax: 1 }, { pathLengthMax: 0 }])],
+    ['whose signer is for TLS servers', [withPurposes(server)]],
+    ['whose signer is for TLS clients', [withPurposes(client, code)]],
+    ['whose signer is for any purpose', [withPurposes(any)]],
+    ['whose authority is for TLS', chainVia([{ extensions: [purposes(server, client)] }])],
+  ])('%s is trusted', (_what, pems) => {
+    expect(judge(...pems).kind).toBe('trusted')
+  })
+
+  test.each<[string, string[]]>([
+    ['with an authority below one that allows none', chainVia([{ pathLengthMax: 0 }, {}])],
+    ['with two authorities below one that allows one', chainVia([{ pathLengthMax: 1 }, {}, {}])],
+    ['with an authority below the second, which allows none', chainVia([{}, { pathLengthMax: 0 }, {}])],
+    ['whose authority has no keyCertSign', chainVia([{ signsCertificates: false }])],
+    ['whose signer is for code', [withPurposes(code)]],
+    ['whose authority is for code', chainVia([{ extensions: [purposes(code)] }])],
+    [
+      'whose signer and authority share no purpose',
+      [
+        authority.issue({
+          ...below,
+          issuer: 'Client CA',
+          issuerKey: signer.privateKey,
+          extensions: [purposes(server)],
+        }).pem,
+        authority.issue({ subject: 'Client CA', authority: true, extensions: [purposes(client)] }).pem,
+      ],
+    ],
+    [
+      'whose signer has an extension twice',
+      [authority.issue({ extensions: [purposes(server), purposes(server)] }).pem],
+    ],
+    ['whose signer has an empty list of purposes', [withPurposes()]],
+  ])('%s is not trusted', (_what, pems) => {
+    const verdict = judge(...pems)
+    // The runtime itself may be unable to read what is malformed.
+    expect(verdict.kind === 'unreadable' ? refused('certificate_untrusted') : verdict).toEqual(
+      refused('certificate_untrusted'),
+    )
+  })
+
+  test('keeps to the path length of its root, too', () => {
+    expect(limitedRoot(1).kind).toBe('trusted')
+    expect(limitedRoot(0)).toEqual(refused('certificate_untrusted'))
+  })
+
+  test('goes another way where an authority of the same name and key has no limit', () => {
+    const named = { subject: 'Via 0', authority: true }
+    const [leaf = '', first = '', second = ''] = chainVia([{ pathLengthMax: 0 }, {}])
+    expect(judge(leaf, first, second)).toEqual(refused('certificate_untrusted'))
+    expect(judge(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
+  })
+
   test('that begins with the authority speaks for the authority, which signs no calls', () => {
     expect(judge(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })

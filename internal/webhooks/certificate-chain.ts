@@ -1,4 +1,5 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
+import { type CertificateExtensions, readExtensions } from './certificate-extensions.ts'
 import type { RefusalCause } from './provider.ts'
 
 /** Who signs, found to be in order; the dates are for each call to look at. */
@@ -42,12 +43,17 @@ const signatureAlgorithms: ReadonlySet<string> = new Set([
   '1.2.840.10045.4.3.3',
   '1.2.840.10045.4.3.4',
 ])
-/** id-ce-nameConstraints (RFC 5280, 4.2.1.10) as it stands in a certificate's bytes. */
-const nameConstraints = Buffer.from([0x06, 0x03, 0x55, 0x1d, 0x1e])
+/**
+ * Purposes that a signer may have, if its certificate limits them at all: TLS server and client, as the vendor's certificates have
+ * (it signs with a certificate that a public authority issued for TLS; RFC 5280, 4.2.1.12 has no purpose for signed messages).
+ */
+const signerPurposes = ['2b06010505070301', '2b06010505070302'] as const
+const anyPurpose = '551d2500'
 
 /**
  * Judges a chain of PEM certificates, the signer's first: an RSA key of 2048 bits or more under the right name, signed by way
- * of authorities up to one of the roots, with no SHA-1 and no weak key on the way. Looks at no clock. Never throws.
+ * of authorities up to one of the roots, each of which may sign certificates and so many below it, for a purpose that all of
+ * them leave open, with no SHA-1 and no weak key on the way. Looks at no clock. Never throws.
  */
 export function judgeChain(pem: string, { roots, subject }: ChainRules): SignerVerdict {
   const certificates = readCertificates(pem)
@@ -84,28 +90,48 @@ function chainTo(
 ): X509Certificate[] | undefined {
   const chain = [leaf]
   let last = leaf
-  for (let length = 1; length < chainMax; length += 1) {
+  let purposes = purposesLeft(signerPurposes, readExtensions(leaf))
+  for (let length = 1; length < chainMax && purposes.length > 0; length += 1) {
     const signed = last
-    const root = roots.find((each) => isIssuer(each, signed))
-    if (root) return [...chain, root]
-    const issuer = others.find(
-      (each) => !chain.includes(each) && mayIssueAnyName(each) && isIssuer(each, signed),
+    const root = roots.find(
+      (each) => isIssuer(each, signed) && isWithinPathLength(readExtensions(each), chain),
     )
+    if (root) return [...chain, root]
+    const issuer = others.find((each) => {
+      if (chain.includes(each) || !isIssuer(each, signed)) return false
+      const extensions = readExtensions(each)
+      return mayIssue(extensions, chain) && purposesLeft(purposes, extensions).length > 0
+    })
     if (!issuer) return undefined
+    purposes = purposesLeft(purposes, readExtensions(issuer))
     chain.push(issuer)
     last = issuer
   }
   return undefined
 }
 
+/** Constraints on names are not evaluated here; the vendor's authorities have none, those sold to companies do. */
+function mayIssue(extensions: CertificateExtensions, chain: readonly X509Certificate[]): boolean {
+  return !extensions.hasNameConstraints && isWithinPathLength(extensions, chain)
+}
+
+/** Counts the authorities below one; a certificate whose subject is its issuer is not counted (RFC 5280, 6.1.4, l and m). */
+function isWithinPathLength(
+  { pathLengthMax }: CertificateExtensions,
+  [, ...below]: readonly X509Certificate[],
+): boolean {
+  const count = below.filter(({ subject, issuer }) => subject !== issuer).length
+  return pathLengthMax === undefined || count <= pathLengthMax
+}
+
+/** An authority's own extended key usage limits what is below it, as browsers and Go's crypto/x509 have it. */
+function purposesLeft(left: readonly string[], { purposes }: CertificateExtensions): readonly string[] {
+  return purposes === undefined || purposes.has(anyPurpose) ? left : left.filter((each) => purposes.has(each))
+}
+
 /** `ca` is the basic constraint together with the key usage, where there is one. */
 function isIssuer(issuer: X509Certificate, signed: X509Certificate): boolean {
   return issuer.ca && signed.checkIssued(issuer) && signed.verify(issuer.publicKey)
-}
-
-/** Constraints on names are not evaluated here; the vendor's authorities have none, those sold to companies do. */
-function mayIssueAnyName(issuer: X509Certificate): boolean {
-  return !issuer.raw.includes(nameConstraints)
 }
 
 function isStrong({ signatureAlgorithmOid, publicKey }: X509Certificate): boolean {

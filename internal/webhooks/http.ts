@@ -167,8 +167,12 @@ const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 /** Not the caller's fault, whoever it is: the vendor sends it again, for three days. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
-/** Nothing was verified yet, so this says nothing about Postgres or the spool. */
-const unread = apiError('overloaded', undefined, { 'Retry-After': '5' })
+/** Nothing was verified yet, so any caller can cause it: it says nothing about Postgres or the spool. */
+const unread = apiError(
+  'body_dropped',
+  'The body could not be verified in time: nothing was accepted, send it again',
+  { 'Retry-After': '5' },
+)
 
 /** Our fault: the provider's own secret may be the one that the key ring does not open. */
 const secretsUnreadable = apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })

@@ -14,6 +14,10 @@ export interface CertificateParts {
   readonly validToMs: number
   /** Whether it may sign other certificates. */
   readonly authority: boolean
+  /** Maximum number of authorities below it; default: no limit. */
+  readonly pathLengthMax?: number
+  /** Whether its key usage has keyCertSign; default: as `authority`. */
+  readonly signsCertificates?: boolean
   /** Default: `sha256`. */
   readonly hash?: 'sha256' | 'sha1'
   /** Further extensions, each the whole DER of one. */
@@ -31,11 +35,13 @@ const usage = { signer: Buffer.from([7, 0x80]), authority: Buffer.from([2, 0x04]
  * that sign simulated calls: what it makes is no authority's, and nobody is to trust it who was not handed its root.
  */
 export function writeCertificate(parts: CertificateParts): string {
-  const { publicKey, issuerKey, authority, hash = 'sha256' } = parts
+  const { publicKey, issuerKey, authority, signsCertificates = authority, hash = 'sha256' } = parts
+  const { pathLengthMax } = parts
+  const pathLength = pathLengthMax === undefined ? [] : [der(0x02, Buffer.from([pathLengthMax]))]
   const algorithm = sequence(objectId(algorithms[hash]), der(0x05, Buffer.alloc(0)))
   const extensions = [
-    extension('2.5.29.19', sequence(...(authority ? [yes] : []))),
-    extension('2.5.29.15', der(0x03, authority ? usage.authority : usage.signer)),
+    extension('2.5.29.19', sequence(...(authority ? [yes] : []), ...pathLength)),
+    extension('2.5.29.15', der(0x03, signsCertificates ? usage.authority : usage.signer)),
     ...(parts.extensions ?? []),
   ]
   const body = sequence(
