@@ -173,13 +173,13 @@ describe('the API as a process', () => {
       )
       expect(await second.exited).toBe(1)
       expect((await second.logged('process could not start')).cause).toMatchObject({
-        code: 'EADDRINUSE',
-        message: expect.stringContaining(taken.public),
+        message: expect.stringContaining(`port ${taken.public}`),
+        cause: { code: 'EADDRINUSE' },
       })
       expect(await third.exited).toBe(1)
       expect((await third.logged('process could not start')).cause).toMatchObject({
-        code: 'EADDRINUSE',
-        message: expect.stringContaining(taken.ops),
+        message: expect.stringContaining(`port ${taken.ops}`),
+        cause: { code: 'EADDRINUSE' },
       })
       expect((await post(api.url, { scope: 'e2e', key: 'still here' })).status).toBe(200)
     },
