@@ -29,7 +29,6 @@ let undisturbed: ProbeResult[]
 
 beforeAll(async () => {
   direct = await openScene()
-  await runProbes(probesOf(direct), 1_000)
   undisturbed = await runProbes(probesOf(direct), spellMs)
 }, 60_000)
 afterAll(async () => {
@@ -37,8 +36,10 @@ afterAll(async () => {
 })
 
 async function openScene(env: Readonly<Record<string, string>> = {}): Promise<AbuseScene> {
-  const scene = await openAbuseScene(manifests, env)
+  // On a busy machine Postgres may need the two seconds after which an event goes to the spool: that is a success, too.
+  const scene = await openAbuseScene(manifests, { LATCHKEY_REDIS_SPOOL_DURABLE: 'true', ...env })
   scenes.push(scene)
+  await runProbes(probesOf(scene), 1_000)
   return scene
 }
 
@@ -116,6 +117,8 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
   attackMsMax,
 )
 
+const isSuccess = (status: number) => status === 200 || status === 202
+
 /** A signed call whose second half follows after some time; its status, or 0 where its connection just ended. */
 function sendSlowly(
   scene: AbuseScene,
@@ -148,8 +151,8 @@ test(
         }),
       ),
     )
-    const succeeded = statuses.filter((status) => status === 200).length
-    console.log(`one address: 1 000 calls side by side that arrive in two parts: ${succeeded} answered 200`)
+    const succeeded = statuses.filter(isSuccess).length
+    console.log(`one address: 1 000 calls side by side that arrive in two parts: ${succeeded} succeeded`)
     expect(succeeded).toBe(1_000)
     const attacked = await expectUnharmed('one address, and an attack from it', {
       connections: 840,
@@ -183,8 +186,10 @@ test(
         },
       },
     )
-    const succeeded = statuses.filter((status) => status === 200).length
-    console.log(`behind a trusted proxy: 50 calls that take 2 s to arrive: ${succeeded} answered 200`)
+    const succeeded = statuses.filter(isSuccess).length
+    console.log(
+      `behind a trusted proxy: 50 calls that take 2 s to arrive: ${succeeded} succeeded of ${statuses}`,
+    )
     expect(succeeded).toBe(50)
   },
   attackMsMax,
