@@ -1,6 +1,14 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
-import { bringRelease, releaseNamespace, removeRelease, stepMsMax, waitSeconds } from './node-release.ts'
+import {
+  bringRelease,
+  releaseNamespace,
+  removeRelease,
+  stepMsMax,
+  tryRelease,
+  waitSeconds,
+} from './node-release.ts'
 import { openShop, type Shop, shopNamespace } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
@@ -13,6 +21,10 @@ beforeAll(async () => {
   const from = await shop.callCount()
   expect(await send()).toBe('200 {"ok":true}')
   await shop.received([(JSON.parse(kept) as { id: string }).id], from)
+  // Helm leaves the Job of a hook that failed, and knows nothing of it when the release goes.
+  const owner = await tryRelease({ migration: { existingSecret: 'absent', retries: 0, deadlineSeconds: 10 } })
+  expect(owner.err).toContain('pre-upgrade hooks failed')
+  expect(await names(releaseNamespace, 'jobs')).toContain('job.batch/latchkey-migrate')
   await removeRelease()
 }, stepMsMax)
 
@@ -20,6 +32,12 @@ describe('a release that is gone', () => {
   test(
     'leaves the definition, Tenants without our finalizer, the key ring and the volumes',
     async () => {
+      // The garbage collector removes the Job of the failed upgrade a moment after the Deployment that owns it.
+      const collected = await poll(
+        async () => ((await names(releaseNamespace, 'jobs')).length === 0 ? true : undefined),
+        { deadlineMs: 30_000, everyMs: 250 },
+      )
+      expect(collected).toBe(true)
       const left = await names(releaseNamespace, 'all,secrets,pvc,roles,rolebindings,leases,configmaps')
       const ours = left.filter((name) => !/\/(kube-root-ca\.crt|default|.*-step|back)$/.test(name))
       expect(ours.toSorted()).toEqual([
