@@ -5,7 +5,7 @@ const ownersShare = 4
 /** Bytes that an owner's larger bodies may have beside one that takes more than its share. */
 const besideShare = 64
 /** Bodies up to this size are small; larger ones leave them this fraction of the whole. */
-const smallBytes = 16 * 1024
+export const smallBytes: number = 16 * 1024
 const reserveShare = 6
 /** Bodies over `longBytes` get this fraction of the whole together, or one of them: a shorter one always finds room beside them. */
 const longShare = 2

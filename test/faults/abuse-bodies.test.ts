@@ -187,9 +187,7 @@ test(
       },
     )
     const succeeded = statuses.filter(isSuccess).length
-    console.log(
-      `behind a trusted proxy: 50 calls that take 2 s to arrive: ${succeeded} succeeded of ${statuses}`,
-    )
+    console.log(`behind a trusted proxy: 50 calls that take 2 s to arrive: ${succeeded} succeeded`)
     expect(succeeded).toBe(50)
   },
   attackMsMax,
