@@ -1,3 +1,4 @@
+import { within } from '#internal/base/index.ts'
 import type { Check, CheckResult } from '#internal/telemetry/index.ts'
 import { schemaVersion, schemaVersionNeeded } from './postgres/migrate.ts'
 import type { Pool } from './postgres/pool.ts'
@@ -28,13 +29,16 @@ export function schemaCheck(pool: Pool): Check {
   }
 }
 
+/** Longest wait of one check for Redis; below the bound of a health check, so that a hung Redis is not a late check. */
+const lookMsMax = 400
+
 /**
- * Ready while Redis, as far as it was last seen, is one that keeps what it is given. Away after that it stays ready: calls
- * get a 503 that says what is missing, which no Service without pods could say.
+ * Ready while Redis, as it was last seen, is one that keeps what it is given. A Redis that does not answer after that leaves the
+ * process ready: calls get a 503 that names what is missing, which a Service without pods could not.
  */
 export function redisCheck(redis: RedisConnection): Check {
   let last: CheckResult = { ok: false, reason: 'Redis has not answered yet' }
-  return async () => {
+  const look = async () => {
     try {
       last = judgeRedis(await redis.serverFacts())
     } catch (error) {
@@ -49,6 +53,7 @@ export function redisCheck(redis: RedisConnection): Check {
     }
     return last
   }
+  return () => within(lookMsMax, look(), () => last)
 }
 
 function judgeRedis(servers: readonly RedisServerFacts[]): CheckResult {

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer } from 'node:net'
+import { createHealth } from '#internal/telemetry/index.ts'
 import {
   drop,
   echo,
@@ -13,6 +14,7 @@ import {
 import { command, startStandalone } from '#test/support/redis-topology.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
+import { redisCheck } from '../readiness.ts'
 import { openRedis } from './client.ts'
 import type { RedisFailure } from './connection.ts'
 import { defineScript } from './script.ts'
@@ -77,6 +79,18 @@ describe('a hung server', () => {
       await redis.publish('{t}:hung', 'm')
       return messages > 0 || undefined
     })
+  })
+
+  test('readiness: a Redis that was seen and hangs leaves the process ready, from the first check on', async () => {
+    const redis = await connect()
+    let nowMs = 0
+    const health = createHealth({ clock: { now: () => (nowMs += 5_000) } })
+    health.addCheck('redis', redisCheck(redis))
+    expect((await health.readiness()).ok).toBe(true)
+    server.signal('SIGSTOP')
+    for (let check = 0; check < 4; check += 1) expect(await health.readiness()).toMatchObject({ ok: true })
+    server.signal('SIGCONT')
+    await untilWorks(redis, 't')
   })
 
   test('over ten thousand calls under way one more is refused at once', async () => {
