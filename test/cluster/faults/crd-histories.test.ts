@@ -69,10 +69,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-const values = { ...leastValues, migration: { enabled: false }, cleanup: { enabled: false } }
+/** Beside what other tests have installed under the name of the product. */
+const release = 'definitions'
+const values = {
+  ...leastValues,
+  migration: { enabled: false },
+  cleanup: { enabled: false },
+  operator: { secrets: { role: { create: false } } },
+}
 
 async function upgrade(helm: string, chart: string, ...flags: readonly string[]) {
-  const argv = [tool(helm), 'upgrade', '--install', 'latchkey', chart, '-n', 'latchkey', '--create-namespace']
+  const argv = [tool(helm), 'upgrade', '--install', release, chart, '-n', release, '--create-namespace']
   return runProgram([...argv, ...flags, '-f', '-'], stringify(values))
 }
 
@@ -107,7 +114,7 @@ async function inForce(): Promise<{
 
 async function reset(): Promise<void> {
   for (const helm of helms)
-    await runProgram([tool(helm), 'uninstall', 'latchkey', '-n', 'latchkey', '--ignore-not-found'])
+    await runProgram([tool(helm), 'uninstall', release, '-n', release, '--ignore-not-found'])
   await run(['kubectl', 'delete', '--ignore-not-found', '-f', crds])
 }
 
@@ -143,11 +150,11 @@ describe.each([...helms])('with %s', (helm) => {
         expect([columns, message]).toEqual([[version.mark], version.mark])
         // The chart's own: it stays when the release goes.
         expect(annotations['helm.sh/resource-policy']).toBe('keep')
-        expect(annotations['meta.helm.sh/release-name']).toBe('latchkey')
+        expect(annotations['meta.helm.sh/release-name']).toBe(release)
       }
-      await run([tool(helm), 'rollback', 'latchkey', '-n', 'latchkey'])
+      await run([tool(helm), 'rollback', release, '-n', release])
       expect((await inForce()).columns).toEqual([second.mark])
-      await run([tool(helm), 'uninstall', 'latchkey', '-n', 'latchkey'])
+      await run([tool(helm), 'uninstall', release, '-n', release])
       await run(['kubectl', 'get', definition])
     },
     stepMsMax,
