@@ -25,11 +25,21 @@ type Step =
       readonly lockMs: number
       readonly attemptId: string
       readonly fingerprint: string
+      readonly isFull: boolean
     }
   | { readonly do: 'repeat' | 'release' | 'extend'; readonly key: string; readonly nth: number }
   | { readonly do: 'save'; readonly key: string; readonly nth: number | null; readonly body: string }
   | { readonly do: 'remove' | 'fetch' | 'expire'; readonly key: string }
   | { readonly do: 'move'; readonly byMs: number }
+
+/** Fields of an acquisition; `isFull`: the tenant's bytes are over their limit. */
+interface Asked {
+  readonly token: string
+  readonly lockMs: number
+  readonly attemptId: string
+  readonly fingerprint: string
+  readonly isFull: boolean
+}
 
 interface Lock {
   readonly kind: 'lock'
@@ -51,6 +61,8 @@ interface Saved {
 
 const ttlMs = 3_600_000
 const locksPerMinute = 6
+/** Below any count of bytes, which is 0 where the bytes of a living entry were swept. */
+const alwaysExceeded = -1_000_000
 
 /** What the scripts promise, said once more and plainly. It forgets an entry only when told, as Redis' own expiry would. */
 class Model {
@@ -61,10 +73,7 @@ class Model {
   #minute: number | undefined
   #locks = 0
 
-  acquire(
-    key: string,
-    asked: { token: string; lockMs: number; attemptId: string; fingerprint: string },
-  ): AcquireOutcome {
+  acquire(key: string, asked: Asked): AcquireOutcome {
     const entry = this.entries.get(key)
     this.#seed()
     if (entry?.kind !== 'record') this.#turnMinute()
@@ -88,18 +97,16 @@ class Model {
     const own =
       entry?.token === asked.token || (asked.attemptId !== '' && entry?.attemptId === asked.attemptId)
     if (entry && own && entry.token !== '') {
-      return this.#hold(key, { ...lock, token: entry.token, fence: entry.fence, takenOver: entry.takenOver })
+      const { token, fence, takenOver } = entry
+      const keepsTexts = asked.isFull && textLength(lock) > textLength(entry)
+      const kept = keepsTexts && { attemptId: entry.attemptId, fingerprint: entry.fingerprint }
+      return this.#hold(key, { ...lock, ...kept, token, fence, takenOver })
     }
     if (entry && entry.token !== '' && entry.untilMs > this.nowMs) {
       return { kind: 'busy', remainingMs: entry.untilMs - this.nowMs }
     }
-    if (this.#locks >= locksPerMinute) {
-      return {
-        kind: 'limited',
-        limit: 'locksPerMinute',
-        retryAfterMs: ((this.#minute ?? 0) + 1) * 60_000 - this.nowMs,
-      }
-    }
+    if (this.#locks >= locksPerMinute) return this.#limited('locksPerMinute')
+    if (asked.isFull) return this.#limited('recordBytes')
     return this.#hold(key, {
       ...lock,
       token: asked.token,
@@ -151,6 +158,10 @@ class Model {
     return entry?.kind === 'record' ? { kind: 'hit', record: entry.record } : { kind: 'none' }
   }
 
+  #limited(limit: 'locksPerMinute' | 'recordBytes'): AcquireOutcome {
+    return { kind: 'limited', limit, retryAfterMs: ((this.#minute ?? 0) + 1) * 60_000 - this.nowMs }
+  }
+
   #hold(key: string, lock: Lock): AcquireOutcome {
     this.entries.set(key, lock)
     const { token: lockToken, fence, takenOver, lockMs: expiresInMs } = lock
@@ -175,6 +186,11 @@ class Model {
     this.#fence = Math.max(this.#fence + 1, this.nowMs * 1000)
     return this.#fence
   }
+}
+
+/** Length of the parts of a lock's text that a re-entry can change. */
+function textLength({ lockMs, attemptId, fingerprint }: Pick<Lock, 'lockMs' | 'attemptId' | 'fingerprint'>) {
+  return `${lockMs}${attemptId}${fingerprint}`.length
 }
 
 /** Takes one step in the model and on Redis. Tokens are those that earlier steps gave out, so that late holders return. */
@@ -224,8 +240,9 @@ class Pair {
         return this.#acquire(step.key, {
           token: this.#token(step.nth),
           lockMs: 20_000,
-          attemptId: '',
-          fingerprint: '',
+          attemptId: step.nth < 2 ? 'x' : '',
+          fingerprint: step.nth < 2 ? 'f' : '',
+          isFull: step.nth === 0,
         })
       case 'save':
         return this.#save(step)
@@ -245,12 +262,9 @@ class Pair {
     }
   }
 
-  async #acquire(
-    key: string,
-    asked: { token: string; lockMs: number; attemptId: string; fingerprint: string },
-  ) {
-    const { token: lockToken, lockMs, attemptId, fingerprint } = asked
-    const limits = { locksPerMinute, locksPerMonth: null, recordBytes: null }
+  async #acquire(key: string, asked: Asked) {
+    const { token: lockToken, lockMs, attemptId, fingerprint, isFull } = asked
+    const limits = { locksPerMinute, locksPerMonth: null, recordBytes: isFull ? alwaysExceeded : null }
     const input = {
       ...this.#address(key),
       ttlMs,
@@ -301,6 +315,7 @@ const acquire = fc.record({
   lockMs: fc.constantFrom(5000, 20_000),
   attemptId: fc.constantFrom('', '', 'x', 'y'),
   fingerprint: fc.constantFrom('', 'f', 'f', 'g'),
+  isFull: fc.constantFrom(false, false, true),
 })
 const save = fc.record({
   do: fc.constant('save' as const),

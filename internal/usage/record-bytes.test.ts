@@ -175,6 +175,38 @@ describe('bytes of records and locks', () => {
     expect((await meterOf(tenantId)).bytes).toBe(await livingBytes(tenantId))
   })
 
+  test('at the limit: re-entries with maximum fields keep the earlier fingerprint and attempt id', async () => {
+    const tenantId = await lab.createTenant()
+    const limits = { ...unlimited, recordBytes: 20_000 }
+    const lockMs = 9 * secondMs
+    const taken: string[] = []
+    for (let nth = 0; nth < 200; nth += 1) {
+      const key = `k-${nth}`
+      const { kind } = await lockOf(tenantId, { key, lockMs, lockToken: key, attemptId: '', limits })
+      if (kind === 'limited') break
+      taken.push(key)
+    }
+    const full = (await meterOf(tenantId)).bytes
+    expect([taken.length > 50, taken.length < 200, full <= limits.recordBytes]).toEqual([true, true, true])
+    const longest = {
+      fingerprint: 'f'.repeat(255),
+      attemptId: 'a'.repeat(128),
+      lockMs: hourMs,
+      ttlMs: 7 * dayMs,
+    }
+    for (const key of taken) {
+      expect((await lockOf(tenantId, { key, lockToken: key, ...longest, limits })).kind).toBe('locked')
+    }
+    const { bytes } = await meterOf(tenantId)
+    // Longer times add digits: 1 of ttlMs, 3 of lockMs. The room that was left takes at most one long entry.
+    expect(bytes).toBeLessThanOrEqual(limits.recordBytes + 4 * taken.length)
+    expect(bytes).toBe(await livingBytes(tenantId))
+    const last = await lab.raw.get(entryKey({ tenantId, scope: 's', key: taken.at(-1) ?? '' }))
+    expect(last).not.toContain('aaa')
+    const other = { lockToken: 'other', attemptId: '', fingerprint: 'g', limits }
+    expect((await lockOf(tenantId, { ...other, key: taken.at(-1) ?? '' })).kind).toBe('busy')
+  })
+
   test.each([
     ['a short life', 5 * minuteMs, 6 * minuteMs],
     ['two hours', 2 * hourMs, 2 * hourMs + minuteMs],

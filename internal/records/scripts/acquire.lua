@@ -11,6 +11,9 @@ local lock = {
   lock_until = now_ms + tonumber(lock_ms), token = token, ttl_ms = ttl_ms, lock_ms = lock_ms, taken_over = '0', waited = '0',
   attempt = attempt, fingerprint = fingerprint,
 }
+local function exceeds(limit, value)
+  return limit ~= '-' and value > tonumber(limit)
+end
 local before, ended_fence, bytes_before = nil, nil, 0
 if entry then
   before = read_lock(KEYS[3], entry)
@@ -20,6 +23,11 @@ if entry then
   if before.token == token or (attempt ~= '' and attempt == before.attempt and before.token ~= '') then
     lock.token, lock.fence, lock.taken_over = before.token, before.fence, before.taken_over
     place_lock(meter, KEYS[3], lock, now_ms)
+    -- A re-entry is never refused, so it must not be a way past the limit either: it keeps the earlier fingerprint and attempt id.
+    if lock.bytes > before.bytes and exceeds(bytes_max, meter.by + lock.bytes - before.bytes) then
+      lock.fingerprint, lock.attempt = before.fingerprint, before.attempt
+      place_lock(meter, KEYS[3], lock, now_ms)
+    end
     write_lock(meter, KEYS[2], KEYS[3], lock, before)
     write_meter(KEYS[1], meter)
     return {'locked', lock.token, tonumber(lock.fence), tonumber(lock_ms), tonumber(lock.taken_over), now_ms}
@@ -43,7 +51,7 @@ if per_month ~= '-' and meter.oc >= tonumber(per_month) then
 end
 lock.fence = count_lock(meter, micros)
 place_lock(meter, KEYS[3], lock, now_ms)
-if bytes_max ~= '-' and meter.by + lock.bytes - bytes_before > tonumber(bytes_max) then
+if exceeds(bytes_max, meter.by + lock.bytes - bytes_before) then
   return {'limited', 'recordBytes', ((meter.mi + 1) * 60 * 1000) - now_ms}
 end
 write_lock(meter, KEYS[2], KEYS[3], lock, before)
