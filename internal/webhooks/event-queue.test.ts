@@ -147,6 +147,33 @@ describe('while Postgres is away', () => {
     expect(spooled).toHaveLength(11)
   })
 
+  test.each([
+    ['an error at once', 100, { kind: 'unavailable' } as const],
+    ['a time-out', 1_000, undefined],
+  ])(
+    'breaker: after %s the first probe comes after %d ms, the next one a second later',
+    async (_cause, firstMs, outcome) => {
+      const clock = createMovedClock()
+      const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
+      const failed = queue.accept(receivedEvent())
+      if (outcome) batches[0]?.settle(outcome)
+      expect(await failed).toBe('queued')
+      await clock.advance(firstMs - 1)
+      expect(batches).toHaveLength(1)
+      await clock.advance(1)
+      expect(batches).toHaveLength(2)
+      batches[1]?.settle({ kind: 'unavailable' })
+      await clock.settle()
+      // The time that the probe itself took is on the machine's clock.
+      expect(clock.sleeping()[0]).toBeGreaterThan(500)
+      expect(clock.sleeping()[0]).toBeLessThanOrEqual(1_000)
+      await clock.advance(1_000)
+      batches[2]?.settle()
+      await clock.settle()
+      expect(queue.isBreakerOpen).toBe(false)
+    },
+  )
+
   test('a probe each second stores the event that was spooled last, and the first that succeeds closes the breaker', async () => {
     const clock = createMovedClock()
     const changes: boolean[] = []
@@ -159,7 +186,7 @@ describe('while Postgres is away', () => {
     expect(await failed).toBe('queued')
     const latest = receivedEvent({ retriesOnRedelivery: true })
     expect(await queue.accept(latest)).toBe('queued')
-    await clock.advance(999)
+    await clock.advance(99)
     expect(batches).toHaveLength(1)
     await clock.advance(1)
     const { retriesOnRedelivery: _retries, ...probe } = latest
@@ -217,7 +244,7 @@ describe('while Postgres is away', () => {
     expect(spooled).toHaveLength(20)
   })
 
-  test('statements that nobody waits for any more keep their places: with all taken there is no probe', async () => {
+  test('breaker: does not probe while late statements occupy all batch slots', async () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ patienceMs: 20, sleep: clock.sleep, batchesMax: 1 })
     expect(await queue.accept(receivedEvent())).toBe('queued')

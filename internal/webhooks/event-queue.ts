@@ -28,7 +28,7 @@ export interface EventQueueOptions {
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
   /** How long an event waits for Postgres before it is spooled, ms; default 2 000. */
   readonly patienceMs?: number
-  /** How often an open circuit breaker probes Postgres, ms; default 1 000. */
+  /** Interval of an open circuit breaker's probes of Postgres, ms; default 1 000. After an error the first one comes after 100 ms. */
   readonly probeEveryMs?: number
   /** Waits between probes. Default: real time. */
   readonly sleep?: Sleep
@@ -158,7 +158,7 @@ export class EventQueue {
     const storing = this.#store(batch)
     const outcome = await this.#inTime(batch, storing)
     if (outcome === 'late') {
-      this.#conclude(batch, { kind: 'unavailable' })
+      this.#conclude(batch, 'late')
       this.#late += 1
       // What it stores after all meets its own keys when the spool is drained.
       await storing
@@ -197,8 +197,8 @@ export class EventQueue {
     return outcome
   }
 
-  #conclude(batch: readonly Waiting[], outcome: BatchOutcome): void {
-    if (outcome.kind === 'settled') {
+  #conclude(batch: readonly Waiting[], outcome: BatchOutcome | 'late'): void {
+    if (outcome !== 'late' && outcome.kind === 'settled') {
       batch.forEach((waiting, index) => {
         const acceptance = outcome.acceptances[index] ?? 'unavailable'
         if (acceptance === 'unavailable') void this.#spool(waiting)
@@ -207,7 +207,7 @@ export class EventQueue {
       return
     }
     this.#probed ??= smallestOf(batch)
-    this.#breaker.open()
+    this.#breaker.open(outcome === 'late' ? 'late' : 'error')
     // Those behind would only wait for the same: their callers have little time.
     const left = this.#waiting
     this.#waiting = []
