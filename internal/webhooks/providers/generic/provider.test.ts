@@ -130,9 +130,15 @@ describe('the id', () => {
       'h',
     ],
     [
-      'the header’s where the body’s is a number',
+      'the header’s where the body’s is the same number',
       '{"id":7,"type":"a.b"}',
-      { ...signed, 'webhook-id': 'h' },
+      { ...signed, 'webhook-id': '7' },
+      '7',
+    ],
+    [
+      'the signed header’s where the body’s is another number',
+      '{"id":7,"type":"a.b"}',
+      { ...signedHeader, 'webhook-id': 'h' },
       'h',
     ],
     ['the signed header’s, whatever the body has', payload, { ...signedHeader, 'webhook-id': 'h' }, 'h'],
@@ -148,6 +154,9 @@ describe('the id', () => {
       expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
       expect(generic.normalize(call)).toEqual(conflict)
       expect(read('{"id":"a\\u0001","type":"a.b"}', { ...signed, [name]: 'a' })).toEqual(conflict)
+      expect(read('{"id":7,"type":"a.b"}', { ...signed, [name]: 'h' })).toEqual(conflict)
+      expect(read('{"id":7,"type":"a.b"}', { ...signed, [name]: '07' })).toEqual(conflict)
+      expect(read('{"id":0,"type":"a.b"}', { ...signed, [name]: 'h' })).toEqual(conflict)
     },
   )
 

@@ -73,14 +73,15 @@ function readId(headers: CallHeaders): HeaderReading {
 }
 
 /**
- * Returns whether an unsigned header names another event than the signed body. Such a header would let anybody who has seen one
- * signed call send it again as many new events. In Standard Webhooks the header is signed, and the body's id is the sender's own
- * matter. An id that is no text, or empty, is none.
+ * Returns whether an unsigned header names another event than the signed body. Prevents replay: an unsigned id header would turn one
+ * captured call into many events. In Standard Webhooks the header is signed, so the body's id may differ. Text and numbers are ids;
+ * an empty text and other values are not.
  */
 function contradicts(headers: CallHeaders, id: HeaderReading, idInBody: unknown): boolean {
   const isSignedHeader = (headers.get(standardSignatureName) ?? '') !== ''
   if (isSignedHeader || id.kind !== 'value') return false
-  return typeof idInBody === 'string' && idInBody !== '' && idInBody !== id.value
+  const isId = typeof idInBody === 'number' || (typeof idInBody === 'string' && idInBody !== '')
+  return isId && String(idInBody) !== id.value
 }
 
 function judgeId(header: Exclude<HeaderReading, { kind: 'conflict' }>, inBody: unknown): EventId {
