@@ -150,6 +150,7 @@ function answers(keyCodes: readonly ErrorCode[]): Operation['responses'] {
         invalid_event_id: { value: { error: 'invalid event id' } },
         invalid_event_type: { value: { error: 'invalid event type' } },
         invalid_payload: { value: { error: 'invalid payload' } },
+        payload_nested_too_deeply: { value: { error: 'payload nested too deeply' } },
         ...examplesIn(errors['400']),
       },
     ),

@@ -76,6 +76,7 @@ export const webhookSchemas: Readonly<Record<string, JsonSchema>> = {
           'invalid event id',
           'invalid event type',
           'invalid payload',
+          'payload nested too deeply',
         ],
       },
     },

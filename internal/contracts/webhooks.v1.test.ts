@@ -159,6 +159,12 @@ describe('every other answer is documented', () => {
     ['no event id', () => signGeneric('{"type":"a.b"}'), 400, { error: 'missing event id' }],
     ['an odd event id', () => signGeneric('{"id":7}'), 400, { error: 'invalid event id' }],
     ['no JSON', () => signGeneric('id=1'), 400, { error: 'invalid payload' }],
+    [
+      'JSON of 257 levels',
+      () => signGeneric(`{"id":"a","deep":${'['.repeat(256)}${']'.repeat(256)}}`),
+      400,
+      { error: 'payload nested too deeply' },
+    ],
     ['a compressed body', () => beside({ 'Content-Encoding': 'gzip' }), 400, { code: 'invalid_request' }],
     ['a long body', () => plain('x'.repeat(1024 * 1024 + 1)), 413, { code: 'body_too_large' }],
     ['a loop', () => beside({ 'Latchkey-Hops': '5' }), 508, { code: 'loop_detected' }],

@@ -283,7 +283,7 @@ describe('a call that is refused', () => {
       'JSON of 257 levels',
       () => bySlug(signGeneric(`{"id":"a","type":"a.b","deep":${'['.repeat(256)}${']'.repeat(256)}}`)),
       400,
-      { error: 'invalid payload' },
+      { error: 'payload nested too deeply' },
       'body_too_deep',
     ],
     [

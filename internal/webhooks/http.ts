@@ -212,7 +212,7 @@ const invalidTexts: Partial<Record<RefusalCause, string>> = {
   event_id_malformed: 'invalid event id',
   event_type_malformed: 'invalid event type',
   body_not_json: 'invalid payload',
-  body_too_deep: 'invalid payload',
+  body_too_deep: 'payload nested too deeply',
   body_ambiguous: 'invalid payload',
 }
 

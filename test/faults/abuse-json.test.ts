@@ -77,7 +77,7 @@ const large = `,"text":"${'x'.repeat(largeBytes)}"`
 const tooDeep = 'must not be nested deeper than 256 levels'
 const noField = 'is not a field of this call'
 const ok = '{"ok":true}'
-const invalid = '{"error":"invalid payload"}'
+const payloadTooDeep = '{"error":"payload nested too deeply"}'
 
 /** Every way in for JSON: what 256 levels are answered, and what 257. */
 const ways: readonly (readonly [
@@ -123,21 +123,26 @@ const ways: readonly (readonly [
     [400, noField],
     [400, tooDeep],
   ],
-  ['webhook of card', (levels) => webhook('card', event(levels)), [200, ok], [400, invalid]],
-  ['webhook of storefront', (levels) => webhook('storefront', event(levels)), [200, ok], [400, invalid]],
-  ['webhook of generic', (levels) => webhook('generic', event(levels)), [200, ok], [400, invalid]],
-  ['webhook of codehost', (levels) => webhook('codehost', event(levels)), [200, ok], [400, invalid]],
+  ['webhook of card', (levels) => webhook('card', event(levels)), [200, ok], [400, payloadTooDeep]],
+  [
+    'webhook of storefront',
+    (levels) => webhook('storefront', event(levels)),
+    [200, ok],
+    [400, payloadTooDeep],
+  ],
+  ['webhook of generic', (levels) => webhook('generic', event(levels)), [200, ok], [400, payloadTooDeep]],
+  ['webhook of codehost', (levels) => webhook('codehost', event(levels)), [200, ok], [400, payloadTooDeep]],
   [
     'webhook of codehost, as a form',
     (levels) => webhook('codehost', event(levels), { form: true }),
     [200, ok],
-    [400, invalid],
+    [400, payloadTooDeep],
   ],
   [
     'webhook of codehost, read in the worker',
     (levels) => webhook('codehost', event(levels, large)),
     [200, ok],
-    [400, invalid],
+    [400, payloadTooDeep],
   ],
   [
     'webhook of generic, forged',
