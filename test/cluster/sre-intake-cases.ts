@@ -94,6 +94,21 @@ export const objectiveCases: readonly AlertCase[] = [
       },
     },
   }),
+  alertCase('RecordsErrorBudgetBurn', {
+    when: 'memory for bodies is short, and 2 % of calls with a valid key are dropped',
+    at: '70m',
+    series: {
+      [answered('/v1/record', 200, 'hit')]: perMinute(98),
+      [answered('/v1/record', 503, 'body_dropped')]: perMinute(2),
+    },
+    fires: { critical: '2%', warning: '2%' },
+    quiet: {
+      'callers without a valid key are refused': {
+        [answered('/v1/record', 503, 'body_dropped')]: perMinute(0),
+        [answered('/v1/record', 403, 'api_key_invalid')]: perMinute(200),
+      },
+    },
+  }),
   alertCase('DeliverySlow', {
     when: 'every fifth event waits more than 10 s for its first attempt',
     at: '70m',
