@@ -162,8 +162,8 @@ async function save(records: Records, call: Call, tenant: Tenant): Promise<Answe
   }
   const badName = findBadHeaderName(parsed.value.headers ?? {})
   if (badName !== undefined) {
-    const rule = 'A name in "headers" must be a token of RFC 9110 of 1 to 256 characters'
-    return apiError('invalid_request', `${rule}: ${quoteName(badName)} is none`)
+    const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
+    return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
   }
   // It is kept as received, and readers of JSON do not agree which of the two counts.
   if (findMembers(received.headers).kind === 'repeated') {

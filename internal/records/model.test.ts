@@ -173,7 +173,7 @@ class Model {
     this.#minute ??= Math.floor(this.nowMs / 60_000)
   }
 
-  /** What reads the meters moves their window, and only that: a replay leaves it where it is. */
+  /** Reading the meters moves their window; a replay does not read them. */
   #turnMinute(): void {
     const minute = Math.floor(this.nowMs / 60_000)
     if (this.#minute === undefined || minute <= this.#minute) return

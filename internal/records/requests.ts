@@ -50,7 +50,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
       additionalProperties: Type.RegExp(
         new RegExp(`^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f\\p{Cs}]{0,${headerValueCharsMax}}$`, 'u'),
         {
-          expected: `a header field value of at most ${headerValueCharsMax} characters, without line breaks or other control characters but tabs`,
+          expected: `a valid HTTP field value (RFC 9110, at most ${headerValueCharsMax} characters, no control characters except tabs)`,
         },
       ),
       description: 'Headers of the response being saved: names are tokens, values field values of RFC 9110.',
@@ -58,7 +58,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   ),
 )
 
-/** Finds a header name that is no token of RFC 9110, of at most 256 characters; TypeBox knows no `propertyNames`. */
+/** Finds a header name that is not a token of RFC 9110 of 1 to 256 characters; TypeBox does not check `propertyNames`. */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).find((name) => !headerName.test(name))
 }

@@ -1,12 +1,12 @@
 -- An entry is one string, its fields parted by newlines, which no field but a record's last can hold.
 --   L  until(ms)  token  fence  ttlMs  lockMs  takenOver  waited  attemptId  fingerprint  bucket
 --   R  fence  token  fingerprint  bucket  bytes  the record's JSON
--- A lock without a token is the mark of a released one whose key was taken over before: the next holder must still be told.
+-- A lock without a token marks a released one whose key was taken over before: the next acquisition still returns `takenOver`.
 -- `bucket` is where the meters count the entry's bytes (see meter.lua).
 local LOCK_PATTERN = '^L\n(%d+)\n([^\n]*)\n(%d+)\n(%d+)\n(%d+)\n(%d)\n(%d)\n([^\n]*)\n([^\n]*)\n(h%d+)$'
 -- The last capture is where the record's JSON begins.
 local RECORD_PATTERN = '^R\n(%d+)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(%d+)\n()'
--- How long a lock's entry outlives the lock, as its tombstone: ttlMs within these bounds.
+-- Bounds of the tombstone's time (ms), which is ttlMs after the lock's end.
 local TOMBSTONE_MS_MIN, TOMBSTONE_MS_MAX = 86400000, 604800000
 
 local function is_record(entry)

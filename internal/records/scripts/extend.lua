@@ -1,6 +1,6 @@
 -- Lets a lock live for lockMs from now, also one whose time is over while nobody took it.
 -- KEYS: meta, side, entry. ARGV: token, lockMs (empty: as long as it was first taken for). May be repeated.
--- The time of it is told, for the history.
+-- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end

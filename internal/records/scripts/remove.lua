@@ -1,6 +1,6 @@
 -- Without a token removes the record and leaves a lock alone; with one releases that lock and nothing else.
 -- KEYS: meta, side, entry. ARGV: token (empty for none). One atomic step; again it finds nothing and changes nothing.
--- A released lock's fence and the time of its release are told, for the history.
+-- Returns fence and time for the lock history.
 local sec, micros = clock()
 local meter = read_meter(KEYS[1], KEYS[2], sec)
 if not meter then return {'seed'} end

@@ -1,6 +1,6 @@
 -- Saves the result: the first completed record wins. One atomic step; the same call again changes nothing.
 -- KEYS: meta, side, entry. ARGV: token (empty for none), ttlMs (empty: the lock's), ttlMs when there is no lock, the
--- record's JSON. `saved` tells the fence and the time, for the history.
+-- record's JSON. Returns fence and time for the lock history.
 local token, record = ARGV[1], ARGV[4]
 local entry = redis.call('GET', KEYS[3])
 if entry and is_record(entry) then
