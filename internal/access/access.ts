@@ -43,7 +43,7 @@ export type Visibility =
 
 /** Who acts in the backoffice, and what they may do there. Nothing here throws. */
 export interface Access {
-  /** Tells who somebody is by a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
+  /** Authenticates a caller by a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
   authenticate(token: string): Promise<Authenticated>
   /**
    * Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). Where `named` says by

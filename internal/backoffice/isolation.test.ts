@@ -247,13 +247,13 @@ describe('a tenant’s key of scope dashboard:read', () => {
     expect((await call(method, path)).status).toBe(200)
   })
 
-  test('is told that it may see and do nothing else', async () => {
+  test('dashboard:read key: lists only the `see` right', async () => {
     const { json } = await call('GET', '/internal/v1/tenants/:tenantId/permissions')
     expect(Object.entries(json).filter(([, isAllowed]) => isAllowed)).toEqual([['see', true]])
   })
 })
 
-test('a tenant’s key that lost its scope, or whose tenant is suspended, is told so', async () => {
+test('tenant key: without scope or with a suspended tenant is refused with the cause', async () => {
   const { call } = backoffice
   const noScope = dashboardTenantYaml('acme').replace('[dashboard, simulations]', '[records]')
   const asleep = dashboardTenantYaml('rival', { spec: ['suspended: true'] })

@@ -20,7 +20,7 @@ export interface TestEventRequest {
 }
 
 /**
- * What came of it. Nothing was sent if it is `unsigned` (the callback has no usable signing secret) or `unreadable` (one of them cannot
+ * Result of a test event. Nothing was sent if it is `unsigned` (the callback has no usable signing secret) or `unreadable` (one of them cannot
  * be opened with the key ring).
  */
 export type TestEventResult =

@@ -28,11 +28,11 @@ export interface Entry {
   readonly refusesQuery: boolean
   /** What its bodies take their room of. */
   readonly budget: BodyBudget
-  /** Which answers a caller gets without having proved who it is. */
+  /** Outcomes that unauthenticated callers can cause. */
   readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
   readonly admitsMalformedParams: boolean
   admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
-  /** As a route says it: absent where bodies count under their owner. */
+  /** Eviction group of a call; default: its owner. */
   sourceOf?(head: Head): string | null
   /** `admitted` is what `admit` of this very entry has let in. */
   handle(

@@ -9,7 +9,7 @@ const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 /** Maximum log lines per outcome and second for answers that any caller can cause at will. */
 const unverifiedLinesPerSecondMax = 10
 
-/** What an observer of requests works with. */
+/** Dependencies of the request observer. */
 export interface RequestObserverOptions {
   readonly log: Logger
   readonly metrics: Metrics

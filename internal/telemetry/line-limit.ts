@@ -1,7 +1,7 @@
-/** Says whether a line of this cause is written. */
+/** Returns whether a line of this cause is written; counts it if so. */
 export type LineLimit = (cause: string) => boolean
 
-/** What a limit of lines works with. */
+/** Options of `createLineLimit`. */
 export interface LineLimitOptions {
   /** Maximum lines per cause and second. */
   readonly perSecondMax: number

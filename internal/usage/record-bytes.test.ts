@@ -32,7 +32,7 @@ function lockOf(tenantId: TenantId, changes: Partial<AcquireInput> = {}) {
   })
 }
 
-/** Asks for the lock of a key, its token being the key's. */
+/** Acquires a key's lock under the token `t-<key>`. */
 function acquire(tenantId: TenantId, limits: Partial<LockLimits> = {}, key = 'fresh') {
   return lockOf(tenantId, { key, lockToken: `t-${key}`, attemptId: '', limits: { ...unlimited, ...limits } })
 }
@@ -43,7 +43,7 @@ function save(tenantId: TenantId, key: string, ttlMs: number, record = '{}') {
 
 const meterOf = (tenantId: TenantId) => readMeter(lab, tenantId)
 
-/** Bytes that all entries of a tenant are counted as, worked out from what is in Redis. */
+/** Sum of the counted bytes of a tenant's entries in Redis. */
 async function livingBytes(tenantId: TenantId): Promise<number> {
   const names = await lab.raw.keys(`{${tenantId}}:r:*`)
   const entries = await Promise.all(names.map(async (name) => [name, await lab.raw.get(name)] as const))
@@ -53,7 +53,7 @@ async function livingBytes(tenantId: TenantId): Promise<number> {
   )
 }
 
-/** Has the product look at the meters, and nothing else. */
+/** Makes the store read the meters, without changing an entry. */
 async function touch(tenantId: TenantId): Promise<void> {
   await lab.store.remove({ tenantId, scope: 's', key: 'no such key' }, '')
 }

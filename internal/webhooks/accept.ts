@@ -14,9 +14,9 @@ export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
   | LimitedEvent
-  /** It was verified, and has been forwarded through here too often. */
+  /** Verified, but it has `hopsMax` hops or more. */
   | { readonly kind: 'looping' }
-  /** It could not be read in time, or could not be verified for want of its certificate or of a secret: nothing is known of it. */
+  /** Not verified: time-out, certificate unavailable, or secret unreadable. */
   | UnknownCall
 
 /** It was verified, and is over a limit of its tenant. */
@@ -56,7 +56,7 @@ export async function acceptWebhook(
   const read = await readForCaller(context, caller, call)
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // After the signature: a header that anybody can write must not decide what a forged call is answered.
+  // Checked after the signature: `Latchkey-Hops` is unauthenticated.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
   const verdict = context.checkLimits(tenant)
   if (verdict.kind === 'limited') return verdict

@@ -158,7 +158,7 @@ describe('a chain', () => {
     expect(limitedRoot(0)).toEqual(refused('certificate_untrusted'))
   })
 
-  test('goes another way where an authority of the same name and key has no limit', () => {
+  test('chain: uses an alternative issuer without a path limit', () => {
     const named = { subject: 'Via 0', authority: true }
     const [leaf = '', first = '', second = ''] = chainVia([{ pathLengthMax: 0 }, {}])
     expect(judge(leaf, first, second)).toEqual(refused('certificate_untrusted'))

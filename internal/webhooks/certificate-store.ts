@@ -19,12 +19,12 @@ export type FoundSigner =
   | { readonly kind: 'unavailable' }
 
 /**
- * What a fetch ended with: a label of metrics. `failed`: not reached, or no certificate there; `absent`: the vendor's host has
- * nothing at this address, which is usually made up; `refused`: one that is not to be trusted; `held_back`: none was begun, since too
- * many are under way or have failed.
+ * Outcomes of a certificate fetch, a label of metrics. `failed`: host not reached, or no certificate in its answer; `absent`: 404 or
+ * 410 from the vendor's host, usually a made-up address; `refused`: an untrusted certificate; `held_back`: not started, since too many
+ * fetches are under way or have failed.
  */
 export const certificateFetchOutcomes = ['trusted', 'refused', 'absent', 'failed', 'held_back'] as const
-/** One of them. */
+/** Outcome of one certificate fetch. */
 export type CertificateFetchOutcome = (typeof certificateFetchOutcomes)[number]
 
 /** What the store works with. */

@@ -83,7 +83,7 @@ export function createReceivedEvent(parts: EventParts): ReceivedEvent {
   }
 }
 
-/** False too for a tenant row that an older version wrote, which has no such field. */
+/** Also false for tenant rows of older versions, which lack the field. */
 function retriesOnRedelivery({ tenant, isSimulated }: EventParts): boolean {
   return !isSimulated && tenant.callback.rules.retryOnRedelivery
 }

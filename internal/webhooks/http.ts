@@ -31,8 +31,8 @@ export interface Intake extends AcceptContext {
 export type CallOutcome = Acceptance | RefusedCause
 
 /**
- * Outcomes of a call that say nothing about this service, since any caller that knows a slug can cause them at will; a loop is its
- * tenant's own doing. They are part of no error budget, and their log lines are limited. `certificate_unavailable` is among them: a
+ * Outcomes outside the error budget of webhooks, with limited log lines: any caller that knows a slug can cause them at will, and a
+ * loop is caused by its tenant. `certificate_unavailable` is among them: a
  * forged call may name any certificate at the vendor's host. A real outage there has an alert of its own.
  */
 export const unverifiedOutcomes: ReadonlySet<string> = new Set([
@@ -83,12 +83,12 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
           const { tenantSlug = '', provider = '' } = head.params
           return admit(intake, head, callers.bySlug(tenantSlug, provider))
         },
-        // Anybody may know a slug, so bodies are told apart by where they come from.
+        // Slugs are public, so bodies are grouped by client network.
         sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
       },
       handle,
       unverifiedOutcomes: limitedOutcomes,
-      // A slug that no tenant can have is answered as one that no tenant has.
+      // Malformed slugs get the same answer as unknown ones.
       admitsMalformedParams: true,
     },
   ]

@@ -11,12 +11,12 @@ export interface ReadContext {
 }
 
 /**
- * What a call says. `unread`: it could not be read in time. `uncertified`: its certificate could not be fetched. `unverifiable`: no
+ * Result of reading a call. `unread`: it could not be read in time. `uncertified`: its certificate could not be fetched. `unverifiable`: no
  * secret that could be opened has signed it, and there are others that could not be opened.
  */
 export type Reading = Normalization | UnknownCall
 
-/** A call of which nothing is known. */
+/** A call that could not be verified or refused. */
 export type UnknownCall =
   | { readonly kind: 'unread' }
   | { readonly kind: 'uncertified' }

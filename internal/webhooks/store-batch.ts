@@ -69,8 +69,8 @@ async function judge(
 }
 
 /**
- * Tells what duplicates are of, and begins a new cycle for failed originals whose tenant wants that. Gives nothing for a key that retention took away between
- * our statements, nor when Postgres went away in between: such an event is stored, or it is not, and its provider asks again.
+ * Finds the originals of duplicates and requeues failed ones if their tenant opted in. Omits keys that retention deleted meanwhile;
+ * those calls are answered as unavailable. Returns an empty map if Postgres fails.
  */
 async function revive(
   options: StoreBatchOptions,

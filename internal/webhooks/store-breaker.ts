@@ -13,11 +13,11 @@ export interface StoreBreakerOptions {
   onChanged(isOpen: boolean): void
 }
 
-/** First probe after an error that came at once: most are one dropped connection, and the pool's next one works. */
+/** Delay of the first probe after an error, ms. Most such errors are one dropped connection, and the pool's next one works. */
 const firstProbeAfterErrorMs = 100
 
 /**
- * Circuit breaker before the event store. Closed: events go to the store. Open: nothing does, except one probe at a time, each second;
+ * Circuit breaker before the event store. Closed: events go to the store. Open: only probes do, one at a time, each second;
  * the first one that succeeds closes it. After an error the first probe comes sooner, after 100 ms.
  */
 export class StoreBreaker {

@@ -62,7 +62,7 @@ const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   }),
 }
 
-/** What every signed-in person may send: it changes the session or this browser and nothing of a tenant. */
+/** Requests open to every signed-in person: they change the session or this browser, no tenant. */
 const ownForms = ['/sign-out', '/theme', '/namespaces']
 const pagesMax = 400
 

@@ -6,7 +6,7 @@ export interface AttackOptions {
   readonly port: number
   /** Connections kept open; one that the server ends is opened again after about a second. */
   readonly connections: number
-  /** What the n-th connection sends at once: a head, and the first bytes of its body. */
+  /** Returns the first bytes of the n-th connection: a head and the start of its body. */
   begin(n: number): string
   /** Sent on every connection each second; default nothing. */
   readonly trickle?: string

@@ -69,7 +69,7 @@ async function webhook(
   return send(`/v1/t/json/webhooks/${vendor}`, { headers: { ...headers[vendor], ...type }, body: sentBody })
 }
 
-/** An event of so many levels, its own object included. */
+/** Returns an event nested `levels` deep, its own object included. */
 const event = (levels: number, more = '') =>
   `{"id":"${fresh()}","type":"order.paid","created":1795000000,"deep":${nested(levels - 1)}${more}}`
 const large = `,"text":"${'x'.repeat(largeBytes)}"`
@@ -79,7 +79,7 @@ const noField = 'is not a field of this call'
 const ok = '{"ok":true}'
 const payloadTooDeep = '{"error":"payload nested too deeply"}'
 
-/** Every way in for JSON: what 256 levels are answered, and what 257. */
+/** All calls that take JSON, with the expected answers to 256 and to 257 levels. */
 const ways: readonly (readonly [
   way: string,
   call: (levels: number) => Promise<Sent>,

@@ -21,7 +21,7 @@ const sameIdOtherKey = keyRingText('k1', 3)
 const suffix = crypto.randomUUID().slice(0, 8)
 const slugs = [`one-${suffix}`, `two-${suffix}`] as const
 const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcdef`
-/** Stands in the providers' Secret, and is too short to verify with. */
+/** Value in the providers' Secret that is too short to be in force. */
 const shortSecret = 'hunter2'
 const unreadableLine = 'secrets of a tenant cannot be opened with the key ring'
 const unfitLine = 'the key ring opens none of the sealed secrets: this process does not become ready'
@@ -139,7 +139,7 @@ const sends = {
 } as const
 
 const callsEach = 20
-/** What the calls before the flood take at most. */
+/** Time in which the calls before the flood must end, s. */
 const calledSecondsMax = 5
 
 /** Sends 20 calls of each kind and prints how they were answered. Gives the answers by kind, such as `503 secrets_unreadable 30`. */
@@ -224,7 +224,7 @@ test('API with the right ring: ready, serves as ever', async () => {
   expect(api.lines(unreadableLine)).toEqual([])
 }, 30_000)
 
-test('API whose ring opens some tenants’ secrets: ready, those tenants are served and the others told to come again', async () => {
+test('API whose ring opens some tenants’ secrets: ready, those tenants are served, the others get 503', async () => {
   await pool.query(
     `UPDATE tenant_secrets SET key_id = 'gone' WHERE tenant_id = (SELECT id FROM tenants WHERE slug = $1)`,
     [slugs[1]],

@@ -146,7 +146,7 @@ async function floodLocks(flood: Flood): Promise<FloodResult> {
   return found
 }
 
-describe('a flood of locks that nobody completes', () => {
+describe('a flood of locks that are never completed', () => {
   test.each(floods)(
     '$tenant: ends with 429 recordBytes, and takes no more of Redis than about the limit',
     async (flood) => {
@@ -169,7 +169,7 @@ describe('a flood of locks that nobody completes', () => {
       expect(over.headers.get('RateLimit')).toStartWith('"record-bytes";r=0')
       expect(Number(over.headers.get('Retry-After'))).toBeGreaterThan(0)
 
-      // What is there goes on: busy, entered again, extended, released; and other tenants.
+      // Existing locks keep working (busy, re-entry, extend, release), and so do other tenants.
       const held = checkOf(flood, number)
       const { attemptId: _own, ...stranger } = held as { attemptId?: string; scope: string; key: string }
       expect((await call(tenant, 'POST', '', stranger)).json).toMatchObject({ cached: false, locked: false })

@@ -134,7 +134,7 @@ function portNotListed(port: number): RefusedCallback {
   )
 }
 
-/** What can be said of a name whose addresses are not known: over plain HTTP all of them have to be listed. */
+/** Checks a host name before resolution. Plain HTTP requires listed networks. */
 function judgeName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
   if (scheme === 'https') return undefined
   const { allowedCIDRs, cidrsMax } = rules
