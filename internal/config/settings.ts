@@ -244,7 +244,7 @@ export const settings = {
     type: ports,
     defaultInDev: 'any',
     defaultNote: 'none; dev: any',
-    doc: 'Ports that callbacks in networks listed by tenants may have beside 80, 443, 8080 and 8443. Callbacks at public addresses may have any but those of other protocols.',
+    doc: 'Ports that callbacks in listed private networks may have beside 80, 443, 8080 and 8443. Public addresses: any port but those the Fetch standard blocks, such as 22 and 25.',
     usedBy: calling,
   },
   egressProxy: {

@@ -59,7 +59,7 @@ export const stores: Keys = {
       ),
       key: secretKey('The key of the Secret that holds them.', 'keyRing'),
       generate: flag(
-        'Without existingSecret: make one key at the first installation and keep it, beyond the release too. To rotate it, see Key ring in the README of this chart.',
+        'Without existingSecret: make one key at the first installation and keep it, beyond the release too. To rotate it, see "Rotating the key ring" in the README of this chart.',
         true,
       ),
       replacesLost: flag(
