@@ -120,6 +120,29 @@ test('watch pool: a connection that drains makes room where there may be no othe
   expect(pool.stats().connections).toBe(1)
 })
 
+test('watch pool: after the CA file is rotated, watches of the earlier connections begin anew within the bound', async () => {
+  const { server } = start({ server: { streamsMax: 10 } })
+  let suffix = ''
+  const pool = new WatchPool({
+    endpoint: {
+      ...server.endpoint,
+      credentials: async () => {
+        const credentials = await server.endpoint.credentials()
+        return { ...credentials, ca: `${credentials.ca}${suffix}` }
+      },
+    },
+    userAgent: 'latchkey-test/1',
+    bounds: { ...watchBounds, connectionsMax: 5 },
+  })
+  const streams = await Promise.all(Array.from({ length: 24 }, () => openOk(pool)))
+  expect(pool.stats()).toEqual({ watches: 24, connections: 4 })
+  suffix = '\n'
+  await Promise.all(streams.filter((_stream, nth) => nth % 2 === 0).map((stream) => stream.close()))
+  const begun = await Promise.all(Array.from({ length: 12 }, () => open(pool)))
+  expect(begun.map(({ kind }) => kind)).toEqual(Array.from({ length: 12 }, () => 'ok'))
+  expect(pool.stats().connections).toBe(5)
+})
+
 test('watch pool: a server that hangs is noticed by its PINGs, and its watches break', async () => {
   const { server, poolFor } = start({ bounds: { pingMs: 250 } })
   const network = await startTcpProxy(Number(new URL(server.endpoint.server).port))

@@ -61,6 +61,8 @@ export class WatchPool {
   readonly #pathPrefix: string
   readonly #opens: Slots
   readonly #sessions = new Set<WatchSession>()
+  /** Identity of the latest credentials; connections of earlier ones take no new stream. */
+  #newestIdentity: string | undefined
   #watches = 0
   #connecting: Promise<KubeFailure | undefined> | undefined
 
@@ -109,6 +111,7 @@ export class WatchPool {
       'user-agent': userAgent,
     }
     const identity = tlsIdentityOf(credentials)
+    this.#newestIdentity = identity
     // Ends with the signal: each turn waits for a connection, which settles within its own bound.
     for (;;) {
       const stream = this.#sessionWithRoom(identity)?.begin(headers, () => {
@@ -136,7 +139,7 @@ export class WatchPool {
 
   async #connectOne(credentials: Credentials): Promise<KubeFailure | undefined> {
     const { connectionsMax, pingMs } = this.#options.bounds
-    if (this.#sessions.size >= connectionsMax && !this.#endOneDraining())
+    if (this.#sessions.size >= connectionsMax && !this.#endOneWithoutUse())
       return exhausted(`${connectionsMax} connections for watches are open and full, the most of one process`)
     const onClosed = (session: WatchSession) => void this.#sessions.delete(session)
     const connected = await connectWatchSession({ origin: this.#origin, credentials, pingMs, onClosed })
@@ -145,10 +148,15 @@ export class WatchPool {
     return undefined
   }
 
-  /** Makes room by ending the draining connection with the fewest watches, which then begin anew. False where none drains. */
-  #endOneDraining(): boolean {
-    const draining = [...this.#sessions].filter((session) => session.isDraining())
-    const [least] = draining.toSorted((one, other) => one.streams - other.streams)
+  /**
+   * Makes room by ending the connection with the fewest watches among those that take no new ones: draining, or of an earlier TLS
+   * identity. Its watches begin anew. False where there is none.
+   */
+  #endOneWithoutUse(): boolean {
+    const unused = [...this.#sessions].filter(
+      (session) => session.isDraining() || session.identity !== this.#newestIdentity,
+    )
+    const [least] = unused.toSorted((one, other) => one.streams - other.streams)
     if (least === undefined) return false
     this.#sessions.delete(least)
     least.destroy()
