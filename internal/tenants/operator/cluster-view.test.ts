@@ -19,18 +19,27 @@ const tenantIn = (namespace: string) => ({
 })
 
 /** A view of one Tenant in each of these namespaces, with so many watches at most. */
-function follow(namespaces: readonly string[], watchesMax: number) {
+function follow(
+  namespaces: readonly string[],
+  watchesMax: number,
+  { connectionsMax = 40, exhaustedTimes = 8 } = {},
+) {
   const watches = new Map<string, FakeWatch>()
-  const server = startFakeApiServer(({ path, query }) => {
-    if (query['watch'] === 'true') {
-      const watch = openFakeWatch()
-      watches.set(path, watch)
-      return watch.response
-    }
-    const items = path.endsWith('/tenants') ? namespaces.map(tenantIn) : []
-    return Response.json({ kind: 'List', items, metadata: { resourceVersion: '1' } })
+  const server = startFakeApiServer(
+    ({ path, query }) => {
+      if (query['watch'] === 'true') {
+        const watch = openFakeWatch()
+        watches.set(path, watch)
+        return watch.response
+      }
+      const items = path.endsWith('/tenants') ? namespaces.map(tenantIn) : []
+      return Response.json({ kind: 'List', items, metadata: { resourceVersion: '1' } })
+    },
+    connectionsMax < 40 ? { streamsMax: 2 } : {},
+  )
+  const transport = createTransport({
+    ...{ endpoint: server.endpoint, userAgent: 'test', watchBounds: { connectionsMax } },
   })
-  const transport = createTransport({ endpoint: server.endpoint, userAgent: 'test' })
   const warnings: object[] = []
   const log = {
     info: () => undefined,
@@ -38,7 +47,7 @@ function follow(namespaces: readonly string[], watchesMax: number) {
     warn: (fields: object) => void warnings.push(fields),
   }
   const view = startClusterView({
-    ...{ transport, log, watchesMax, health: createHealth(), namespaces: undefined },
+    ...{ transport, log, watchesMax, exhaustedTimes, health: createHealth(), namespaces: undefined },
     ...{ secretsClusterWide: false, onSecretDeleted: () => undefined },
   })
   closing.push(server.stop, () => view.stop())
@@ -76,4 +85,21 @@ test('cluster view: a Tenant beyond the bound is told what the bound is and what
     message: expect.stringMatching(/at most 2 .*operator\.secrets\.clusterWide.*operator\.namespaces/),
   })
   expect(server.seen.some(({ path }) => path.includes('/two/secrets'))).toBe(false)
+})
+
+test('cluster view: Secrets whose watch finds no connection for a moment stay known from the cache', async () => {
+  const { view, warnings, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1 })
+  await view.settled(new AbortController().signal)
+  await until(() => warnings.some((fields) => String(Object.values(fields)).includes('exhausted')))
+  expect(['one', 'two', 'three'].map(kindIn)).toEqual(['known', 'known', 'known'])
+  expect(view.check()).toEqual({ ok: true })
+})
+
+test('cluster view: Secrets whose watch finds no connection several times in a row are not followed, and the bound is named', async () => {
+  const { view, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1, exhaustedTimes: 2 })
+  const unfollowed = await until(() => ['one', 'two', 'three'].find((each) => kindIn(each) === 'unfollowed'))
+  expect(view.secret({ namespace: unfollowed, name: 'any' })).toEqual({
+    kind: 'unfollowed',
+    why: expect.stringContaining('1 connections for watches'),
+  })
 })

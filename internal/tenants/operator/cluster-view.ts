@@ -14,7 +14,7 @@ import {
 import type { CheckResult, Health } from '#internal/telemetry/index.ts'
 import type { TenantLog } from '../log.ts'
 import { tenantLabel } from '../secret-names.ts'
-import { Refusals } from './refusals.ts'
+import { RepeatedFailure } from './repeated-failure.ts'
 import { keptOfSecret } from './secret-object.ts'
 import { keptOfTenant, slugOf, type TenantObject, tenantObjects } from './tenant-object.ts'
 import type { KnownSecret } from './tenant-secrets.ts'
@@ -31,6 +31,8 @@ export interface ClusterViewOptions {
   readonly onSecretDeleted: (place: ObjectPlace) => void
   /** Watches of Tenants and Secrets together; default what a process may have. Replaced in tests only. */
   readonly watchesMax?: number
+  /** `exhausted` failures in a row after which a watch counts as lacking a place; default 8, about a minute. Replaced in tests only. */
+  readonly exhaustedTimes?: number
 }
 
 /** Tenants and their Secrets, as the API server last told. */
@@ -53,6 +55,9 @@ export interface ClusterView {
 
 const settleLookMs = 50
 const troubleLogEvery = 20
+/** An API server that has just started refuses every request until it has read its roles. */
+const forbiddenTimes = 2
+const exhaustedTimesDefault = 8
 
 /** Starts to follow a cluster. The caller stops it. */
 export function startClusterView(options: ClusterViewOptions): ClusterView {
@@ -62,6 +67,10 @@ export function startClusterView(options: ClusterViewOptions): ClusterView {
 /** The scope of a watch: a namespace, or all. */
 const everywhere = ''
 
+function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
+  return scope === everywhere ? followed : `${followed} of ${scope}`
+}
+
 class FollowedCluster implements ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
@@ -69,6 +78,8 @@ class FollowedCluster implements ClusterView {
   /** Namespaces with Tenants whose Secrets are not followed, since as many watches are open as may be. In order of arrival. */
   readonly #unfollowed = new Set<string>()
   readonly #watchesMax: number
+  /** Bounds that the reflectors' watches reach, by reflector name. Reached for seconds, a bound leaves the cache valid. */
+  readonly #exhausted = new Map<string, RepeatedFailure>()
   /** How many Tenants a namespace has. */
   readonly #counts = new Map<string, number>()
   /** The keys of those that want a slug. */
@@ -101,8 +112,10 @@ class FollowedCluster implements ClusterView {
   secret(place: ObjectPlace): KnownSecret {
     const scope = this.#secretScope(place.namespace ?? '')
     const reflector = this.#secrets.get(scope)
-    if (this.#unfollowed.has(scope) || reflector?.failure()?.kind === 'exhausted')
-      return { kind: 'unfollowed', watchesMax: this.#watchesMax }
+    if (this.#unfollowed.has(scope))
+      return { kind: 'unfollowed', why: `it opens at most ${this.#watchesMax} watches` }
+    const exhausted = this.#lastingExhaustion(nameOf('secrets', scope), reflector)
+    if (exhausted !== undefined) return { kind: 'unfollowed', why: exhausted }
     if (!reflector?.hasSynced() || reflector.failure()?.kind === 'forbidden') return { kind: 'unknown' }
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
@@ -129,8 +142,11 @@ class FollowedCluster implements ClusterView {
       }
     if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
       return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
-    if (reflectors.some((each) => each.failure()?.kind === 'exhausted'))
-      return { ok: false, reason: `the operator has ${this.#watchesMax} watches: follow fewer namespaces` }
+    for (const [scope, reflector] of this.#tenants) {
+      const exhausted = this.#lastingExhaustion(nameOf('tenants', scope), reflector)
+      if (exhausted !== undefined)
+        return { ok: false, reason: `Tenants are not watched: ${exhausted}; follow fewer namespaces` }
+    }
     return this.#isSettled() ? { ok: true } : { ok: false, reason: 'Tenants and Secrets are being read' }
   }
 
@@ -154,15 +170,35 @@ class FollowedCluster implements ClusterView {
     return this.#options.secretsClusterWide ? everywhere : namespace
   }
 
+  /** Message of the bound that keeps a watch closed for long; undefined while it is open, or lacks a place for seconds only. */
+  #lastingExhaustion(
+    name: string,
+    reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
+  ): string | undefined {
+    const failure = reflector?.failure()
+    return failure?.kind === 'exhausted' && this.#exhausted.get(name)?.isLasting ? failure.message : undefined
+  }
+
+  #noteExhaustion(name: string, trouble: ReflectorTrouble): boolean {
+    const { exhaustedTimes = exhaustedTimesDefault } = this.#options
+    const row = this.#exhausted.get(name) ?? new RepeatedFailure('exhausted', exhaustedTimes)
+    this.#exhausted.set(name, row)
+    return row.note(trouble)
+  }
+
   #followTenants(scope: string): void {
     const { transport, health } = this.#options
+    const name = nameOf('tenants', scope)
     const reflector = startReflector<TenantObject>({
-      name: `tenants${scope === everywhere ? '' : ` of ${scope}`}`,
+      name,
       ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
       selection: scope === everywhere ? {} : { namespace: scope },
       listsWhenCutShort: true,
       onChange: (change) => this.#onTenant(change),
-      onTrouble: (trouble) => this.#report(`tenants ${scope}`, trouble),
+      onTrouble: (trouble) => {
+        this.#report(`tenants ${scope}`, trouble)
+        this.#noteExhaustion(name, trouble)
+      },
     })
     this.#tenants.set(scope, reflector)
   }
@@ -176,15 +212,17 @@ class FollowedCluster implements ClusterView {
       log.warn(fields, 'Secrets of a namespace are not followed: the bound of watches is reached')
       return
     }
-    const refusals = new Refusals()
+    const refusals = new RepeatedFailure('forbidden', forbiddenTimes)
+    const name = nameOf('secrets', scope)
     const reflector = startReflector<Secret>({
-      name: `secrets${scope === everywhere ? '' : ` of ${scope}`}`,
+      name,
       ...{ transport, of: secrets, health, keep: keptOfSecret },
       selection: { ...(scope !== everywhere && { namespace: scope }), labelSelector: tenantLabel },
       onChange: (change) => this.#onSecret(change),
       onTrouble: (trouble) => {
         this.#report(`secrets ${scope}`, trouble)
-        if (refusals.isLasting(trouble)) this.#tellNamespace(scope)
+        const isExhausted = this.#noteExhaustion(name, trouble)
+        if (refusals.note(trouble) || isExhausted) this.#tellNamespace(scope)
       },
     })
     this.#secrets.set(scope, reflector)
@@ -192,6 +230,7 @@ class FollowedCluster implements ClusterView {
 
   #unfollowSecrets(scope: string): void {
     this.#unfollowed.delete(scope)
+    this.#exhausted.delete(nameOf('secrets', scope))
     const reflector = this.#secrets.get(scope)
     this.#secrets.delete(scope)
     if (!reflector) return

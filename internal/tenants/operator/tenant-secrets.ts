@@ -21,8 +21,8 @@ import { keptOfSecret, newSecretObject, readSecretObject, secretPatch } from './
 export type KnownSecret =
   | { readonly kind: 'known'; readonly secret: Secret | undefined }
   | { readonly kind: 'unknown' }
-  /** Its namespace is not followed, since this process has as many watches as it may. */
-  | { readonly kind: 'unfollowed'; readonly watchesMax: number }
+  /** Its namespace is not followed, since a bound of watches is reached; `why` says which. */
+  | { readonly kind: 'unfollowed'; readonly why: string }
 
 /** What a cluster's Secrets are reached through. */
 export interface ClusterSecretsOptions {
@@ -142,7 +142,7 @@ class SecretsOfTenant implements TenantSecrets {
     const { find, tenant } = this.#parts
     const found = await find({ namespace, name }, tenant.generated.has(name))
     if (found.kind === 'notFound') return { kind: 'missing' }
-    if (found.kind === 'unfollowed') return unfollowed(namespace, found.watchesMax)
+    if (found.kind === 'unfollowed') return unfollowed(namespace, found.why)
     if (found.kind === 'forbidden') {
       const { reason, message } = this.#forbidden(namespace)
       return { kind: 'unreadable', reason, message }
@@ -207,10 +207,9 @@ class SecretsOfTenant implements TenantSecrets {
   }
 }
 
-/** Read once and never again they would be out of date without a word. */
-function unfollowed(namespace: string, watchesMax: number): SecretRead {
-  const bound = `it follows at most ${watchesMax} namespaces, fewer where the API server allows few streams`
-  const message = `the operator does not follow the Secrets of namespace ${namespace}: ${bound}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
+/** Not read one by one: without a watch, changes would go unnoticed. */
+function unfollowed(namespace: string, why: string): SecretRead {
+  const message = `the operator does not follow the Secrets of namespace ${namespace}: ${why}; set operator.secrets.clusterWide in its chart, or split the namespaces among several releases by operator.namespaces`
   return { kind: 'unreadable', reason: tooManyNamespaces, message }
 }
 

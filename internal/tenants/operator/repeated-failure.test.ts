@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { KubeFailureKind, ReflectorTrouble } from '#internal/kube/index.ts'
-import { Refusals } from './refusals.ts'
+import { RepeatedFailure } from './repeated-failure.ts'
 
 const trouble = ([kind, failures]: readonly [KubeFailureKind, number]): ReflectorTrouble => {
   const failure = { kind, status: 0, code: undefined, message: '', fields: [], retryAfterMs: undefined }
@@ -63,14 +63,14 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     ],
     [1, 3],
   ],
-])('%s', (_what, troubles, lasting) => {
-  const refusals = new Refusals()
-  const told = troubles.flatMap((each, index) => (refusals.isLasting(trouble(each)) ? [index] : []))
+])('repeated failure: %s', (_what, troubles, lasting) => {
+  const refusals = new RepeatedFailure('forbidden', 2)
+  const told = troubles.flatMap((each, index) => (refusals.note(trouble(each)) ? [index] : []))
   expect(told).toEqual(lasting)
 })
 
-test('a watch that was dead is no refusal', () => {
-  const refusals = new Refusals()
-  refusals.isLasting(trouble(['forbidden', 1]))
-  expect(refusals.isLasting({ kind: 'stalled' })).toBe(false)
+test('repeated failure: a stalled watch does not count', () => {
+  const refusals = new RepeatedFailure('forbidden', 2)
+  refusals.note(trouble(['forbidden', 1]))
+  expect(refusals.note({ kind: 'stalled' })).toBe(false)
 })
