@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { copyFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import {
   createCa,
@@ -188,13 +190,27 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('a server without TLS is refused', async () => {
-    const { redis } = await createTlsRedis({ ca: own.ca, identity: identity('good') })
-    const plain = `rediss://:${redis.password}@localhost:${redis.port}`
-    expect(await askRedis(plain, { caFile: own.ca })).toBe(
-      'redis: TLS: no handshake within 1000 ms: is this the server’s port for TLS?',
-    )
-    await redis.stop()
+  test('Redis TLS: a port that never shakes hands and one that never accepts time out, and neither is called a TLS failure', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const { port } = silent.address() as AddressInfo
+    // TEST-NET-1 (RFC 5737): nothing answers there, or the network says so at once.
+    for (const host of [`127.0.0.1:${port}`, '192.0.2.1:6379']) {
+      const errors: unknown[] = []
+      const redis = openRedis({
+        url: `rediss://${host}`,
+        tls: { caFile: own.ca },
+        onError: (error) => errors.push(error),
+      })
+      await until('a failed connection', () => errors.length > 0)
+      expect(errors[0]).not.toHaveProperty('name', 'TlsFailure')
+      const result = await redisCheck(redis)(signal)
+      expect(result).toMatchObject({ ok: false, reason: expect.not.stringContaining('TLS') })
+      if (host.startsWith('127.'))
+        expect(errors[0]).toMatchObject({ cause: { message: expect.stringContaining('does not offer TLS') } })
+      await redis.close()
+    }
+    silent.close()
   })
 
   test('TLS is never left out for a URL in plain text', () => {

@@ -1,5 +1,5 @@
 import { ConnectionTimeoutError, createClient, ErrorReply } from 'redis'
-import { asTlsFailure, TlsFailure, type tlsReader } from '../tls.ts'
+import { asTlsFailure, type tlsReader } from '../tls.ts'
 import { RedisUnavailable } from './connection.ts'
 import type { RedisAddress, RedisNode } from './url.ts'
 
@@ -124,12 +124,12 @@ export class RedisSession {
     this.#settleEnded(cause)
   }
 
-  /** A server without TLS answers nothing to a handshake. */
+  /** node-redis does not say whether TCP had connected, so that a missing handshake is no proof of a TLS failure. */
   #named(error: unknown): unknown {
     if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
       return asTlsFailure(error)
-    const what = `no handshake within ${connectMsMax} ms: is this the server’s port for TLS?`
-    return new TlsFailure(what, 'TIMEOUT', error)
+    const text = `no TLS connection within ${connectMsMax} ms: the address is unreachable, or its port does not offer TLS`
+    return new RedisUnavailable('timeout', new Error(text, { cause: error }))
   }
 
   #begin(): void {
