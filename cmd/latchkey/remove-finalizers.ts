@@ -72,7 +72,7 @@ function parseRequest(args: readonly string[]): Request | undefined {
 async function removeFinalizers({ operator, namespaces }: Request, terminal: Terminal): Promise<void> {
   const endpoint = await findEndpoint(terminal.env)
   const options = { endpoint, userAgent: 'latchkey-remove-finalizers' }
-  const probed = await probeServer(options)
+  const probed = await probeServer(options, { watches: false })
   if (probed.kind === 'unsafe') throw new Error(probed.reason)
   if (probed.kind === 'unavailable') throw new Error(probed.failure.message)
   const transport = createTransport(options)

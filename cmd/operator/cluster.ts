@@ -48,7 +48,7 @@ export async function reachCluster(
     onAnswer: metrics.onAnswer,
   }
   for (let tries = 0; !signal.aborted; tries += 1) {
-    const probed = await probeServer(options)
+    const probed = await probeServer(options, { watches: config.client !== 'backoffice' })
     if (probed.kind === 'unsafe') throw new Error(probed.reason)
     if (probed.kind === 'ok') {
       log.info({ ...probed.facts, server: endpoint.server }, 'the API server knows us')

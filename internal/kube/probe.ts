@@ -1,6 +1,6 @@
 import type { Endpoint } from './endpoint.ts'
 import { isObject, type KubeFailure } from './failure.ts'
-import { createTransport, type TransportOptions } from './transport.ts'
+import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
 /** What the API server is and takes us for. */
 export interface ServerFacts {
@@ -8,6 +8,14 @@ export interface ServerFacts {
   readonly version: string
   /** Such as `system:serviceaccount:latchkey:latchkey-operator`. */
   readonly username: string
+}
+
+/** Terms of a probe. */
+export interface ProbeTerms {
+  /** PEM of a CA that cannot have signed the server's certificate. */
+  readonly strangerCa?: string
+  /** Whether watches must work, which need HTTP/2; default true. */
+  readonly watches?: boolean
 }
 
 /** What a probe found. */
@@ -21,10 +29,12 @@ export type ProbeResult =
 /**
  * Makes sure, before anything else is sent, that this runtime does what it was told about TLS: a server must be refused under
  * a CA that did not sign it (for calls and for watches, without credentials), and must know us by our credentials. Bun has dropped
- * both without a word in its stand-in for undici (oven-sh/bun#38840). Repeating it is harmless.
- * @param strangerCa PEM of a CA that cannot have signed the server's certificate
+ * both silently in its replacement of undici (oven-sh/bun#38840). Watches must reach the server by HTTP/2. Repeating it is harmless.
  */
-export async function probeServer(options: TransportOptions, strangerCa = foreignCa): Promise<ProbeResult> {
+export async function probeServer(
+  options: TransportOptions,
+  { strangerCa = foreignCa, watches = true }: ProbeTerms = {},
+): Promise<ProbeResult> {
   if (options.endpoint.server.startsWith('https:')) {
     const refused = await isForeignCaRefused(options, strangerCa)
     if (refused.kind !== 'ok') return refused
@@ -42,10 +52,27 @@ export async function probeServer(options: TransportOptions, strangerCa = foreig
   const username = textAt(self.value, ['status', 'userInfo', 'username'])
   if (username === '' || username === 'system:anonymous')
     return { kind: 'unsafe', reason: 'the API server does not know us: our credentials did not reach it' }
+  const failure = watches ? await watchFailure(options, transport) : undefined
+  if (failure !== undefined) return { kind: 'unavailable', failure }
   return { kind: 'ok', facts: { version: textAt(version.value, ['gitVersion']), username } }
 }
 
 const probeMsMax = 10_000
+
+/**
+ * Opens and closes one stream over the pool of watches, with our credentials: without HTTP/2 (an old server, a proxy) every watch
+ * would fail. Every answer counts, a refusal too. Plain http has no pool.
+ */
+async function watchFailure(
+  options: TransportOptions,
+  transport: Transport,
+): Promise<KubeFailure | undefined> {
+  if (!options.endpoint.server.startsWith('https:')) return undefined
+  const opened = await transport.open({ path: '/version', msMax: probeMsMax })
+  if (opened.kind !== 'ok') return opened.status > 0 ? undefined : opened
+  await opened.value.close()
+  return undefined
+}
 
 async function isForeignCaRefused(
   options: TransportOptions,

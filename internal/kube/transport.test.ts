@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -363,4 +363,20 @@ test('a server that takes us for nobody is not run against', async () => {
     Response.json(path === '/version' ? { gitVersion: 'v1.34.4' } : { status: { userInfo: {} } }),
   )
   expect(await probeServer(options)).toMatchObject({ kind: 'unsafe' })
+})
+
+test('probe: a server without HTTP/2 is unavailable, and the failure names HTTP/2', async () => {
+  const pem = (name: string) =>
+    readFileSync(`${import.meta.dir}/../http/outbound/fixtures/${name}.pem`, 'utf8')
+  const old = Bun.serve({
+    ...{ port: 0, hostname: '127.0.0.1', tls: { cert: pem('server'), key: pem('server-key') } },
+    fetch: () => Response.json({ gitVersion: 'v1.34.4', status: { userInfo: { username: 'operator' } } }),
+  })
+  closing.push(() => old.stop(true))
+  const { options } = start(() => new Response('{}'))
+  const endpoint = { ...options.endpoint, server: `https://127.0.0.1:${old.port}` }
+  expect(await probeServer({ ...options, endpoint })).toMatchObject({
+    kind: 'unavailable',
+    failure: { message: expect.stringContaining('HTTP/2') },
+  })
 })

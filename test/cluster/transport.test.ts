@@ -98,7 +98,9 @@ test('a server of another CA gets nothing, also right after good calls', async (
 test('a runtime that takes a server under whatever CA is not run on', async () => {
   const { ca } = await admin.endpoint.credentials()
   // The CA that did sign the server's certificate, in place of one that did not: what such a runtime would make of it.
-  expect(await probeServer({ endpoint: admin.endpoint, userAgent }, ca)).toMatchObject({ kind: 'unsafe' })
+  expect(await probeServer({ endpoint: admin.endpoint, userAgent }, { strangerCa: ca })).toMatchObject({
+    kind: 'unsafe',
+  })
 })
 
 test('nobody’s credentials are not run with', async () => {
