@@ -40,12 +40,18 @@ describe.each(helms)('%s refuses', (helm) => {
       { redis: { existingSecret: '', url: 'redis://h', tls: { serverName: 'h' } } },
       'redis.tls contradicts redis.url',
     ],
+    [
+      'a migration that waits longer than its deadline',
+      { migration: { waitSeconds: 600, deadlineSeconds: 659 } },
+      'migration.deadlineSeconds is under 660',
+    ],
     ['no key ring', { keyRing: { generate: false } }, 'keyRing.existingSecret is missing'],
     [
       'the reserved provider',
       { extraEnv: [{ name: 'LATCHKEY_GATEWAY_SANDBOX', value: 'true' }] },
       'extraEnv',
     ],
+    ['a bind address', { extraEnv: [{ name: 'LATCHKEY_BIND_ADDRESS', value: '127.0.0.1' }] }, 'extraEnv'],
     ['a setting beside its value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
     [
       'figures of everybody, added up',

@@ -22,7 +22,9 @@ beforeAll(async () => {
   expect(await send()).toBe('200 {"ok":true}')
   await shop.received([(JSON.parse(kept) as { id: string }).id], from)
   // Helm leaves the Job of a hook that failed, and knows nothing of it when the release goes.
-  const owner = await tryRelease({ migration: { existingSecret: 'absent', retries: 0, deadlineSeconds: 10 } })
+  const owner = await tryRelease({
+    migration: { existingSecret: 'absent', retries: 0, waitSeconds: 0, deadlineSeconds: 60 },
+  })
   expect(owner.err).toContain('pre-upgrade hooks failed')
   expect(await names(releaseNamespace, 'jobs')).toContain('job.batch/latchkey-migrate')
   await removeRelease()

@@ -32,6 +32,19 @@ test('without a bound to wait for, a migration fails at once, with the reason', 
   expect(migration.output()).toContain('not_there_yet')
 })
 
+test('migrate: a refused password ends the wait after 15 s, long before the bound of waiting', async () => {
+  const url = new URL(postgres.url)
+  url.password = 'wrong'
+  const startedMs = performance.now()
+  const migration = startProcess('migrate', {
+    LATCHKEY_DATABASE_URL: url.href,
+    LATCHKEY_MIGRATE_WAIT_SECONDS: '600',
+  })
+  expect(await migration.exited).toBe(1)
+  expect(performance.now() - startedMs).toBeWithin(10_000, 60_000)
+  expect(migration.output()).toContain('password authentication failed')
+}, 90_000)
+
 test('a migration fails when Postgres is not there after its bound, with the reason and without the password', async () => {
   await postgres.stop()
   const migration = startProcess('migrate', {

@@ -20,6 +20,10 @@
 {{- if and (not $values.keyRing.existingSecret) (not $values.keyRing.generate) -}}
 {{- fail "keyRing.existingSecret is missing, and keyRing.generate is off" -}}
 {{- end -}}
+{{- $wait := add (int64 $values.migration.waitSeconds) 60 -}}
+{{- if and $values.migration.enabled (gt $wait (int64 $values.migration.deadlineSeconds)) -}}
+{{- fail (printf "migration.deadlineSeconds is under %d: it must exceed migration.waitSeconds by 60 s, or the Job ends before it says why Postgres cannot be used" $wait) -}}
+{{- end -}}
 {{- range $process := list "api" "forwarder" "operator" "backoffice" "migration" -}}
 {{- range concat $values.extraEnv (get $values $process).extraEnv -}}
 {{- if regexMatch "^(LATCHKEY_|IDEMPOTENCY_MAX_|OTEL_EXPORTER_OTLP_(ENDPOINT|HEADERS)$|OTEL_TRACES_SAMPLER_ARG$)" .name -}}

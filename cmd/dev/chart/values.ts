@@ -220,7 +220,11 @@ const processes: Keys = {
         600,
         [0, 86_400],
       ),
-      deadlineSeconds: count('Seconds that it has in all.', 900, [10, 86_400]),
+      deadlineSeconds: count(
+        'Seconds that it has in all; at least 60 more than waitSeconds.',
+        900,
+        [10, 86_400],
+      ),
       retries: count('How often it is tried again.', 10, [0, 100]),
       resources: resources({ cpu: '50m', memory: '128Mi', memoryMax: '256Mi' }),
       serviceAccount: serviceAccount(),
