@@ -1,17 +1,10 @@
 import { readConfigOrExit } from '#cmd/serving/read-config.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { createPool, ensurePartitionsAhead, migrate, type Pool, TlsFailure } from '#internal/storage/index.ts'
+import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'
 import { createLogger } from '#internal/telemetry/index.ts'
 import { version } from '../../package.json'
-
-const retryMs = 1_000
-/** Between two lines of the log that say the same. */
-const tellMs = 10_000
-/** Bound of waiting for causes that only a change of the configuration ends: TLS, and a refused password. */
-const lastingMsMax = 15_000
-/** `invalid_password` and `invalid_authorization_specification`: https://www.postgresql.org/docs/15/errcodes-appendix.html (2026-11) */
-const authenticationCodes: ReadonlySet<string> = new Set(['28P01', '28000'])
+import { reachPostgres } from './reach-postgres.ts'
 
 const config = readConfigOrExit('migrate')
 const log = createLogger({ level: config.logLevel, service: 'latchkey-migrate', version })
@@ -23,7 +16,7 @@ const pool = createPool({
   connectTimeoutMs: 10_000,
 })
 try {
-  await reachPostgres(pool, config.migrateWaitSeconds)
+  await reachPostgres(pool, config.migrateWaitSeconds, log)
   const { versionBefore, versionAfter } = await migrate(pool, { log })
   log.info({ versionBefore, versionAfter }, 'schema is up to date')
   // The schema stands without them: forwarders make them too, and intake what it misses.
@@ -37,35 +30,4 @@ try {
 } finally {
   await pool.end()
   log.close()
-}
-
-/**
- * Waits until Postgres takes statements: at a first installation it may come up after this process, or not have its database and
- * role yet. Waits at most 15 s while TLS or the password is refused. @throws what it answered last, once the seconds are over
- */
-async function reachPostgres(target: Pool, secondsMax: number): Promise<void> {
-  const startedMs = performance.now()
-  const endMs = startedMs + secondsMax * 1_000
-  let lastingSinceMs: number | undefined
-  for (let toldMs = Number.NEGATIVE_INFINITY; ; ) {
-    try {
-      await target.query('SELECT 1')
-      return
-    } catch (cause) {
-      lastingSinceMs = isLasting(cause) ? (lastingSinceMs ?? performance.now()) : undefined
-      const untilMs = Math.min(endMs, (lastingSinceMs ?? endMs) + lastingMsMax)
-      if (performance.now() + retryMs > untilMs) throw cause
-      if (performance.now() - toldMs >= tellMs) {
-        toldMs = performance.now()
-        const waitedSeconds = Math.round((toldMs - startedMs) / 1_000)
-        log.warn({ cause, waitedSeconds, secondsMax }, 'Postgres cannot be used yet, trying again')
-      }
-    }
-    await Bun.sleep(retryMs)
-  }
-}
-
-function isLasting(cause: unknown): boolean {
-  if (cause instanceof TlsFailure) return true
-  return cause instanceof Error && 'code' in cause && authenticationCodes.has(String(cause.code))
 }

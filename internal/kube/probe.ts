@@ -13,7 +13,7 @@ export interface ServerFacts {
 /** Terms of a probe. */
 export interface ProbeTerms {
   /** PEM of a CA that cannot have signed the server's certificate. */
-  readonly strangerCa?: string
+  readonly strangerCa?: string | undefined
   /** Whether watches must work, which need HTTP/2; default true. */
   readonly watches?: boolean
 }
