@@ -176,10 +176,12 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-/** How those stores are verified, where they are not ours. */
+/** How those stores are verified, where they are not ours. Paths are made absolute: the reader may run in another folder. */
 function tlsSettingsOf(env: Env): Env {
   return Object.fromEntries(
-    Object.entries(env).filter(([name]) => /^LATCHKEY_(DATABASE|REDIS)_TLS_/.test(name)),
+    Object.entries(env)
+      .filter(([name]) => /^LATCHKEY_(DATABASE|REDIS)_TLS_/.test(name))
+      .map(([name, value]) => [name, value && name.endsWith('_FILE') ? resolve(value) : value]),
   )
 }
 

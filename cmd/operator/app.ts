@@ -92,6 +92,7 @@ export async function startOperator(
   const parts = await openTenants(config, { cluster, pool, redis }, telemetry, scope)
   showReadiness(metrics, parts.view)
   const openElection = async () => {
+    if (scope.signal.aborted) return
     await scope.open({
       name: 'election',
       open: () =>

@@ -23,12 +23,12 @@ export async function watchOutgoingCalls(
       intervalMs: everyMs,
       turnMsMax,
       backoff: { firstMs: 500, maxMs: everyMs },
-      failuresAreSilence: true,
+      failuresStopHeartbeat: true,
       runOnce: (signal) => callSelf(opsUrl, AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)])),
       onError: (error, failures) =>
         telemetry.log.error(
           { failures, cause: error instanceof Error ? error.name : 'unknown' },
-          'calls do not leave this process: its own ops port got none',
+          'outgoing-call self-check failed',
         ),
     },
     telemetry,
@@ -36,7 +36,7 @@ export async function watchOutgoingCalls(
   )
 }
 
-/** Sends one call to the own ops port. Any answer will do: liveness itself is not for this call to judge. @throws without one */
+/** Calls the own ops port. Any HTTP status counts as success. @throws without an answer */
 export async function callSelf(opsUrl: string, signal: AbortSignal): Promise<void> {
   // The proxy variables of the environment would route the call elsewhere. Not in Bun's types; seen in Bun 1.4.5.
   const options = { signal, proxy: false } as unknown as BunFetchRequestInit

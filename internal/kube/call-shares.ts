@@ -1,7 +1,8 @@
 import type { CallShare } from './request.ts'
 import { Slots } from './slots.ts'
+import { boundedSignal } from './until-aborted.ts'
 
-/** Calls in flight at most, by their share. Together they stay far below what the runtime sends at once (256 by default). */
+/** Maximum concurrent calls per share. */
 export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
 
 /** One for each watch, and as many again. */
@@ -24,14 +25,9 @@ export class CallShares {
     waitMsMax: number,
     signal: AbortSignal | undefined,
   ): Promise<(() => void) | undefined> {
-    const over = new AbortController()
-    const stop = () => over.abort()
-    const timer = setTimeout(stop, waitMsMax)
-    if (signal?.aborted) stop()
-    signal?.addEventListener('abort', stop, { once: true })
-    const release = await this.#slots[share].take(over.signal)
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', stop)
+    const bounded = boundedSignal(signal, waitMsMax)
+    const release = await this.#slots[share].take(bounded.signal)
+    bounded.done()
     return release
   }
 

@@ -71,7 +71,7 @@ const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
 const shortWatchMs = 10_000
 /** A server may end a watch so much before its time by rounding. */
 const cutShortMs = 1_000
-/** Share of the server's own wish that is added to it at most. */
+/** Maximum jitter on Retry-After, as a fraction of it. */
 const retryAfterJitter = 0.5
 /** After so many failed watches in a row the moment they begin at is doubted. */
 const failuresBeforeRelist = 5
@@ -204,7 +204,7 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       case 'failed':
         // Where the server decided nothing, the moment is as good as it was.
         if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#moment = undefined
-        // Nor does a bound of this process say anything of it; lists instead of watches would be polling.
+        // `exhausted` is a local bound: keep the resourceVersion, since relisting would be polling.
         if (this.#failures + 1 >= failuresBeforeRelist && end.failure.kind !== 'exhausted')
           this.#moment = undefined
         // A moment that is too old is nothing unusual after a long silence, and is mended by a list at once.

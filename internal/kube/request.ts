@@ -1,7 +1,4 @@
-/**
- * Calls share what a process may have in flight: `lease` is kept for renewals, which must not wait behind others; `list` for lists,
- * of which there are as many as watches at a start; `call` is every other one.
- */
+/** Concurrency pool of a call. `lease`: renewals only; `list`: lists; `call`: all others. */
 export type CallShare = 'lease' | 'list' | 'call'
 
 /** One request to the API server. */

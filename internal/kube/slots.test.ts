@@ -24,7 +24,7 @@ test('slots: a taker beyond the bound waits until one is released, in order of a
   expect([slots.taken, slots.waiting]).toEqual([1, 0])
 })
 
-test('slots: a taker whose signal fires gets nothing and blocks nobody behind it', async () => {
+test('slots: a taker whose signal fires gets nothing, and the next waiter gets the slot', async () => {
   const slots = new Slots(1, 10)
   const release = await slots.take(never)
   const gone = new AbortController()

@@ -2,7 +2,7 @@ import { CallShares, type CallStats } from './call-shares.ts'
 import type { Credentials, Endpoint } from './endpoint.ts'
 import { errorCode, exhausted, type KubeResult, readFailure, unavailable } from './failure.ts'
 import { type KubeRequest, type KubeStream, queryOf, readBounded, type WatchRequest } from './request.ts'
-import { untilAborted } from './until-aborted.ts'
+import { boundedSignal, untilAborted, whyAborted } from './until-aborted.ts'
 import { type WatchBounds, WatchPool, type WatchStats, watchBounds } from './watch-pool.ts'
 
 /** Calls and watches of a transport at a moment. */
@@ -42,8 +42,8 @@ const listWaitMsMax = 60_000
 const plainStreamsMax = 32
 
 /**
- * Makes a transport: calls go by fetch, each in its share of what may be in flight; streams go over few HTTP/2 connections, so that
- * they take none of the calls that the runtime can have in flight. It holds no connection without a stream, and needs no closing.
+ * Makes a transport: calls go by fetch, each in its share of what may be in flight; streams use HTTP/2
+ * connections and do not count against `BUN_CONFIG_MAX_HTTP_REQUESTS`. It holds no connection without a stream, and needs no closing.
  */
 export function createTransport(options: TransportOptions): Transport {
   const shares = new CallShares()
@@ -79,7 +79,9 @@ export function createTransport(options: TransportOptions): Transport {
       const release = await shares.take(share, share === 'list' ? listWaitMsMax : msMax, request.signal)
       if (release === undefined) {
         options.onAnswer?.(request.method, codeOf(0))
-        return unavailable('too many calls are in flight, or nobody waits any more')
+        return unavailable(
+          request.signal?.aborted ? 'aborted by the caller' : 'no call slot became free in time',
+        )
       }
       const waitedMs = share === 'list' ? 0 : performance.now() - beganMs
       const bounded = { ...request, msMax: Math.max(1, msMax - waitedMs) }
@@ -114,20 +116,6 @@ function codeOf(status: number): string {
   return status === 0 ? '<error>' : String(status)
 }
 
-/** A signal that fires with another or after a time; `done` takes both away. */
-function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
-  const ended = new AbortController()
-  const stop = () => ended.abort()
-  const timer = setTimeout(stop, msMax)
-  signal?.addEventListener('abort', stop, { once: true })
-  if (signal?.aborted) stop()
-  const done = () => {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', stop)
-  }
-  return { signal: ended.signal, stop, done }
-}
-
 /** Sends one request by fetch and has its answer read. */
 async function exchange<T>(
   options: TransportOptions,
@@ -151,8 +139,7 @@ async function exchange<T>(
     const retryAfter = response.headers.get('retry-after')
     return readFailure({ status, body, retryAfter, secret: request.secret === true })
   } catch (error) {
-    if (signal.aborted)
-      return unavailable(`no answer within ${Math.round(msMax)} ms, or nobody waits any more`)
+    if (signal.aborted) return unavailable(whyAborted(signal))
     // A message may quote more than an address; a code is from a closed set.
     const failed = errorCode(error)
     return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)

@@ -10,7 +10,7 @@ import {
 } from './failure.ts'
 import { type KubeStream, queryOf, readBounded, type WatchRequest } from './request.ts'
 import { Slots } from './slots.ts'
-import { untilAborted } from './until-aborted.ts'
+import { untilAborted, whyAborted } from './until-aborted.ts'
 import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } from './watch-session.ts'
 
 /** Bounds of the watches of one process. */
@@ -182,7 +182,7 @@ async function answerOf(
 }
 
 function failureOf(error: unknown, signal: AbortSignal): KubeFailure {
-  if (signal.aborted) return unavailable('no answer in time, or nobody waits any more')
+  if (signal.aborted) return unavailable(whyAborted(signal))
   // A message may quote more than an address; a code is from a closed set.
   const code = errorCode(error)
   return unavailable(code ?? 'the connection broke before an answer', code)

@@ -11,7 +11,7 @@ import type { Credentials } from './endpoint.ts'
 import { errorCode, type KubeFailure, unavailable } from './failure.ts'
 import type { KubeStream } from './request.ts'
 
-/** What a connection for watches is made with. */
+/** Options of a watch connection. */
 export interface WatchSessionOptions {
   /** `https://host:port`. */
   readonly origin: string
@@ -22,7 +22,7 @@ export interface WatchSessionOptions {
   readonly onClosed: (session: WatchSession) => void
 }
 
-/** What connecting gives. */
+/** Result of connecting. */
 export type Connected = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
 
 const connectMsMax = 10_000
@@ -66,7 +66,7 @@ export function connectWatchSession(options: WatchSessionOptions): Promise<Conne
   return promise.finally(() => clearTimeout(timer))
 }
 
-/** Tells connections of one TLS identity from those of another: a stream must not use a connection that is somebody else. */
+/** Identity of a TLS connection. Streams share a connection only when CA, client certificate and server name are equal. */
 export function tlsIdentityOf({ ca, cert, key, serverName }: Credentials): string {
   return JSON.stringify([ca, cert, key, serverName])
 }
@@ -160,9 +160,9 @@ export class WatchSession {
     this.#session.destroy()
   }
 
-  /** A callback comes with an answer only; a server that hangs is told by its absence. */
+  /** Sends a PING. Destroys the session after two unanswered ones. */
   #ping(): void {
-    // Opened for a watch that nobody waited for any more.
+    // Idle: the watch that it was opened for was aborted.
     if (this.#streams.size === 0) return this.destroy()
     if (this.#pingsUnanswered >= pingsUnansweredMax) return this.destroy()
     this.#pingsUnanswered += 1
@@ -263,7 +263,7 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /** An end counts as complete only when the server reset nothing: a server that is killed shows an end too. */
+  /** Complete only if the server ended the stream without RST_STREAM; a killed server also emits `end`. */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)

@@ -90,12 +90,12 @@ test('failures are told, are followed by growing pauses, and are forgotten after
 test.each([
   ['counts as dead, where its failures are silence', true, false],
   ['counts as alive, where it only has to turn', undefined, true],
-])('a loop whose turns all fail %s', async (_case, failuresAreSilence, isAlive) => {
+])('a loop whose turns all fail %s', async (_case, failuresStopHeartbeat, isAlive) => {
   let nowMs = 0
   const health = createHealth({ clock: { now: () => nowMs } })
   const { loop, held } = start({
     health,
-    ...(failuresAreSilence && { failuresAreSilence }),
+    ...(failuresStopHeartbeat && { failuresStopHeartbeat }),
     runOnce: () => Promise.reject(new Error('no')),
   })
   await until(() => held.asked.length === 1)

@@ -19,8 +19,8 @@ export interface LoopOptions {
   readonly backoff?: BackoffBounds
   /** Where the loop shows that it turns. */
   readonly health?: Health
-  /** Shows a turn only when it succeeded: a loop that fails for long makes the process count as dead. Default false. */
-  readonly failuresAreSilence?: boolean
+  /** Beats only after a successful turn, so that lasting failures fail liveness. Default false. */
+  readonly failuresStopHeartbeat?: boolean
   /** Replaced in tests only. */
   readonly sleep?: Sleep
   readonly random?: () => number
@@ -96,7 +96,7 @@ class Loop implements SupervisedLoop {
         failures += 1
         if (!this.#stopping.signal.aborted) this.#options.onError(error, failures)
       }
-      if (failures === 0 || this.#options.failuresAreSilence !== true) this.#heartbeat?.beat()
+      if (failures === 0 || this.#options.failuresStopHeartbeat !== true) this.#heartbeat?.beat()
       await this.#pause(failures)
     }
   }

@@ -85,40 +85,60 @@ async function askRedis(url: string, tls: StoreTls): Promise<string> {
 }
 
 const cases: [name: string, shown: string, tls: () => StoreTls, said: RegExp][] = [
-  ['a private CA', 'good', () => ({ caFile: own.ca }), /^TLS$/],
+  ['a server under the configured CA is accepted', 'good', () => ({ caFile: own.ca }), /^TLS$/],
   [
-    'another CA',
+    'a server under another CA is refused',
     'good',
     () => ({ caFile: foreign.ca }),
     /TLS: certificate not trusted \((unable to verify|self signed)/,
   ],
-  ['no CA of its own', 'good', () => ({ serverName: 'localhost' }), /TLS: certificate not trusted/],
-  ['the name of another server', 'elsewhere', () => ({ caFile: own.ca }), /TLS: certificate of another name/],
-  ['a server name that is set', 'elsewhere', () => ({ caFile: own.ca, serverName: 'db.example' }), /^TLS$/],
   [
-    'a server name that does not match',
+    'a private CA that is not configured is refused',
+    'good',
+    () => ({ serverName: 'localhost' }),
+    /TLS: certificate not trusted/,
+  ],
+  [
+    'a certificate of another name is refused',
+    'elsewhere',
+    () => ({ caFile: own.ca }),
+    /TLS: certificate of another name/,
+  ],
+  [
+    'a certificate of the configured server name is accepted',
+    'elsewhere',
+    () => ({ caFile: own.ca, serverName: 'db.example' }),
+    /^TLS$/,
+  ],
+  [
+    'a certificate without the configured server name is refused',
     'good',
     () => ({ caFile: own.ca, serverName: 'db.example' }),
     /another name/,
   ],
-  ['an expired certificate', 'expired', () => ({ caFile: own.ca }), /TLS: certificate outside its validity/],
+  [
+    'an expired certificate is refused',
+    'expired',
+    () => ({ caFile: own.ca }),
+    /TLS: certificate outside its validity/,
+  ],
 ]
 
 describe('Postgres', () => {
-  test.each(cases)('%s', async (_name, shown, tls, said) => {
+  test.each(cases)('Postgres TLS: %s', async (_name, shown, tls, said) => {
     await postgres.serve(identity(shown))
     expect(await askPostgres(postgres.url, tls())).toMatch(said)
   })
 
-  test('an address without a name is verified as one', async () => {
+  test('Postgres TLS: an address without a name is verified as one', async () => {
     await postgres.serve(identity('good'))
     expect(await askPostgres(postgres.postgres.url, { caFile: own.ca })).toBe('TLS')
     await postgres.serve(identity('elsewhere'))
     expect(await askPostgres(postgres.postgres.url, { caFile: own.ca })).toMatch(/another name/)
   })
 
-  test.each(['?sslmode=no-verify', '?ssl=false', '?sslmode=disable'])(
-    'nothing in the URL switches off what is configured: %s',
+  test.each(['?sslmode=no-verify', '?ssl=false', '?sslmode=disable', '?ssl%6Dode=disable'])(
+    'Postgres TLS: nothing in the URL switches off what is configured: %s',
     async (query) => {
       await postgres.serve(identity('good'))
       expect(await askPostgres(postgres.url + query, { caFile: own.ca })).toBe('TLS')
@@ -126,13 +146,13 @@ describe('Postgres', () => {
     },
   )
 
-  test('a server without TLS is refused', async () => {
+  test('Postgres TLS: a server without TLS is refused', async () => {
     expect(await askPostgres((await testStores()).databaseUrl, { caFile: own.ca })).toBe(
       'postgres: TLS: the server does not offer it',
     )
   })
 
-  test('files that are replaced count from the next connection on, and one that is gone stays what it was', async () => {
+  test('Postgres TLS: files that are replaced count from the next connection on, and one that is gone stays what it was', async () => {
     await postgres.serve(identity('good'))
     const caFile = join(folder, 'rotated.crt')
     copyFileSync(foreign.ca, caFile)
@@ -162,7 +182,7 @@ describe('Postgres', () => {
       () => ({ caFile: own.ca, ...clientOf('stranger') }),
       /TLS: handshake failed|client certificate/,
     ],
-  ])('a server that asks for client certificates, %s', async (name, tls, said) => {
+  ])('Postgres TLS: a server that asks for client certificates, %s', async (name, tls, said) => {
     if (name.startsWith('with a')) {
       await postgres.serve(identity('good'))
       await postgres.askForClients(own.ca)
@@ -172,13 +192,13 @@ describe('Postgres', () => {
 })
 
 describe('Redis', () => {
-  test.each(cases)('%s', async (_name, shown, tls, said) => {
+  test.each(cases)('Redis TLS: %s', async (_name, shown, tls, said) => {
     const { redis, url } = await createTlsRedis({ ca: own.ca, identity: identity(shown) })
     expect(await askRedis(url, tls())).toMatch(said)
     await redis.stop()
   })
 
-  test('a server that asks for client certificates', async () => {
+  test('Redis TLS: a server that asks for client certificates', async () => {
     const { redis, url } = await createTlsRedis({
       ca: own.ca,
       identity: identity('good'),
@@ -213,13 +233,13 @@ describe('Redis', () => {
     silent.close()
   })
 
-  test('TLS is never left out for a URL in plain text', () => {
+  test('Redis TLS: TLS is never left out for a URL in plain text', () => {
     const open = () =>
       openRedis({ url: 'redis://localhost', tls: { caFile: own.ca }, onError: () => undefined })
     expect(open).toThrow('TLS needs a rediss… URL')
   })
 
-  test('every node of a Cluster is verified, under one name where they are known by address', async () => {
+  test('Redis TLS: every node of a Cluster is verified, under one name where they are known by address', async () => {
     const byName = { ca: own.ca, identity: identity('elsewhere') }
     const { redis, port } = await createTlsRedis(byName, ['--tls-cluster', 'yes'], { cluster: true })
     await command(redis, ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383'])
@@ -229,7 +249,7 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('sentinels are verified as their master is', async () => {
+  test('Redis TLS: sentinels are verified as their master is', async () => {
     const shown = { ca: own.ca, identity: identity('elsewhere') }
     const master = await createTlsRedis(shown)
     const sentinel = await createTlsRedis(shown, ['--sentinel', '--tls-replication', 'yes'])

@@ -88,7 +88,7 @@ const untrusted: ReadonlySet<string> = new Set([
 ])
 const expired: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-/** The error as a TLS failure where it is one, else the error itself. Its text names what is wrong, not the peer. */
+/** The error as a TLS failure where it is one, else the error itself. Its text is the library's: it may name the host and the certificate's names. */
 export function asTlsFailure<T>(error: T): T | TlsFailure {
   if (!(error instanceof Error) || error instanceof TlsFailure) return error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

@@ -132,7 +132,7 @@ test('key ring gate: searches 2 000 secrets per look and goes on from there', as
 test('key ring gate: stays shut while Postgres is away', async () => {
   const away = poolOf('postgres://latchkey:none@127.0.0.1:9/none')
   const { gate } = gateOf(right, { pool: away })
-  expect(gate.runOnce(live)).rejects.toThrow()
+  await expect(gate.runOnce(live)).rejects.toThrow()
   expect(gate.check().ok).toBe(false)
   await away.end()
 })

@@ -93,10 +93,11 @@ function namedTls(error: Error): Error {
 
 /** Removes what would count in place of `tls`: `pg` prefers what the URL says. */
 function withoutTlsOptions(url: string): string {
-  const [address = '', query] = url.split('?', 2)
-  if (query === undefined) return url
-  const left = query.split('&').filter((pair) => !/^(sslmode|ssl)=/.test(pair))
-  return left.length === 0 ? address : `${address}?${left.join('&')}`
+  const start = url.indexOf('?')
+  if (start < 0) return url
+  const query = new URLSearchParams(url.slice(start + 1))
+  for (const name of ['sslmode', 'ssl']) query.delete(name)
+  return query.size === 0 ? url.slice(0, start) : `${url.slice(0, start)}?${query}`
 }
 
 /** The startup parameter `options`: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNECT-OPTIONS (read 2026-11). */

@@ -22,9 +22,8 @@ export class OtherWriter extends Error {
 
 /** @throws OtherWriter when another leader has written, or a concurrent write stood in the way */
 export function expectMine(applied: Applied): void {
-  if (applied.kind === 'deposed')
-    throw new OtherWriter('another leader has written: this one has no say any more')
-  if (applied.kind === 'conflict') throw new OtherWriter('the tenant was changed by somebody else meanwhile')
+  if (applied.kind === 'deposed') throw new OtherWriter('fence check failed: a newer leader has written')
+  if (applied.kind === 'conflict') throw new OtherWriter('concurrent update of the tenant')
 }
 
 /** Has all directories look for changes. Never fails: they find out by themselves, later. */

@@ -24,7 +24,7 @@ export function occurrence(
   return { regarding: referenceTo(object), ...told }
 }
 
-/** Reasons of DeletionWaiting that need nobody. */
+/** Reasons of DeletionWaiting that resolve without intervention; their events are Normal. */
 const deletionGoesOn: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
 
 /**

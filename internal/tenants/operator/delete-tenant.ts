@@ -4,7 +4,13 @@ import { countEventsLeft } from '../reconcile/purge.ts'
 import { findLiveTenant, type LiveTenant, listPendingPurges } from '../store.ts'
 import { applyContextOf, expectMine, tellChanged } from './apply-context.ts'
 import { occurrence } from './condition-events.ts'
-import { type DeletionWait, deletionStatus, eventsCountMax, waitOfFailure } from './deletion-status.ts'
+import {
+  type DeletionWait,
+  deletionStatus,
+  eventsCountMax,
+  PurgeFailed,
+  waitOfFailure,
+} from './deletion-status.ts'
 import type { LeaderContext } from './tenant-context.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from './tenant-object.ts'
 import { writeStatus } from './write-status.ts'
@@ -50,7 +56,9 @@ async function removeWithRows(context: LeaderContext, object: TenantObject): Pro
       return { kind: 'again', afterMs: waitMs + slackMs }
     }
     if (!isTold(object, 'RemovingData')) await tellWait(context, object, { kind: 'removing' })
-    await onPurge(id)
+    await onPurge(id).catch((cause: unknown) => {
+      throw new PurgeFailed('what Redis keeps of a tenant could not be removed', { cause })
+    })
     const { isDone, rowsRemoved } = await purgeTenant(pool, id)
     if (!isDone) {
       const eventsLeft = await countEventsLeft(pool, id, eventsCountMax)

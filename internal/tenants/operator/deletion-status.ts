@@ -16,17 +16,24 @@ export type DeletionWait =
     }
   | { readonly kind: 'away'; readonly store: 'Postgres' | 'Redis' }
   | { readonly kind: 'failed' }
-  /** Ours is gone. */
+  /** Only finalizers of other controllers remain. */
   | { readonly kind: 'finalizers'; readonly names: readonly string[] }
 
 /** Most events that are counted for the message: over it they are "more than". */
 export const eventsCountMax = 100_000
 const namesMax = 5
 
-/** What a failure of a deletion means; undefined where it says nothing about the Tenant or cannot be told. Pure. */
+/** Removing what other stores keep of a tenant failed. */
+export class PurgeFailed extends Error {
+  override readonly name = 'PurgeFailed'
+}
+
+/** Wait that a failed deletion implies; undefined for API errors and lost leadership. What remains are errors of the pool. Pure. */
 export function waitOfFailure(error: unknown): DeletionWait | undefined {
   if (error instanceof KubeError || error instanceof OtherWriter) return undefined
   if (error instanceof RedisUnavailable) return { kind: 'away', store: 'Redis' }
+  if (error instanceof PurgeFailed)
+    return isMistake(error.cause) ? { kind: 'failed' } : { kind: 'away', store: 'Redis' }
   return isMistake(error) ? { kind: 'failed' } : { kind: 'away', store: 'Postgres' }
 }
 
@@ -62,7 +69,7 @@ function reasonOf(wait: DeletionWait): { readonly reason: string } {
 function messageOf(wait: DeletionWait): string {
   switch (wait.kind) {
     case 'grace':
-      return `The tenant is no longer served. Its data is removed from ${secondsOf(wait.untilMs)} on, when every process has heard of that`
+      return `The tenant is no longer served. Its data is removed after ${secondsOf(wait.untilMs)}, when all processes have stopped serving the tenant`
     case 'removing':
       return `Its data is being removed, since spec.deletionPolicy is Delete${progressOf(wait.progress)}`
     case 'away':
@@ -77,8 +84,8 @@ function messageOf(wait: DeletionWait): string {
 function progressOf(progress: Extract<DeletionWait, { kind: 'removing' }>['progress']): string {
   if (progress === undefined) return ''
   const { rowsRemoved, eventsLeft } = progress
-  const left = eventsLeft < eventsCountMax ? `${eventsLeft}` : `${eventsCountMax} or more`
-  return `: ${rowsRemoved} rows in the last turn, ${left} events are left`
+  const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
+  return `: ${rowsRemoved} rows in the last turn, ${eventsLeft === 0 ? 'other rows' : events} are left`
 }
 
 function namesOf(names: readonly string[]): string {

@@ -8,7 +8,7 @@ import type { SecretRead } from '../source.ts'
 import { tenantIdOfUid } from '../tenant-id.ts'
 import { OtherWriter } from './apply-context.ts'
 import { conditionEvents } from './condition-events.ts'
-import { type DeletionWait, deletionStatus, waitOfFailure } from './deletion-status.ts'
+import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure } from './deletion-status.ts'
 import { olderInCluster } from './older-claimant.ts'
 import { refusedStatus, sameStatus, statusOf } from './status.ts'
 import { parseTenantObject, type TenantObject } from './tenant-object.ts'
@@ -207,7 +207,7 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
     'the grace period',
     { kind: 'grace', untilMs: now },
     'GracePeriod',
-    /from 2026-11-01T09:00:01Z on/,
+    /after 2026-11-01T09:00:01Z/,
     'Normal',
   ],
   ['removing', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
@@ -216,6 +216,13 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
     { kind: 'removing', progress: { rowsRemoved: 250_000, eventsLeft: 100_000 } },
     'RemovingData',
     /250000 rows in the last turn, 100000 or more events/,
+    'Normal',
+  ],
+  [
+    'removing, after the last event',
+    { kind: 'removing', progress: { rowsRemoved: 7, eventsLeft: 0 } },
+    'RemovingData',
+    /7 rows in the last turn, other rows are left/,
     'Normal',
   ],
   ['Postgres', { kind: 'away', store: 'Postgres' }, 'PostgresUnavailable', /^Postgres does not/, 'Warning'],
@@ -256,6 +263,12 @@ test('a deleted Tenant is not Ready once its rows are hidden, and stays so while
 test.each<[name: string, error: unknown, wait: DeletionWait | undefined]>([
   ['a lost connection', failure('ECONNREFUSED'), { kind: 'away', store: 'Postgres' }],
   ['Redis without an answer', new RedisUnavailable('timeout'), { kind: 'away', store: 'Redis' }],
+  [
+    'an error reply of Redis',
+    new PurgeFailed('failed', { cause: new Error('NOPERM') }),
+    { kind: 'away', store: 'Redis' },
+  ],
+  ['a bug in a purge', new PurgeFailed('failed', { cause: new TypeError('bug') }), { kind: 'failed' }],
   ['a statement that Postgres refuses', failure('42P01'), { kind: 'failed' }],
   ['another leader', new OtherWriter('other'), undefined],
 ])('a deletion that failed for %s is told so', (_name, error, wait) => {

@@ -19,7 +19,7 @@ export interface OperatorParts {
   readonly clock: Clock
   readonly log: TenantLog
   readonly random: RandomBytes
-  /** What the platform lets tenants' callbacks be. */
+  /** Platform limits on callback networks and ports. */
   readonly callbackBounds: CallbackBounds
   /** What stands before `/v1/t/…` in the URLs to hand out. */
   readonly publicUrl: string | undefined

@@ -5,7 +5,7 @@ import { sameStatus } from './status.ts'
 import type { LeaderContext } from './tenant-context.ts'
 import { type TenantObject, tenantObjects } from './tenant-object.ts'
 
-/** Who owns the status; the fields of the Tenant itself that we write belong to another. */
+/** Field manager of status writes; separate from that of metadata. */
 const statusManager = 'latchkey-operator-status'
 /**
  * Applies a Tenant's status and records the events of what changed; true when something was written. Repeating it is safe.

@@ -22,7 +22,7 @@ export interface TenantControllerOptions {
   readonly clock: Clock
   readonly log: TenantLog
   readonly random: RandomBytes
-  /** What the platform lets tenants' callbacks be. */
+  /** Platform limits on callback networks and ports. */
   readonly callbackBounds: CallbackBounds
   /** Who writes, for the audit log. */
   readonly actor: string

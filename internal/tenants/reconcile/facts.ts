@@ -73,7 +73,7 @@ export interface TenantFacts {
   /** SHA-256 (hex) of wanted keys that another tenant has. */
   readonly keysOfOthers: ReadonlySet<string>
   readonly currentKeyId: string
-  /** What the platform lets tenants' callbacks be. */
+  /** Platform limits on callback networks and ports. */
   readonly callbackBounds: CallbackBounds
   readonly callbackSuspension: CallbackSuspension | undefined
 }

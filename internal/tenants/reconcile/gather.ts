@@ -23,7 +23,7 @@ export interface GatherSources {
   readonly secrets: SecretSource
   /** For the id of a tenant whose first one was used up. */
   readonly random: RandomBytes
-  /** What the platform lets tenants' callbacks be. */
+  /** Platform limits on callback networks and ports. */
   readonly callbackBounds: CallbackBounds
 }
 

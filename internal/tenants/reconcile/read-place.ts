@@ -41,7 +41,7 @@ export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
 }
 
 /**
- * Advises labelling only for a Secret that no tenant has: whoever follows the message must not take another tenant's Secret.
+ * Suggests the label command only for unlabelled Secrets, so that following it cannot reassign another tenant's Secret.
  * Without `--overwrite`, so that the command fails if the Secret was labelled meanwhile.
  */
 function notLabelled(
