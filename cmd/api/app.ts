@@ -183,7 +183,7 @@ function publicServer({ tracing, health }: Telemetry, { directory, routes, obser
     isDraining: () => health.isDraining(),
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: {
-      keyed: new BodyBudget({ bytesMax: keyedBodiesBytes }),
+      keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gathersSmall: true }),
       anybody: new BodyBudget({ bytesMax: webhookBodiesBytes }),
     },
   })

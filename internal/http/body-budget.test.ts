@@ -32,7 +32,7 @@ function open(bounds: BudgetBounds) {
     return arrive(body, bytes, sinceMs) ? body : undefined
   }
   const arrive = (body: Holding, bytes: number, nowMs: number) => {
-    if (body.arrival) Object.assign(body.arrival, { bytesArrived: bytes, lastByteAtMs: nowMs })
+    if (body.arrival) budget.progress(body, bytes - body.arrival.bytesArrived, nowMs)
     return budget.grow(body, bytes, nowMs)
   }
   return { budget, givenUp, take, wait, arrive }
@@ -53,8 +53,8 @@ describe('shares of the budget', () => {
     const { take } = open({ bytesMax: 48 * mebibyte })
     for (const owner of ['a', 'b', 'c', 'd'])
       for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
-    expect(take('e', 17 * kibibyte)).toBeUndefined()
-    for (let nth = 0; nth < 512; nth++) expect(take('a', 16 * kibibyte)).toBeDefined()
+    expect(take('e', 65 * kibibyte)).toBeUndefined()
+    for (let nth = 0; nth < 128; nth++) expect(take('a', 64 * kibibyte)).toBeDefined()
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
@@ -64,6 +64,7 @@ describe('shares of the budget', () => {
     if (!wide) throw new Error('nothing is needed for it')
     expect(take('a', 700 * kibibyte)).toBeDefined()
     for (let length = 1; length <= 25; length++) expect(arrive(wide, length * mebibyte, 0)).toBe(true)
+    budget.finish(wide)
     expect([take('a', 69 * kibibyte), take('a', 68 * kibibyte)?.bytes]).toEqual([undefined, 68 * kibibyte])
     for (let nth = 0; nth < 500; nth++) expect(take('a', 16 * kibibyte)).toBeDefined()
     budget.free(wide)
@@ -80,17 +81,17 @@ describe('shares of the budget', () => {
     expect([take('y', mebibyte + 1), take('y', mebibyte)?.bytes]).toEqual([undefined, mebibyte])
   })
 
-  test('a body that comes in chunks is small until it has more than 16 KiB', () => {
+  test('a body that comes in chunks is small until it has more than 64 KiB', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     for (const owner of ['a', 'b', 'c', 'd'])
       for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
     const body = wait('e', { bytesDeclared: undefined })
     const chunked = holding('f')
-    expect([budget.grow(chunked, 16 * kibibyte, 0), budget.grow(chunked, 17 * kibibyte, 0)]).toEqual([
+    expect([budget.grow(chunked, 64 * kibibyte, 0), budget.grow(chunked, 65 * kibibyte, 0)]).toEqual([
       true,
       false,
     ])
-    expect(body && arrive(body, 1, 0)).toBe(false)
+    expect(body && arrive(body, 65 * kibibyte, 0)).toBe(false)
     budget.free(chunked)
     expect(budget.taken).toBe(40 * mebibyte)
   })
@@ -118,13 +119,27 @@ describe('where room is short', () => {
     expect(take('a', mebibyte, 10_000)).toBeDefined()
   })
 
-  test('a small body gets the room of the body with the lowest rate', () => {
+  test('a small body gets the room of the body with the least recent progress', () => {
     const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
-    wait('slow', { bytes: 16 * kibibyte, bytesDeclared: 16 * kibibyte })
+    wait('stalled', { bytes: 16 * kibibyte, bytesDeclared: 17 * kibibyte })
     for (const owner of ['b', 'c', 'd'])
-      wait(owner, { bytes: 16 * kibibyte, sinceMs: 5_000, bytesDeclared: 16 * kibibyte })
+      wait(owner, { bytes: 16 * kibibyte, sinceMs: 5_000, bytesDeclared: 17 * kibibyte })
     expect(take('e', kibibyte, 9_000)).toBeDefined()
-    expect(givenUp).toEqual(['slow dropped'])
+    expect(givenUp).toEqual(['stalled evicted'])
+  })
+
+  test('a complete body of any length is not compared, whether it came at once or its last piece came now', () => {
+    const { givenUp, wait, take, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
+    const last = wait('last piece missing', { bytesDeclared: mebibyte })
+    for (let nth = 0; nth < 10; nth++)
+      for (const owner of ['a', 'b', 'c', 'd'])
+        wait(`${owner}${nth}`, { owner, bytes: mebibyte - 1, sinceMs: 900 })
+    if (!last) throw new Error('nothing is needed for it')
+    expect(arrive(last, mebibyte - 1, 901)).toBe(false)
+    expect(givenUp).toEqual([])
+    expect(arrive(last, mebibyte, 902)).toBe(true)
+    expect(givenUp).not.toEqual([])
+    expect(take('e', 100 * kibibyte, 902)).toBeDefined()
   })
 
   test('a small body of an owner at its share gets the room of another of its bodies', () => {
@@ -132,20 +147,25 @@ describe('where room is short', () => {
     wait('stalled', { owner: 'a', bytes: 16 * kibibyte - 1, bytesDeclared: 16 * kibibyte })
     wait('of another owner', { bytes: 10, bytesDeclared: 16 * kibibyte })
     expect(take('a', kibibyte, 9_000)).toBeDefined()
-    expect(givenUp).toEqual(['stalled dropped'])
+    expect(givenUp).toEqual(['stalled evicted'])
   })
 
-  test('a larger body gets room from slower ones only, so that of two one arrives', () => {
+  test('a larger body evicts a stalled one, however much that sent, and none of similar progress', () => {
     const { givenUp, wait, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
-    const fast = wait('fast', { owner: 'a', sinceMs: 0 })
-    const slow = wait('slow', { owner: 'a', sinceMs: 0 })
-    if (!fast || !slow) throw new Error('nothing is needed for them')
-    expect(arrive(slow, 2 * mebibyte, 2_000)).toBe(true)
-    expect(arrive(fast, 10 * mebibyte, 2_000)).toBe(true)
-    expect(arrive(slow, 3 * mebibyte, 2_100)).toBe(false)
-    expect(givenUp).toEqual([])
-    expect(arrive(fast, 25 * mebibyte, 4_000)).toBe(true)
-    expect(givenUp).toEqual(['slow dropped'])
+    const burst = wait('burst', { owner: 'a' })
+    const steady = wait('steady', { owner: 'a' })
+    const other = wait('other', { owner: 'a' })
+    if (!burst || !steady || !other) throw new Error('nothing is needed for them')
+    expect(arrive(burst, 20 * mebibyte, 0)).toBe(true)
+    for (let nth = 1; nth < 6; nth++) expect(arrive(steady, 120 * kibibyte * nth, 300 * nth)).toBe(true)
+    expect(arrive(steady, mebibyte, 1_800)).toBe(true)
+    expect(givenUp).toEqual(['burst evicted'])
+    for (let nth = 2; nth <= 20; nth++) {
+      expect(arrive(steady, nth * mebibyte, 1_800 + 100 * nth)).toBe(true)
+    }
+    expect(arrive(other, mebibyte, 3_850)).toBe(false)
+    expect(arrive(steady, 25 * mebibyte, 3_900)).toBe(true)
+    expect(givenUp).toEqual(['burst evicted'])
   })
 
   test('a body that has been read is dropped for no other', () => {
@@ -161,15 +181,15 @@ describe('where room is short', () => {
     expect([take('e', 30, 60_000), givenUp]).toEqual([undefined, []])
   })
 
-  test('one body more to wait for takes the place of the one with the least progress, the youngest last', () => {
+  test('one body more to wait for takes the place of the one with the least recent progress', () => {
     const { budget, givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 3, pace: { graceMs } })
+    wait('older', { sinceMs: 0, bytes: 1_000 })
     wait('header-only', { sinceMs: 1_000 })
-    wait('with a byte', { sinceMs: 0, bytes: 1 })
     wait('young', { sinceMs: 1_900 })
     wait('new', { sinceMs: 2_000 })
     wait('newer', { sinceMs: 2_000 })
     wait('newest', { sinceMs: 2_001 })
-    expect(givenUp).toEqual(['header-only dropped', 'with a byte dropped', 'young dropped'])
+    expect(givenUp).toEqual(['older evicted', 'header-only evicted', 'young evicted'])
     expect(budget.arriving).toBe(3)
   })
 
@@ -208,7 +228,7 @@ test('whatever happens to bodies, what is taken is the sum of what they hold, wi
           if (act === 'wait') budget.begin(made, nowMs, () => undefined)
           if (act === 'take') budget.grow(made, bytes, nowMs)
         } else if (body && act === 'arrive') {
-          if (body.arrival) body.arrival.bytesArrived = body.bytes + bytes
+          budget.progress(body, bytes, nowMs)
           budget.grow(body, body.bytes + bytes, nowMs)
         } else if (body && act === 'finish') budget.finish(body)
         else if (body && act === 'free') {

@@ -1,20 +1,29 @@
-import { type Candidate, chooseVictims, type Requester, rateOf } from './body-victims.ts'
+import {
+  type Candidate,
+  chooseVictims,
+  type Progress,
+  type Requester,
+  scoreAfter,
+  scoreAt,
+  startProgress,
+} from './body-victims.ts'
 
-/** One owner gets this fraction of the whole for small bodies and once more for larger ones, or one body. */
+/** Divisor of the budget: maximum share of one owner, separately for small and for larger bodies. A single larger body may exceed it. */
 const ownersShare = 4
-/** Bytes that an owner's larger bodies may have beside one that takes more than its share. */
+/** Divisor of the budget: maximum for an owner's other large bodies while one body exceeds the owner's share. */
 const besideShare = 64
-/** Bodies up to this size are small; larger ones leave them this fraction of the whole. */
-export const smallBytes: number = 16 * 1024
+/** Maximum size of a small body. */
+export const smallBytes: number = 64 * 1024
+/** Divisor of the budget: reserve for small bodies, which larger ones cannot use. */
 const reserveShare = 6
-/** Bodies over `longBytes` get this fraction of the whole together, or one of them: a shorter one always finds room beside them. */
+/** Divisor of the budget: maximum of all bodies over `longBytes`, or one of them. */
 const longShare = 2
 const longBytes = 1024 * 1024
-/** A source's bodies go first where they have more than this fraction of a limit, its heaviest one aside. */
+/** Divisor of a limit: a source above it, not counting its largest body, is evicted first. */
 const sourcesShare = 16
-/** Under pressure bodies are dropped until this fraction of the limit is free, so that bodies are seldom ranked. */
-const dropShare = 64
-/** Each body that is waited for costs about 10 KB beside its bytes (Bun 1.4.5, 2026-11). */
+/** Divisor of a limit: an eviction frees at least this much where it can, so that bodies are seldom ranked. */
+const evictShare = 64
+/** An unfinished body costs about 10 KB beside its bytes (Bun 1.4.5, 2026-11). */
 const bodiesMaxDefault = 2048
 const sweepMs = 100
 
@@ -30,7 +39,7 @@ export interface Pace {
   readonly pauseMsMax: number
   /** Rate of bodies that are not short, from their start on, less the time above. */
   readonly bytesPerSecondMin: number
-  /** Age below which a body is not compared by its rate. */
+  /** Grace period, ms: a younger small body may evict any other. */
   readonly graceMs: number
 }
 
@@ -43,16 +52,18 @@ const defaultPace: Pace = {
   graceMs: 500,
 }
 
-/** Why a body is given up before it has arrived: it came too slowly, or others needed its room more. */
-export type GivenUp = 'too_slow' | 'dropped'
+/** Reason an unfinished body is aborted: below the minimum pace, or evicted for another body. */
+export type GivenUp = 'too_slow' | 'evicted'
 
-/** A body that is waited for. */
-export interface Arrival {
-  /** As `sourceOf` of its body said. */
+/** State of an unfinished body. */
+export interface Arrival extends Progress {
+  /** Eviction group: client network or tenant. */
   readonly source: string
   readonly startedAtMs: number
   bytesArrived: number
   lastByteAtMs: number
+  /** At `lastByteAtMs`. */
+  score: number
   /** Ends the wait. Called once at most, after the body's memory was given back. */
   giveUp(why: GivenUp): void
 }
@@ -84,9 +95,9 @@ export interface Holding {
   readonly bytesDeclared: number | null
   /** Changed by the budget only. */
   bytes: number
-  /** Set by the budget while the body is waited for. */
+  /** Set by the budget while the body is unfinished. */
   arrival: Arrival | undefined
-  /** Address or owner under which the body is counted when room is short; asked only when it matters. */
+  /** Returns the eviction group: client network or tenant. Called once, for a body that does not arrive with its head. */
   sourceOf(): string
 }
 
@@ -94,11 +105,11 @@ export interface Holding {
 interface Owned {
   small: number
   large: number
-  /** The body with which it went over its share. */
+  /** The body that exceeds the owner's share. */
   wide: Holding | undefined
 }
 
-/** What is missing for a body to grow, and which bodies hold it. */
+/** Exceeded limit: bytes to free, and the bodies that count against it. */
 interface Lack {
   readonly needed: number
   readonly limit: number
@@ -109,17 +120,23 @@ interface Lack {
 export interface BudgetBounds {
   /** Bytes of all bodies. */
   readonly bytesMax: number
-  /** Bodies that are waited for at a time; default 2 048. */
+  /** Maximum of unfinished bodies; default 2 048. */
   readonly bodiesMax?: number
   readonly pace?: Partial<Pace>
+  /**
+   * Lets the runtime gather bodies of a declared length up to 16 KiB, which are charged once they are complete; default false.
+   * For authenticated callers only: up to `bodiesMax` times 16 KiB are then not charged.
+   */
+  readonly gathersSmall?: boolean
 }
 
 /**
- * Memory of the bodies of one process, charged as bytes arrive and until their calls are answered. Where there is no room left,
- * for bytes or for one more body to wait for, the bodies with the least progress are dropped first.
+ * Memory of the bodies of one process, charged as bytes arrive and until their calls are answered. Without room for bytes or for
+ * one more unfinished body, unfinished bodies with the least recent progress are evicted. A complete body is never evicted.
  */
 export class BodyBudget {
   readonly pace: Pace
+  readonly gathersSmall: boolean
   /** Shared by all calls that read their bodies. */
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
@@ -132,63 +149,72 @@ export class BodyBudget {
   #takenByLong = 0
   #timer: Timer | undefined
 
-  constructor({ bytesMax, bodiesMax = bodiesMaxDefault, pace = {} }: BudgetBounds) {
+  constructor({ bytesMax, bodiesMax = bodiesMaxDefault, pace = {}, gathersSmall = false }: BudgetBounds) {
     this.#bytesMax = bytesMax
     this.#bodiesMax = bodiesMax
     this.pace = { ...defaultPace, ...pace }
+    this.gathersSmall = gathersSmall
   }
 
-  /** Bytes that are taken now. */
+  /** Bytes charged now. */
   get taken(): number {
     return this.#taken
   }
 
-  /** Bodies that are waited for now. */
+  /** Unfinished bodies now. */
   get arriving(): number {
     return this.#arriving.size
   }
 
   /**
-   * Begins to wait for a body whose bytes are not all here. Always finds a place, if need be that of another body.
-   * @param giveUp ends the wait; called once at most, after the body's memory was given back
+   * Registers an unfinished body. Evicts others at `bodiesMax`; never fails.
+   * @param giveUp aborts it; called once at most, after the body's memory was released
    */
   begin(body: Holding, nowMs: number, giveUp: Arrival['giveUp']): void {
     if (this.#arriving.size >= this.#bodiesMax) this.#makePlace(nowMs)
     body.arrival = {
       source: body.sourceOf(),
       startedAtMs: nowMs,
-      lastByteAtMs: nowMs,
       bytesArrived: 0,
       giveUp,
+      ...startProgress(nowMs),
     }
     this.#arriving.add(body)
     this.#timer ??= setInterval(() => this.endLate(performance.now()), sweepMs)
   }
 
+  /** Counts bytes of an unfinished body as its progress. Charges nothing. */
+  progress({ arrival }: Holding, bytes: number, nowMs: number): void {
+    if (!arrival) return
+    arrival.score = scoreAfter(arrival, bytes, nowMs)
+    arrival.lastByteAtMs = nowMs
+    arrival.bytesArrived += bytes
+  }
+
   /**
-   * Charges a body with `bytes` in all, if that is more than it has. Without room, bodies that are waited for and make less
-   * progress are dropped; a small body that has just begun is not compared.
-   * @returns false, and nothing changes, when that gives no room either
+   * Charges a body with `bytes` in all, if that is more than it has. Without room, evicts unfinished bodies: any for a complete
+   * body and for a small one in its grace period, else those with at most half of its recent progress.
+   * @returns false, and nothing changes, when that frees too little
    */
   grow(body: Holding, bytes: number, nowMs: number): boolean {
     if (bytes <= body.bytes) return true
-    // Each turn drops a body at least.
+    // Each turn evicts a body at least.
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
       const { needed, limit, isHeldBy } = lack
       const candidates = [...this.#arriving].filter((other) => other !== body && isHeldBy(other))
       const requester = this.#requesterOf(body, bytes, nowMs)
       const victims = chooseVictims(candidates.map(asCandidate), {
-        ...{ needed, wanted: Math.max(needed, limit / dropShare), sourceShare: limit / sourcesShare },
-        ...{ nowMs, graceMs: this.pace.graceMs, requester },
+        ...{ needed, wanted: Math.max(needed, limit / evictShare), sourceShare: limit / sourcesShare },
+        ...{ nowMs, requester },
       })
       if (victims.length === 0) return false
-      for (const { body: victim } of victims) this.#giveUp(victim, 'dropped')
+      for (const { body: victim } of victims) this.#giveUp(victim, 'evicted')
     }
     this.#charge(body, bytes)
     return true
   }
 
-  /** Ends the wait for a body that has arrived or broken off. Repeating it is harmless. */
+  /** Unregisters a body that is complete or has broken off. Repeating it is harmless. */
   finish(body: Holding): void {
     if (!this.#arriving.delete(body)) return
     body.arrival = undefined
@@ -197,12 +223,12 @@ export class BodyBudget {
     this.#timer = undefined
   }
 
-  /** Gives back what a body holds beyond `bytesLeft`. Repeating it is harmless. */
+  /** Releases what a body holds beyond `bytesLeft`. Repeating it is harmless. */
   free(body: Holding, bytesLeft = 0): void {
     if (body.bytes > bytesLeft) this.#charge(body, bytesLeft)
   }
 
-  /** Gives up the bodies that are too slow at this time. The budget calls it each 100 ms while it waits for any. */
+  /** Aborts the bodies that are too slow at this time. The budget calls it every 100 ms while there are unfinished ones. */
   endLate(nowMs: number): void {
     for (const body of [...this.#arriving]) {
       const { arrival } = body
@@ -213,10 +239,10 @@ export class BodyBudget {
   #makePlace(nowMs: number): void {
     const candidates = [...this.#arriving].map((body) => ({ ...asCandidate(body), weight: 1 }))
     const victims = chooseVictims(candidates, {
-      ...{ needed: 1, wanted: this.#bodiesMax / dropShare, sourceShare: this.#bodiesMax / sourcesShare },
-      ...{ nowMs, graceMs: this.pace.graceMs, requester: undefined },
+      ...{ needed: 1, wanted: this.#bodiesMax / evictShare, sourceShare: this.#bodiesMax / sourcesShare },
+      ...{ nowMs, requester: undefined },
     })
-    for (const { body } of victims) this.#giveUp(body, 'dropped')
+    for (const { body } of victims) this.#giveUp(body, 'evicted')
   }
 
   #giveUp(body: Holding, why: GivenUp): void {
@@ -226,16 +252,15 @@ export class BodyBudget {
     arrival?.giveUp(why)
   }
 
+  /** Undefined for a body that is not compared. */
   #requesterOf(body: Holding, bytes: number, nowMs: number): Requester | undefined {
-    const { arrival } = body
-    const ageMs = arrival ? nowMs - arrival.startedAtMs : 0
-    const { graceMs } = this.pace
-    if (largeOf(body, bytes) === 0 && ageMs < graceMs) return undefined
-    const bytesArrived = arrival?.bytesArrived ?? bytes
-    return { source: arrival?.source ?? body.sourceOf(), rate: rateOf(bytesArrived, ageMs, graceMs) }
+    const { arrival, bytesDeclared } = body
+    if (!arrival || arrival.bytesArrived === bytesDeclared) return undefined
+    if (largeOf(body, bytes) === 0 && nowMs - arrival.startedAtMs < this.pace.graceMs) return undefined
+    return { source: arrival.source, score: scoreAt(arrival, nowMs) }
   }
 
-  /** The first bound that keeps a body from growing, or undefined. */
+  /** Returns the first limit that a body would exceed, or undefined. */
   #lackOf(body: Holding, bytes: number): Lack | undefined {
     const { bytes: before } = body
     const largeMore = largeOf(body, bytes) - largeOf(body, before)
@@ -277,7 +302,7 @@ export class BodyBudget {
       : undefined
   }
 
-  /** Writes down that a body holds `bytes` from now on. */
+  /** Sets what a body holds. */
   #charge(body: Holding, bytes: number): void {
     const { bytes: before, owner } = body
     const more = bytes - before
@@ -298,12 +323,12 @@ export class BodyBudget {
 
 function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
   const { arrival, bytes } = body
-  if (!arrival) throw new Error('a body that is not waited for is no candidate')
-  const { source, startedAtMs, bytesArrived } = arrival
-  return { body, weight: bytes, source, startedAtMs, bytesArrived }
+  if (!arrival) throw new Error('a complete body is no candidate')
+  const { source, startedAtMs, lastByteAtMs, score } = arrival
+  return { body, weight: bytes, source, startedAtMs, lastByteAtMs, score }
 }
 
-/** `bytes` where a body that has so many, or declares more, is no small one. */
+/** Returns `bytes` for a large body, 0 for a small one. */
 function largeOf(body: Holding, bytes: number): number {
   return bytes > smallBytes || (body.bytesDeclared ?? 0) > smallBytes ? bytes : 0
 }
@@ -312,7 +337,7 @@ function longOf(bytes: number): number {
   return bytes > longBytes ? bytes : 0
 }
 
-/** Whether a body that is waited for has had its time. */
+/** Returns whether an unfinished body is below the minimum pace or past its deadline. */
 export function isLate(
   pace: Pace,
   bytesDeclared: number | null,

@@ -77,12 +77,22 @@ describe('a body in pieces', () => {
   test('that finds no room left is refused while it comes, and its connection with it', async () => {
     const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
     budget.grow(holding('b'), 40 * mebibyte, 0)
-    const { body } = await read(post([filled(17 * kibibyte), filled(mebibyte)], {}, false), budget)
+    const { body } = await read(post([filled(65 * kibibyte), filled(mebibyte)], {}, false), budget)
     expect(body).toMatchObject({
       code: 'body_dropped',
       headers: { 'Retry-After': '1', Connection: 'close' },
     })
     expect(budget.taken).toBe(40 * mebibyte)
+  })
+
+  test.each<[string, readonly Uint8Array[], Record<string, string>]>([
+    ['without a length', [filled(mebibyte)], {}],
+    ['with its last piece', [filled(30), filled(mebibyte)], { 'content-length': String(mebibyte + 30) }],
+  ])('that finds no room when it is complete is refused as overload: %s', async (_case, pieces, headers) => {
+    const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
+    budget.grow(holding('b'), 40 * mebibyte - 8 * kibibyte, 0)
+    const { body } = await read(post(pieces, headers), budget)
+    expect(body).toMatchObject({ code: 'overloaded', headers: { 'Retry-After': '1' } })
   })
 
   test.each<[string, Partial<Pace>, 'read' | 'invalid_request']>([

@@ -34,9 +34,11 @@ export class Pages {
     if (fitting.byteLength < bytes.byteLength) this.#beginPage(bytes.subarray(fitting.byteLength))
   }
 
+  /** Returns all bytes: a copy, unless they are one page. */
   join(): Uint8Array {
     this.#endPage()
-    return Buffer.concat(this.#full, this.length)
+    const [only] = this.#full
+    return only && this.#full.length === 1 ? only : Buffer.concat(this.#full, this.length)
   }
 
   /** Pages double from 1 to 16 KiB, so that a body of which little arrives holds little. */

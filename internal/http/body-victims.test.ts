@@ -1,49 +1,64 @@
 import { describe, expect, test } from 'bun:test'
-import { type Candidate, chooseVictims, type Need, rateOf } from './body-victims.ts'
+import fc from 'fast-check'
+import {
+  type Candidate,
+  chooseVictims,
+  type Need,
+  scoreAfter,
+  scoreAt,
+  startProgress,
+} from './body-victims.ts'
+
+const kibibyte = 1024
 
 interface Named extends Candidate {
   readonly name: string
 }
 
+const nowMs = 10_000
 const named = (name: string, changes: Partial<Candidate> = {}): Named => ({
-  ...{ name, source: name, startedAtMs: 0, bytesArrived: 0, weight: 1 },
+  ...{ name, source: name, startedAtMs: 0, lastByteAtMs: nowMs, score: 0, weight: 1 },
   ...changes,
 })
 const need: Need = {
   ...{ needed: 1, wanted: 1, sourceShare: 100 },
-  ...{ nowMs: 10_000, graceMs: 500, requester: undefined },
+  ...{ nowMs, requester: undefined },
 }
 const choose = (candidates: readonly Named[], changes: Partial<Need> = {}) =>
   chooseVictims(candidates, { ...need, ...changes }).map(({ name }) => name)
 
-test('rateOf: counts bytes over time, and takes a body in its grace time to be as old', () => {
-  expect([rateOf(1_000, 2_000, 500), rateOf(1_000, 10, 500)]).toEqual([500, 2_000])
+describe('score', () => {
+  test('scoreAt: halves every 500 ms without a byte', () => {
+    const progress = { score: 1_000, lastByteAtMs: 0 }
+    expect([0, 500, 1_000].map((atMs) => scoreAt(progress, atMs))).toEqual([1_000, 500, 250])
+  })
+
+  test('scoreAfter: adds bytes to what is left, up to 128 KiB', () => {
+    expect(scoreAfter({ score: 1_000, lastByteAtMs: 0 }, 100, 500)).toBe(600)
+    expect(scoreAfter(startProgress(0), 25 * 1024 * kibibyte, 0)).toBe(128 * kibibyte)
+  })
 })
 
 describe('chooseVictims', () => {
-  test('takes the lowest rate first, the older of two equal ones, and young ones last, the oldest first', () => {
+  test('takes the lowest score now first, and the older of two equal ones', () => {
     const bodies = [
-      named('young', { startedAtMs: 9_900 }),
-      named('less young', { startedAtMs: 9_800 }),
-      named('fast', { bytesArrived: 2_000 }),
-      named('nearly whole, but stalled', { bytesArrived: 1_000 }),
-      named('new and fast', { bytesArrived: 1_000, startedAtMs: 9_000 }),
+      named('new', startProgress(nowMs)),
+      named('1 MiB that stalled 2 s ago', { score: 128 * kibibyte, lastByteAtMs: 8_000 }),
+      named('steady', { score: 50_000 }),
       named('header-only', { startedAtMs: 1_000 }),
       named('older header-only'),
     ]
-    expect(choose(bodies, { needed: 7, wanted: 7 })).toEqual([
+    expect(choose(bodies, { needed: 5, wanted: 5 })).toEqual([
       'older header-only',
       'header-only',
-      'nearly whole, but stalled',
-      'fast',
-      'new and fast',
-      'less young',
-      'young',
+      '1 MiB that stalled 2 s ago',
+      'new',
+      'steady',
     ])
   })
 
   test('takes what is wanted where it can, and nothing where it is less than needed', () => {
-    const bodies = [1, 2, 3].map((nth) => named(String(nth), { weight: 10, bytesArrived: nth }))
+    const bodies = [1, 2, 3].map((nth) => named(String(nth), { weight: 10, score: nth }))
     expect(choose(bodies, { needed: 5, wanted: 15 })).toEqual(['1', '2'])
     expect(choose(bodies, { needed: 30, wanted: 30 })).toEqual(['1', '2', '3'])
     expect(choose(bodies, { needed: 31, wanted: 31 })).toEqual([])
@@ -51,30 +66,81 @@ describe('chooseVictims', () => {
   })
 
   test('takes from the source with the most beyond its share until it has its share', () => {
-    const many = [1, 2, 3, 4].map((nth) =>
-      named(`many ${nth}`, { source: 'many', bytesArrived: 100_000 * nth }),
-    )
+    const many = [1, 2, 3, 4].map((nth) => named(`many ${nth}`, { source: 'many', score: 100 * nth }))
     const bodies = [named('slowest'), ...many]
     expect(choose(bodies, { sourceShare: 1, needed: 3, wanted: 3 })).toEqual(['many 1', 'many 2', 'slowest'])
   })
 
   test('leaves a source its heaviest body, which may have any length', () => {
-    const bodies = [named('large', { weight: 1_000, bytesArrived: 9_000 }), named('slow', { weight: 10 })]
+    const bodies = [named('large', { weight: 1_000, score: 9_000 }), named('slow', { weight: 10 })]
     expect(choose(bodies, { sourceShare: 5 })).toEqual(['slow'])
   })
 
-  test.each<[string, Partial<Candidate>, number, string[]]>([
-    ['gives room of a slower body to a requester', { bytesArrived: 999 }, 100, ['other']],
-    ['gives no room of a body as fast as the requester', { bytesArrived: 1_000 }, 100, []],
-    ['gives no room of a young body to a requester that is compared', { startedAtMs: 9_900 }, 100, []],
-  ])('%s', (_case, changes, rate, expected) => {
-    expect(choose([named('other', changes)], { requester: { source: 'requester', rate } })).toEqual(expected)
+  test.each<[string, number, string[]]>([
+    ['evicts a body of half the score of a requester', 500, ['other']],
+    ['evicts no body of more than half the score of a requester', 501, []],
+  ])('%s', (_case, score, expected) => {
+    const requester = { source: 'requester', score: 1_000 }
+    expect(choose([named('other', { score })], { requester })).toEqual(expected)
   })
 
-  test('gives a requester room of a faster body of another source that is beyond its share', () => {
-    const bodies = [1, 2, 3].map((nth) => named(String(nth), { source: 'many', bytesArrived: 9_000 }))
-    const requester = { source: 'requester', rate: 1 }
+  test('evicts for a requester a faster body of another source that is beyond its share', () => {
+    const bodies = [1, 2, 3].map((nth) => named(String(nth), { source: 'many', score: 9_000 }))
+    const requester = { source: 'requester', score: 1 }
     expect(choose(bodies, { sourceShare: 1, requester })).toEqual(['1'])
     expect(choose(bodies, { sourceShare: 1, requester: { ...requester, source: 'many' } })).toEqual([])
   })
+})
+
+/** Pieces of a body: pauses before them and lengths. */
+const pieces = fc.array(fc.record({ pauseMs: fc.nat(2_000), bytes: fc.nat(25 * 1024 * kibibyte) }), {
+  maxLength: 8,
+})
+
+/** A body whose last piece of a history came so long ago. */
+function stalled(
+  name: string,
+  history: readonly { pauseMs: number; bytes: number }[],
+  quietMs: number,
+): Named {
+  const startedAtMs = nowMs - quietMs - history.reduce((sum, { pauseMs }) => sum + pauseMs, 0)
+  let progress = startProgress(startedAtMs)
+  let atMs = startedAtMs
+  for (const { pauseMs, bytes } of history) {
+    atMs += pauseMs
+    progress = { score: scoreAfter(progress, bytes, atMs), lastByteAtMs: atMs }
+  }
+  return named(name, { ...progress, startedAtMs })
+}
+
+/** A body that gets 64 KiB/s in pieces 100 ms apart. */
+function steady(count: number, quietMs: number): Named {
+  const history = Array.from({ length: count }, () => ({ pauseMs: 100, bytes: 6.4 * kibibyte }))
+  return stalled('steady', history, quietMs)
+}
+
+test('whatever other bodies did before: one with 64 KiB/s is not evicted while one that stalled 2 s ago is left', () => {
+  const others = fc.array(fc.record({ history: pieces, quietMs: fc.nat(5_000) }), {
+    minLength: 1,
+    maxLength: 12,
+  })
+  fc.assert(
+    fc.property(others, fc.nat(100), fc.nat(100), fc.nat(12), (histories, count, quietMs, wanted) => {
+      const bodies = histories.map(({ history, quietMs: ms }, nth) => stalled(String(nth), history, ms))
+      const victims = choose([...bodies, steady(count, quietMs)], { needed: 1, wanted: wanted + 1 })
+      if (!victims.includes('steady')) return
+      for (const { name, lastByteAtMs } of bodies)
+        if (nowMs - lastByteAtMs >= 2_000) expect(victims).toContain(name)
+    }),
+  )
+})
+
+test('an upload of 256 KiB/s is not evicted for a requester that is compared, whatever that one sent', () => {
+  const history = Array.from({ length: 30 }, () => ({ pauseMs: 100, bytes: 25.6 * kibibyte }))
+  fc.assert(
+    fc.property(pieces, fc.nat(100), (sent, quietMs) => {
+      const requester = { source: 'requester', score: scoreAt(stalled('requester', sent, 0), nowMs) }
+      expect(choose([stalled('steady', history, quietMs)], { requester })).toEqual([])
+    }),
+  )
 })

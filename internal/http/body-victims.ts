@@ -1,95 +1,101 @@
-/** A body that is waited for, as it is compared with others. */
-export interface Candidate {
-  /** Address or owner that the body is counted under. */
+/** Time in which the score of a stalled body halves. */
+const halfLifeMs = 500
+/** Score of a body of which nothing has arrived yet, so that it has time to arrive. */
+const scoreAtStart = 16 * 1024
+/** Maximum score: a burst of any length counts for nothing after four half-lives without a byte. */
+const scoreMax = 128 * 1024
+
+/** Recent progress of an unfinished body: bytes that arrived, halved every 500 ms since. */
+export interface Progress {
+  readonly score: number
+  readonly lastByteAtMs: number
+}
+
+/** Returns the progress of a body that begins now. */
+export function startProgress(nowMs: number): Progress {
+  return { score: scoreAtStart, lastByteAtMs: nowMs }
+}
+
+/** Returns the score now. */
+export function scoreAt({ score, lastByteAtMs }: Progress, nowMs: number): number {
+  return score * 2 ** ((lastByteAtMs - nowMs) / halfLifeMs)
+}
+
+/** Returns the score after `bytes` have arrived now. */
+export function scoreAfter(progress: Progress, bytes: number, nowMs: number): number {
+  return Math.min(scoreMax, scoreAt(progress, nowMs) + bytes)
+}
+
+/** An unfinished body, as it is compared with others. */
+export interface Candidate extends Progress {
+  /** Eviction group: client network or tenant. */
   readonly source: string
   readonly startedAtMs: number
-  readonly bytesArrived: number
-  /** What dropping it gives: bytes, or 1 where bodies are counted. */
+  /** Gain of evicting it: bytes, or 1 when the limit counts bodies. */
   readonly weight: number
 }
 
-/** The body that needs room, where it is compared too. */
+/** The unfinished body that needs room. */
 export interface Requester {
   readonly source: string
-  /** Bytes a second. */
-  readonly rate: number
+  readonly score: number
 }
 
-/** What is needed, and how bodies are compared. */
+/** Eviction request: amount to free and ranking parameters. */
 export interface Need {
-  /** The least weight that has to go. */
+  /** Minimum weight to evict. */
   readonly needed: number
-  /** The weight to drop where there are enough bodies, at least `needed`. */
+  /** Weight to evict where there are enough bodies; at least `needed`. */
   readonly wanted: number
-  /** Weight that a source may have beside its heaviest body before its bodies go first. */
+  /** Maximum weight of a source beside its heaviest body; above it, its bodies are evicted first. */
   readonly sourceShare: number
   readonly nowMs: number
-  /** Age below which a body goes only after all older ones. */
-  readonly graceMs: number
-  /** Undefined for one that gets room from any other body. */
+  /** Undefined for a body that is not compared. */
   readonly requester: Requester | undefined
 }
 
-/** Bytes a second since a body's start; one younger than the grace time is taken to be as old. */
-export function rateOf(bytesArrived: number, ageMs: number, graceMs: number): number {
-  return (bytesArrived * 1000) / Math.max(ageMs, graceMs, 1)
-}
+/** A requester evicts only bodies of at most this fraction of its score, so that two equally fast ones do not evict each other. */
+const requesterShare = 2
 
 /**
- * Chooses the bodies to drop: those of the source with the most weight beyond its share, and where no source is beyond it those
- * of all; of them the lowest rate first, and those in their grace time last, the oldest of them first. A requester that is compared gets no
- * room from a faster or younger body, except from one of another source that is beyond its share.
- * @returns none where they would not give what is needed
+ * Chooses the bodies to evict: first those of the source furthest above its share, then those of all sources; the lowest score first.
+ * A requester that is compared evicts only bodies of at most half its score, except those of another source above its share.
+ * @returns none where they would not free what is needed
  */
 export function chooseVictims<Body extends Candidate>(candidates: readonly Body[], need: Need): Body[] {
-  const { needed, wanted, sourceShare, requester } = need
-  const ranked = rank(candidates, need)
+  const { needed, wanted, sourceShare, requester, nowMs } = need
+  const ranked = rank(candidates, nowMs)
   const sources = groupBySource(ranked)
   const victims: Body[] = []
-  let dropped = 0
+  let evicted = 0
   let next = 0
-  while (dropped < wanted) {
+  while (evicted < wanted) {
     const beyond = mostBeyond(sources.values(), sourceShare)
     while (ranked[next]?.isChosen) next += 1
     const victim = beyond ? beyond.queue[beyond.next] : ranked[next]
     const source = victim && sources.get(victim.body.source)
     if (!source) break
     const isForeign = beyond !== undefined && victim.body.source !== requester?.source
-    if (requester && !isForeign && (victim.isYoung || victim.rate >= requester.rate)) break
+    if (requester && !isForeign && victim.score * requesterShare > requester.score) break
     victim.isChosen = true
     source.weight -= victim.body.weight
     source.next += 1
     victims.push(victim.body)
-    dropped += victim.body.weight
+    evicted += victim.body.weight
   }
-  return dropped >= needed ? victims : []
+  return evicted >= needed ? victims : []
 }
 
 interface Ranked<Body> {
   readonly body: Body
-  readonly rate: number
-  readonly isYoung: boolean
+  /** Now. */
+  readonly score: number
   isChosen: boolean
 }
 
-function rank<Body extends Candidate>(
-  candidates: readonly Body[],
-  { nowMs, graceMs }: Pick<Need, 'nowMs' | 'graceMs'>,
-): Ranked<Body>[] {
-  const ranked: Ranked<Body>[] = candidates.map((body) => {
-    const ageMs = nowMs - body.startedAtMs
-    return {
-      body,
-      rate: rateOf(body.bytesArrived, ageMs, graceMs),
-      isYoung: ageMs < graceMs,
-      isChosen: false,
-    }
-  })
-  return ranked.sort((a, b) => {
-    if (a.isYoung !== b.isYoung) return a.isYoung ? 1 : -1
-    const byAge = a.body.startedAtMs - b.body.startedAtMs
-    return a.isYoung ? byAge : a.rate - b.rate || byAge
-  })
+function rank<Body extends Candidate>(candidates: readonly Body[], nowMs: number): Ranked<Body>[] {
+  const ranked = candidates.map((body) => ({ body, score: scoreAt(body, nowMs), isChosen: false }))
+  return ranked.sort((a, b) => a.score - b.score || a.body.startedAtMs - b.body.startedAtMs)
 }
 
 /** Bodies of one source, in the order in which they go; those before `next` are chosen. */

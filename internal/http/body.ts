@@ -5,7 +5,7 @@ import {
   isNestedTooDeep,
   jsonDepthMax,
 } from '#internal/base/index.ts'
-import { type BodyBudget, type GivenUp, type Holding, smallBytes } from './body-budget.ts'
+import type { BodyBudget, GivenUp, Holding } from './body-budget.ts'
 import { Pages } from './body-pieces.ts'
 
 /** A body that was read whole, or why it was not. */
@@ -43,19 +43,21 @@ export function roomFor(
   return { kind: 'room', owner, sourceOf, bounds, bytesDeclared, bytes: 0, arrival: undefined }
 }
 
+/** Maximum length that the runtime gathers, where the budget allows it. */
+const gatheredBytes = 16 * 1024
+
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>
 
 /**
- * Reads a body, charging its bytes as they arrive, or all at once where few are declared. Ends with the body's own length charged;
- * after an error nothing may be, and the rest is the caller's to free.
- * @returns 400 for a body that breaks off or is sent too slowly; 400 or 413 for one too long; 503 for one without room, or that
- * made room for others
+ * Reads a body and charges its bytes as they arrive. Ends with the body's own length charged; after an error the caller frees the rest.
+ * @returns 400 for a body that breaks off or is sent too slowly; 400 or 413 for one too long; 503 `overloaded` for a complete one
+ * without room, 503 `body_dropped` for an unfinished one without room or evicted
  */
 export async function readBody(request: Request, room: Room, budget: BodyBudget): Promise<Body> {
   // Most bodies arrive with their head: Bun has gathered them by the next turn.
   await budget.turns.next()
   const { bytesDeclared } = room
-  if (bytesDeclared !== null && bytesDeclared <= smallBytes) {
+  if (budget.gathersSmall && bytesDeclared !== null && bytesDeclared <= gatheredBytes) {
     // Costs 4 µs less than a stream (Bun 1.4.5, 2026-11), but does not tell how much has arrived.
     const whole = request.arrayBuffer()
     const buffer = Bun.peek(whole)
@@ -72,13 +74,10 @@ function charge(buffer: ArrayBuffer, room: Room, budget: BodyBudget): Body {
   if (buffer.byteLength !== (room.bytesDeclared ?? 0)) return brokeOff()
   return budget.grow(room, buffer.byteLength, performance.now())
     ? { kind: 'read', body: new Uint8Array(buffer) }
-    : apiError('overloaded', undefined, { 'Retry-After': '1' })
+    : overloaded()
 }
 
-/**
- * Waits for a small body, which other bodies may end. Until it is whole its progress is taken to be none and nothing is charged: that
- * it holds at most `smallBytes` and a place bounds its memory.
- */
+/** Waits for a small body, which may be evicted. Until it is complete it has no progress and is charged nothing. */
 function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudget): Promise<Body> {
   return new Promise((resolve) => {
     budget.begin(room, performance.now(), (why) => resolve(givenUpError(why)))
@@ -95,7 +94,7 @@ function waitForWhole(whole: Promise<ArrayBuffer>, room: Room, budget: BodyBudge
   })
 }
 
-/** Waits for a larger body's bytes, which other bodies may end. */
+/** Reads a body piece by piece. It may be evicted meanwhile. */
 async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Promise<Body> {
   const pages = new Pages(room.bytesDeclared ?? room.bounds.bytesMax)
   let givenUp: GivenUp | undefined
@@ -115,6 +114,11 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
       if (givenUp) return givenUpError(givenUp)
       if (piece.done) break
       refusal = take(piece.value, pages, room, budget)
+      // A body without a length may have ended with this piece: then it is complete, and is not compared.
+      if (refusal?.code === 'body_dropped' && room.bytesDeclared === null && (await isOver(reader, budget))) {
+        refusal = complete(pages, room, budget)
+        break
+      }
       if (refusal || pages.length === room.bytesDeclared) break
     }
   } catch {
@@ -133,15 +137,26 @@ async function readArriving(reader: Reader, room: Room, budget: BodyBudget): Pro
 }
 
 function take(bytes: Uint8Array, pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
-  const { arrival, bounds } = room
+  const { bounds, bytesDeclared } = room
   if (pages.length + bytes.byteLength > bounds.bytesMax) return tooLong(bounds)
   pages.add(bytes)
+  if (pages.length === bytesDeclared) return complete(pages, room, budget)
   const nowMs = performance.now()
-  if (arrival) {
-    arrival.bytesArrived = pages.length
-    arrival.lastByteAtMs = nowMs
-  }
+  budget.progress(room, bytes.byteLength, nowMs)
   return budget.grow(room, pages.held, nowMs) ? undefined : dropped()
+}
+
+/** Charges a body whose bytes are all here. It can no longer be evicted. */
+function complete(pages: Pages, room: Room, budget: BodyBudget): ApiError | undefined {
+  budget.finish(room)
+  return budget.grow(room, pages.held, performance.now()) ? undefined : overloaded()
+}
+
+/** Returns whether a stream has already ended; one that has not must be cancelled then. */
+async function isOver(reader: Reader, { turns }: BodyBudget): Promise<boolean> {
+  const next = reader.read().catch(() => undefined)
+  const now = await Promise.race([next, turns.next()])
+  return now !== undefined && now.done
 }
 
 function brokeOff(): ApiError {
@@ -152,12 +167,16 @@ function brokeOff(): ApiError {
 const ending = { Connection: 'close' }
 
 function givenUpError(why: GivenUp): ApiError {
-  return why === 'dropped' ? dropped() : apiError('invalid_request', 'The body was sent too slowly', ending)
+  return why === 'evicted' ? dropped() : apiError('invalid_request', 'The body was sent too slowly', ending)
 }
 
 function tooLong({ tooLong: code, bytesMax }: BodyBounds): ApiError {
   const what = code === 'body_too_large' ? 'body' : 'request'
   return apiError(code, `The ${what} must not be longer than ${bytesMax} bytes`, ending)
+}
+
+function overloaded(): ApiError {
+  return apiError('overloaded', undefined, { 'Retry-After': '1' })
 }
 
 function dropped(): ApiError {

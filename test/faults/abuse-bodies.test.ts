@@ -16,9 +16,9 @@ const attackedSlugs = ['one', 'two', 'three', 'four']
 const otherSlug = 'five'
 const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcdef`
 const manifests = [...attackedSlugs, otherSlug].map((slug) => webhookTenantYaml(slug, keyOf(slug))).join('')
-const spellMs = 2_500
+const spellMs = 2_000
 const announcedBytes = 65_536
-const smallBytes = 16_384
+const halfBytes = 32_768
 /** Beyond what one process waits for at a time. */
 const tooMany = 3_000
 const attackMsMax = 30_000
@@ -51,13 +51,24 @@ function probesOf(scene: AbuseScene, headers: Record<string, string> = {}) {
   return [
     webhookProbe('webhooks of an attacked tenant', { url, slug: 'one', headers }),
     webhookProbe('webhooks of another tenant', { url, slug: otherSlug, headers }),
+    webhookProbe('webhooks of 20 KB of another tenant', { url, slug: otherSlug, headers, bytes: 20_000 }),
+    webhookProbe('webhooks of 60 KB of another tenant', { url, slug: otherSlug, headers, bytes: 60_000 }),
     recordProbe('records of an attacked tenant', { url, apiKey: keyOf('one') }),
     recordProbe('records of another tenant', { url, apiKey: keyOf(otherSlug) }),
   ]
 }
 
+/** Bodies that an API process has answered `body_dropped`. */
+async function evictedBy({ api }: AbuseScene): Promise<number> {
+  const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
+  const counts = metrics.matchAll(/^latchkey_http_requests_total\{[^}]*outcome="body_dropped"[^}]*\} (\d+)/gm)
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
 interface Attacked {
   readonly scene?: AbuseScene
+  /** Whether memory or places must run out; default true. */
+  readonly isPressing?: boolean
   /** Of the legitimate calls. */
   readonly headers?: Record<string, string>
   /** Goes on beside the attack. */
@@ -67,14 +78,18 @@ interface Attacked {
 async function expectUnharmed(
   name: string,
   options: Omit<AttackOptions, 'port'>,
-  { scene = direct, headers, beside }: Attacked = {},
+  { scene = direct, isPressing = true, headers, beside }: Attacked = {},
 ): Promise<ProbeResult[]> {
+  const before = await evictedBy(scene)
   const attack = await startAttack({ port: portOf(scene), ...options })
   const [attacked] = await Promise.all([runProbes(probesOf(scene, headers), spellMs), beside?.()])
   printProbes(name, undisturbed, attacked)
   const answers = [...attack.answers].map(([line, count]) => `${count} of the attacker's got ${line}`)
   console.log(`${name}: ${attack.open()} connections of the attacker open; ${answers.join(', ')}`)
   attack.end()
+  const evicted = (await evictedBy(scene)) - before
+  console.log(`${name}: ${evicted} bodies evicted`)
+  if (isPressing) expect(evicted).toBeGreaterThan(0)
   for (const { sent, succeeded } of attacked) expect(succeeded / sent).toBeGreaterThanOrEqual(0.99)
   return attacked
 }
@@ -83,16 +98,22 @@ const headOf = (n: number) => webhookHead(slugOf(n), announcedBytes)
 const recordHead = (n: number) =>
   `POST /v1/record HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf(slugOf(n))}\r\nContent-Length: ${announcedBytes}\r\n\r\n`
 
+const nearlyMebibyte = 'x'.repeat(1024 * 1024 - 1)
+const mebibyteOf = (n: number) => webhookHead(slugOf(n), 1024 * 1024) + nearlyMebibyte
+
 test.each<[string, Omit<AttackOptions, 'port'>]>([
-  ['840 connections that announce 64 KiB and send nothing', { connections: 840, begin: headOf }],
+  [
+    '44 connections from 14 addresses that send all but one byte of 1 MiB and stall',
+    { connections: 44, begin: mebibyteOf, sourceOf: (n) => `127.0.9.${1 + (n % 14)}` },
+  ],
+  [
+    '88 connections from one address that send all but one byte of 1 MiB and stall',
+    { connections: 88, begin: mebibyteOf },
+  ],
   [`${tooMany} connections that announce 64 KiB and send nothing`, { connections: tooMany, begin: headOf }],
   [
     '840 calls of four API keys that send all but one byte of 64 KiB and stall',
     { connections: 840, begin: (n) => recordHead(n) + 'x'.repeat(announcedBytes - 1) },
-  ],
-  [
-    '840 connections that announce 64 KiB and send a byte a second',
-    { connections: 840, begin: (n) => `${headOf(n)}x`, trickle: 'x' },
   ],
   [
     `${tooMany} connections from 840 addresses that announce 64 KiB and send a byte a second`,
@@ -108,12 +129,14 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
     { connections: 840, begin: (n) => headOf(n) + 'x'.repeat(announcedBytes - 1) },
   ],
   [
-    '2 000 connections that send all but one byte of 16 KiB and stall',
-    { connections: 2_000, begin: (n) => webhookHead(slugOf(n), smallBytes) + 'x'.repeat(smallBytes - 1) },
+    '2 000 connections that send all but one byte of 32 KiB and stall',
+    { connections: 2_000, begin: (n) => webhookHead(slugOf(n), halfBytes) + 'x'.repeat(halfBytes - 1) },
   ],
 ])(
   'signed calls and record calls succeed beside %s',
-  (name, options) => expectUnharmed(name, options),
+  async (name, options) => {
+    await expectUnharmed(name, options)
+  },
   attackMsMax,
 )
 
@@ -140,6 +163,20 @@ function sendSlowly(
   return promise
 }
 
+test.each<[string, Omit<AttackOptions, 'port'>]>([
+  ['840 connections that announce 64 KiB and send nothing', { connections: 840, begin: headOf }],
+  [
+    '840 connections that announce 64 KiB and send a byte a second',
+    { connections: 840, begin: (n) => `${headOf(n)}x`, trickle: 'x' },
+  ],
+])(
+  'signed calls and record calls succeed beside %s, which needs no eviction',
+  async (name, options) => {
+    await expectUnharmed(name, options, { isPressing: false })
+  },
+  attackMsMax,
+)
+
 test(
   'one address for all callers, behind a proxy that is not trusted: nothing is refused',
   async () => {
@@ -154,10 +191,14 @@ test(
     const succeeded = statuses.filter(isSuccess).length
     console.log(`one address: 1 000 calls side by side that arrive in two parts: ${succeeded} succeeded`)
     expect(succeeded).toBe(1_000)
-    const attacked = await expectUnharmed('one address, and an attack from it', {
-      connections: 840,
-      begin: headOf,
-    })
+    const attacked = await expectUnharmed(
+      'one address, and an attack from it',
+      {
+        connections: 840,
+        begin: headOf,
+      },
+      { isPressing: false },
+    )
     for (const { sent, succeeded: all } of attacked) expect(all).toBe(sent)
   },
   attackMsMax,

@@ -98,12 +98,17 @@ export async function statusOf(url: string, init: RequestInit): Promise<number> 
   }
 }
 
-/** Signed 1 KB calls of provider `generic` to a tenant's public address. */
+/** Signed calls of provider `generic` to a tenant's public address, with bodies of about 1 KB or of `bytes`. */
 export function webhookProbe(
   name: string,
-  { url, slug, headers = {} }: { url: string; slug: string; headers?: Record<string, string> },
+  {
+    url,
+    slug,
+    headers = {},
+    bytes = 1_000,
+  }: { url: string; slug: string; headers?: Record<string, string>; bytes?: number },
 ): Probe {
-  const fill = { note: 'x'.repeat(900) }
+  const fill = { note: 'x'.repeat(bytes - 100) }
   return {
     name,
     call: () => {
