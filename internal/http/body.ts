@@ -64,7 +64,7 @@ export async function readBody(request: Request, room: Room, budget: BodyBudget)
     return buffer instanceof ArrayBuffer ? charge(buffer, room, budget) : waitForWhole(whole, room, budget)
   }
   const reader = request.body?.getReader()
-  if (!reader) return bytesDeclared === null ? charge(noBytes, room, budget) : brokeOff()
+  if (!reader) return charge(noBytes, room, budget)
   return readArriving(reader, room, budget)
 }
 
