@@ -40,7 +40,7 @@ test('a deleted Tenant is hidden at once, whatever becomes of its data', async (
 
 test('a deleted Tenant says what it waits for, by a condition and an event', async () => {
   const message = await stage.lab.reason(stage.shops, 'doomed', 'DeletionWaiting', 'GracePeriod')
-  expect(message).toMatch(/removed from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on/)
+  expect(message).toMatch(/removed after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, when/)
   const tenant = await stage.lab.tenant(stage.shops, 'doomed')
   expect(conditionOf(tenant, 'DeletionWaiting')?.status).toBe('True')
   expect(conditionOf(tenant, 'Ready')).toMatchObject({ status: 'False', reason: 'GracePeriod' })
