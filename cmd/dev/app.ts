@@ -176,7 +176,7 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-/** How those stores are verified, where they are not ours. Paths are made absolute: the reader may run in another folder. */
+/** TLS settings of external stores, with absolute paths, since the reader may run in another folder. */
 function tlsSettingsOf(env: Env): Env {
   return Object.fromEntries(
     Object.entries(env)

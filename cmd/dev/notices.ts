@@ -15,7 +15,7 @@ export interface BundledPackage {
 const root = resolve(import.meta.dir, '../..')
 /** Where the notices are, in the repository and beside LICENSE in the image. */
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
-/** What the Dockerfile compiles. */
+/** Entry points that the Dockerfile compiles. */
 export const entryPoints = ['cmd/latchkey/main.ts', './internal/webhooks/large-bodies.worker.ts'] as const
 const noticeFile = /^(licen[cs]e|copying|notice)/i
 /** Identifiers that packages use in place of SPDX's. */
@@ -151,10 +151,13 @@ ${texts.join('\n\n')}
 `
 }
 
-/** Bun's page on licences, as the types of the same version ship it, one level of headings lower. */
+/** Bun's page on licences, as the types of the same version ship it, one level of headings lower; packages of its table without links. */
 function bunLicences(): string {
   const page = readFileSync(join(root, 'node_modules/bun-types/docs/project/license.mdx'), 'utf8')
-  return page.replace(/^---\n[\s\S]*?\n---\n/, '').replace(/^(#+ )/gm, '#$1')
+  return page
+    .replace(/^---\n[\s\S]*?\n---\n/, '')
+    .replace(/^(#+ )/gm, '#$1')
+    .replace(/\[(`[^`\]]+`)\]\(https:\/\/npmjs\.com\/[^)]*\)/g, '$1')
 }
 
 function plain(text: string): string {

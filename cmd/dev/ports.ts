@@ -20,7 +20,7 @@ const turnWaitMs = 20_000
 /** Chooses ports one after the other, none twice: what was chosen may not be listened on yet. */
 export type ChoosePort = (wanted: WantedPort) => Promise<number>
 
-/** What ports are chosen by. */
+/** Addresses and ports that the settings ask for. */
 export interface PortChooserOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Prints a line for the person at the terminal. */

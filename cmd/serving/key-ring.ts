@@ -19,7 +19,7 @@ export interface KeyRingParts {
   readonly keyRingGate: KeyRingGate
 }
 
-/** What a key ring is proven against. */
+/** Key ring and the database whose sealed secrets prove it. */
 export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing

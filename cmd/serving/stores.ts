@@ -59,7 +59,7 @@ function tlsOf(tls: StoreTls): StoreTls | undefined {
   return Object.values(tls).some((value) => value !== undefined) ? tls : undefined
 }
 
-/** What a process opens its two stores with. */
+/** Settings of the two stores of a process. */
 export interface StoresOptions extends Omit<PostgresOptions, 'url' | 'tls'> {
   readonly database: StoreAddress
   readonly redis: StoreAddress

@@ -55,7 +55,7 @@ export function readConfig<Process extends ProcessName>(
     else problems.push(read.problem)
   }
   problems.push(...unknownNames(env), ...contradictions(env, options.process))
-  // What contradicts what shows once each value is one by itself.
+  // Contradictions between settings are checked after each value is valid by itself.
   if (problems.length === 0) problems.push(...storeTlsProblems(config))
   if (problems.length > 0) return { kind: 'invalid', problems: problems.slice(0, problemsMax) }
   return { kind: 'ok', config: Object.freeze(config) as Config<Process> }
