@@ -253,19 +253,29 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('Redis TLS: sentinels are verified as their master is', async () => {
-    const shown = { ca: own.ca, identity: identity('elsewhere') }
-    const master = await createTlsRedis(shown)
-    const sentinel = await createTlsRedis(shown, ['--sentinel', '--tls-replication', 'yes'])
-    await command(
-      sentinel.redis,
-      ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '1'],
-      ['SENTINEL', 'SET', 'mymaster', 'auth-pass', master.redis.password],
-    )
-    const url = `rediss+sentinel://:${master.redis.password}@127.0.0.1:${sentinel.port}/mymaster?sentinelPassword=${sentinel.redis.password}`
-    expect(await askRedis(url, { caFile: own.ca })).toMatch(/^redis: TLS: certificate of another name/)
-    expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
-    await sentinel.redis.stop()
-    await master.redis.stop()
-  })
+  test.each([
+    ['both show another name', 'elsewhere', 'elsewhere', 'another name'],
+    ['the sentinel shows another name', 'elsewhere', 'good', 'another name'],
+    ['the master shows another name', 'good', 'elsewhere', 'another name'],
+    ['both show the expected name', 'good', 'good', 'TLS'],
+  ])(
+    'Redis TLS: sentinel and master are both verified where %s',
+    async (_case, ofSentinel, ofMaster, said) => {
+      const master = await createTlsRedis({ ca: own.ca, identity: identity(ofMaster) })
+      const sentinel = await createTlsRedis({ ca: own.ca, identity: identity(ofSentinel) }, [
+        ...['--sentinel', '--tls-replication', 'yes'],
+      ])
+      await command(
+        sentinel.redis,
+        ['SENTINEL', 'MONITOR', 'mymaster', '127.0.0.1', String(master.port), '1'],
+        ['SENTINEL', 'SET', 'mymaster', 'auth-pass', master.redis.password],
+      )
+      const url = `rediss+sentinel://:${master.redis.password}@127.0.0.1:${sentinel.port}/mymaster?sentinelPassword=${sentinel.redis.password}`
+      expect(await askRedis(url, { caFile: own.ca })).toContain(said)
+      if (ofSentinel === ofMaster && ofMaster === 'elsewhere')
+        expect(await askRedis(url, { caFile: own.ca, serverName: 'db.example' })).toBe('TLS')
+      await sentinel.redis.stop()
+      await master.redis.stop()
+    },
+  )
 })

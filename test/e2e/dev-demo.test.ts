@@ -77,7 +77,6 @@ test('the server ends in good order while its demo runs, and has said nothing of
 
 test('after a restart without the demo, who was signed in still is, and made-up figures are still told', async () => {
   await start('false')
-  const html = await overview('30d')
-  expect(html).toContain('Sign out')
-  expect(html).toContain('UTC are made up')
+  expect(await overview('30d')).toContain('Sign out')
+  await until('the note', async () => (await overview('30d')).includes('UTC are made up'))
 }, 120_000)
