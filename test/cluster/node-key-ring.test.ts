@@ -28,8 +28,11 @@ beforeAll(async () => {
   shop = await openShop()
 }, stepMsMax)
 
-/** Whatever failed: the right ring again, for the files that follow. */
-afterAll(() => bringRelease(), stepMsMax)
+/** Restores the right ring and removes the wrong one, for the files that follow. */
+afterAll(async () => {
+  await bringRelease()
+  await run(['kubectl', 'delete', 'secret', wrongRing, '-n', releaseNamespace, '--ignore-not-found'])
+}, stepMsMax)
 
 test(
   'a rollout with a wrong key ring stops at its first pods, and the earlier ones serve every call until the right ring is back',
