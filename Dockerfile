@@ -36,7 +36,7 @@ RUN case "$TARGETARCH" in \
     bun build --compile --target="${BUN_TARGET:-$target}" --minify-syntax --minify-whitespace \
       --bytecode --bytecode-depth=0 --splitting --sourcemap=linked --format=esm \
       --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
-      --outfile=/out/latchkey cmd/latchkey/main.ts ./internal/webhooks/large-bodies.worker.ts
+      --outfile=/out/latchkey cmd/latchkey/main.ts ./internal/intake/large-bodies.worker.ts
 
 FROM ${BASE_IMAGE}
 ARG VERSION=0.0.0

@@ -8,8 +8,6 @@ import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { contractRoutes } from '#internal/contracts/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
 import {
   BodyBudget,
   createRequestObserver,
@@ -18,6 +16,8 @@ import {
   type RequestEvent,
   type Route,
 } from '#internal/http/index.ts'
+import { webhookRoutes } from '#internal/intake/index.ts'
+import { contractRoutes } from '#internal/openapi/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import {
   explainStoreError,
@@ -31,7 +31,7 @@ import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts'
-import { webhookRoutes } from '#internal/webhooks/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLoops } from './loops.ts'

@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
+import type { CallOutcome } from '#internal/intake/index.ts'
 import type { StepReport } from '#internal/simulations/index.ts'
-import type { CallOutcome } from '#internal/webhooks/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 
 /** Counts a provider's call among its tenant's figures. Memory only; never throws. */
 export function countCall(figures: FigureTally, tenantId: TenantId, outcome: CallOutcome): void {

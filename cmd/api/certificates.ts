@@ -1,8 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
 import { systemClock } from '#internal/base/index.ts'
-import { createOutbound, type Resolve } from '#internal/http/index.ts'
-import type { Scope } from '#internal/process/index.ts'
+import { createOutbound, type Resolve } from '#internal/egress/index.ts'
 import {
   type CertificateFetchOutcome,
   type CertificateSources,
@@ -11,7 +10,8 @@ import {
   createCertificateFetch,
   wallet,
   walletSources,
-} from '#internal/webhooks/index.ts'
+} from '#internal/intake/index.ts'
+import type { Scope } from '#internal/process/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Where the wallet provider's certificates are and what they lead to. All of it is the vendor's unless given: tests give theirs. */

@@ -1,8 +1,8 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { ExecutionRecorder } from '#internal/executions/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import { ExecutionRecorder } from '#internal/records/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 

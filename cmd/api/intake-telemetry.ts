@@ -1,5 +1,3 @@
-import { unlabelled } from '#internal/telemetry/index.ts'
-import type { ProviderName } from '#internal/tenants/index.ts'
 import type {
   CallOutcome,
   DeadEntry,
@@ -7,7 +5,9 @@ import type {
   SizedQueues,
   SpoolRefusal,
   SpoolStats,
-} from '#internal/webhooks/index.ts'
+} from '#internal/intake/index.ts'
+import { unlabelled } from '#internal/telemetry/index.ts'
+import type { ProviderName } from '#internal/tenants/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** What the intake tells about itself. */

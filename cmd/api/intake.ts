@@ -1,13 +1,8 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres, type RedisSettings } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { tellForwarders } from '#internal/deliveries/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
+import { type StoreBatchOptions, storeBatch, tellForwarders } from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
-import type { Scope } from '#internal/process/index.ts'
-import type { SettingsWatch } from '#internal/settings/index.ts'
-import type { Pool, RedisConnection } from '#internal/storage/index.ts'
-import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import {
   Callers,
   HeaderRules,
@@ -15,10 +10,13 @@ import {
   LargeBodies,
   RefusedCalls,
   SizedQueues,
-  type StoreBatchOptions,
   secretHeaders,
-  storeBatch,
-} from '#internal/webhooks/index.ts'
+} from '#internal/intake/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { countCall } from './call-figures.ts'
 import { type CertificateConfig, openCertificates } from './certificates.ts'
 import { createIntakeObserver, type IntakeObserver } from './intake-telemetry.ts'

@@ -1,11 +1,11 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { systemClock } from '#internal/base/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
+import type { Intake } from '#internal/intake/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
-import type { Intake } from '#internal/webhooks/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { countStep } from './call-figures.ts'
 import type { Telemetry } from './telemetry.ts'
 

@@ -7,25 +7,19 @@ import { type Access, createAccess, createSessions } from '#internal/access/inde
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { internalContractRoutes } from '#internal/contracts/index.ts'
 import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
-import { eventReadSettings } from '#internal/deliveries/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
-import {
-  BodyBudget,
-  createOutbound,
-  createServer,
-  listen,
-  type RequestEvent,
-  type Route,
-} from '#internal/http/index.ts'
+import { createOutbound } from '#internal/egress/index.ts'
+import { eventReadSettings } from '#internal/events/index.ts'
+import { BodyBudget, createServer, listen, type RequestEvent, type Route } from '#internal/http/index.ts'
+import { Callers } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
+import { internalContractRoutes } from '#internal/openapi/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
-import { Callers } from '#internal/webhooks/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { createAccessObserver } from './access-telemetry.ts'
 
 /** The settings of the port for people and for other services. */

@@ -16,7 +16,7 @@ const root = resolve(import.meta.dir, '../..')
 /** Where the notices are, in the repository and beside LICENSE in the image. */
 export const noticesPath = 'THIRD_PARTY_NOTICES.md'
 /** Entry points that the Dockerfile compiles. */
-export const entryPoints = ['cmd/latchkey/main.ts', './internal/webhooks/large-bodies.worker.ts'] as const
+export const entryPoints = ['cmd/latchkey/main.ts', './internal/intake/large-bodies.worker.ts'] as const
 const noticeFile = /^(licen[cs]e|copying|notice)/i
 /** Identifiers that packages use in place of SPDX's. */
 const spdx: Readonly<Record<string, string>> = { 'BSD-0-Clause': '0BSD' }

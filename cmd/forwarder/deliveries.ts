@@ -7,20 +7,15 @@ import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import {
-  decodeDue,
-  dueChannel,
-  Forwarder,
-  queueSessionSettings,
-  tellForwarders,
-} from '#internal/deliveries/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
-import { createOutbound } from '#internal/http/index.ts'
+import { Forwarder } from '#internal/delivery/index.ts'
+import { createOutbound } from '#internal/egress/index.ts'
+import { decodeDue, dueChannel, queueSessionSettings, tellForwarders } from '#internal/events/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** The settings of deliveries. */

@@ -1,7 +1,7 @@
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/deliveries/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
+import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/delivery/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 
 /** What deliveries tell about themselves. */
 export interface DeliveryTelemetry extends ForwarderObserver {

@@ -1,13 +1,9 @@
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import {
-  eventReadSettings,
-  type ReplayStep,
-  startReplayer,
-  tellForwarders,
-} from '#internal/deliveries/index.ts'
+import { eventReadSettings, tellForwarders } from '#internal/events/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import { type ReplayStep, startReplayer } from '#internal/replays/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 
 const replayPool = {

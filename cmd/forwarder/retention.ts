@@ -3,9 +3,9 @@ import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/st
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { createQueueExpiry, forgetFailedEvents, forgetReplays } from '#internal/deliveries/index.ts'
-import { figureTables, forgetFigures } from '#internal/figures/index.ts'
+import { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from '#internal/events/index.ts'
 import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
+import { forgetReplays } from '#internal/replays/index.ts'
 import { forgetSimulations } from '#internal/simulations/index.ts'
 import {
   type Pool,
@@ -16,8 +16,7 @@ import {
 } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
-import { forgetEmissions, forgetHours } from '#internal/usage/index.ts'
-import { forgetDedupeKeys } from '#internal/webhooks/index.ts'
+import { figureTables, forgetEmissions, forgetFigures, forgetHours } from '#internal/usage/index.ts'
 
 /** What goes by time, but for partitions. */
 export interface RetentionSteps {

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type EventId, parseEventId } from '#internal/base/index.ts'
-import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/deliveries/index.ts'
+import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 
 /** What all requests share. */

@@ -1,10 +1,5 @@
-import type {
-  EventSummary,
-  ReplayCount,
-  ReplayEventResult,
-  ReplayJob,
-  ReplayPreview,
-} from '#internal/deliveries/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import type { ReplayCount, ReplayEventResult, ReplayJob, ReplayPreview } from '#internal/replays/index.ts'
 
 const refusals = {
   payload_expired: 'its payload is gone: nothing is left to send',

@@ -1,7 +1,7 @@
 import { randomToken, systemClock, type TenantId } from '#internal/base/index.ts'
+import { eventReadSettings, tellForwarders } from '#internal/events/index.ts'
 import {
   cancelReplay,
-  eventReadSettings,
   listReplays,
   previewReplay,
   type ReplayJob,
@@ -9,8 +9,7 @@ import {
   replayEvent,
   type StartReplayResult,
   startReplay,
-  tellForwarders,
-} from '#internal/deliveries/index.ts'
+} from '#internal/replays/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
 import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
 import { parseReplayRequest, type ReplayRequest } from './replay-request.ts'

@@ -15,7 +15,7 @@ import {
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { resumeCallback, tellForwarders } from '#internal/deliveries/index.ts'
+import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
 import {
   createKubeClient,
   createKubeMetrics,

@@ -1,5 +1,5 @@
 import type { Config } from '#internal/config/index.ts'
-import type { CallbackBounds } from '#internal/http/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 
 /** The platform's bounds on callbacks, from the settings. Unset: public addresses alone. */
 export function callbackBoundsOf({

@@ -1,8 +1,8 @@
 import { systemClock } from '#internal/base/index.ts'
-import { FigureRecorder, FigureTally } from '#internal/figures/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
+import { FigureRecorder, FigureTally } from '#internal/usage/index.ts'
 import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 

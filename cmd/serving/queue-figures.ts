@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from '#internal/base/index.ts'
-import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/deliveries/index.ts'
-import type { FigureTally } from '#internal/figures/index.ts'
+import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/events/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 

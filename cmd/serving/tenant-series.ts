@@ -1,4 +1,4 @@
-import type { ForwarderObserver } from '#internal/deliveries/index.ts'
+import type { ForwarderObserver } from '#internal/delivery/index.ts'
 import type { RequestEvent } from '#internal/http/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'

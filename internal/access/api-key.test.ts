@@ -4,7 +4,7 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { createDirectory } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
-import { authenticateApiKey } from './index.ts'
+import { authenticateApiKey } from './api-key.ts'
 
 const otherScopeKey = 'lk_scope_0123456789abcdef0123456789abcdef'
 const suspendedKey = 'lk_suspended_0123456789abcdef0123456789'

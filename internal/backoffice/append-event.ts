@@ -1,6 +1,6 @@
 import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
-import { tellForwarders } from '#internal/deliveries/index.ts'
-import { HeaderRules, handInEvent, secretHeaders } from '#internal/webhooks/index.ts'
+import { tellForwarders } from '#internal/events/index.ts'
+import { HeaderRules, handInEvent, secretHeaders } from '#internal/intake/index.ts'
 import type { Appended, AppendedEvent } from './events.ts'
 import { conflict, invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'

@@ -1,5 +1,5 @@
 import type { Actor } from '#internal/access/index.ts'
-import { type EventSummary, listEvents, parseEventCursor } from '#internal/deliveries/index.ts'
+import { type EventSummary, listEvents, parseEventCursor } from '#internal/events/index.ts'
 import type { EventListRequest } from './events.ts'
 import { listInScope } from './merge-pages.ts'
 import { cursorOf, invalid, limitOf, type Outcome, ok, type Page } from './outcome.ts'

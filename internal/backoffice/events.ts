@@ -1,12 +1,7 @@
 import type { Actor } from '#internal/access/index.ts'
-import type { EventId, RedactedText, TenantId } from '#internal/base/index.ts'
-import type {
-  AttemptView,
-  EventState,
-  EventSummary,
-  EventView,
-  QueuedView,
-} from '#internal/deliveries/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
+import type { AttemptView, EventState, EventSummary, EventView, QueuedView } from '#internal/events/index.ts'
+import type { RedactedText } from '#internal/redaction/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import { appendEvent } from './append-event.ts'
 import { attempt } from './attempt.ts'

@@ -5,7 +5,7 @@ import {
   type ExecutionState,
   listExecutions,
   parseExecutionCursor,
-} from '#internal/executions/index.ts'
+} from '#internal/records/index.ts'
 import { attempt } from './attempt.ts'
 import { cursorOf, invalid, limitOf, type Outcome, ok, type Page, type PageRequest } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'

@@ -7,7 +7,7 @@ import {
   rankTenants,
   readFigures,
   type TenantFigures,
-} from '#internal/figures/index.ts'
+} from '#internal/usage/index.ts'
 import { attempt } from './attempt.ts'
 import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'

@@ -1,6 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { findMembers, idPattern, parseEventId } from '#internal/base/index.ts'
-import { eventStates, parseReplayId, type ReplayFilter, replayRateMax } from '#internal/deliveries/index.ts'
+import { eventStates } from '#internal/events/index.ts'
+import { parseReplayId, type ReplayFilter, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import { moment, oneOf } from './http-body.ts'

@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { executionStates } from '#internal/executions/index.ts'
+import { executionStates } from '#internal/records/index.ts'
 import {
   parseSimulationId,
   SimulateChargebackRequest,

@@ -1,10 +1,11 @@
 import type { Access } from '#internal/access/index.ts'
 import type { Clock } from '#internal/base/index.ts'
-import type { Outbound } from '#internal/http/index.ts'
+import type { Outbound } from '#internal/egress/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import type { Callers } from '#internal/intake/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, RetentionDays, SecretOpener } from '#internal/tenants/index.ts'
 import type { LimitsInForce } from '#internal/usage/index.ts'
-import type { Callers, ReceivedEvent } from '#internal/webhooks/index.ts'
 
 /** What the backoffice works with; all of it stays its owner's. */
 export interface BackofficeParts {

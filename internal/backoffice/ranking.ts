@@ -1,4 +1,4 @@
-import { type FigureName, rankTenants, type TenantFigures } from '#internal/figures/index.ts'
+import { type FigureName, rankTenants, type TenantFigures } from '#internal/usage/index.ts'
 import type { BackofficeParts } from './parts.ts'
 
 /** What all tenants are ranked by, and of which time; see `rankTenants`. */

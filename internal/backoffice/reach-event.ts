@@ -1,6 +1,6 @@
 import type { Action, Actor } from '#internal/access/index.ts'
 import type { EventId } from '#internal/base/index.ts'
-import { type EventSummary, listEvents } from '#internal/deliveries/index.ts'
+import { type EventSummary, listEvents } from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'

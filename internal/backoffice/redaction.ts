@@ -1,4 +1,4 @@
-import { createRedactor, type Redactor } from '#internal/base/index.ts'
+import { createRedactor, type Redactor } from '#internal/redaction/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 
 /** Hides secrets by the built-in rules and by the fields that a tenant has named. */

@@ -1,5 +1,6 @@
 import { type Actor, actorName } from '#internal/access/index.ts'
-import { replayEvent, tellForwarders } from '#internal/deliveries/index.ts'
+import { tellForwarders } from '#internal/events/index.ts'
+import { replayEvent } from '#internal/replays/index.ts'
 import type { EventReplay, EventReplayed } from './events.ts'
 import { conflict, notFound, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'

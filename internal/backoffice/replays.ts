@@ -11,7 +11,7 @@ import {
   readReplay,
   type StartReplayResult,
   startReplay,
-} from '#internal/deliveries/index.ts'
+} from '#internal/replays/index.ts'
 import { attempt } from './attempt.ts'
 import { listInScope } from './merge-pages.ts'
 import {

@@ -1,5 +1,4 @@
-import type { Branded } from './id.ts'
-import { decodeBase32, encodeBase32, idPattern } from './id.ts'
+import { type Branded, decodeBase32, encodeBase32, idPattern } from './id.ts'
 
 /** An event's id: `evt_` and 26 characters. Sorts by time of receipt, and tells on which day the event may go. */
 export type EventId = Branded<'EventId'>

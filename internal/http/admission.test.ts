@@ -2,15 +2,10 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { holding } from '#test/support/body-holding.ts'
-import {
-  type AdmittingRoute,
-  type Answer,
-  BodyBudget,
-  createServer,
-  type Listening,
-  listen,
-  type RequestEvent,
-} from './index.ts'
+import { BodyBudget } from './body-budget.ts'
+import { type Listening, listen } from './listen.ts'
+import type { AdmittingRoute, Answer } from './route.ts'
+import { createServer, type RequestEvent } from './server.ts'
 
 const open: Listening[] = []
 afterEach(async () => {

@@ -4,7 +4,9 @@ import { poll } from '#internal/dev/index.ts'
 import { holding } from '#test/support/body-holding.ts'
 import { type BodyBounds, readBody, roomFor } from './body.ts'
 import { BodyBudget, type Pace } from './body-budget.ts'
-import { type AdmittingRoute, createServer, type Listening, listen } from './index.ts'
+import { type Listening, listen } from './listen.ts'
+import type { AdmittingRoute } from './route.ts'
+import { createServer } from './server.ts'
 
 const kibibyte = 1024
 const mebibyte = 1024 * kibibyte

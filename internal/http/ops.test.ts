@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createHealth, createMetrics, type Health, type Metrics } from '#internal/telemetry/index.ts'
-import { createOpsServer, type Listening, listen } from './index.ts'
+import { type Listening, listen } from './listen.ts'
+import { createOpsServer } from './ops.ts'
 
 const open: { server: Listening; metrics: Metrics }[] = []
 afterEach(async () => {

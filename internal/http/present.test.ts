@@ -1,13 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { apiError } from '#internal/base/index.ts'
-import {
-  BodyBudget,
-  createServer,
-  type Listening,
-  listen,
-  type PublicRoute,
-  type RequestEvent,
-} from './index.ts'
+import { BodyBudget } from './body-budget.ts'
+import { type Listening, listen } from './listen.ts'
+import type { PublicRoute } from './route.ts'
+import { createServer, type RequestEvent } from './server.ts'
 
 const open: Listening[] = []
 afterEach(async () => {

@@ -4,21 +4,12 @@ import { type ApiError, apiError } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { holding } from '#test/support/body-holding.ts'
-import type { Pace } from './body-budget.ts'
+import { BodyBudget, type Pace } from './body-budget.ts'
 import type { BodyBudgets } from './entry.ts'
-import {
-  type AdmittingRoute,
-  type Answer,
-  BodyBudget,
-  type Call,
-  createRequestObserver,
-  createServer,
-  type Listening,
-  listen,
-  type RequestEvent,
-  type Route,
-  type ServerOptions,
-} from './index.ts'
+import { type Listening, listen } from './listen.ts'
+import { createRequestObserver } from './observe.ts'
+import type { AdmittingRoute, Answer, Call, Route } from './route.ts'
+import { createServer, type RequestEvent, type ServerOptions } from './server.ts'
 
 type Options = ServerOptions<string, 'read'>
 

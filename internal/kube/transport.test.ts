@@ -366,8 +366,7 @@ test('a server that takes us for nobody is not run against', async () => {
 })
 
 test('probe: a server without HTTP/2 is unavailable, and the failure names HTTP/2', async () => {
-  const pem = (name: string) =>
-    readFileSync(`${import.meta.dir}/../http/outbound/fixtures/${name}.pem`, 'utf8')
+  const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
     ...{ port: 0, hostname: '127.0.0.1', tls: { cert: pem('server'), key: pem('server-key') } },
     fetch: () => Response.json({ gitVersion: 'v1.34.4', status: { userInfo: { username: 'operator' } } }),

@@ -231,8 +231,7 @@ test.each<[string, Partial<Credentials>, RegExp]>([
 
 test('watch pool: a server without HTTP/2 is refused with what it lacks', async () => {
   const { poolFor } = start()
-  const pem = (name: string) =>
-    readFileSync(`${import.meta.dir}/../http/outbound/fixtures/${name}.pem`, 'utf8')
+  const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
     ...{ port: 0, hostname: '127.0.0.1', fetch: () => new Response('{}') },
     tls: { cert: pem('server'), key: pem('server-key') },

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { publicContract } from '#internal/contracts/index.ts'
+import { publicContract } from '#internal/openapi/index.ts'
 import { startTestApi, type TestAnswer, type TestApi, testApiKey } from '#test/support/api.ts'
 
 let api: TestApi

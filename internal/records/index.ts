@@ -1,6 +1,22 @@
 export type { Records, RecordTenant } from './acquire.ts'
 export { explainStoreError } from './answer.ts'
+export {
+  type Execution,
+  type ExecutionAddress,
+  type ExecutionNote,
+  type ExecutionState,
+  executionStates,
+  type NoteExecution,
+} from './execution.ts'
+export { type DropReason, ExecutionRecorder, type ExecutionRecorderOptions } from './execution-recorder.ts'
 export { recordRoutes } from './http.ts'
+export {
+  type ExecutionCursor,
+  type ExecutionFilter,
+  type ExecutionPage,
+  listExecutions,
+  parseExecutionCursor,
+} from './list-executions.ts'
 export type { CheckOutcome } from './record.ts'
 export {
   BatchCheck,

@@ -1,7 +1,7 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
-import type { NoteExecution } from '#internal/executions/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
+import type { NoteExecution } from './execution.ts'
 import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.ts'
 import { RecentKeys } from './recent-keys.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'

@@ -5,7 +5,7 @@ import {
   signCard,
   type WalletSigner,
   withCertificate,
-} from '#internal/webhooks/index.ts'
+} from '#internal/intake/index.ts'
 
 /** A call that its caller's adapter takes for the provider's own. */
 export interface SignedCall {

@@ -1,7 +1,7 @@
 import type { DisputeStep } from './chargeback.ts'
 import type { ChargebackReason } from './request.ts'
 
-// In the form of what the adapter's fixtures show, webhooks/providers/card; its README has the vendor's pages.
+// In the form of what the adapter's fixtures show, intake/providers/card; its README has the vendor's pages.
 
 /** A step with the names that the provider's objects get. */
 export interface WrittenStep extends DisputeStep {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { ReceivedEvent } from '#internal/webhooks/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { StepVerdict } from './claim.ts'
 import { decideStep, type StepOutcome } from './decide-step.ts'

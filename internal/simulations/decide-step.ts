@@ -1,4 +1,4 @@
-import type { Accepted, RefusedCause } from '#internal/webhooks/index.ts'
+import type { Accepted, RefusedCause } from '#internal/intake/index.ts'
 import type { ClaimedStep, StepVerdict } from './claim.ts'
 import type { SimulationCause } from './simulation.ts'
 

@@ -8,9 +8,9 @@ import {
   type Parsed,
   parseJsonObject,
 } from '#internal/http/index.ts'
+import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
-import type { Callers } from '#internal/webhooks/index.ts'
 import { stepsCount } from './chargeback.ts'
 import { readinessFor } from './readiness.ts'
 import { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'

@@ -1,5 +1,5 @@
+import type { Callers } from '#internal/intake/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import type { Callers } from '#internal/webhooks/index.ts'
 import type { Chargeback } from './request.ts'
 
 /** Whether a tenant can have a simulation; `problem` tells what to do about it. */

@@ -1,5 +1,5 @@
 import { createEventId, idPattern, type TenantId } from '#internal/base/index.ts'
-import type { RefusedCause } from '#internal/webhooks/index.ts'
+import type { RefusedCause } from '#internal/intake/index.ts'
 import { sourceEventId, stepTypes } from './chargeback.ts'
 import type { Chargeback } from './request.ts'
 

@@ -1,7 +1,7 @@
 import { type Clock, randomToken } from '#internal/base/index.ts'
+import { type AcceptContext, acceptWebhook, type Callers } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { type AcceptContext, acceptWebhook, type Callers } from '#internal/webhooks/index.ts'
 import { CallSigner } from './call-signer.ts'
 import { eventBody } from './chargeback.ts'
 import { type ClaimedStep, claimSteps, type StepVerdict, settleStep } from './claim.ts'

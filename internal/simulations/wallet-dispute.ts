@@ -2,7 +2,7 @@ import type { WrittenStep } from './card-dispute.ts'
 import { decimalText } from './decimal-text.ts'
 import type { ChargebackReason } from './request.ts'
 
-// In the form of what the adapter's fixtures show, webhooks/providers/wallet; its README has the vendor's pages.
+// In the form of what the adapter's fixtures show, intake/providers/wallet; its README has the vendor's pages.
 
 const reasons: Readonly<Record<ChargebackReason, string>> = {
   fraudulent: 'UNAUTHORISED',

@@ -14,7 +14,10 @@ import { command } from '#test/support/redis-topology.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { createPool, openRedis, redisCheck, type StoreTls, schemaCheck } from './index.ts'
+import { createPool } from './postgres/pool.ts'
+import { redisCheck, schemaCheck } from './readiness.ts'
+import { openRedis } from './redis/client.ts'
+import type { StoreTls } from './tls.ts'
 
 const folder = scratchFolder()
 const signal = AbortSignal.timeout(300_000)

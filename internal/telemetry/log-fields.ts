@@ -1,4 +1,4 @@
-import { createRedactor, isSecretName } from '#internal/base/index.ts'
+import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
 /** What a field's name says about its value. */
 export type Verdict = 'keep' | 'redact' | 'rename'

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { checkCallbackUrl } from '#internal/http/index.ts'
+import { checkCallbackUrl } from '#internal/egress/index.ts'
 import { parseDurationMs } from './duration.ts'
 import type { TenantSpec } from './model.ts'
 

@@ -1,10 +1,10 @@
 import { beforeAll, expect, test } from 'bun:test'
-import type { KubeObject } from '#internal/kube/index.ts'
 import {
   createKubeClient,
   createTransport,
   type Endpoint,
   expectOk,
+  type KubeObject,
   probeServer,
   resource,
   secrets,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { type ExecutionState, listExecutions } from '#internal/executions/index.ts'
+import { type ExecutionState, listExecutions } from '#internal/records/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'

@@ -1,7 +1,7 @@
 // Simulations from the call to the callback: the real API and forwarder as processes, with real stores between them.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createWalletSigner } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { createWalletSigner } from '#internal/webhooks/index.ts'
 import { openTenants, type TestTenants } from '#test/support/api.ts'
 import {
   type ApiProcess,

@@ -1,8 +1,8 @@
 import type { EventId } from '#internal/base/index.ts'
-import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 // The rooms of tests may be entered by any door; these must not load the whole intake.
-import type { ReceivedEvent } from '#internal/webhooks/event.ts'
-import { insertEvents, partitionsOf } from '#internal/webhooks/store.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { insertEvents, partitionsOf } from '#internal/events/insert.ts'
+import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
 const rowsMax = 500
 

@@ -1,6 +1,6 @@
 import { dayAfter, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
+import { RefusedCalls } from '#internal/intake/index.ts'
 import { ensurePartitions } from '#internal/storage/index.ts'
-import { RefusedCalls } from '#internal/webhooks/index.ts'
 import { acceptEvents } from './accepted-event.ts'
 import type { TestBackoffice } from './backoffice.ts'
 import { listFailedEvents } from './failed-events.ts'

@@ -1,14 +1,8 @@
 import { expect } from 'bun:test'
 import Ajv, { type ValidateFunction } from 'ajv/dist/2020'
 import addFormats from 'ajv-formats'
-import { publicContract } from '#internal/contracts/index.ts'
-import type {
-  Operation,
-  Parameter,
-  ParameterRef,
-  Paths,
-  ResponseObject,
-} from '#internal/contracts/openapi.ts'
+import { publicContract } from '#internal/openapi/index.ts'
+import type { Operation, Parameter, ParameterRef, Paths, ResponseObject } from '#internal/openapi/openapi.ts'
 import type { TestAnswer } from './api.ts'
 
 /** A document whose examples and answers are compared with a server. */

@@ -1,4 +1,8 @@
 import { type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
+import { Forwarder, type ForwarderOptions } from '#internal/delivery/forwarder.ts'
+import type { AttemptReport, ForwarderObserver } from '#internal/delivery/observer.ts'
+import { poll } from '#internal/dev/index.ts'
+import { createOutbound } from '#internal/egress/index.ts'
 // The rooms of tests may be entered by any door.
 import {
   type Claimed,
@@ -6,15 +10,11 @@ import {
   type ClaimResult,
   claimDue,
   queueSessionSettings,
-} from '#internal/deliveries/claim.ts'
-import { Forwarder, type ForwarderOptions } from '#internal/deliveries/forwarder.ts'
-import type { AttemptReport, ForwarderObserver } from '#internal/deliveries/observer.ts'
-import { poll } from '#internal/dev/index.ts'
-import { createOutbound } from '#internal/http/index.ts'
+} from '#internal/events/claim.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { tracingOff } from '#internal/telemetry/tracing.ts'
 import { callbackField, type DirectoryTenant } from '#internal/tenants/index.ts'
-import type { ReceivedEvent } from '#internal/webhooks/event.ts'
 import { acceptEvents } from './accepted-event.ts'
 import { openerOf, testKeyRing } from './api.ts'
 import { callbackSecret } from './callback-receiver.ts'

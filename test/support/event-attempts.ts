@@ -1,5 +1,5 @@
 import { type EventId, expiryDayOf } from '#internal/base/index.ts'
-import type { AttemptView } from '#internal/deliveries/index.ts'
+import type { AttemptView } from '#internal/events/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
 /** Writes an attempt of an event down as if a forwarder had made it; by default the first one, answered 500. */

@@ -1,4 +1,4 @@
-import { failedEventColumns } from '#internal/deliveries/failed-events.ts'
+import { failedEventColumns } from '#internal/events/failed-events.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
 /** Lists all events that are failed by now as such, as deliveries do in the statement that sets their state. Repeating it is safe. */

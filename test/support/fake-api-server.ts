@@ -35,7 +35,7 @@ export interface FakeServerOptions {
   readonly streamsMax?: number
 }
 
-const fixtures = join(import.meta.dir, '../../internal/http/outbound/fixtures')
+const fixtures = join(import.meta.dir, '../../internal/egress/fixtures')
 const pem = (name: string) => readFileSync(join(fixtures, name), 'utf8')
 
 /** Starts one on a port of this machine, by TLS: calls by HTTP/1.1 and watches by HTTP/2, as a real one. */

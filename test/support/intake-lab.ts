@@ -1,6 +1,5 @@
 import { apiError, systemClock } from '#internal/base/index.ts'
 import { BodyBudget, createServer } from '#internal/http/index.ts'
-import { createPool, type Pool } from '#internal/storage/index.ts'
 import {
   Callers,
   EventQueue,
@@ -11,7 +10,8 @@ import {
   RefusedCalls,
   secretHeaders,
   webhookRoutes,
-} from '#internal/webhooks/index.ts'
+} from '#internal/intake/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
 import { openerOf, type TestApi } from './api.ts'
 
 /** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */

@@ -1,4 +1,4 @@
-import { eventReadSettings } from '#internal/deliveries/index.ts'
+import { eventReadSettings } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 

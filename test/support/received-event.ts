@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
 // The rooms of tests may be entered by any door; this one must not load the whole intake.
-import type { ReceivedEvent } from '#internal/webhooks/event.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 import { someTenantId } from './directory-tenant.ts'
 
 /** An event as intake makes it of a verified call, without the call. `sourceEventId` and tenant decide what it is a duplicate of. */

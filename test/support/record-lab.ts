@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import type { NoteExecution } from '#internal/executions/index.ts'
+import type { NoteExecution } from '#internal/records/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'

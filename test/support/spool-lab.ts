@@ -1,6 +1,6 @@
+import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/intake/spool.ts'
+import { spoolKeys } from '#internal/intake/spool-scripts.ts'
 import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
-import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/webhooks/spool.ts'
-import { spoolKeys } from '#internal/webhooks/spool-scripts.ts'
 import { command, startStandalone } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
 import { until } from './until.ts'

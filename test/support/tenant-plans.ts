@@ -1,5 +1,4 @@
-import type { TenantSpec } from '#internal/tenants/index.ts'
-import { parseTenant, type TenantManifest, tenantIdOfUid } from '#internal/tenants/index.ts'
+import { parseTenant, type TenantManifest, type TenantSpec, tenantIdOfUid } from '#internal/tenants/index.ts'
 import type { Condition, ConditionType } from '#internal/tenants/reconcile/conditions.ts'
 import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/reconcile/facts.ts'
 import { planTenant, type TenantPlan } from '#internal/tenants/reconcile/plan.ts'

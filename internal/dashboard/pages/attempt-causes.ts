@@ -1,5 +1,5 @@
-import type { FailedCause, NotSentCause } from '#internal/deliveries/index.ts'
-import type { CallFailureCause } from '#internal/http/index.ts'
+import type { FailedCause, NotSentCause } from '#internal/delivery/index.ts'
+import type { CallFailureCause } from '#internal/egress/index.ts'
 
 /** What a cause means, and what to do about it. */
 export interface Advice {

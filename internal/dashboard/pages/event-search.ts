@@ -1,6 +1,6 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
 import { type EventId, parseEventId } from '#internal/base/index.ts'
-import { type EventState, eventStates } from '#internal/deliveries/index.ts'
+import { type EventState, eventStates } from '#internal/events/index.ts'
 import { orderProblem, parseTimeField, timeProblem } from '../time-field.ts'
 
 /** What the filters of the list of events ask for: those of the address, read. */

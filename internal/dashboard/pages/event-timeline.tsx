@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
-import type { AttemptView, QueuedView } from '#internal/deliveries/index.ts'
+import type { AttemptView, QueuedView } from '#internal/events/index.ts'
 import { JsonBlock } from '../components/json-block.tsx'
 import { Ago, durationText, Time, type Tone } from '../components/text.tsx'
 import { adviceOf, endCauseOf, statusAdvice } from './attempt-causes.ts'

@@ -1,6 +1,6 @@
 import type { Page } from '#internal/backoffice/index.ts'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import type { EventSummary } from '#internal/deliveries/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import { Empty, Live, Notice, PageHeader } from '../components/block.tsx'
 import { type Field, FilterForm, LinkButton } from '../components/form.tsx'

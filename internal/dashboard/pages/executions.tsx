@@ -1,5 +1,5 @@
 import type { ExecutionListRequest } from '#internal/backoffice/index.ts'
-import { type Execution, executionStates } from '#internal/executions/index.ts'
+import { type Execution, executionStates } from '#internal/records/index.ts'
 import { Empty, PageHeader } from '../components/block.tsx'
 import { type Field, FilterForm } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'

@@ -1,4 +1,4 @@
-import type { FigurePoint, Figures, TenantFigures } from '#internal/figures/index.ts'
+import type { FigurePoint, Figures, TenantFigures } from '#internal/usage/index.ts'
 import { Card, Empty, Live, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import { type Series, type SeriesTone, TimeChart } from '../components/chart.tsx'
 import { LinkButton } from '../components/form.tsx'

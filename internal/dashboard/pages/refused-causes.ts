@@ -1,4 +1,4 @@
-import type { RefusedCause } from '#internal/webhooks/index.ts'
+import type { RefusedCause } from '#internal/intake/index.ts'
 import type { Advice } from './attempt-causes.ts'
 
 /** Why calls of providers are refused, what that means and what to do: one entry for each cause that there is. */

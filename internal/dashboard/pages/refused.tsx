@@ -1,6 +1,6 @@
 import type { Page, RefusedCall } from '#internal/backoffice/index.ts'
+import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
-import { refusalCauses, refusedCauses } from '#internal/webhooks/index.ts'
 import { Empty, Facts, PageHeader } from '../components/block.tsx'
 import { FilterForm, LinkButton } from '../components/form.tsx'
 import { JsonBlock } from '../components/json-block.tsx'

@@ -1,6 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { ReplayFilter } from '#internal/deliveries/index.ts'
-import { replayRateMax } from '#internal/deliveries/index.ts'
+import { type ReplayFilter, replayRateMax } from '#internal/replays/index.ts'
 import { neutralProviderName } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { orderProblem, parseTimeField, timeFieldText, timeProblem } from '../time-field.ts'

@@ -1,5 +1,5 @@
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import type { ReplayFilter, ReplayJob } from '#internal/deliveries/index.ts'
+import type { ReplayFilter, ReplayJob } from '#internal/replays/index.ts'
 import { ShareBar } from '../components/block.tsx'
 import { countText, Time } from '../components/text.tsx'
 

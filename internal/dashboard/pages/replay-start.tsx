@@ -1,4 +1,5 @@
-import type { EventSummary, ReplayPreview } from '#internal/deliveries/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import type { ReplayPreview } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import { type Field, Fields, LinkButton, PostForm, Submit } from '../components/form.tsx'

@@ -1,4 +1,5 @@
-import { parseReplayId, type ReplayFate, type ReplayJob } from '#internal/deliveries/index.ts'
+import type { ReplayFate } from '#internal/events/index.ts'
+import { parseReplayId, type ReplayJob } from '#internal/replays/index.ts'
 import { Card, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { Confirm, LinkButton } from '../components/form.tsx'
 import { Copy, countText, StateBadge, Time } from '../components/text.tsx'

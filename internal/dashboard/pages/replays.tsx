@@ -1,5 +1,5 @@
 import type { Page } from '#internal/backoffice/index.ts'
-import type { ReplayJob } from '#internal/deliveries/index.ts'
+import type { ReplayJob } from '#internal/replays/index.ts'
 import { Empty, Live, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
 import { type Column, Pager, Table } from '../components/table.tsx'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { refusalCauses, refusedCauses } from '#internal/webhooks/index.ts'
+import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
 import { adviceOf, attemptCauses, endCauseOf, statusAdvice } from './attempt-causes.ts'
 import { refusedAdviceOf, refusedCauseAdvice } from './refused-causes.ts'
 

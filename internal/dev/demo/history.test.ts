@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readFigures } from '#internal/figures/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { readFigures } from '#internal/usage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'

@@ -1,7 +1,7 @@
 import { listAudit, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import { FigureRecorder, FigureTally, readFigures } from '#internal/figures/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
+import { FigureRecorder, FigureTally, readFigures } from '#internal/usage/index.ts'
 
 /** Whose history is made up, and up to when. */
 export interface DemoHistory {

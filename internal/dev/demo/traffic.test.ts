@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { readFigures } from '#internal/figures/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
+import { readFigures } from '#internal/usage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { until } from '#test/support/until.ts'
 import { demoHeader, demoReference } from './mark.ts'

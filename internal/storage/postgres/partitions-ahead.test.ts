@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { dayAfter } from '#internal/base/index.ts'
 // The rooms of tests may be entered by any door; these are what writes the rows that partitions are for.
-import { insertEvents } from '#internal/webhooks/store.ts'
+import { insertEvents } from '#internal/events/insert.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'

@@ -1,4 +1,4 @@
-import { portsBlocked } from '#internal/http/index.ts'
+import { portsBlocked } from '#internal/egress/index.ts'
 import { type ProviderName, providerAliases, providerNames, Tenant } from '../model.ts'
 import type { CelRule, KubernetesNotes } from './structural.ts'
 

@@ -1,5 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
-import type { CallbackBounds } from '#internal/http/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { EventRecorder, KubeClient, Leadership } from '#internal/kube/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'

@@ -1,5 +1,5 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
-import type { CallbackBounds } from '#internal/http/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'

@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { CallbackBounds } from '#internal/http/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { ApiKeyScope, TenantSpec } from '../model.ts'
 import type { SecretRead, TenantManifest } from '../source.ts'
 import type { Condition } from './conditions.ts'

@@ -1,5 +1,5 @@
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
-import type { CallbackBounds } from '#internal/http/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-names.ts'

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
-import { type CallbackRefusal, judgeCallback } from '#internal/http/index.ts'
+import { type CallbackRefusal, judgeCallback } from '#internal/egress/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
 import {

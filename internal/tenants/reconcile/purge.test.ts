@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
-import { createReceivedEvent, type ReceivedEvent } from '#internal/webhooks/event.ts'
+import { createReceivedEvent } from '#internal/intake/event.ts'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'

@@ -7,9 +7,9 @@ import {
   listEvents,
   readEvent,
   readPayload,
-} from '#internal/deliveries/index.ts'
+} from '#internal/events/index.ts'
+import { listRefusedCalls } from '#internal/intake/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { listRefusedCalls } from '#internal/webhooks/index.ts'
 import { quantileOf } from '../bounds.ts'
 import type { Held } from '../webhooks/bounds.ts'
 import { type CaseParts, listCases, type Random, seededRandom } from './requests.ts'

@@ -1,5 +1,5 @@
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
-import type { EventListRequest, EventSummary } from '#internal/deliveries/index.ts'
+import type { EventListRequest, EventSummary } from '#internal/events/index.ts'
 
 /** Lists of one kind; each call asks for another one of it. */
 export interface ListCase {

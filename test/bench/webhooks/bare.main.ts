@@ -5,8 +5,9 @@
 import { randomBytes } from 'node:crypto'
 import { Elysia } from 'elysia'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
+import { storeBatch } from '#internal/events/index.ts'
+import { EventQueue } from '#internal/intake/index.ts'
 import { createPool } from '#internal/storage/index.ts'
-import { EventQueue, storeBatch } from '#internal/webhooks/index.ts'
 
 const pool = createPool({
   url: process.env.BARE_DATABASE_URL ?? '',

@@ -1,4 +1,4 @@
-import { unverifiedOutcomes } from '#internal/webhooks/index.ts'
+import { unverifiedOutcomes } from '#internal/intake/index.ts'
 import { type Alert, alert, oneLine, type RecordingRule, type RuleGroup, type Severity } from './rule.ts'
 
 /** What is promised over 30 days, and how it is told whether it holds. */

@@ -1,0 +1,590 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import { requeueFailed } from '#internal/events/requeue.ts'
+import { closeBreaker, openBreaker, resumeCallback } from '#internal/events/tenant-queue.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { breakerOpenMs } from './breaker.ts'
+
+let lab: DeliveryLab
+let receiver: CallbackReceiver
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  receiver = startReceiver()
+  await truncateEvents(lab.pool)
+})
+afterEach(() => receiver.stop())
+
+const noContent = () => new Response(null, { status: 204 })
+const stateOf = 'SELECT state FROM events WHERE id = $1'
+const waiting = 'SELECT count(*) FROM deliveries_due'
+
+describe('a delivery', () => {
+  test('arrives once, whole, signed as Standard Webhooks says', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const ids = await lab.accept(tenant.id, 300)
+    const { told, attempts, stop } = lab.forwarder()
+    const calls = await receiver.received(300)
+    await lab.becomes(0, waiting)
+    await stop()
+    expect(calls.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+    expect(calls.every(({ verified }) => verified)).toBe(true)
+    const [call] = calls
+    const event = JSON.parse(call?.body ?? '') as Record<string, unknown>
+    expect(event).toMatchObject({
+      id: call?.id,
+      provider: 'generic',
+      tenantId: tenant.id,
+      type: 'order.created',
+    })
+    expect(call?.body).toContain('"amount":820982911946154508')
+    expect(call?.headers.get('content-type')).toBe('application/json')
+    expect(call?.headers.get('latchkey-hops')).toBe('1')
+    expect(
+      await lab.value("SELECT count(*) FROM events WHERE state = 'processed' AND settled_at IS NOT NULL"),
+    ).toBe(300)
+    expect(
+      await lab.value("SELECT count(*) FROM attempts WHERE outcome = 'delivered' AND status = 204"),
+    ).toBe(300)
+    expect(attempts.length).toBe(300)
+    expect(attempts.every(({ delayMs }) => delayMs !== undefined && delayMs >= 0)).toBe(true)
+    expect(told).toEqual({
+      lost: 0,
+      unwritable: 0,
+      swept: 0,
+      gaveBack: 0,
+      opened: 0,
+      suspended: 0,
+      failed: [],
+    })
+  })
+
+  test('is made within 50 ms of the news, at rest', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const { forwarder, stop } = lab.forwarder()
+    await lab.accept(tenant.id)
+    forwarder.notify([tenant.id])
+    await receiver.received(1)
+    const waits: number[] = []
+    for (let turn = 2; turn <= 12; turn += 1) {
+      await lab.becomes(0, waiting)
+      await lab.accept(tenant.id)
+      const toldAtMs = Date.now()
+      forwarder.notify([tenant.id])
+      const [call] = (await receiver.received(turn)).slice(-1)
+      waits.push((call?.atMs ?? Number.NaN) - toldAtMs)
+    }
+    await stop()
+    expect(waits.toSorted((a, b) => a - b)[5]).toBeLessThan(50)
+  })
+
+  test('is made again after a failure, on the schedule, under the same id', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '200ms', '1h'] })
+    receiver.answer(() => new Response('no', { status: receiver.calls.length === 1 ? 500 : 200 }))
+    const [id] = await lab.accept(tenant.id)
+    const { stop } = lab.forwarder()
+    const [first, second] = await receiver.received(2)
+    await lab.becomes('processed', stateOf, [id])
+    await stop()
+    expect(second?.id).toBe(first?.id ?? '')
+    expect((second?.atMs ?? 0) - (first?.atMs ?? 0)).toBeGreaterThanOrEqual(199)
+    const { rows } = await lab.pool.query(
+      'SELECT attempt, outcome, status, answer FROM attempts ORDER BY attempt',
+    )
+    expect(rows).toEqual([
+      { attempt: 1, outcome: 'refused', status: 500, answer: 'no' },
+      { attempt: 2, outcome: 'delivered', status: 200, answer: 'no' },
+    ])
+  })
+
+  test('ends as delivery_failed after the last attempt, and a new round begins when it comes again', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
+    receiver.answer(() => new Response(null, { status: receiver.calls.length <= 2 ? 503 : 204 }))
+    const [id] = await lab.accept(tenant.id)
+    const { forwarder, stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [id])
+    expect(receiver.calls.length).toBe(2)
+    expect(await lab.value(waiting)).toBe(0)
+    if (id === undefined) throw new Error('no event')
+    const again = await Promise.all(
+      Array.from({ length: 40 }, () => requeueFailed(lab.pool, [{ eventId: id }])),
+    )
+    expect(again.flat()).toEqual([id])
+    forwarder.notify([tenant.id])
+    await lab.becomes('processed', stateOf, [id])
+    await stop()
+    expect(receiver.calls.length).toBe(3)
+    const { rows } = await lab.pool.query(
+      'SELECT round, attempt, cause FROM attempts ORDER BY round, attempt',
+    )
+    expect(rows).toEqual([
+      { round: 1, attempt: 1, cause: null },
+      { round: 1, attempt: 2, cause: 'attempts_exhausted' },
+      { round: 2, attempt: 1, cause: null },
+    ])
+  })
+
+  test('waits as long as a 429 asks for', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    receiver.answer(() => new Response(null, { status: 429, headers: { 'retry-after': '3600' } }))
+    await lab.accept(tenant.id)
+    const { stop } = lab.forwarder()
+    await receiver.received(1)
+    await lab.becomes(1, 'SELECT count(*) FROM deliveries_due WHERE is_retry AND lease IS NULL')
+    await stop()
+    const waitS = await lab.value<string>('SELECT extract(epoch FROM due_at - now()) FROM deliveries_due')
+    expect(Number(waitS)).toBeGreaterThan(3_500)
+    expect(Number(waitS)).toBeLessThanOrEqual(3_600)
+  })
+
+  test('to a callback that is gone ends, and the others wait until it is resumed', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    receiver.answer(() => new Response(null, { status: 410 }))
+    const [id] = await lab.accept(tenant.id)
+    const { forwarder, told, stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [id])
+    expect(await lab.value('SELECT suspended_cause FROM lanes')).toBe('gone')
+    const [later] = await lab.accept(tenant.id)
+    // Another tenant's event, claimed after it, shows that a claim has passed it over.
+    const other = startReceiver()
+    const witness = await lab.addTenant({ url: other.url })
+    await lab.accept(witness.id)
+    forwarder.notify([tenant.id, witness.id])
+    await other.received(1)
+    await other.stop()
+    expect(receiver.calls.length).toBe(1)
+    receiver.answer(noContent)
+    expect(await resumeCallback(lab.pool, tenant.id)).toBe(true)
+    expect(await resumeCallback(lab.pool, tenant.id)).toBe(false)
+    forwarder.notify([tenant.id])
+    await lab.becomes('processed', stateOf, [later])
+    await stop()
+    expect(told.suspended).toBe(1)
+  })
+
+  test('that is answered with abort-message ends alone', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    receiver.answer(
+      () => new Response(null, { status: 422, headers: { 'webhook-delivery': 'abort-message' } }),
+    )
+    const [id] = await lab.accept(tenant.id)
+    const { stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [id])
+    await stop()
+    expect(await lab.value('SELECT suspended_at FROM lanes')).toBeNull()
+    expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
+  })
+
+  test('whose first wait is not 0 waits it out', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['300ms'] })
+    const acceptedMs = Date.now()
+    await lab.accept(tenant.id)
+    const { stop } = lab.forwarder()
+    const [call] = await receiver.received(1)
+    await stop()
+    expect((call?.atMs ?? 0) - acceptedMs).toBeGreaterThanOrEqual(299)
+    expect(await lab.value('SELECT count(*) FROM attempts')).toBe(1)
+  })
+
+  test('is never sent unsigned, and counts as an attempt', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, secrets: ['no secret at all'], schedule: ['0s'] })
+    const [id] = await lab.accept(tenant.id)
+    const { stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [id])
+    await stop()
+    expect(await lab.value('SELECT cause FROM attempts')).toBe('signing_unavailable')
+    expect(receiver.calls.length).toBe(0)
+  })
+
+  test('that no worker came back from counts as an attempt, so that it cannot take workers for ever', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
+    const [id] = await lab.accept(tenant.id)
+    await lab.pool.query('UPDATE deliveries_due SET claims = 5')
+    const { stop } = lab.forwarder()
+    await lab.becomes('processed', stateOf, [id])
+    await stop()
+    const { rows } = await lab.pool.query('SELECT attempt, cause FROM attempts ORDER BY attempt')
+    expect(rows).toEqual([
+      { attempt: 1, cause: 'worker_lost' },
+      { attempt: 2, cause: null },
+    ])
+  })
+
+  test('whose payload retention took away ends, and begins anew with the payload of a redelivery', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const [id] = await lab.accept(tenant.id)
+    if (id === undefined) throw new Error('no event')
+    await lab.pool.query('DELETE FROM event_payloads')
+    const { forwarder, stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', stateOf, [id])
+    expect(await lab.value('SELECT cause FROM attempts')).toBe('payload_expired')
+    expect(await requeueFailed(lab.pool, [{ eventId: id }])).toEqual([])
+    const payload = '{"again":true}'
+    const candidate = { eventId: id, payload, payloadExpiresOn: '2031-01-01' }
+    expect(await requeueFailed(lab.pool, [candidate])).toEqual([id])
+    forwarder.notify([tenant.id])
+    const [call] = await receiver.received(1)
+    await stop()
+    expect(call?.body).toContain(`"payload":${payload}`)
+  })
+
+  test('of an event that retention took away is forgotten', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    await lab.pool.query('DELETE FROM events')
+    const { stop } = lab.forwarder()
+    await lab.becomes(0, waiting)
+    await stop()
+    expect(receiver.calls.length).toBe(0)
+    expect(await lab.value('SELECT count(*) FROM attempts')).toBe(0)
+  })
+
+  test('of a payload that does not come along with the claim arrives all the same', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const payload = JSON.stringify({ big: 'x'.repeat(1_000_000) })
+    const ids = await lab.accept(tenant.id, 24, { payload, payloadBytes: payload.length })
+    const { stop } = lab.forwarder()
+    const calls = await receiver.received(24)
+    await lab.becomes(0, waiting)
+    await stop()
+    expect(calls.map((call) => call.id).toSorted()).toEqual(ids.toSorted())
+    expect(calls.every(({ verified }) => verified)).toBe(true)
+  })
+})
+
+describe('a delivery that is to try a callback again', () => {
+  const openedBefore = "UPDATE lanes SET breaker_until = now() - interval '1 s'"
+
+  test.each([
+    ['is put off', async () => undefined],
+    ['has no payload any more', () => lab.pool.query('DELETE FROM event_payloads')],
+    ['is of no event any more', () => lab.pool.query('DELETE FROM events')],
+  ])('and %s makes way for another', async (what, change) => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    await change()
+    await lab.pool.query(openedBefore)
+    const knows = what !== 'is put off'
+    const { stop } = lab.forwarder({
+      directory: { findTenantById: () => (knows ? tenant : undefined), hasSnapshot: () => true },
+    })
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL OR due_at <= now()')
+    await stop()
+    expect(receiver.calls.length).toBe(0)
+    expect(
+      await lab.value(
+        "SELECT breaker_until BETWEEN now() - interval '5 s' AND now() + interval '1 s' FROM lanes",
+      ),
+    ).toBe(true)
+  })
+})
+
+describe('a callback that fails', () => {
+  test('is left alone for a while, which costs no attempt; then one delivery tries it and its success lets the others go', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
+    receiver.answer(() => new Response(null, { status: 500 }))
+    const ids = await lab.accept(tenant.id, 12)
+    const { forwarder, told, stop } = lab.forwarder()
+    await lab.becomes(true, 'SELECT breaker_until > now() FROM lanes')
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
+    expect(told.opened).toBeGreaterThan(0)
+    const callsBefore = receiver.calls.length
+    const spent = 'SELECT sum(attempts) FROM deliveries_due'
+    const spentBefore = await lab.value<number>(spent)
+    forwarder.notify([tenant.id])
+    receiver.answer(noContent)
+    // The breaker's time passes.
+    const claimsNothing = await lab.claim({ woken: [tenant.id] })
+    expect(claimsNothing.claimed).toEqual([])
+    expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
+    await lab.pool.query("UPDATE lanes SET breaker_until = now() - interval '1 s'")
+    forwarder.notify([tenant.id])
+    await lab.becomes(12, "SELECT count(*) FROM events WHERE state = 'processed'")
+    await stop()
+    expect(await lab.value("SELECT breaker_until = '-infinity' FROM lanes")).toBe(true)
+    expect(receiver.calls.length - callsBefore).toBe(ids.length)
+  })
+
+  test('opens its breaker once: 32 deliveries in flight that fail one after the other are one opening, and so is a failed probe', async () => {
+    const gates = Array.from({ length: 32 }, () => Promise.withResolvers<void>())
+    let calls = 0
+    receiver.answer(async () => {
+      await gates[calls++]?.promise
+      return new Response(null, { status: 500 })
+    })
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s'] })
+    await lab.accept(tenant.id, 32)
+    const { forwarder, told, stop } = lab.forwarder()
+    await receiver.received(32)
+    for (const [nth, gate] of gates.entries()) {
+      gate.resolve()
+      await lab.becomes(nth + 1, 'SELECT count(*) FROM attempts')
+    }
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
+    expect(told.opened).toBe(1)
+    await lab.pool.query("UPDATE lanes SET breaker_until = now() - interval '1 s'")
+    forwarder.notify([tenant.id])
+    await lab.becomes(33, 'SELECT count(*) FROM attempts')
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
+    await stop()
+    expect(told.opened).toBe(1)
+    expect(await lab.value('SELECT breaker_until > now() FROM lanes')).toBe(true)
+  })
+
+  test('opens its breaker for several processes at once: one of them notices', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    const open = () =>
+      Promise.all(Array.from({ length: 32 }, () => openBreaker(lab.pool, tenant.id, breakerOpenMs)))
+    expect((await open()).filter(Boolean)).toHaveLength(1)
+    expect((await open()).filter(Boolean)).toHaveLength(0)
+    await closeBreaker(lab.pool, tenant.id)
+    expect((await open()).filter(Boolean)).toHaveLength(1)
+  })
+
+  test('by hanging holds up nobody else, and its calls end with their time', async () => {
+    const hanging = startReceiver()
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    hanging.answer(() => released.then(noContent))
+    const slow = await lab.addTenant({ url: hanging.url, timeoutSeconds: 1, schedule: ['0s', '1h'] })
+    const quick = await lab.addTenant({ url: receiver.url })
+    await lab.accept(slow.id, 200)
+    const { forwarder, stop } = lab.forwarder()
+    await hanging.received(64)
+    const ids = await lab.accept(quick.id, 50)
+    const toldAtMs = Date.now()
+    forwarder.notify([quick.id])
+    const calls = await receiver.received(50)
+    expect(Math.max(...calls.map(({ atMs }) => atMs)) - toldAtMs).toBeLessThan(900)
+    expect(new Set(calls.map(({ id }) => id))).toEqual(new Set(ids))
+    await lab.becomes(true, "SELECT count(*) >= 64 FROM attempts WHERE cause = 'timeout'")
+    await lab.becomes(true, 'SELECT breaker_until > now() FROM lanes WHERE tenant_id = $1', [slow.id])
+    // The nine before the tenth failure may have made room for others.
+    expect(hanging.calls.length).toBeLessThan(64 + 10)
+    release()
+    await stop()
+    await hanging.stop()
+  })
+})
+
+describe('payloads that wait for memory', () => {
+  const mib = 1024 * 1024
+  const claimedCount = 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL'
+
+  test('get it before small ones that come later', async () => {
+    const held = startReceiver()
+    const freed = startReceiver()
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
+    held.answer(() => released.then(noContent))
+    freed.answer(() => allowed.then(noContent))
+    const { forwarder, stop } = lab.forwarder()
+    const add = async (url: string, payloadBytes: number, count = 1) => {
+      const tenant = await lab.addTenant({ url, timeoutSeconds: 30 })
+      await lab.accept(tenant.id, count, { payloadBytes })
+      forwarder.notify([tenant.id])
+    }
+    // Of 64 MiB 8 are left.
+    for (let each = 0; each < 3; each += 1) await add(held.url, 16 * mib)
+    await add(freed.url, 8 * mib)
+    await Promise.all([held.received(3), freed.received(1)])
+    await add(receiver.url, 12 * mib)
+    const holds = async (count: number) => {
+      const seen = await poll(() => forwarder.stats().inFlight === count || undefined, { deadlineMs: 10_000 })
+      expect(seen).toBe(true)
+    }
+    await holds(5)
+    await add(held.url, mib, 8)
+    await holds(13)
+    allow()
+    await receiver.received(1)
+    // The four that are left of memory go to four of the small ones.
+    await held.received(7)
+    release()
+    await lab.becomes(0, waiting)
+    await stop()
+    await Promise.all([held.stop(), freed.stop()])
+  })
+
+  test('are given back where the process ends while they are read', async () => {
+    const { promise: asked, resolve: reads } = Promise.withResolvers<void>()
+    const { promise: allowed, resolve: allow } = Promise.withResolvers<void>()
+    const slow = new Proxy(lab.pool, {
+      get(pool, name) {
+        const value: unknown = Reflect.get(pool, name, pool)
+        if (name !== 'query') return typeof value === 'function' ? value.bind(pool) : value
+        return async (query: { name?: string; text: string; values: unknown[] }) => {
+          // Of its statements only the one that reads events has no name.
+          if (query.name === undefined && query.text.includes('event_payloads')) {
+            reads()
+            await allowed
+          }
+          return await pool.query(query)
+        }
+      },
+    })
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id, 1, { payloadBytes: 8 * mib })
+    const { forwarder, told, stop } = lab.forwarder({ pool: slow })
+    forwarder.notify([tenant.id])
+    await asked
+    const stopped = stop(10_000)
+    allow()
+    await stopped
+    expect(told.gaveBack).toBe(1)
+    expect(await lab.value(claimedCount)).toBe(0)
+    expect(receiver.calls.length).toBe(0)
+  })
+})
+
+describe('a forwarder', () => {
+  test('shares the queue with others: each event arrives once', async () => {
+    const tenants = await Promise.all(Array.from({ length: 5 }, () => lab.addTenant({ url: receiver.url })))
+    const forwarders = Array.from({ length: 3 }, () => lab.forwarder())
+    for (let turn = 0; turn < 20; turn += 1) {
+      await Promise.all(tenants.map(({ id }) => lab.accept(id, 10)))
+      for (const { forwarder } of forwarders) forwarder.notify('all')
+    }
+    await receiver.received(1_000)
+    await lab.becomes(0, waiting)
+    await Promise.all(forwarders.map(({ stop }) => stop()))
+    expect(new Set(receiver.calls.map(({ id }) => id)).size).toBe(1_000)
+    expect(receiver.calls.length).toBe(1_000)
+    expect(forwarders.map(({ told }) => told.lost + told.swept)).toEqual([0, 0, 0])
+  })
+
+  test('that is stopped lets calls end, and gives back what hangs', async () => {
+    const hanging = startReceiver()
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    hanging.answer(() => released.then(noContent))
+    const stuck = await lab.addTenant({ url: hanging.url })
+    const slow = await lab.addTenant({ url: receiver.url })
+    const { promise: asked, resolve: answerSlow } = Promise.withResolvers<void>()
+    receiver.answer(() => asked.then(noContent))
+    await lab.accept(stuck.id, 3)
+    const [slowId] = await lab.accept(slow.id)
+    const first = lab.forwarder()
+    await Promise.all([hanging.received(3), receiver.received(1)])
+    const stopped = first.stop(2_500)
+    answerSlow()
+    await stopped
+    expect(await lab.value(stateOf, [slowId])).toBe('processed')
+    expect(first.told.gaveBack).toBe(3)
+    const { rows } = await lab.pool.query(
+      'SELECT lease, claims, attempts, greatest(due_at, leased_until) <= now() AS due FROM deliveries_due',
+    )
+    expect(rows).toEqual(
+      Array.from({ length: 3 }, () => ({ lease: null, claims: 0, attempts: 0, due: true })),
+    )
+    release()
+    const second = lab.forwarder()
+    await lab.becomes(4, "SELECT count(*) FROM events WHERE state = 'processed'")
+    await second.stop()
+    await hanging.stop()
+  })
+
+  test('keeps its leases while a callback takes longer than they hold', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
+    receiver.answer(() => asked.then(noContent))
+    const [id] = await lab.accept(tenant.id)
+    const first = lab.forwarder({ leaseMs: 600 })
+    const second = lab.forwarder({ leaseMs: 600 })
+    await receiver.received(1)
+    const claimedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
+    await lab.becomes(
+      true,
+      "SELECT now() > $1::timestamptz + interval '300 ms' FROM deliveries_due WHERE leased_until > now()",
+      [claimedUntil],
+    )
+    answer()
+    await lab.becomes('processed', stateOf, [id])
+    await Promise.all([first.stop(), second.stop()])
+    expect(receiver.calls.length).toBe(1)
+    expect(first.told.lost + second.told.lost).toBe(0)
+  })
+
+  test('sends nothing twice that comes back to it while its call goes on', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h'] })
+    const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
+    receiver.answer(() => asked.then(noContent))
+    const [id] = await lab.accept(tenant.id)
+    const { forwarder, stop, told } = lab.forwarder()
+    await receiver.received(1)
+    for (let claims = 2; claims <= 3; claims += 1) {
+      await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
+      forwarder.notify([tenant.id])
+      await lab.becomes(claims, 'SELECT claims FROM deliveries_due')
+    }
+    expect(forwarder.stats().inFlight).toBe(1)
+    answer()
+    await lab.becomes('processed', stateOf, [id])
+    await stop()
+    expect(receiver.calls.length).toBe(1)
+    expect(forwarder.stats()).toEqual({ inFlight: 0, unsettled: 0 })
+    expect(told.lost).toBe(0)
+  })
+
+  test('keeps what was answered and cannot be written, and claims nothing until it can', async () => {
+    const [tenant, other] = [
+      await lab.addTenant({ url: receiver.url }),
+      await lab.addTenant({ url: receiver.url }),
+    ]
+    const refuses = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '55000'; END$$`
+    await lab.pool.query(refuses)
+    await lab.pool.query(
+      'CREATE TRIGGER refuse BEFORE INSERT ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()',
+    )
+    const [id] = await lab.accept(tenant.id)
+    const first = lab.forwarder({ leaseMs: 600 })
+    try {
+      await receiver.received(1)
+      const claimedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
+      const tries = () => first.told.failed.length
+      expect(await poll(() => tries() > 0 || undefined, { deadlineMs: 10_000 })).toBe(true)
+      await lab.accept(other.id)
+      first.forwarder.notify([other.id])
+      const second = lab.forwarder({
+        leaseMs: 600,
+        directory: { findTenantById: () => undefined, hasSnapshot: () => true },
+      })
+      await lab.becomes(
+        true,
+        "SELECT now() > $1::timestamptz + interval '900 ms' FROM deliveries_due WHERE tenant_id = $2 AND leased_until > now() AND claims = 1",
+        [claimedUntil, tenant.id],
+      )
+      await second.stop()
+      expect(receiver.calls.length).toBe(1)
+    } finally {
+      await lab.pool.query('DROP TRIGGER refuse ON attempts')
+      await lab.pool.query('DROP FUNCTION refuse')
+    }
+    await lab.becomes('processed', stateOf, [id])
+    await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
+    first.forwarder.notify([other.id])
+    await receiver.received(2)
+    await lab.becomes(0, waiting)
+    await first.stop()
+    expect(receiver.calls.length).toBe(2)
+    expect([first.told.lost, first.told.unwritable]).toEqual([0, 0])
+  })
+
+  test('goes on where tenants are suspended, unknown to it, or known again', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id)
+    await lab.pool.query('UPDATE tenants SET suspended = true WHERE id = $1', [tenant.id])
+    const { forwarder, stop } = lab.forwarder()
+    await lab.becomes(true, 'SELECT next_due_at > now() FROM lanes')
+    expect(receiver.calls.length).toBe(0)
+    await lab.pool.query('UPDATE tenants SET suspended = false WHERE id = $1', [tenant.id])
+    forwarder.notify([tenant.id])
+    await receiver.received(1)
+    await stop()
+  })
+})

@@ -1,0 +1,132 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { PausedForwarding } from '#internal/events/paused-forwarding.ts'
+import { readQueueDepth } from '#internal/events/queue-depth.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { until } from '#test/support/until.ts'
+
+let lab: DeliveryLab
+let receiver: CallbackReceiver
+let paused: PausedForwarding
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  receiver = startReceiver()
+  paused = { all: false, tenants: new Set() }
+  await truncateEvents(lab.pool)
+})
+afterEach(() => receiver.stop())
+
+/** A forwarder that obeys `paused`, and how often it has looked for work so far. */
+function startForwarder(tenants: readonly DirectoryTenant[]) {
+  let turns = 0
+  const directory = {
+    findTenantById: (id: string) => tenants.find((tenant) => tenant.id === id),
+    hasSnapshot: () => {
+      turns += 1
+      return true
+    },
+  }
+  return { ...lab.forwarder({ directory, paused: () => paused }), turns: () => turns }
+}
+
+const untouched = 'SELECT count(*) FROM deliveries_due WHERE attempts = 0 AND claims = 0 AND lease IS NULL'
+
+describe('a tenant that is paused', () => {
+  test('is passed over without a claim of its rows and without spinning, while others are served; then it goes on at once', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const other = startReceiver()
+    const witness = await lab.addTenant({ url: other.url })
+    paused = { all: false, tenants: new Set([tenant.id]) }
+    await lab.accept(tenant.id, 100)
+    const { forwarder, turns, attempts, stop } = startForwarder([tenant, witness])
+    await lab.accept(witness.id)
+    forwarder.notify([tenant.id, witness.id])
+    await other.received(1)
+    await lab.becomes(100, 'SELECT count(*) FROM deliveries_due')
+    const [turnsBefore, startedMs] = [turns(), performance.now()]
+    await until(() => turns() >= turnsBefore + 3)
+    // Nothing but the poll of a second wakes it.
+    expect(performance.now() - startedMs).toBeGreaterThan(1_500)
+    expect(await lab.value(untouched)).toBe(100)
+    expect(receiver.calls.length).toBe(0)
+    paused = { all: false, tenants: new Set() }
+    const resumedMs = Date.now()
+    forwarder.notify('all')
+    const calls = await receiver.received(100)
+    expect((calls[0]?.atMs ?? 0) - resumedMs).toBeLessThan(1_000)
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
+    await stop()
+    await other.stop()
+    expect(attempts.length).toBe(101)
+    expect(await lab.value('SELECT count(*) FROM attempts WHERE attempt = 1')).toBe(101)
+  })
+
+  test('is left out of the queue’s depth, and with all of them everything is', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const other = await lab.addTenant({ url: receiver.url })
+    await lab.accept(tenant.id, 3)
+    await lab.accept(other.id, 2)
+    const depth = async (of?: PausedForwarding) => (await readQueueDepth(lab.pool, of)).dueCount
+    expect(await depth()).toBe(5)
+    expect(await depth({ all: false, tenants: new Set([tenant.id]) })).toBe(2)
+    expect(await depth({ all: true, tenants: new Set() })).toBe(0)
+  })
+
+  test('after its deliveries were claimed has them put off, which costs no attempt', async () => {
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const ids = await lab.accept(tenant.id, 5)
+    let asked = 0
+    const { forwarder, stop, attempts } = lab.forwarder({
+      directory: { findTenantById: () => tenant, hasSnapshot: () => true },
+      // Asked for the turn and for the claim it says no; from the first delivery on it says yes.
+      paused: () => {
+        asked += 1
+        return { all: false, tenants: new Set(asked > 2 ? [tenant.id] : []) }
+      },
+    })
+    await lab.becomes(
+      5,
+      'SELECT count(*) FROM deliveries_due WHERE lease IS NULL AND claims = 0 AND is_retry',
+    )
+    expect(receiver.calls.length).toBe(0)
+    asked = Number.NEGATIVE_INFINITY
+    forwarder.notify('all')
+    const calls = await receiver.received(5)
+    await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
+    await stop()
+    expect(calls.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+    expect(attempts.every(({ delivery }) => delivery.attempts === 0)).toBe(true)
+  })
+})
+
+test('while all are paused nothing is claimed, whoever calls, and then everything goes', async () => {
+  const tenant = await lab.addTenant({ url: receiver.url })
+  paused = { all: true, tenants: new Set() }
+  await lab.accept(tenant.id, 3)
+  let looks = 0
+  const { forwarder, stop } = lab.forwarder({
+    directory: { findTenantById: () => tenant, hasSnapshot: () => true },
+    paused: () => {
+      looks += 1
+      return paused
+    },
+  })
+  for (let turn = 1; turn <= 5; turn += 1) {
+    const before = looks
+    forwarder.notify([tenant.id])
+    await until(() => looks > before)
+  }
+  expect(await lab.value(untouched)).toBe(3)
+  expect(await lab.value("SELECT count(*) FROM lanes WHERE last_served_at = '-infinity'")).toBe(1)
+  paused = { all: false, tenants: new Set() }
+  forwarder.notify('all')
+  await receiver.received(3)
+  await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
+  await stop()
+})

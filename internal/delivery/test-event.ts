@@ -1,0 +1,76 @@
+import { type Clock, encodeBase32, randomToken } from '#internal/base/index.ts'
+import type { CallResult, Outbound } from '#internal/egress/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { forwardedEvent } from './forwarded-event.ts'
+import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
+import { signStandardWebhook } from './sign.ts'
+
+/** What a test event is sent with. */
+export interface TestEventParts {
+  readonly outbound: Outbound
+  readonly secrets: OpensSecrets
+  readonly clock: Clock
+}
+
+/** Whose callback is called. */
+export interface TestEventRequest {
+  readonly tenant: DirectoryTenant
+  /** Repeats with the same one have the same `webhook-id`; absent: each has its own. */
+  readonly idempotencyKey?: string | undefined
+}
+
+/**
+ * Result of a test event. Nothing was sent if it is `unsigned` (the callback has no usable signing secret) or `unreadable` (one of them cannot
+ * be opened with the key ring).
+ */
+export type TestEventResult =
+  | { readonly kind: 'called'; readonly id: string; readonly result: CallResult }
+  | { readonly kind: 'unsigned' }
+  | { readonly kind: 'unreadable' }
+
+/** The type of events that test a callback. */
+export const testEventType = 'latchkey.test'
+const idBytes = 16
+
+/**
+ * Calls a tenant's callback once with an event of nobody's, judged, signed and bounded as a delivery is. Stores nothing, and an answer
+ * that would suspend the callback does not. Never throws.
+ */
+export async function sendTestEvent(
+  { outbound, secrets, clock }: TestEventParts,
+  { tenant, idempotencyKey = randomToken() }: TestEventRequest,
+): Promise<TestEventResult> {
+  const { url, allowedCIDRs, timeoutMs, keys, isUnreadable } = prepareTenant(secrets, tenant)
+  if (isUnreadable) return { kind: 'unreadable' }
+  if (keys.length === 0) return { kind: 'unsigned' }
+  const nowMs = clock.now()
+  const id = idOf(tenant, idempotencyKey)
+  const body = forwardedEvent(
+    { eventId: id, tenantId: tenant.id },
+    {
+      ...{ provider: 'generic', rawType: testEventType, type: testEventType },
+      ...{ occurredAtMs: nowMs, receivedAtMs: nowMs },
+      payload: '{"message":"A test of this callback. No provider sent it."}',
+      headers: '{}',
+    },
+  )
+  const timestampSeconds = Math.floor(nowMs / 1000)
+  const result = await outbound.send({
+    ...{ url, allowedCIDRs, timeoutMs, body },
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'Latchkey',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': signStandardWebhook({ id, timestampSeconds, body }, keys),
+      'latchkey-hops': '1',
+    },
+  })
+  return { kind: 'called', id, result }
+}
+
+/** As no event's: whoever looks for it among events finds that there is none. */
+function idOf({ id }: DirectoryTenant, idempotencyKey: string): string {
+  const digest = Bun.SHA256.hash(`${id}\n${idempotencyKey}`) as Uint8Array
+  return `test_${encodeBase32(digest.subarray(0, idBytes))}`
+}

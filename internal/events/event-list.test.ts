@@ -1,0 +1,169 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import { replayEvent } from '#internal/replays/replay-event.ts'
+import { startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type EventListRequest, listEvents, parseEventCursor } from './event-list.ts'
+import { readEvent, readPayload } from './event-view.ts'
+
+const dayMs = 86_400_000
+let lab: DeliveryLab
+let tenantId: TenantId
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  await truncateEvents(lab.pool)
+  tenantId = (await lab.addTenant()).id
+})
+
+const list = (request: Partial<EventListRequest> = {}) =>
+  listEvents(lab.pool, { tenantId, limit: 10, ...request }, Date.now())
+const idsOf = (page: Awaited<ReturnType<typeof list>>) => page.events.map(({ id }) => id)
+
+describe('a list of events', () => {
+  test('is paged, newest first, and what comes meanwhile is on no later page', async () => {
+    const ids = (await lab.accept(tenantId, 25)).toSorted().toReversed()
+    const first = await list()
+    await lab.accept(tenantId, 5, {})
+    const pages = [first]
+    for (let page = first; page.next; pages.push(page)) page = await list({ after: page.next })
+    expect(pages.map((page) => page.events.length)).toEqual([10, 10, 5])
+    expect(pages.flatMap(idsOf)).toEqual(ids)
+  })
+
+  test('tells of each event what is known without its texts', async () => {
+    const [id] = await lab.accept(tenantId, 1, { sourceEventId: 'src_1' })
+    const { events } = await list()
+    expect(events).toEqual([
+      {
+        ...{ id: id ?? '', tenantId, provider: 'generic', sourceEventId: 'src_1', rawType: 'order.created' },
+        ...{ type: 'order.created', state: 'accepted', round: 1, settledAtMs: null },
+        ...{ occurredAtMs: expect.any(Number), receivedAtMs: expect.any(Number) },
+        ...{ payloadBytes: expect.any(Number), payloadExpiresOn: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) },
+      } as never,
+    ])
+  })
+
+  test('by an id or by the provider’s own has that one, and nothing of another tenant', async () => {
+    const sourceEventId = 'evt "ü" 1'
+    const dedupeKey = createHash('sha256')
+      .update(`${tenantId}\ngeneric\n${sourceEventId}`)
+      .digest('hex')
+      .slice(0, 32)
+    const [id] = await lab.accept(tenantId, 1, { sourceEventId, dedupeKey })
+    await lab.accept(tenantId, 3)
+    const stranger = (await lab.addTenant()).id
+    if (id === undefined) throw new Error('no event')
+    expect(idsOf(await list({ id }))).toEqual([id])
+    expect(idsOf(await list({ sourceEventId }))).toEqual([id])
+    expect(idsOf(await list({ sourceEventId, id }))).toEqual([id])
+    expect(idsOf(await list({ sourceEventId, id: createEventId(Date.now(), 90) }))).toEqual([])
+    expect(idsOf(await list({ sourceEventId: 'evt 2' }))).toEqual([])
+    expect(idsOf(await list({ id, tenantId: stranger }))).toEqual([])
+    expect(idsOf(await list({ sourceEventId, tenantId: stranger }))).toEqual([])
+  })
+
+  test.each([0, 101, 1.5, Number.NaN])('of %d events is refused', async (limit) => {
+    await expect(list({ limit })).rejects.toThrow(RangeError)
+  })
+
+  test('by the provider’s own id needs a tenant', async () => {
+    await expect(listEvents(lab.pool, { sourceEventId: 'x', limit: 1 }, Date.now())).rejects.toThrow(
+      'within a tenant',
+    )
+  })
+
+  test.each([
+    '',
+    'evt_',
+    'evt_0000000000000000000000000u',
+    `evt_${'0'.repeat(27)}`,
+    "evt_'; DROP TABLE events",
+  ])('takes no cursor like %j', (text) => {
+    expect(parseEventCursor(text)).toBeUndefined()
+  })
+
+  test('takes its own cursors', async () => {
+    await lab.accept(tenantId, 2)
+    const { next } = await list({ limit: 1 })
+    expect(parseEventCursor(next ?? '')).toBe(next)
+  })
+})
+
+describe('one event', () => {
+  const read = (id: EventId, owner?: TenantId, nowMs = Date.now()) =>
+    readEvent(lab.pool, { id, ...(owner && { tenantId: owner }) }, nowMs)
+
+  test('is told with its place in the queue, its attempts of all rounds, and whether its payload is there', async () => {
+    const receiver = startReceiver()
+    receiver.answer(() => new Response('no', { status: 500 }))
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
+    const [id] = await lab.accept(tenant.id)
+    if (id === undefined) throw new Error('no event')
+    expect(await read(id)).toMatchObject({
+      event: { id, state: 'accepted' },
+      headers: '{"content-type":"application/json","latchkey-hops":"1"}',
+      ...{ hasPayload: true, attempts: [], hasEarlierAttempts: false },
+      queued: { isClaimed: false, attempts: 0, dueAtMs: expect.any(Number) },
+    })
+    const { forwarder, stop } = lab.forwarder()
+    await lab.becomes('delivery_failed', 'SELECT state FROM events WHERE id = $1', [id])
+    await replayEvent(lab.pool, { eventId: id, by: 'ann' }, Date.now())
+    forwarder.notify([tenant.id])
+    await lab.becomes(2, 'SELECT count(*) FROM attempts')
+    await lab.becomes('delivery_failed', 'SELECT state FROM events WHERE id = $1', [id])
+    await stop()
+    await receiver.stop()
+    const found = await read(id, tenant.id)
+    expect(found?.queued).toBeUndefined()
+    expect(found?.event).toMatchObject({
+      state: 'delivery_failed',
+      round: 2,
+      settledAtMs: expect.any(Number),
+    })
+    const attempt = { attempt: 1, outcome: 'refused', status: 500, cause: 'attempts_exhausted', answer: 'no' }
+    expect(found?.attempts).toMatchObject([
+      { ...attempt, round: 1 },
+      { ...attempt, round: 2 },
+    ])
+    // What deliveries wrote is how the list finds it.
+    const failedOnes = await list({ tenantId: tenant.id, state: 'delivery_failed' })
+    expect(idsOf(failedOnes)).toEqual([id])
+  })
+
+  test('with many attempts tells the latest', async () => {
+    const [id] = await lab.accept(tenantId)
+    if (id === undefined) throw new Error('no event')
+    await lab.pool.query(
+      `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+       SELECT id, expires_on, n / 10, n % 10, now(), 1, 'failed' FROM events, generate_series(10, 260) n`,
+    )
+    const found = await read(id)
+    expect(found?.attempts).toHaveLength(200)
+    expect(found?.attempts.at(-1)).toMatchObject({ round: 26, attempt: 0 })
+    expect(found?.attempts[0]).toMatchObject({ round: 6, attempt: 1 })
+    expect(found?.hasEarlierAttempts).toBe(true)
+  })
+
+  test('is not there for another tenant, nor once its day has come', async () => {
+    const [id] = await lab.accept(tenantId)
+    if (id === undefined) throw new Error('no event')
+    const stranger = (await lab.addTenant()).id
+    const place = { id }
+    expect(await read(id, stranger)).toBeUndefined()
+    expect(await read(createEventId(Date.now(), 90))).toBeUndefined()
+    expect((await read(id, tenantId, Date.now() + 31 * dayMs))?.hasPayload).toBe(false)
+    expect(await read(id, tenantId, Date.now() + 91 * dayMs)).toBeUndefined()
+    expect(await readPayload(lab.pool, place, Date.now())).toMatchObject({
+      ...{ kind: 'payload', payload: expect.stringContaining('820982911946154508'), event: { tenantId } },
+    })
+    expect(await readPayload(lab.pool, { id, tenantId: stranger }, Date.now())).toEqual({ kind: 'unknown' })
+    expect(await readPayload(lab.pool, place, Date.now() + 31 * dayMs)).toEqual({ kind: 'expired' })
+    await lab.pool.query('DELETE FROM event_payloads')
+    expect(await readPayload(lab.pool, place, Date.now())).toEqual({ kind: 'expired' })
+  })
+})

@@ -1,0 +1,154 @@
+import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import type { AttemptRecord } from './complete.ts'
+import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './event-scan.ts'
+import { checkedDay } from './load.ts'
+
+/** A call of the callback that had an end, or what stands for one. */
+export interface AttemptView extends AttemptRecord {
+  readonly round: number
+  readonly attempt: number
+}
+
+/** The place of an event in the queue while a round is under way. */
+export interface QueuedView {
+  /** When it is due; while it is claimed, when the claim ends. */
+  readonly dueAtMs: number
+  readonly isClaimed: boolean
+  /** Attempts of this round that have ended. */
+  readonly attempts: number
+}
+
+/** All that is known of an event but its payload. */
+export interface EventView {
+  readonly event: EventSummary
+  /** JSON text of an object of strings. */
+  readonly headers: string
+  readonly hasPayload: boolean
+  /** The latest 200, in their order. */
+  readonly attempts: readonly AttemptView[]
+  /** Whether there were more before those. */
+  readonly hasEarlierAttempts: boolean
+  readonly queued: QueuedView | undefined
+}
+
+/** An event, and whose it has to be. */
+export interface EventPlace {
+  readonly id: EventId
+  /** Any tenant's where this is absent. */
+  readonly tenantId?: TenantId
+}
+
+/** What became of a payload: there, gone with its day, or of an event that is not known here. */
+export type PayloadRead =
+  | { readonly kind: 'payload'; readonly payload: string; readonly event: EventSummary }
+  | { readonly kind: 'expired' | 'unknown' }
+
+const attemptsMax = 200
+
+type ViewRow = [
+  headers: string,
+  dueAtMs: number | null,
+  isClaimed: boolean,
+  attempts: number | null,
+  ...event: EventRow,
+]
+
+// Rows by their keys, in the one partition that the id tells. A read, no locks.
+const viewText = (day: Day) => `
+SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint, d.lease IS NOT NULL, d.attempts,
+  ${selectedColumns}
+FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
+WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
+
+/**
+ * One event with its attempts and its place in the queue. undefined for one that is unknown, another tenant's, or whose day has
+ * come. @throws whatever Postgres throws
+ */
+export async function readEvent(
+  pool: Pool,
+  place: EventPlace,
+  nowMs: number,
+): Promise<EventView | undefined> {
+  const row = await readRow(pool, place, nowMs)
+  if (row === undefined) return undefined
+  const [headers, dueAtMs, isClaimed, attemptsInRound, ...ofEvent] = row
+  const event = summaryOf(ofEvent)
+  const [attempts, payload] = await Promise.all([
+    readAttempts(pool, place.id),
+    readPayloadOf(pool, event, nowMs, 'event_id'),
+  ])
+  return {
+    ...{ event, headers, hasPayload: payload !== undefined },
+    attempts: attempts.slice(0, attemptsMax).toReversed(),
+    hasEarlierAttempts: attempts.length > attemptsMax,
+    queued: dueAtMs === null ? undefined : { dueAtMs, isClaimed, attempts: attemptsInRound ?? 0 },
+  }
+}
+
+/**
+ * The payload of an event, as received. Who reads it is to be written down by the caller. @throws whatever Postgres throws
+ * @param charsMax how much of its beginning is wanted at most; default all
+ */
+export async function readPayload(
+  pool: Pool,
+  place: EventPlace,
+  nowMs: number,
+  charsMax?: number,
+): Promise<PayloadRead> {
+  const row = await readRow(pool, place, nowMs)
+  if (row === undefined) return { kind: 'unknown' }
+  const [, , , , ...ofEvent] = row
+  const event = summaryOf(ofEvent)
+  const column = charsMax === undefined ? 'payload' : (`left(payload, ${Math.floor(charsMax)})` as const)
+  const payload = await readPayloadOf(pool, event, nowMs, column)
+  return payload === undefined ? { kind: 'expired' } : { kind: 'payload', payload, event }
+}
+
+async function readRow(
+  pool: Pool,
+  { id, tenantId }: EventPlace,
+  nowMs: number,
+): Promise<ViewRow | undefined> {
+  const day = expiryDayOf(id)
+  if (hasCome(day, nowMs)) return undefined
+  const { rows } = await pool.query<ViewRow>({
+    text: viewText(day),
+    rowMode: 'array',
+    values: [id, tenantId ?? null],
+  })
+  return rows[0]
+}
+
+// By the key, in one partition, the latest first. A read, no locks.
+async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
+  const { rows } = await pool.query<AttemptView>({
+    text: `SELECT round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
+        duration_ms AS "durationMs", outcome, status, cause, answer
+      FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
+      ORDER BY round DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
+    values: [id],
+  })
+  return rows
+}
+
+// By the key, in one partition. One whose day has come is gone, also while it is there. A read, no locks.
+async function readPayloadOf(
+  pool: Pool,
+  { id, payloadExpiresOn }: EventSummary,
+  nowMs: number,
+  column: 'payload' | `left(payload, ${number})` | 'event_id',
+): Promise<string | undefined> {
+  if (hasCome(payloadExpiresOn, nowMs)) return undefined
+  const { rows } = await pool.query<[string]>({
+    text: `SELECT ${column} FROM event_payloads WHERE expires_on = '${checkedDay(payloadExpiresOn)}' AND event_id = $1`,
+    rowMode: 'array',
+    values: [id],
+  })
+  return rows[0]?.[0]
+}
+
+/** Whether it is that day, or later. */
+function hasCome(day: Day, nowMs: number): boolean {
+  return day < dayAfter(nowMs, 0)
+}

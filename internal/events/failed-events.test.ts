@@ -1,0 +1,137 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { type EventId, expiryDayOf } from '#internal/base/index.ts'
+import { replayEvent } from '#internal/replays/replay-event.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { type Ending, settle } from './complete.ts'
+import { rangeOf } from './event-filter.ts'
+import { scanEvents } from './event-scan.ts'
+import { forgetFailedEvents } from './failed-events.ts'
+import { requeueFailed } from './requeue.ts'
+
+let lab: DeliveryLab
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  await truncateEvents(lab.pool, 'audit')
+})
+
+const columns = `id, tenant_id, expires_on::text, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+  payload_expires_on::text, round, settled_at`
+const listed = async () => (await lab.pool.query(`SELECT ${columns} FROM failed_events ORDER BY id`)).rows
+const failed = async () =>
+  (await lab.pool.query(`SELECT ${columns} FROM events WHERE state = 'delivery_failed' ORDER BY id`)).rows
+
+async function accepted(count = 1): Promise<EventId[]> {
+  const tenant = await lab.addTenant()
+  return await lab.accept(tenant.id, count)
+}
+
+/** Ends the round of all that is due. */
+async function end(kind: 'processed' | 'failed' | 'expired'): Promise<void> {
+  const { claimed } = await lab.claim()
+  const attempt = { startedAtMs: Date.now(), durationMs: 1, outcome: 'refused', status: 500 } as const
+  const ending: Ending =
+    kind === 'expired' ? { kind } : { kind, attempt: { ...attempt, cause: null, answer: null } }
+  const settled = await settle(
+    lab.pool,
+    'lab',
+    claimed.map(({ delivery }) => ({ delivery, ending })),
+  )
+  expect(settled.size).toBeGreaterThan(0)
+}
+
+const replay = async (id: EventId | undefined) =>
+  id &&
+  expect(await replayEvent(lab.pool, { eventId: id, by: 'ann' }, Date.now())).toMatchObject({
+    kind: 'queued',
+  })
+
+describe('what failed', () => {
+  test('is listed as it is, in the statement that ends its round', async () => {
+    await accepted(3)
+    await end('failed')
+    expect(await listed()).toEqual(await failed())
+    expect(await listed()).toHaveLength(3)
+  })
+
+  test.each(['processed', 'expired'] as const)('is not what was %s', async (kind) => {
+    await accepted(2)
+    await end(kind)
+    expect(await listed()).toEqual([])
+  })
+
+  test.each([
+    ['replayed', replay],
+    [
+      'sent again by its provider',
+      async (id?: EventId) => id && (await requeueFailed(lab.pool, [{ eventId: id }])),
+    ],
+  ] as const)('and is %s is not listed until it fails again', async (_how, again) => {
+    const [id, other] = await accepted(2)
+    await end('failed')
+    await again(id)
+    expect(await listed()).toMatchObject([{ id: other }])
+    await end('failed')
+    expect(await listed()).toEqual(await failed())
+    expect(new Map((await listed()).map((each) => [each.id, each.round]))).toEqual(
+      new Map([
+        [id, 2],
+        [other, 1],
+      ]),
+    )
+  })
+
+  test('and was delivered by a replay is not listed, whatever was left behind', async () => {
+    const [id] = await accepted()
+    await end('failed')
+    await lab.pool.query('CREATE TABLE left_behind AS SELECT * FROM failed_events')
+    await replay(id)
+    await lab.pool.query('INSERT INTO failed_events SELECT * FROM left_behind')
+    await end('processed')
+    expect(await listed()).toEqual([])
+  })
+})
+
+test('an entry has room for the longest texts of an event', async () => {
+  const tenant = await lab.addTenant()
+  const long = '€'.repeat(255)
+  const type = `${'a'.repeat(200)}.${'b'.repeat(54)}`
+  await lab.accept(tenant.id, 1, { sourceEventId: long, rawType: long, type })
+  await end('failed')
+  expect(await listed()).toMatchObject([{ source_event_id: long, raw_type: long, type }])
+})
+
+test('how far a page has looked is told of what it looked at, whatever goes meanwhile', async () => {
+  const ids = (await accepted(6)).toSorted()
+  await end('failed')
+  const forgetful = {
+    async query(...of: unknown[]) {
+      const result = await (lab.pool.query as (...of: unknown[]) => Promise<unknown>)(...of)
+      await lab.pool.query('DELETE FROM failed_events')
+      return result
+    },
+  } as unknown as Pool
+  const filter = { state: 'delivery_failed', type: 'order.none' } as const
+  const scan = {
+    filter,
+    range: rangeOf(filter, Date.now()),
+    order: 'oldest',
+    rowsMax: 2,
+    examinedMax: 4,
+  } as const
+  expect(await scanEvents(forgetful, scan)).toEqual({ events: [], searchedTo: ids[3] })
+})
+
+test('entries go with the day of their event, and not a day early', async () => {
+  const [id] = await accepted(2)
+  if (id === undefined) throw new Error('no event')
+  await end('failed')
+  const overMs = Date.parse(`${expiryDayOf(id)}T01:00:00Z`)
+  expect(await forgetFailedEvents(lab.pool, overMs - 1)).toEqual({ removed: 0, hasMore: false })
+  expect(await forgetFailedEvents(lab.pool, overMs)).toEqual({ removed: 2, hasMore: false })
+})

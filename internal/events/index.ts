@@ -1,0 +1,66 @@
+export { type Claimed, type ClaimRequest, claimDue, queueSessionSettings, wokenMaxOf } from './claim.ts'
+export { type AttemptRecord, type Ending, refusalOf, settle } from './complete.ts'
+export type { ClaimedDelivery, EventContent, Lease, Leased } from './delivery.ts'
+export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
+export {
+  type EventFilter,
+  type EventState,
+  eventStates,
+  lowestIdOf,
+  rangeBeyond,
+  rangeOf,
+} from './event-filter.ts'
+export {
+  type EventCursor,
+  type EventListRequest,
+  type EventPage,
+  listEvents,
+  parseEventCursor,
+} from './event-list.ts'
+export {
+  type EventScan,
+  type EventSummary,
+  eventReadSettings,
+  type ScannedEvents,
+  scanBeyond,
+  scanEvents,
+} from './event-scan.ts'
+export type { Queryable } from './event-source.ts'
+export {
+  type AttemptView,
+  type EventPlace,
+  type EventView,
+  type PayloadRead,
+  type QueuedView,
+  readEvent,
+  readPayload,
+} from './event-view.ts'
+export { createQueueExpiry, type QueueExpiry } from './expire-queued.ts'
+export { forgetFailedEvents } from './failed-events.ts'
+export { forgetDedupeKeys } from './forget-dedupe-keys.ts'
+export { findEventsByKey } from './insert.ts'
+export { giveBack, renewLeases } from './lease.ts'
+export { type LoadedEvent, loadEvents } from './load.ts'
+export type { PausedForwarding } from './paused-forwarding.ts'
+export { type QueueDepth, readQueueDepth } from './queue-depth.ts'
+export type { EventStateAtReceipt, ReceivedEvent } from './received-event.ts'
+export { queueRounds, type ReplayFate, replayFates, roundsMax } from './replay-cycles.ts'
+export { type RequeueCandidate, requeueFailed } from './requeue.ts'
+export {
+  type Acceptance,
+  type BatchOutcome,
+  type OnSettled,
+  type StoreBatchOptions,
+  storeBatch,
+} from './store-batch.ts'
+export { sweepLanes } from './sweep.ts'
+export {
+  closeBreaker,
+  openBreaker,
+  releaseProbe,
+  resumeCallback,
+  type SuspendedCause,
+  suspendCallback,
+} from './tenant-queue.ts'
+export { UsualDaysTally } from './usual-days.ts'
+export { wakeLanesText } from './wake-tenant-queues.ts'

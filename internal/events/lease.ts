@@ -1,0 +1,66 @@
+import type { EventId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import type { ClaimedDelivery, Lease } from './delivery.ts'
+import { wakeLanesText } from './wake-tenant-queues.ts'
+
+// Touches rows that are ours by lease and claims, found by their keys as settlements find them. One that is being settled or
+// claimed just now is passed over, since those lock in another order; its turn comes with the next renewal. Repeating it moves their
+// end again. Lanes are left as they are: they look too early and find nothing due.
+const renewText = `
+WITH ours AS MATERIALIZED (
+  SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
+    SELECT event_id FROM deliveries_due WHERE event_id = i.id AND lease = $1 AND claims = i.claims::smallint
+    FOR UPDATE SKIP LOCKED) d
+)
+UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
+WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id`
+
+/** Begins the leases of these rows anew, and gives the ids of those that are still ours, and not being written. Safe to repeat. */
+export async function renewLeases(
+  pool: Pool,
+  lease: Lease,
+  deliveries: readonly ClaimedDelivery[],
+): Promise<ReadonlySet<EventId>> {
+  const { rows } = await pool.query<[EventId]>({
+    name: 'renew_leases',
+    text: renewText,
+    rowMode: 'array',
+    values: [lease.token, lease.lengthMs, ...idsAndClaims(deliveries)],
+  })
+  return new Set(rows.map(([id]) => id))
+}
+
+// Rows as above; they are due as if they had not been taken.
+const giveBackText = `
+WITH ours AS MATERIALIZED (
+  SELECT d.event_id FROM unnest($2::text[], $3::text[]) AS i(id, claims) CROSS JOIN LATERAL (
+    SELECT event_id FROM deliveries_due WHERE event_id = i.id AND lease = $1 AND claims = i.claims::smallint FOR UPDATE) d
+), back AS (
+  UPDATE deliveries_due SET lease = NULL, leased_until = '-infinity', claims = claims - 1
+  WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id, tenant_id
+), woken_lanes AS (
+  ${wakeLanesText('IN (SELECT tenant_id FROM back)')}
+)
+SELECT event_id FROM back`
+
+/** Gives rows back that were not begun, for others to take at once; gives their ids. Repeating it finds none. */
+export async function giveBack(
+  pool: Pool,
+  leaseToken: string,
+  deliveries: readonly ClaimedDelivery[],
+): Promise<ReadonlySet<EventId>> {
+  const { rows } = await pool.query<[EventId]>({
+    name: 'give_back',
+    text: giveBackText,
+    rowMode: 'array',
+    values: [leaseToken, ...idsAndClaims(deliveries)],
+  })
+  return new Set(rows.map(([id]) => id))
+}
+
+function idsAndClaims(deliveries: readonly ClaimedDelivery[]): [Buffer, Buffer] {
+  return [
+    textArrayParam(deliveries.map(({ eventId }) => eventId)),
+    textArrayParam(deliveries.map(({ claims }) => String(claims))),
+  ]
+}

@@ -1,0 +1,169 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
+import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { claimDue, queueSessionSettings } from './claim.ts'
+import { settle } from './complete.ts'
+import { giveBack, renewLeases } from './lease.ts'
+import { readQueueDepth } from './queue-depth.ts'
+
+const backlog = 100_000
+let lab: DeliveryLab
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+
+/** A pool of one session, whose prepared statements are known. */
+function onePool(url: string): Pool {
+  return createPool({
+    url,
+    applicationName: 'latchkey test plan',
+    connectionsMax: 1,
+    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 5_000,
+    sessionSettings: queueSessionSettings,
+  })
+}
+
+/** Work that waits, as intake would have stored it; events and payloads are there for few of it. */
+async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
+  const { expiresOn, payloadExpiresOn } = claimRequest().usualDays
+  await pool.query(
+    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+     SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
+     FROM generate_series(1, $2::integer) n`,
+    // What tells the day is at the beginning of an id.
+    [tenantId, count, expiresOn, payloadExpiresOn, receivedEvent().id.slice(0, 16)],
+  )
+  await pool.query(
+    'INSERT INTO lanes (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()',
+    [tenantId],
+  )
+}
+
+describe('with one lane of 100 000 rows beside others', () => {
+  test.each([
+    ['a table of no pages', 20, 'VACUUM ANALYZE deliveries_due'],
+    ['pages that nothing is left in', 20, 'ANALYZE deliveries_due'],
+    ['partitions of one row', 1, 'ANALYZE'],
+  ])('each statement keeps to its indexes, in the plan that it made of %s', async (_what, count, learn) => {
+    await truncateEvents(lab.pool)
+    const [dead, ...others] = await Promise.all(Array.from({ length: 10 }, () => lab.addTenant()))
+    if (!dead) throw new Error('no tenant')
+    const one = onePool(lab.databaseUrl)
+    const ending = {
+      kind: 'processed',
+      attempt: { startedAtMs: 1, durationMs: 1, outcome: 'delivered', status: 204, cause: null, answer: '' },
+    } as const
+    const settleAll = async (pool: Pool, rows: Awaited<ReturnType<typeof claimDue>>) =>
+      settle(
+        pool,
+        'lab',
+        rows.claimed.map(({ delivery }) => ({ delivery, ending })),
+      )
+
+    const deliveriesOf = (rows: Awaited<ReturnType<typeof claimDue>>) =>
+      rows.claimed.map(({ delivery }) => delivery)
+
+    // The session prepares all while there is next to nothing, and statistics say so.
+    await lab.accept(dead.id, count)
+    await settleAll(one, await claimDue(one, claimRequest()))
+    await lab.pool.query(learn)
+    await lab.accept(dead.id, 1)
+    const { lease } = claimRequest()
+    await giveBack(one, lease.token, deliveriesOf(await claimDue(one, claimRequest())))
+    const only = await claimDue(one, claimRequest())
+    expect((await renewLeases(one, lease, deliveriesOf(only))).size).toBe(1)
+    await settleAll(one, only)
+
+    await pile(lab.pool, dead.id, backlog)
+    for (const { id } of others) await lab.accept(id, 20)
+    const client = await one.connect()
+    const plans: PlanNode[] = []
+    try {
+      const request = { ...claimRequest(), rooms: new Map([[dead.id as string, 0]]) }
+      plans.push(...(await explained(client, (pool) => claimDue(pool, request))))
+      plans.push(...(await explained(client, (pool) => claimDue(pool, claimRequest()))))
+    } finally {
+      client.release()
+    }
+    const mine = await lab.claim({ woken: [dead.id], lease: { token: 'lab', lengthMs: 90_000 } })
+    expect(idsOf(mine.claimed)).toHaveLength(64)
+    const held = async (): Promise<[all: number, leased: number]> => {
+      const count = 'SELECT count(*) FROM deliveries_due WHERE tenant_id = $1'
+      return [
+        await lab.value<number>(count, [dead.id]),
+        await lab.value<number>(`${count} AND lease IS NOT NULL`, [dead.id]),
+      ]
+    }
+    const before = await held()
+    const again = await one.connect()
+    try {
+      // For it does what it explains: all are renewed, half of them end, and half go back.
+      const [first, second] = [mine.claimed.slice(0, 32), mine.claimed.slice(32)]
+      plans.push(...(await explained(again, (pool) => renewLeases(pool, lease, deliveriesOf(mine)))))
+      plans.push(...(await explained(again, (pool) => settleAll(pool, { ...mine, claimed: first }))))
+      const back = deliveriesOf({ ...mine, claimed: second })
+      plans.push(...(await explained(again, (pool) => giveBack(pool, lease.token, back))))
+    } finally {
+      again.release()
+    }
+    await one.end()
+
+    expect(plans).toHaveLength(5)
+    const nodes = plans.flatMap(nodesOf)
+    // Rows are looked up, not compared with each other.
+    expect(Math.max(...nodes.map((node) => node['Rows Removed by Join Filter'] ?? 0))).toBeLessThan(64 * 10)
+    const scans = nodes.filter((node) => node['Relation Name'] !== undefined)
+    expect(scans.length).toBeGreaterThan(10)
+    const byIndex = new Set(scans.map((node) => node['Index Name']?.replace(/^events_\d+_/, 'events_')))
+    expect([...byIndex].filter((name) => name?.startsWith('events_'))).toEqual(['events_pkey'])
+    const unindexed = scans.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))
+    expect(unindexed.map((node) => [node['Node Type'], node['Relation Name']])).toEqual([])
+    const most = Math.max(
+      ...scans.filter((node) => node['Node Type'].includes('Scan')).map((node) => node['Actual Rows']),
+    )
+    expect(most).toBeLessThanOrEqual(200)
+    const [beside, both, renewed, settled, back] = plans.map(blocksOf)
+    // About 25 blocks a row that is taken, whatever waits; the whole backlog has several thousand.
+    expect(beside).toBeLessThan(180 * 40)
+    expect(both).toBeLessThan(64 * 40 + 500)
+    expect(renewed).toBeLessThan(64 * 20)
+    expect(settled).toBeLessThan(32 * 60 + 500)
+    expect(back).toBeLessThan(32 * 20 + 100)
+    expect(await held()).toEqual([before[0] - 32, before[1] - 64])
+  })
+
+  test('the queue’s depth is told at a bounded cost', async () => {
+    await lab.pool.query('ANALYZE deliveries_due')
+    await lab.pool.query("UPDATE lanes SET next_due_at = now() - interval '1 s'")
+    const depth = await readQueueDepth(lab.pool)
+    expect(depth.dueCount).toBeGreaterThan(10_000)
+    expect(depth.oldestAgeMs).toBeGreaterThan(3_500_000)
+    const one = onePool(lab.databaseUrl)
+    await readQueueDepth(one)
+    const client = await one.connect()
+    const plans = await explained(client, readQueueDepth).finally(() => client.release())
+    await one.end()
+    expect(plans).toHaveLength(1)
+    expect(Math.max(...plans.map(blocksOf))).toBeLessThan(11_000)
+    await lab.pool.query('TRUNCATE deliveries_due')
+    const tenant = await lab.addTenant()
+    await lab.accept(tenant.id, 7)
+    expect(await readQueueDepth(lab.pool)).toMatchObject({
+      dueCount: 7,
+      suspendedCount: 0,
+      openBreakerCount: 0,
+    })
+    // What is held does not wait; whose worker died has waited since it was due, whoever stands behind it.
+    await lab.pool.query(`UPDATE deliveries_due SET due_at = now() - n * interval '100 s', leased_until = CASE n
+      WHEN 7 THEN now() + interval '1 min' WHEN 6 THEN now() - interval '1 s' ELSE '-infinity' END
+      FROM (SELECT event_id, row_number() OVER () AS n FROM deliveries_due) q WHERE q.event_id = deliveries_due.event_id`)
+    const { dueCount, oldestAgeMs } = await readQueueDepth(lab.pool)
+    expect([dueCount, Math.round(oldestAgeMs / 100_000)]).toEqual([6, 6])
+  })
+})

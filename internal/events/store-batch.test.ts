@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import { partitionsOf } from './insert.ts'
+import type { ReceivedEvent } from './received-event.ts'
+import { type BatchOutcome, type StoreBatchOptions, storeBatch } from './store-batch.ts'
+
+let database: TestDatabase
+let pool: Pool
+let woken: string[][]
+let errors: string[]
+
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = poolOf(database.url)
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  woken = []
+  errors = []
+  await truncateEvents(pool)
+})
+
+function poolOf(url: string): Pool {
+  const bounds = { connectionsMax: 6, queryTimeoutMs: 5_000, connectTimeoutMs: 500 }
+  return createPool({ url, applicationName: 'test', ...bounds })
+}
+
+function store(
+  events: readonly ReceivedEvent[],
+  fields: Partial<StoreBatchOptions> = {},
+): Promise<BatchOutcome> {
+  const sorted = events.toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
+  const options: StoreBatchOptions = {
+    pool,
+    wake: (ids) => woken.push([...ids]),
+    onError: (_error, kind) => errors.push(kind),
+    ...fields,
+  }
+  return storeBatch(options, sorted)
+}
+
+async function fatesOf(
+  events: readonly ReceivedEvent[],
+  fields?: Partial<StoreBatchOptions>,
+): Promise<string[]> {
+  const outcome = await store(events, fields)
+  return outcome.kind === 'settled' ? [...outcome.acceptances] : ['away']
+}
+
+async function rowsOf<T extends object>(text: string, values: unknown[] = []): Promise<T[]> {
+  return (await pool.query<T>(text, values)).rows
+}
+
+const many = (count: number, fields: Partial<ReceivedEvent> = {}) =>
+  Array.from({ length: count }, () => receivedEvent(fields))
+
+describe('a batch', () => {
+  test('of two tenants is one commit, makes their lanes and wakes them', async () => {
+    const [one, other] = [someTenantId(), someTenantId()]
+    const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
+    expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
+    expect(woken).toEqual([[one, other].toSorted()])
+    const transactions = await rowsOf('SELECT DISTINCT xmin FROM events')
+    expect(transactions).toHaveLength(1)
+    expect(await rowsOf('SELECT tenant_id FROM lanes ORDER BY 1')).toEqual(
+      [one, other].toSorted().map((tenant_id) => ({ tenant_id })),
+    )
+  })
+
+  test('sent again changes nothing', async () => {
+    const events = many(4)
+    await store(events)
+    const again = events.map((event) => ({ ...event, id: receivedEvent().id, payload: '{"changed":true}' }))
+    expect(await fatesOf(again)).toEqual(Array(4).fill('duplicate'))
+    expect(await rowsOf(`SELECT 1 FROM event_payloads WHERE payload LIKE '%changed%'`)).toEqual([])
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(4)
+  })
+
+  test('whose answer was lost after its commit is stored, and no duplicate of itself', async () => {
+    const events = many(3)
+    await store(events)
+    expect(await fatesOf(events)).toEqual(['stored', 'stored', 'stored'])
+  })
+
+  test('tells of new events before it looks after duplicates', async () => {
+    const [fresh, known] = [receivedEvent(), receivedEvent()]
+    await store([known])
+    const told: string[] = []
+    const events = [fresh, { ...known, id: receivedEvent().id }].toSorted((a, b) =>
+      a.dedupeKey < b.dedupeKey ? -1 : 1,
+    )
+    const options = { pool, wake: () => undefined, onError: () => undefined }
+    await storeBatch(options, events, ({ id }, acceptance) => told.push(`${id} ${acceptance}`))
+    expect(told).toEqual([`${fresh.id} stored`])
+  })
+
+  test('that is only to be verified makes neither delivery nor lane', async () => {
+    expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
+    expect(await rowsOf('SELECT 1 FROM lanes')).toEqual([])
+    expect(woken).toEqual([[]])
+  })
+
+  test('wakes a lane that sleeps and leaves one alone that is due', async () => {
+    const [asleep, busy] = [someTenantId(), someTenantId()]
+    await pool.query(
+      `INSERT INTO lanes (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
+      [asleep, busy],
+    )
+    const before = await rowsOf('SELECT ctid FROM lanes WHERE tenant_id = $1', [busy])
+    await store([receivedEvent({ tenantId: asleep }), receivedEvent({ tenantId: busy })])
+    expect(await rowsOf('SELECT ctid FROM lanes WHERE tenant_id = $1', [busy])).toEqual(before)
+    expect(
+      await rowsOf('SELECT next_due_at <= now() AS due, idle_checks FROM lanes WHERE tenant_id = $1', [
+        asleep,
+      ]),
+    ).toEqual([{ due: true, idle_checks: 0 }])
+  })
+
+  test('that shares a key with one under way waits for its end', async () => {
+    const event = receivedEvent()
+    await ensurePartitions(pool, partitionsOf([event]))
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await client.query('INSERT INTO dedupe_keys VALUES ($1, $2, $3)', [
+        event.dedupeKey,
+        event.id,
+        event.expiresOn,
+      ])
+      let settled = false
+      const fates = fatesOf([{ ...event, id: receivedEvent().id }]).finally(() => {
+        settled = true
+      })
+      const waits = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+      while ((await rowsOf(waits)).length === 0) await new Promise((resolve) => setImmediate(resolve))
+      expect(settled).toBe(false)
+      await client.query('ROLLBACK')
+      expect(await fates).toEqual(['stored'])
+    } finally {
+      client.release()
+    }
+  })
+})
+
+describe('an event that Postgres never takes', () => {
+  const poison = () => receivedEvent({ payload: '{"a":"\0"}' })
+
+  test('stands alone in the end, and all others are stored', async () => {
+    const events = [...many(20), poison()].toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
+    const fates = await fatesOf(events)
+    expect(fates.filter((fate) => fate === 'stored')).toHaveLength(20)
+    expect(fates[events.findIndex(({ payload }) => payload.includes('\0'))]).toBe('refused')
+    expect(errors).toEqual(['refused'])
+    expect(await rowsOf('SELECT 1 FROM events')).toHaveLength(20)
+  })
+})
+
+describe('Postgres away', () => {
+  test('is told, and nothing else', async () => {
+    const gone = poolOf('postgres://nobody@127.0.0.1:1/nothing')
+    expect(await fatesOf(many(2), { pool: gone })).toEqual(['away'])
+    expect(errors).toEqual(['unavailable'])
+    await gone.end()
+  })
+})
+
+describe('random batches by several callers at once', () => {
+  test('store each key once, with one delivery, and never fail', async () => {
+    const tenants = [someTenantId(), someTenantId(), someTenantId()]
+    const keys = Array.from({ length: 60 }, (_, index) => {
+      return receivedEvent({ tenantId: tenants[index % 3] ?? someTenantId() })
+    })
+    const rounds = Array.from({ length: 24 }, () => {
+      const picked = keys.filter(() => Math.random() < 0.4)
+      return picked.map((event) => ({ ...event, id: receivedEvent().id }))
+    })
+    const fates = await Promise.all(rounds.filter((round) => round.length > 0).map((round) => fatesOf(round)))
+    const stored = fates.flat().filter((fate) => fate === 'stored')
+    const used = new Set(rounds.flat().map(({ dedupeKey }) => dedupeKey))
+    expect(stored).toHaveLength(used.size)
+    expect(fates.flat().every((fate) => fate === 'stored' || fate === 'duplicate')).toBe(true)
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(used.size)
+  })
+})
+
+describe('a duplicate of an event that failed', () => {
+  test('begins a new delivery cycle only where its tenant wants that, and never from the spool', async () => {
+    const event = receivedEvent()
+    await store([event])
+    await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
+    const again = { ...event, id: receivedEvent().id }
+    const wanted = { ...again, retriesOnRedelivery: true } as const
+    expect(await fatesOf([wanted], { requeues: false })).toEqual(['duplicate'])
+    expect(await fatesOf([again])).toEqual(['duplicate'])
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
+    expect(await fatesOf([wanted])).toEqual(['duplicate'])
+    expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(1)
+  })
+})

@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import type { BatchOutcome, ReceivedEvent } from '#internal/events/index.ts'
+import { createMovedClock } from '#test/support/moved-clock.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { EventQueue, type EventQueueOptions } from './event-queue.ts'
+
+interface Batch {
+  readonly events: readonly ReceivedEvent[]
+  settle(outcome?: BatchOutcome): void
+}
+
+/** A queue whose batches end when the test says so. */
+function heldQueue(options: Partial<EventQueueOptions> = {}) {
+  const batches: Batch[] = []
+  const spooled: ReceivedEvent[] = []
+  const queue = new EventQueue({
+    gatherMs: [0, 0],
+    storeBatch: (events) => {
+      const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
+      const stored: BatchOutcome = { kind: 'settled', acceptances: events.map(() => 'stored') }
+      batches.push({ events, settle: (outcome = stored) => resolve(outcome) })
+      return promise
+    },
+    spool: async (event) => {
+      spooled.push(event)
+      return 'queued'
+    },
+    ...options,
+  })
+  return { queue, batches, spooled }
+}
+
+const events = (count: number) => Array.from({ length: count }, () => receivedEvent())
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('batches', () => {
+  test('a lone event goes at once, and those that come meanwhile share the next commit', async () => {
+    const { queue, batches } = heldQueue()
+    const first = queue.accept(receivedEvent())
+    const later = events(5).map((event) => queue.accept(event))
+    expect(batches.map((batch) => batch.events.length)).toEqual([1])
+    batches[0]?.settle()
+    expect(await first).toBe('stored')
+    await turn()
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 5])
+    batches[1]?.settle()
+    expect(await Promise.all(later)).toEqual(Array(5).fill('stored'))
+    expect(queue.size).toBe(0)
+  })
+
+  test('come no faster than they are worth: what arrives within the time to gather goes together', async () => {
+    const { queue, batches } = heldQueue({ gatherMs: [60, 60] })
+    const startedAtMs = performance.now()
+    const first = queue.accept(receivedEvent())
+    batches[0]?.settle()
+    await first
+    const later = events(3).map((event) => queue.accept(event))
+    expect(batches).toHaveLength(1)
+    const gathered = await poll(async () => batches[1], { deadlineMs: 5_000, everyMs: 1 })
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(59)
+    expect(gathered?.events).toHaveLength(3)
+    gathered?.settle()
+    await Promise.all(later)
+    for (const event of events(32)) void queue.accept(event)
+    expect(batches[2]?.events).toHaveLength(32)
+  })
+
+  test('a second one is under way beside the first once enough wait, and never a third', () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(100)) void queue.accept(event)
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 32])
+  })
+
+  test('take at most 500 rows', async () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(1_200)) void queue.accept(event)
+    for (let index = 0; index < 4; index += 1) {
+      batches[index]?.settle()
+      await turn()
+    }
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 32, 500, 500, 167])
+  })
+
+  test('take at most 4 MiB, and a larger body goes alone', async () => {
+    const { queue, batches } = heldQueue()
+    void queue.accept(receivedEvent())
+    const mib = 1024 * 1024
+    for (const bytes of [3 * mib, mib / 2, 2 * mib, 9 * mib, 1]) {
+      void queue.accept(receivedEvent({ payloadBytes: bytes }))
+    }
+    for (let index = 0; index < 4; index += 1) {
+      batches[index]?.settle()
+      await turn()
+    }
+    expect(batches.map((batch) => batch.events.length)).toEqual([1, 2, 1, 1, 1])
+  })
+
+  test('come sorted by dedupe key', async () => {
+    const { queue, batches } = heldQueue()
+    for (const event of events(200)) void queue.accept(event)
+    batches[0]?.settle()
+    await turn()
+    const keys = batches.flatMap((batch) =>
+      batch.events.length > 50 ? batch.events.map((one) => one.dedupeKey) : [],
+    )
+    expect(keys.length).toBeGreaterThan(50)
+    expect(keys).toEqual(keys.toSorted())
+  })
+})
+
+describe('a duplicate', () => {
+  const pairs = [
+    ['stored', 'duplicate'],
+    ['duplicate', 'duplicate'],
+    ['queued', 'queued'],
+    ['refused', 'refused'],
+  ] as const
+  test.each(pairs)('of an event under way shares its fate: %s → %s', async (original, duplicate) => {
+    const { queue, batches } = heldQueue()
+    const event = receivedEvent()
+    const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
+    expect(batches).toHaveLength(1)
+    const outcome: BatchOutcome =
+      original === 'queued' ? { kind: 'unavailable' } : { kind: 'settled', acceptances: [original] }
+    batches[0]?.settle(outcome)
+    expect(await Promise.all(fates)).toEqual([original, duplicate])
+  })
+
+  test('of an event that could be kept nowhere is unavailable as well', async () => {
+    const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
+    const event = receivedEvent()
+    const fates = [queue.accept(event), queue.accept(event)]
+    batches[0]?.settle({ kind: 'unavailable' })
+    expect(await Promise.all(fates)).toEqual(['unavailable', 'unavailable'])
+  })
+})
+
+describe('while Postgres is away', () => {
+  test('a failed batch and all that wait behind it are spooled at once, and the next ones without asking', async () => {
+    const { queue, batches, spooled } = heldQueue()
+    const fates = events(10).map((event) => queue.accept(event))
+    batches[0]?.settle({ kind: 'unavailable' })
+    expect(await Promise.all(fates)).toEqual(Array(10).fill('queued'))
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    expect(batches).toHaveLength(1)
+    expect(spooled).toHaveLength(11)
+  })
+
+  test.each([
+    ['an error at once', 100, { kind: 'unavailable' } as const],
+    ['a time-out', 1_000, undefined],
+  ])(
+    'breaker: after %s the first probe comes after %d ms, the next one a second later',
+    async (_cause, firstMs, outcome) => {
+      const clock = createMovedClock()
+      const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
+      const failed = queue.accept(receivedEvent())
+      if (outcome) batches[0]?.settle(outcome)
+      expect(await failed).toBe('queued')
+      await clock.advance(firstMs - 1)
+      expect(batches).toHaveLength(1)
+      await clock.advance(1)
+      expect(batches).toHaveLength(2)
+      batches[1]?.settle({ kind: 'unavailable' })
+      await clock.settle()
+      // The time that the probe itself took is on the machine's clock.
+      expect(clock.sleeping()[0]).toBeGreaterThan(500)
+      expect(clock.sleeping()[0]).toBeLessThanOrEqual(1_000)
+      await clock.advance(1_000)
+      batches[2]?.settle()
+      await clock.settle()
+      expect(queue.isBreakerOpen).toBe(false)
+    },
+  )
+
+  test('a probe each second stores the event that was spooled last, and the first that succeeds closes the breaker', async () => {
+    const clock = createMovedClock()
+    const changes: boolean[] = []
+    const { queue, batches, spooled } = heldQueue({
+      sleep: clock.sleep,
+      onBreaker: (isOpen) => changes.push(isOpen),
+    })
+    const failed = queue.accept(receivedEvent())
+    batches[0]?.settle({ kind: 'unavailable' })
+    expect(await failed).toBe('queued')
+    const latest = receivedEvent({ retriesOnRedelivery: true })
+    expect(await queue.accept(latest)).toBe('queued')
+    await clock.advance(99)
+    expect(batches).toHaveLength(1)
+    await clock.advance(1)
+    const { retriesOnRedelivery: _retries, ...probe } = latest
+    expect(batches[1]?.events).toEqual([probe])
+    batches[1]?.settle({ kind: 'unavailable' })
+    await clock.settle()
+    expect([queue.isBreakerOpen, await queue.accept(receivedEvent())]).toEqual([true, 'queued'])
+    await clock.advance(1_000)
+    batches[2]?.settle()
+    await clock.settle()
+    const next = queue.accept(receivedEvent())
+    batches[3]?.settle()
+    expect(await next).toBe('stored')
+    await clock.advance(60_000)
+    expect([batches.length, spooled.length]).toEqual([4, 3])
+    expect(changes).toEqual([true, false])
+  })
+
+  test('a probe that succeeds too late leaves the breaker open, and no second one runs beside it', async () => {
+    const clock = createMovedClock()
+    const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    batches[0]?.settle()
+    await clock.advance(1_000)
+    await clock.advance(60_000)
+    expect(batches).toHaveLength(2)
+    const startedAtMs = performance.now()
+    await poll(async () => performance.now() - startedAtMs > 30 || undefined, {
+      deadlineMs: 5_000,
+      everyMs: 5,
+    })
+    batches[1]?.settle()
+    await clock.settle()
+    expect(queue.isBreakerOpen).toBe(true)
+    queue.close()
+    await clock.advance(60_000)
+    expect(batches.length).toBeLessThanOrEqual(3)
+  })
+
+  test('of 200 events during a hang, only those under way at the first time-out wait for it', async () => {
+    const { queue, spooled } = heldQueue({ patienceMs: 50 })
+    const underWay = events(5).map((event) => queue.accept(event))
+    await Promise.all(underWay)
+    const startedAtMs = performance.now()
+    for (const event of events(195)) expect(await queue.accept(event)).toBe('queued')
+    expect(performance.now() - startedAtMs).toBeLessThan(50 * 20)
+    expect(spooled).toHaveLength(200)
+    queue.close()
+  })
+
+  test('an event waits no longer than its patience, also when it joined late', async () => {
+    const { queue, spooled } = heldQueue({ patienceMs: 20 })
+    const fates = events(20).map((event) => queue.accept(event))
+    expect(await Promise.all(fates)).toEqual(Array(20).fill('queued'))
+    expect(spooled).toHaveLength(20)
+  })
+
+  test('breaker: does not probe while late statements occupy all batch slots', async () => {
+    const clock = createMovedClock()
+    const { queue, batches } = heldQueue({ patienceMs: 20, sleep: clock.sleep, batchesMax: 1 })
+    expect(await queue.accept(receivedEvent())).toBe('queued')
+    await clock.advance(5_000)
+    expect(batches).toHaveLength(1)
+    batches[0]?.settle()
+    await clock.advance(1_000)
+    batches[1]?.settle()
+    await clock.settle()
+    const next = queue.accept(receivedEvent())
+    expect(batches).toHaveLength(3)
+    batches[2]?.settle()
+    expect(await next).toBe('stored')
+  })
+
+  test('one event of a settled batch without a fate is spooled alone', async () => {
+    const { queue, batches, spooled } = heldQueue()
+    const lone = queue.accept(receivedEvent())
+    const [one, other] = events(2).map((event) => queue.accept(event))
+    batches[0]?.settle()
+    await lone
+    await turn()
+    batches[1]?.settle({ kind: 'settled', acceptances: ['stored', 'unavailable'] })
+    expect([await one, await other].toSorted()).toEqual(['queued', 'stored'])
+    expect(spooled).toHaveLength(1)
+  })
+})

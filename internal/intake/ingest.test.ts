@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { directoryTenant } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { HeaderRules } from './event-headers.ts'
+import { type HandInRequest, handInEvent } from './ingest.ts'
+import { secretHeaders } from './providers/registry.ts'
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 8, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test hand-in', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+
+const tenantWith = (fields: Partial<DirectoryTenant> = {}) =>
+  directoryTenant({ providers: [{ name: 'card' }, { name: 'wallet' }, { name: 'gateway' }], ...fields })
+
+function handIn(
+  fields: Partial<HandInRequest> = {},
+  log: { before?: ReceivedEvent[]; stored?: ReceivedEvent[] } = {},
+) {
+  const request: HandInRequest = {
+    ...{ tenant: tenantWith(), provider: 'card', sourceEventId: 'one', type: 'a.b', rawType: 'a.b' },
+    ...{ occurredAtMs: undefined, headers: {}, payload: '{}', ...fields },
+  }
+  return handInEvent(
+    {
+      storing: {
+        ...{ pool, wake: () => undefined, onError: () => undefined },
+        onStored: (events) => void log.stored?.push(...events),
+      },
+      headerRules: new HeaderRules(secretHeaders),
+      retentionDefaults: () => ({ payloadDays: 30, eventDays: 90 }),
+      beforeStored: async (event) => void log.before?.push(event),
+    },
+    request,
+    Date.now(),
+  )
+}
+
+test('forty at once under one id are one event, which all are told of', async () => {
+  const stored: ReceivedEvent[] = []
+  const tenant = tenantWith()
+  const results = await Promise.all(Array.from({ length: 40 }, () => handIn({ tenant }, { stored })))
+  const ids = new Set(results.map((result) => ('id' in result ? result.id : result.kind)))
+  expect([ids.size, stored.length]).toEqual([1, 1])
+  expect(results.filter(({ kind }) => kind === 'stored')).toHaveLength(1)
+  const { rows } = await pool.query('SELECT state FROM events WHERE tenant_id = $1', [tenant.id])
+  expect(rows).toEqual([{ state: 'accepted' }])
+})
+
+test('one that is known changes nothing, not even where its delivery had failed, and nobody is asked before', async () => {
+  const tenant = tenantWith()
+  const first = await handIn({ tenant, payload: '{"n":1}' })
+  await pool.query(`UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1`, [tenant.id])
+  const before: ReceivedEvent[] = []
+  const again = await handIn({ tenant, payload: '{"n":2}' }, { before })
+  expect([again, before]).toEqual([{ kind: 'known', id: 'id' in first ? first.id : '' } as never, []])
+  const { rows } = await pool.query(
+    `SELECT e.state, p.payload FROM events e JOIN event_payloads p ON p.event_id = e.id WHERE tenant_id = $1`,
+    [tenant.id],
+  )
+  expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
+})
+
+test('what throws before it is stored leaves nothing', async () => {
+  const tenant = tenantWith()
+  const beforeStored = () => Promise.reject(new Error('the audit log is away'))
+  const storing = { pool, wake: () => undefined, onError: () => undefined }
+  const parts = { storing, headerRules: new HeaderRules(secretHeaders), beforeStored }
+  const request: HandInRequest = {
+    ...{
+      tenant,
+      provider: 'card',
+      sourceEventId: 'one',
+      type: 'a.b',
+      rawType: 'a.b',
+      occurredAtMs: undefined,
+    },
+    ...{ headers: {}, payload: '{}' },
+  }
+  const retentionDefaults = () => ({ payloadDays: 30, eventDays: 90 })
+  expect(handInEvent({ ...parts, retentionDefaults }, request, Date.now())).rejects.toThrow('audit log')
+  const { rowCount } = await pool.query('SELECT FROM events WHERE tenant_id = $1', [tenant.id])
+  expect(rowCount).toBe(0)
+})
+
+test.each([
+  ['a suspended tenant', { tenant: tenantWith({ suspended: true }) }],
+  ['a provider that the tenant has not', { provider: 'codehost' }],
+  ['the reserved provider', { provider: 'gateway' }],
+  ['a wallet that is off', { provider: 'wallet' }],
+] as const)('of %s none is taken', async (_what, fields) => {
+  expect((await handIn(fields)).kind).toBe('notTaken')
+})
+
+test.each([
+  ['verify', 'verified'],
+  ['enabled', 'accepted'],
+] as const)('of a wallet in stage %s it is %s', async (walletStage, state) => {
+  const tenant = tenantWith({ walletStage })
+  expect((await handIn({ tenant, provider: 'wallet' })).kind).toBe('stored')
+  const { rows } = await pool.query('SELECT state FROM events WHERE tenant_id = $1', [tenant.id])
+  expect(rows).toEqual([{ state }])
+})
+
+test.each([
+  ['an id with a line feed', { sourceEventId: 'a\nb' }],
+  ['no id', { sourceEventId: '' }],
+  ['a type without a dot', { type: 'paid' }],
+  ['a raw type that is too long', { rawType: 'x'.repeat(256) }],
+  ['a payload that is a list', { payload: '[]' }],
+  ['a payload with a name twice', { payload: '{"a":1,"a":2}' }],
+  ['a payload that is none', { payload: '{' }],
+])('%s is refused', async (_what, fields) => {
+  expect((await handIn(fields)).kind).toBe('invalid')
+})
+
+test('credentials, signatures and our own headers are not kept', async () => {
+  const tenant = tenantWith()
+  const headers = {
+    ...{ Authorization: 'Bearer x', Cookie: 'a=b', 'Stripe-Signature': 't=1', 'Latchkey-Hops': '0' },
+    ...{ 'Latchkey-Simulation': 'sim_1', 'X-Trace': 'kept' },
+  }
+  await handIn({ tenant, headers })
+  const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events WHERE tenant_id = $1', [
+    tenant.id,
+  ])
+  expect(JSON.parse(rows[0]?.headers ?? '')).toEqual({ 'x-trace': 'kept', 'latchkey-hops': '1' })
+})

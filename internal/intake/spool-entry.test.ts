@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { decodeEntry, encodeEvent } from './spool-entry.ts'
+
+/** An entry as Redis gives it back. */
+function entryOf(values: readonly [string, string, string, string]): unknown {
+  const [id, facts, payload, tenant] = values
+  return ['1-0', ['id', id, 'facts', facts, 'payload', payload, 'tenant', tenant]]
+}
+
+const encodedWith = (fields: Record<string, unknown>) => {
+  const [id, facts, payload, tenant] = encodeEvent(receivedEvent())
+  return entryOf([id, JSON.stringify({ ...JSON.parse(facts), ...fields }), payload, tenant])
+}
+
+describe('an event', () => {
+  test('comes back from its entry as it was, whatever its texts', () => {
+    const text = fc.string({ unit: 'grapheme' })
+    fc.assert(
+      fc.property(text, text, text, (payload, headers, sourceEventId) => {
+        const event = receivedEvent({ payload, headers, sourceEventId, state: 'verified' })
+        expect(decodeEntry(entryOf(encodeEvent(event)))).toEqual({
+          entryId: '1-0',
+          eventId: event.id,
+          event,
+        })
+      }),
+    )
+  })
+
+  test('stands in its entry with its payload as it is', () => {
+    const event = receivedEvent({ payload: '{"a": 820982911946154508, "b":"ä\\u0000"}' })
+    expect(encodeEvent(event)[2]).toBe(event.payload)
+  })
+})
+
+describe('an entry cannot be read', () => {
+  test.each<readonly [string, Partial<Record<keyof ReceivedEvent, unknown>>]>([
+    ['without a dedupe key', { dedupeKey: undefined }],
+    ['with a dedupe key that is none', { dedupeKey: 'x'.repeat(32) }],
+    ['with a tenant that is none', { tenantId: 'ten_1' }],
+    ['with a provider nobody knows', { provider: 'letters' }],
+    ['with a time that is a text', { receivedAtMs: '1' }],
+    ['with a time that no date has', { occurredAtMs: 8.64e15 }],
+    ['with half a millisecond', { occurredAtMs: 0.5 }],
+    ['with a day that is none', { expiresOn: '2026-13-01' }],
+    ['with a state of later', { state: 'processed' }],
+    ['without headers', { headers: null }],
+  ])('%s', (_name, fields) => {
+    expect(decodeEntry(encodedWith(fields)).event).toBeUndefined()
+    expect(decodeEntry(encodedWith({})).event).toBeDefined()
+  })
+
+  test.each([
+    ['without fields', []],
+    ['with facts that are no JSON', ['id', receivedEvent().id, 'facts', '{', 'payload', '{}']],
+    ['with facts that are null', ['id', receivedEvent().id, 'facts', 'null', 'payload', '{}']],
+    ['with an id that is none', ['id', 'evt_1', ...encodeEntryTail()]],
+    ['without a payload', ['id', receivedEvent().id, ...encodeEntryTail().slice(0, 2)]],
+    ['with a value that looks like a name', ['x', 'id', 'y', 'facts', 'z', 'payload']],
+  ])('%s', (_name, fields) => {
+    expect(decodeEntry(['1-0', fields])).toMatchObject({ entryId: '1-0', event: undefined })
+  })
+})
+
+function encodeEntryTail(): string[] {
+  const [, facts, payload] = encodeEvent(receivedEvent())
+  return ['facts', facts, 'payload', payload]
+}

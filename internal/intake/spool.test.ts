@@ -1,0 +1,218 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { receivedEvent } from '#test/support/received-event.ts'
+import { untilWorks } from '#test/support/redis-connection.ts'
+import { command } from '#test/support/redis-topology.ts'
+import { type SpoolLab, startSpoolLab } from '#test/support/spool-lab.ts'
+import { until } from '#test/support/until.ts'
+import { encodeEvent } from './spool-entry.ts'
+import { spoolKeys } from './spool-scripts.ts'
+
+let lab: SpoolLab
+
+beforeAll(async () => {
+  lab = await startSpoolLab()
+})
+afterAll(() => lab.stop())
+beforeEach(async () => {
+  await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'always'])
+  await lab.reset()
+})
+
+const bytesOf = (event: ReceivedEvent) =>
+  encodeEvent(event).reduce((sum, value) => sum + Buffer.byteLength(value), 0)
+
+describe('a spool on a Redis that syncs before it answers', () => {
+  test('takes events in their order and counts their bytes', async () => {
+    const spool = lab.spool()
+    const events = Array.from({ length: 1_200 }, (_none, nth) => receivedEvent({ payload: `{"ü":${nth}}` }))
+    const fates = await Promise.all(events.map((event) => spool.append(event)))
+    expect(new Set(fates)).toEqual(new Set(['queued']))
+    const ids = (await lab.entriesOf(spoolKeys.events)).map(({ id }) => id ?? '')
+    expect(ids).toEqual(events.map(({ id }) => id))
+    expect(await spool.stats()).toEqual({
+      entries: 1_200,
+      bytes: events.reduce((sum, event) => sum + bytesOf(event), 0),
+      oldestAgeMs: expect.any(Number),
+      deadEntries: 0,
+      deadBytes: 0,
+    })
+  })
+
+  test('takes events that come together in one call', async () => {
+    const spool = lab.spool()
+    await spool.append(receivedEvent())
+    const calls = async () => {
+      const [info] = await command(lab.server, ['INFO', 'commandstats'])
+      return Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(info))?.[1])
+    }
+    const before = await calls()
+    await Promise.all(Array.from({ length: 300 }, () => spool.append(receivedEvent())))
+    expect((await calls()) - before).toBe(1)
+  })
+
+  test('keeps them through a kill -9', async () => {
+    const spool = lab.spool()
+    const events = Array.from({ length: 50 }, () => receivedEvent())
+    await Promise.all(events.map((event) => spool.append(event)))
+    lab.server.signal('SIGKILL')
+    await lab.server.restart()
+    await untilWorks(lab.redis, 'latchkey:spool')
+    expect(await spool.stats()).toMatchObject({ entries: 50 })
+  })
+
+  test('tells how long the oldest event waits', async () => {
+    const spool = lab.spool()
+    expect((await spool.stats()).oldestAgeMs).toBe(0)
+    await spool.append(receivedEvent())
+    await until('an age', async () => (await spool.stats()).oldestAgeMs > 20 || undefined)
+  })
+
+  test('holds its bound to the byte, for several processes at once', async () => {
+    const events = Array.from({ length: 40 }, () =>
+      receivedEvent({ payload: `{"a":"${'x'.repeat(1_000)}"}` }),
+    )
+    const [first] = events
+    if (!first) throw new Error('there are forty')
+    const bytesMax = bytesOf(first) * 25
+    const spools = [1, 2, 3].map(() => lab.spool({ bytesMax }))
+    const fates = await Promise.all(events.map((event, nth) => spools[nth % 3]?.append(event)))
+    expect(fates.filter((fate) => fate === 'queued')).toHaveLength(25)
+    expect(lab.refusals).toEqual(Array(15).fill('full'))
+    expect(await lab.spool().stats()).toMatchObject({ entries: 25, bytes: bytesMax })
+    expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) - 1 }).append(first)).toBe('unavailable')
+    expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) }).append(first)).toBe('queued')
+  })
+
+  test('leaves three quarters to the others when one tenant sends much, for several processes at once', async () => {
+    const payload = `{"a":"${'x'.repeat(1_000)}"}`
+    const tenantId = someTenantId()
+    const loud = Array.from({ length: 30 }, () => receivedEvent({ tenantId, payload }))
+    const quiet = receivedEvent({ payload })
+    const bytesMax = bytesOf(quiet) * 40
+    const spools = [1, 2, 3].map(() => lab.spool({ bytesMax }))
+    const fates = await Promise.all(loud.map((event, nth) => spools[nth % 3]?.append(event)))
+    expect(fates.filter((fate) => fate === 'queued')).toHaveLength(10)
+    expect(lab.refusals).toEqual(Array(20).fill('share'))
+    const mixed = [receivedEvent({ tenantId, payload }), quiet]
+    expect(await Promise.all(mixed.map((event) => spools[0]?.append(event)))).toEqual([
+      'unavailable',
+      'queued',
+    ])
+    expect(await lab.shares()).toEqual({ [tenantId]: bytesMax / 4, [quiet.tenantId]: bytesOf(quiet) })
+  })
+
+  test('has a tenant’s whole share again once somebody emptied the stream by hand', async () => {
+    const event = receivedEvent()
+    const spool = lab.spool({ bytesMax: bytesOf(event) * 4 })
+    expect([await spool.append(event), await spool.append(event)]).toEqual(['queued', 'unavailable'])
+    await command(lab.server, ['DEL', spoolKeys.events])
+    expect(await spool.append(event)).toBe('queued')
+  })
+
+  test('counts what is set aside into its bound, and no longer once that was removed by hand', async () => {
+    const event = receivedEvent()
+    await command(
+      lab.server,
+      ['XADD', spoolKeys.dead, '*', 'reason', 'refused', 'id', 'x'],
+      ['HSET', spoolKeys.bytes, 'dead', '1000000'],
+    )
+    const spool = lab.spool({ bytesMax: 1_000_000 })
+    expect(await spool.append(event)).toBe('unavailable')
+    await command(lab.server, ['DEL', spoolKeys.dead])
+    expect(await spool.append(event)).toBe('queued')
+    expect(await spool.stats()).toMatchObject({ bytes: bytesOf(event), deadBytes: 0 })
+  })
+
+  test('takes an event that is longer than a batch', async () => {
+    const event = receivedEvent({ payload: `{"a":"${'ß'.repeat(6 * 1024 * 1024)}"}` })
+    const spool = lab.spool()
+    const fates = await Promise.all(
+      [receivedEvent(), event, receivedEvent()].map((each) => spool.append(each)),
+    )
+    expect(fates).toEqual(['queued', 'queued', 'queued'])
+    expect((await lab.entriesOf(spoolKeys.events))[1]?.['payload']).toBe(event.payload)
+  })
+
+  test('refuses while Redis is full', async () => {
+    await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '1mb'])
+    expect(await lab.spool().append(receivedEvent())).toBe('unavailable')
+    await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
+    expect(lab.refusals).toEqual(['full'])
+  })
+})
+
+describe('a spool on a Redis that may forget', () => {
+  test.each(['everysec', 'no'])('refuses with appendfsync %s, and writes nothing', async (value) => {
+    await command(lab.server, ['CONFIG', 'SET', 'appendfsync', value])
+    const spool = lab.spool()
+    expect(await Promise.all([spool.append(receivedEvent()), spool.append(receivedEvent())])).toEqual([
+      'unavailable',
+      'unavailable',
+    ])
+    expect(lab.refusals).toEqual(['volatile', 'volatile'])
+    expect(await lab.entriesOf(spoolKeys.events)).toEqual([])
+  })
+
+  test('refuses from the first event on after it changed, and takes events again once it was asked again', async () => {
+    const spool = lab.spool({ believedMsMax: 200 })
+    expect(await spool.append(receivedEvent())).toBe('queued')
+    await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
+    expect(await spool.append(receivedEvent())).toBe('unavailable')
+    await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'always'])
+    await until('an event that is taken', async () =>
+      (await spool.append(receivedEvent())) === 'queued' ? true : undefined,
+    )
+    expect(new Set(lab.refusals)).toEqual(new Set(['volatile']))
+  })
+
+  test('refuses where CONFIG is forbidden', async () => {
+    await command(lab.server, ['ACL', 'SETUSER', 'default', '-config'])
+    const refused = await lab.spool().append(receivedEvent())
+    const vouched = await lab.spool({ vouched: true }).append(receivedEvent())
+    await command(lab.server, ['ACL', 'SETUSER', 'default', '+config'])
+    expect([refused, vouched]).toEqual(['unavailable', 'queued'])
+  })
+
+  test('takes events where somebody vouches for it', async () => {
+    await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
+    expect(await lab.spool({ vouched: true }).append(receivedEvent())).toBe('queued')
+  })
+})
+
+describe('a spool without its Redis', () => {
+  afterEach(() => lab.server.signal('SIGCONT'))
+
+  test('refuses within one deadline, also those behind, and takes events when it is back', async () => {
+    const spool = lab.spool()
+    expect(await spool.append(receivedEvent())).toBe('queued')
+    lab.server.signal('SIGSTOP')
+    const startedMs = performance.now()
+    const first = spool.append(receivedEvent())
+    const behind = Promise.resolve().then(() => spool.append(receivedEvent()))
+    expect(await Promise.all([first, behind])).toEqual(['unavailable', 'unavailable'])
+    expect(performance.now() - startedMs).toBeLessThan(2_500)
+    expect(lab.refusals).toEqual(['away', 'away'])
+    lab.server.signal('SIGCONT')
+    await until('an event that is taken', async () =>
+      (await spool.append(receivedEvent())) === 'queued' ? true : undefined,
+    )
+  })
+
+  test('has nothing when Redis comes back empty, and goes on', async () => {
+    const spool = lab.spool()
+    await spool.append(receivedEvent())
+    await lab.reset()
+    expect(await spool.stats()).toEqual({
+      entries: 0,
+      bytes: 0,
+      oldestAgeMs: 0,
+      deadEntries: 0,
+      deadBytes: 0,
+    })
+    const event = receivedEvent()
+    expect(await spool.append(event)).toBe('queued')
+    expect(await spool.stats()).toMatchObject({ entries: 1, bytes: bytesOf(event) })
+  })
+})

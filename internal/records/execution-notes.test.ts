@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { testSeed } from '#test/support/seed.ts'
+import type { ExecutionNote } from './execution.ts'
+import { NoteBuffer } from './execution-notes.ts'
+
+const roomy = 1_000_000
+const [hog, small, other] = [someTenantId(), someTenantId(), someTenantId()]
+
+function pushTo(buffer: NoteBuffer, tenantId: TenantId, fence: number, key = `k${fence}`): void {
+  buffer.push({ tenantId, scope: 's', key }, { kind: 'acquired', fence, heldMs: 1_000 })
+}
+
+function fencesOf(buffer: NoteBuffer, tenantId: TenantId): number[] {
+  return buffer
+    .take(Number.MAX_SAFE_INTEGER)
+    .filter(({ address }) => address.tenantId === tenantId)
+    .map(({ note }) => note.fence)
+}
+
+describe('a buffer', () => {
+  test('gives back what it was given, in order', () => {
+    const buffer = new NoteBuffer({ notesMax: 8, bytesMax: roomy })
+    const notes: ExecutionNote[] = [
+      { kind: 'acquired', fence: 1_790_000_000_000_001, heldMs: 60_000 },
+      { kind: 'extended', fence: 2, atMs: 1_790_000_000_000, heldMs: 900_000 },
+      { kind: 'completed', fence: 3, atMs: 5, status: 599 },
+      { kind: 'released', fence: 4, atMs: 6 },
+      { kind: 'taken_over', fence: Number.MAX_SAFE_INTEGER, atMs: 7 },
+    ]
+    const address = { tenantId: hog, scope: 'zahlung ü', key: 'k' }
+    // Twice, since the second time its places are used ones.
+    for (let times = 0; times < 2; times += 1) {
+      for (const note of notes) buffer.push(address, note)
+      expect(buffer.take(100)).toEqual(notes.map((note) => ({ address, note })))
+      expect(buffer.size).toBe(0)
+    }
+  })
+
+  test('that is full lets the oldest go, and counts them once', () => {
+    const buffer = new NoteBuffer({ notesMax: 3, bytesMax: roomy })
+    for (let fence = 1; fence <= 8; fence += 1) pushTo(buffer, hog, fence)
+    expect([buffer.size, buffer.takeDropped(), buffer.takeDropped()]).toEqual([3, 5, 0])
+    expect(fencesOf(buffer, hog)).toEqual([6, 7, 8])
+  })
+
+  test('is full by its bytes, too, and a long note pushes out as many as it needs', () => {
+    const buffer = new NoteBuffer({ notesMax: 100, bytesMax: 2_000 })
+    for (let fence = 1; fence <= 9; fence += 1) pushTo(buffer, hog, fence)
+    expect(buffer.takeDropped()).toBe(0)
+    pushTo(buffer, hog, 10, 'x'.repeat(255))
+    expect(buffer.takeDropped()).toBe(3)
+    expect(fencesOf(buffer, hog)).toEqual([4, 5, 6, 7, 8, 9, 10])
+  })
+
+  test('keeps the notes of a tenant with few when another has very many', () => {
+    const buffer = new NoteBuffer({ notesMax: 1_000, bytesMax: roomy })
+    for (let fence = 1; fence <= 5_000; fence += 1) {
+      pushTo(buffer, hog, fence)
+      if (fence % 50 === 0) pushTo(buffer, small, fence)
+    }
+    for (let fence = 1; fence <= 300; fence += 1) pushTo(buffer, other, fence)
+    expect(buffer.takeDropped()).toBe(5_000 + 100 + 300 - 1_000)
+    const held = Map.groupBy(buffer.take(1_000), ({ address }) => address.tenantId)
+    expect([hog, small, other].map((id) => held.get(id)?.length)).toEqual([600, 100, 300])
+  })
+
+  test('among a thousand tenants finds the one that has much', () => {
+    const buffer = new NoteBuffer({ notesMax: 4_000, bytesMax: roomy })
+    const many = Array.from({ length: 1_000 }, () => someTenantId())
+    for (let fence = 1; fence <= 3_000; fence += 1) pushTo(buffer, hog, fence)
+    for (const id of many) pushTo(buffer, id, 1)
+    for (const id of many) pushTo(buffer, id, 2)
+    const held = Map.groupBy(buffer.take(4_000), ({ address }) => address.tenantId)
+    const lost = many.filter((id) => held.get(id)?.length !== 2).length
+    // It looks at four others a time, so that some go before it is found.
+    expect(lost).toBeLessThanOrEqual(250)
+    expect(held.get(hog)?.length).toBeLessThanOrEqual(2_250)
+  })
+
+  test('gives out an equal share of each tenant, and turns', () => {
+    const buffer = new NoteBuffer({ notesMax: 1_000, bytesMax: roomy })
+    for (let fence = 1; fence <= 500; fence += 1) pushTo(buffer, hog, fence)
+    for (const id of [small, other]) for (let fence = 1; fence <= 20; fence += 1) pushTo(buffer, id, fence)
+    const first = Map.groupBy(buffer.take(30), ({ address }) => address.tenantId)
+    expect([hog, small, other].map((id) => first.get(id)?.length)).toEqual([10, 10, 10])
+    const tenants = new Set([1, 2, 3].flatMap(() => buffer.take(1).map(({ address }) => address.tenantId)))
+    expect(tenants.size).toBe(3)
+  })
+
+  test('loses nothing uncounted, keeps its bounds and each tenant’s order, whatever is done to it', () => {
+    const ids = [hog, small, other]
+    const step = fc.oneof(
+      {
+        weight: 6,
+        arbitrary: fc.record({ tenant: fc.nat({ max: 2 }), length: fc.integer({ min: 1, max: 255 }) }),
+      },
+      { weight: 1, arbitrary: fc.record({ take: fc.nat({ max: 12 }) }) },
+    )
+    const property = fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const buffer = new NoteBuffer({ notesMax: 16, bytesMax: 6_000 })
+      const last = new Map<TenantId, number>()
+      let [pushed, taken, dropped, fence] = [0, 0, 0, 0]
+      for (const each of steps) {
+        if ('take' in each) {
+          for (const { address, note } of buffer.take(each.take)) {
+            expect(note.fence).toBeGreaterThan(last.get(address.tenantId) ?? 0)
+            last.set(address.tenantId, note.fence)
+            taken += 1
+          }
+        } else {
+          pushTo(buffer, ids[each.tenant] ?? hog, (fence += 1), 'x'.repeat(each.length))
+          pushed += 1
+        }
+        dropped += buffer.takeDropped()
+        expect(buffer.size).toBeLessThanOrEqual(16)
+        expect(pushed).toBe(taken + dropped + buffer.size)
+      }
+    })
+    fc.assert(property, { numRuns: 300, seed: testSeed() })
+  })
+})

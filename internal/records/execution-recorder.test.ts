@@ -1,0 +1,269 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { TenantId } from '#internal/base/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase, migrateUrl } from '#test/support/migrated-database.ts'
+import { testSeed } from '#test/support/seed.ts'
+import { createTestPostgres, type TestDatabase } from '#test/support/stores.ts'
+import { describeExecution, type ExecutionAddress, type ExecutionNote } from './execution.ts'
+import { ExecutionRecorder, type ExecutionRecorderOptions } from './execution-recorder.ts'
+import { factsOf, joinFacts } from './join-execution-notes.ts'
+import { listExecutions } from './list-executions.ts'
+
+const nowMs = Date.parse('2026-11-21T10:00:00Z')
+const dayMs = 86_400_000
+const clock = { now: () => nowMs }
+
+let database: TestDatabase
+let pool: Pool
+let dropped: [reason: string, notes: number][]
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  pool = openPool(database.url)
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(() => {
+  dropped = []
+})
+
+function openPool(url: string): Pool {
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 2_000 }
+  return createPool({ url, applicationName: 'test', ...bounds, onIdleError: () => undefined })
+}
+
+function openRecorder(options: Partial<ExecutionRecorderOptions> = {}): ExecutionRecorder {
+  return new ExecutionRecorder({
+    ...{ pool, clock, retentionDaysOf: () => 90 },
+    onDropped: (reason, notes) => dropped.push([reason, notes]),
+    ...options,
+  })
+}
+
+async function createTenant(options: { in?: Pool; deletedAt?: Date } = {}): Promise<TenantId> {
+  const id = someTenantId()
+  await (options.in ?? pool).query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), $2)`,
+    [id, options.deletedAt ?? null],
+  )
+  return id
+}
+
+/** The n-th lock of a tenant, a millisecond after the one before. */
+const fenceOf = (nth: number) => (nowMs + nth) * 1000 + 7
+const addressOf = (tenantId: TenantId, key: string): ExecutionAddress => ({ tenantId, scope: 'pay', key })
+const acquired = (fence: number): ExecutionNote => ({ kind: 'acquired', fence, heldMs: 60_000 })
+const completed = (fence: number): ExecutionNote => {
+  return { kind: 'completed', fence, atMs: Math.floor(fence / 1000) + 40, status: 200 }
+}
+
+async function listAll(tenantId: TenantId, from = pool) {
+  return (await listExecutions(from, { tenantId, limit: 100 }, nowMs)).executions
+}
+
+async function rowsOf(tenantId: TenantId) {
+  const { rows } = await pool.query<{ expiresOn: string; inserted: boolean }>(
+    `SELECT expires_on::text AS "expiresOn", xmax = 0 AS inserted FROM executions WHERE tenant_id = $1 ORDER BY fence`,
+    [tenantId],
+  )
+  return rows
+}
+
+describe('a recorder', () => {
+  test('writes a lock that began and ended since the last flush as one row, and never again', async () => {
+    const tenantId = await createTenant()
+    const recorder = openRecorder()
+    for (let nth = 0; nth < 40; nth += 1)
+      recorder.note(addressOf(tenantId, `k${nth}`), acquired(fenceOf(nth)))
+    for (let nth = 0; nth < 40; nth += 1)
+      recorder.note(addressOf(tenantId, `k${nth}`), completed(fenceOf(nth)))
+    expect(recorder.size).toBe(80)
+    await recorder.flush()
+    expect(recorder.size).toBe(0)
+    const rows = await rowsOf(tenantId)
+    expect(rows).toHaveLength(40)
+    expect(rows.every(({ inserted }) => inserted)).toBe(true)
+    const executions = await listAll(tenantId)
+    expect(executions.map(({ key, state, durationMs }) => [key, state, durationMs])).toEqual(
+      Array.from({ length: 40 }, (_none, nth) => [`k${39 - nth}`, 'completed', 40]),
+    )
+  })
+
+  const attempts = fc.integer({ min: 0, max: 3 })
+  const story = fc.record({
+    extensions: fc.array(
+      fc.record({ atMs: fc.nat({ max: 900 }), heldMs: fc.integer({ min: 1, max: 900_000 }) }),
+      {
+        maxLength: 3,
+      },
+    ),
+    end: fc.constantFrom('completed', 'released', 'taken_over', 'open'),
+    endedAfterMs: fc.nat({ max: 1_000 }),
+    beginningKnown: fc.boolean(),
+    repeats: attempts,
+  })
+
+  test('of any number of processes, in any order and repetition, writes what happened', async () => {
+    const property = fc.asyncProperty(
+      fc.array(story, { minLength: 1, maxLength: 8 }),
+      fc.infiniteStream(fc.nat({ max: 1_000_000 })),
+      async (stories, random) => {
+        const tenantId = await createTenant()
+        const draw = (below: number) => Number(random.next().value) % below
+        const told = stories.flatMap((each, nth) => notesOf(tenantId, each, nth))
+        const notes = told.flatMap((one) => Array.from({ length: 1 + draw(2) }, () => one))
+        const recorders = [openRecorder(), openRecorder(), openRecorder()]
+        while (notes.length > 0) {
+          const [one] = notes.splice(draw(notes.length), 1)
+          const recorder = recorders[draw(recorders.length)]
+          if (one) recorder?.note(one.address, one.note)
+          if (draw(4) === 0) await recorder?.flush()
+        }
+        await Promise.all(recorders.map((recorder) => recorder.flush()))
+        expect(await listAll(tenantId)).toEqual(expectedOf(told))
+        expect(dropped).toEqual([])
+      },
+    )
+    await fc.assert(property, { numRuns: 40, seed: testSeed() })
+  }, 60_000)
+
+  test('of two processes that write the same rows at once waits, and none fails', async () => {
+    const tenantId = await createTenant()
+    const recorders = [openRecorder(), openRecorder(), openRecorder()]
+    for (let round = 0; round < 5; round += 1) {
+      for (const [at, recorder] of recorders.entries()) {
+        const nths = Array.from({ length: 200 }, (_none, nth) => (at === 1 ? 199 - nth : nth))
+        for (const nth of nths) recorder.note(addressOf(tenantId, `k${nth}`), completed(fenceOf(nth)))
+      }
+      await Promise.all(recorders.map((recorder) => recorder.flush()))
+    }
+    expect(await rowsOf(tenantId)).toHaveLength(200)
+  })
+
+  test('keeps rows as long as their tenant’s events, and makes the partitions that are missing', async () => {
+    const [short, long] = [await createTenant(), await createTenant()]
+    const recorder = openRecorder({ retentionDaysOf: (id) => (id === short ? 3 : 77) })
+    for (const id of [short, long]) recorder.note(addressOf(id, 'k'), acquired(fenceOf(1)))
+    await recorder.flush()
+    expect((await rowsOf(short)).map(({ expiresOn }) => expiresOn)).toEqual(['2026-11-25'])
+    expect((await rowsOf(long)).map(({ expiresOn }) => expiresOn)).toEqual(['2027-02-07'])
+  })
+
+  test('writes nothing of a tenant that is gone, of one that is deleted, and of a day that is over', async () => {
+    const [gone, deleted, live] = [
+      someTenantId(),
+      await createTenant({ deletedAt: new Date() }),
+      await createTenant(),
+    ]
+    const recorder = openRecorder({ retentionDaysOf: (id) => (id === gone ? undefined : 5) })
+    for (const id of [gone, deleted, live]) recorder.note(addressOf(id, 'k'), acquired(fenceOf(1)))
+    recorder.note(addressOf(live, 'old'), completed((nowMs - 6 * dayMs) * 1000))
+    recorder.note(addressOf(live, 'not so old'), completed((nowMs - 5 * dayMs) * 1000))
+    await recorder.flush()
+    expect(recorder.size).toBe(0)
+    expect(await listAll(gone)).toEqual([])
+    expect(await listAll(deleted)).toEqual([])
+    expect((await listAll(live)).map(({ key }) => key)).toEqual(['k', 'not so old'])
+  })
+
+  test('counts what Postgres will never take, and goes on with what comes behind it', async () => {
+    const tenantId = await createTenant()
+    const recorder = openRecorder()
+    recorder.note(addressOf(tenantId, 'no\0text'), acquired(fenceOf(1)))
+    await recorder.flush()
+    expect(dropped).toEqual([['refused', 1]])
+    recorder.note(addressOf(tenantId, 'text'), acquired(fenceOf(2)))
+    await recorder.flush()
+    expect((await listAll(tenantId)).map(({ key }) => key)).toEqual(['text'])
+  })
+
+  test('writes at most so many batches a flush, of each tenant some, and all of them at the end', async () => {
+    const [busy, quiet] = [await createTenant(), await createTenant()]
+    const recorder = openRecorder()
+    for (let nth = 0; nth < 3_500; nth += 1) recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))
+    recorder.note(addressOf(quiet, 'k'), acquired(fenceOf(1)))
+    await recorder.flush()
+    expect(recorder.size).toBe(2_501)
+    expect(await rowsOf(quiet)).toHaveLength(1)
+    await recorder.flushAll()
+    expect(recorder.size).toBe(0)
+    expect(await rowsOf(busy)).toHaveLength(3_500)
+    expect(dropped).toEqual([])
+  })
+
+  test('holds what it can while Postgres is away, and writes that once it is back', async () => {
+    const server = await createTestPostgres()
+    await migrateUrl(server.url)
+    const away = openPool(server.url)
+    try {
+      const [busy, quiet] = [await createTenant({ in: away }), await createTenant({ in: away })]
+      const recorder = openRecorder({ pool: away, bounds: { notesMax: 500, bytesMax: 1_000_000 } })
+      recorder.note(addressOf(busy, 'before'), acquired(fenceOf(0)))
+      await server.stop()
+      await expect(recorder.flush()).rejects.toThrow()
+      recorder.note(addressOf(quiet, 'k'), acquired(fenceOf(1)))
+      for (let nth = 1; nth <= 2_000; nth += 1)
+        recorder.note(addressOf(busy, `k${nth}`), acquired(fenceOf(nth)))
+      await expect(recorder.flush()).rejects.toThrow()
+      expect(recorder.size).toBe(501)
+      expect(dropped).toEqual([['full', 1_501]])
+      await server.restart()
+      await recorder.flush()
+      expect(recorder.size).toBe(500)
+      await recorder.flush()
+      expect(recorder.size).toBe(0)
+      expect((await listAll(quiet, away)).map(({ key }) => key)).toEqual(['k'])
+      const { rows } = await away.query(
+        'SELECT count(*)::int AS rows, min(fence) AS first FROM executions WHERE tenant_id = $1',
+        [busy],
+      )
+      // The batch that was on its way, and the latest that there was room for.
+      expect(rows).toEqual([{ rows: 500, first: fenceOf(0) }])
+      expect((await listAll(busy, away))[0]?.key).toBe('k2000')
+    } finally {
+      await away.end()
+      await server.stop()
+    }
+  }, 60_000)
+})
+
+interface Story {
+  readonly extensions: readonly { readonly atMs: number; readonly heldMs: number }[]
+  readonly end: 'completed' | 'released' | 'taken_over' | 'open'
+  readonly endedAfterMs: number
+  readonly beginningKnown: boolean
+  /** How often the end is told again, later. */
+  readonly repeats: number
+}
+
+interface Told {
+  readonly address: ExecutionAddress
+  readonly note: ExecutionNote
+}
+
+function notesOf(tenantId: TenantId, story: Story, nth: number): Told[] {
+  const fence = fenceOf(nth)
+  const address = addressOf(tenantId, `k${nth}`)
+  const notes: ExecutionNote[] = story.extensions.map(({ atMs, heldMs }) => {
+    return { kind: 'extended', fence, atMs: nowMs + nth + atMs, heldMs }
+  })
+  if (story.beginningKnown || (story.end === 'open' && notes.length === 0)) notes.push(acquired(fence))
+  for (let repeat = 0; repeat <= story.repeats; repeat += 1) {
+    const atMs = nowMs + nth + story.endedAfterMs + repeat
+    if (story.end === 'completed') notes.push({ kind: 'completed', fence, atMs, status: 202 })
+    else if (story.end !== 'open') notes.push({ kind: story.end, fence, atMs })
+  }
+  return notes.map((note) => ({ address, note }))
+}
+
+function expectedOf(told: readonly Told[]) {
+  const byFence = Map.groupBy(told, ({ note }) => note.fence)
+  return [...byFence.values()]
+    .map((ofOne) => ofOne.map(({ address, note }) => factsOf(address, note)).reduce(joinFacts))
+    .toSorted((one, other) => other.fence - one.fence)
+    .map((facts) => describeExecution(facts, nowMs))
+}

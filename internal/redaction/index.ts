@@ -1,0 +1,2 @@
+export { createRedactor, type RedactedText, type Redactor, shownCharsMax } from './redact.ts'
+export { isCredentialHeader, isSecretName } from './redact-names.ts'

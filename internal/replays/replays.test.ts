@@ -1,0 +1,380 @@
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import { eventReadSettings } from '#internal/events/event-scan.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+import type { ReplayFilter } from './replay-job.ts'
+import { previewReplay } from './replay-preview.ts'
+import { listReplays, readReplay } from './replay-read.ts'
+import { stepReplay } from './replay-step.ts'
+import { startReplayer } from './replayer.ts'
+import { cancelReplay, type StartReplayRequest, startReplay } from './replays.ts'
+
+const hourMs = 3_600_000
+let lab: DeliveryLab
+let pool: Pool
+let tenantId: TenantId
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 20_000, connectTimeoutMs: 5_000 }
+  pool = createPool({
+    ...{ url: lab.databaseUrl, applicationName: 'latchkey test replays', sessionSettings: eventReadSettings },
+    ...bounds,
+  })
+  return async () => {
+    await pool.end()
+    await lab.close()
+  }
+})
+beforeEach(async () => {
+  await truncateEvents(lab.pool, 'audit', 'replays')
+  tenantId = (await lab.addTenant()).id
+})
+
+/** Events whose round has failed, as deliveries leave them. */
+async function failed(count: number, owner = tenantId): Promise<EventId[]> {
+  const ids = await lab.accept(owner, count)
+  await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [ids])
+  await lab.pool.query("UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = ANY($1)", [
+    ids,
+  ])
+  await lab.pool.query(
+    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, round, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
+    [ids],
+  )
+  await listFailedEvents(lab.pool)
+  return ids.toSorted()
+}
+
+const anHour = (): ReplayFilter => ({ tenantId, state: 'delivery_failed', fromMs: Date.now() - hourMs })
+const start = (fields: Partial<StartReplayRequest> = {}) =>
+  startReplay(
+    pool,
+    { filter: anHour(), ratePerSecond: 1_000, by: 'ann', idempotencyKey: 'key', ...fields },
+    Date.now(),
+  )
+
+async function started(fields: Partial<StartReplayRequest> = {}) {
+  const result = await start(fields)
+  if (result.kind !== 'started') throw new Error(`${result.kind} instead of started`)
+  return result.job
+}
+
+/** Goes on until there is nothing to do, whatever the time. */
+async function workOff(stepsMax = 100): Promise<number> {
+  for (let steps = 0; steps < stepsMax; steps += 1) {
+    await lab.pool.query('UPDATE replays SET next_step_at = now()')
+    const step = await stepReplay(pool, Date.now())
+    if (step.kind === 'failed') throw step.cause
+    if (step.kind === 'idle') return steps
+  }
+  return stepsMax
+}
+
+const queuedIds = async () =>
+  (await lab.pool.query<{ id: EventId }>('SELECT event_id AS id FROM deliveries_due ORDER BY 1')).rows.map(
+    ({ id }) => id,
+  )
+
+describe('a replay of a filter', () => {
+  test('queues what is meant once, oldest first, and says what it did', async () => {
+    const ids = await failed(1_100)
+    await lab.accept(tenantId, 3, { type: 'order.paid' })
+    const others = await failed(5, (await lab.addTenant()).id)
+    const job = await started()
+    expect(job).toMatchObject({
+      state: 'queued',
+      total: { count: 1_100, isExact: true },
+      queuedCount: 0,
+      requestedBy: 'ann',
+    })
+    await stepReplay(pool, Date.now())
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({
+      ...{ state: 'running', queuedCount: 500, examinedTo: ids[499] },
+    })
+    const retries = async () => (await queuedIds()).filter((id) => ids.includes(id))
+    expect(await retries()).toEqual(ids.slice(0, 500))
+    await lab.pool.query('UPDATE deliveries_due SET due_at = now() + interval $$1 h$$')
+    await workOff()
+    expect(await retries()).toEqual(ids)
+    const done = await readReplay(pool, { id: job.id, tenantId })
+    expect(done).toMatchObject({ state: 'completed', queuedCount: 1_100, skipped: {}, failedCause: null })
+    expect(done?.endedAtMs).toBeGreaterThanOrEqual(done?.startedAtMs ?? Number.NaN)
+    expect(await lab.value('SELECT count(*) FROM events WHERE round = 2')).toBe(1_100)
+    expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
+  })
+
+  test('of all states skips what is on its way and what is left of nothing, by cause', async () => {
+    const ids = await failed(10)
+    await lab.accept(tenantId, 4)
+    await lab.pool.query('DELETE FROM event_payloads WHERE event_id = ANY($1)', [ids.slice(0, 3)])
+    await lab.pool.query("UPDATE events SET state = 'verified' WHERE id = ANY($1)", [ids.slice(3, 5)])
+    const job = await started({ filter: { tenantId, fromMs: 0 } })
+    expect(job.total).toEqual({ count: 10, isExact: true })
+    await workOff()
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({
+      ...{ state: 'completed', queuedCount: 5 },
+      skipped: { payload_expired: 3, not_enabled: 2, already_queued: 4 },
+    })
+  })
+
+  test('of given ids leaves out those that are another tenant’s', async () => {
+    const ids = await failed(6)
+    const others = await failed(2, (await lab.addTenant()).id)
+    await started({ filter: { tenantId, fromMs: 0, ids: [...ids.slice(0, 4), ...others] } })
+    await workOff()
+    expect(await queuedIds()).toEqual(ids.slice(0, 4))
+  })
+
+  test('covers what was received before its start only', async () => {
+    const ids = await failed(3)
+    await started({ filter: { tenantId, fromMs: 0, toMs: Date.now() + hourMs } })
+    for (let nth = 0; nth < 3; nth += 1)
+      await lab.accept(tenantId, 1, { id: createEventId(Date.now() + 2_000 + nth, 90), state: 'verified' })
+    await lab.pool.query("UPDATE events SET state = 'processed' WHERE state = 'verified'")
+    await workOff()
+    expect(await queuedIds()).toEqual(ids)
+  })
+
+  test('by several workers at once queues each event once', async () => {
+    const ids = await failed(1_200)
+    const first = await started()
+    const second = await started({ idempotencyKey: 'another' })
+    for (let turn = 0; turn < 8; turn += 1) {
+      await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 h'")
+      await lab.pool.query('UPDATE replays SET next_step_at = now()')
+      await Promise.all(Array.from({ length: 4 }, () => stepReplay(pool, Date.now())))
+    }
+    const jobs = await Promise.all([first, second].map(({ id }) => readReplay(pool, { id })))
+    expect(jobs.map((job) => job?.state)).toEqual(['completed', 'completed'])
+    expect(jobs.reduce((sum, job) => sum + (job?.queuedCount ?? 0), 0)).toBe(1_200)
+    expect(await queuedIds()).toEqual(ids)
+    expect(await lab.value('SELECT max(round) FROM events')).toBe(2)
+  })
+
+  test('that is cut short in a step goes on as if that had never been', async () => {
+    const ids = await failed(700)
+    const job = await started()
+    await lab.pool.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '55000'; END$$`)
+    await lab.pool.query(
+      'CREATE TRIGGER refuse BEFORE UPDATE OF queued_count ON replays FOR EACH ROW EXECUTE FUNCTION refuse()',
+    )
+    try {
+      expect(await stepReplay(pool, Date.now())).toMatchObject({ kind: 'failed', id: job.id })
+    } finally {
+      await lab.pool.query('DROP TRIGGER refuse ON replays')
+      await lab.pool.query('DROP FUNCTION refuse')
+    }
+    expect(await queuedIds()).toEqual([])
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ queuedCount: 0, failedCause: '55000' })
+    await workOff()
+    expect(await queuedIds()).toEqual(ids)
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'completed', queuedCount: 700 })
+  })
+
+  test('that fails ten times in a row has failed, and holds up no other', async () => {
+    await failed(5)
+    const bad = await started()
+    const good = await started({ idempotencyKey: 'another', filter: { ...anHour(), fromMs: 5 } })
+    // No walk begins behind this.
+    await lab.pool.query(`UPDATE replays SET filter = filter || '{"ids":"none"}' WHERE id = $1`, [bad.id])
+    for (let turn = 0; turn < 12; turn += 1) {
+      await lab.pool.query('UPDATE replays SET next_step_at = now() WHERE id = $1', [bad.id])
+      await stepReplay(pool, Date.now())
+    }
+    await stepReplay(pool, Date.now())
+    expect(await readReplay(pool, { id: bad.id })).toMatchObject({
+      state: 'failed',
+      failedCause: 'internal',
+    })
+    expect(await readReplay(pool, { id: good.id })).toMatchObject({ queuedCount: 5 })
+  })
+
+  test('keeps to its rate', async () => {
+    await failed(30)
+    await started({ ratePerSecond: 4 })
+    await stepReplay(pool, Date.now())
+    expect(await stepReplay(pool, Date.now())).toEqual({ kind: 'idle' })
+    expect(await lab.value('SELECT queued_count FROM replays')).toBe(2)
+    const waitS = Number(
+      await lab.value<string>('SELECT extract(epoch FROM next_step_at - now()) FROM replays'),
+    )
+    expect(waitS).toBeGreaterThan(-0.5)
+    expect(waitS).toBeLessThanOrEqual(0.5)
+    // A process that was away for an hour owes nobody a burst.
+    await lab.pool.query("UPDATE replays SET next_step_at = now() - interval '1 h'")
+    let steps = 0
+    while ((await stepReplay(pool, Date.now())).kind !== 'idle') steps += 1
+    expect(steps).toBeLessThanOrEqual(3)
+  })
+
+  test('stands still while its tenant has enough to deliver', async () => {
+    await failed(5)
+    const job = await started()
+    const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, is_retry)
+      SELECT 'evt_busy' || n, $1, current_date, current_date, 1, 1, now(), true FROM generate_series(1, 1000) n`
+    await lab.pool.query(busy, [tenantId])
+    expect(await stepReplay(pool, Date.now())).toMatchObject({ kind: 'waiting' })
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ isWaiting: true, queuedCount: 0 })
+    await lab.pool.query("DELETE FROM deliveries_due WHERE event_id = 'evt_busy7'")
+    await workOff()
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ isWaiting: false, queuedCount: 5 })
+  })
+
+  test('ends when it is cancelled, and leaves an audit row for it', async () => {
+    await failed(700)
+    const job = await started()
+    await stepReplay(pool, Date.now())
+    const stranger = (await lab.addTenant()).id
+    expect(await cancelReplay(pool, { id: job.id, by: 'bob', tenantId: stranger })).toEqual({
+      kind: 'not_found',
+    })
+    expect(await cancelReplay(pool, { id: job.id, by: 'bob' })).toMatchObject({ kind: 'cancelled' })
+    expect(await cancelReplay(pool, { id: job.id, by: 'bob' })).toMatchObject({ kind: 'ended' })
+    expect(await workOff()).toBe(0)
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'cancelled', queuedCount: 500 })
+    const { rows } = await lab.pool.query('SELECT actor, action, tenant_id FROM audit ORDER BY id')
+    expect(rows).toEqual([
+      { actor: 'ann', action: 'replays.started', tenant_id: tenantId },
+      { actor: 'bob', action: 'replays.cancelled', tenant_id: tenantId },
+    ])
+  })
+
+  test('that has not ended after a week has failed', async () => {
+    const job = await started()
+    await lab.pool.query("UPDATE replays SET created_at = now() - interval '8 days'")
+    await stepReplay(pool, Date.now())
+    expect(await readReplay(pool, { id: job.id })).toMatchObject({ state: 'failed', failedCause: 'too_old' })
+  })
+
+  test('is worked off by a process beside what is new, which does not wait for it', async () => {
+    const receiver = startReceiver()
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const ids = await failed(400, tenant.id)
+    await started({ filter: { ...anHour(), tenantId: tenant.id } })
+    const { forwarder, stop } = lab.forwarder()
+    const replayer = startReplayer({
+      ...{ pool, clock: { now: () => Date.now() }, onStep: () => undefined },
+      onQueued: (news) => forwarder.notify(news),
+      onError: () => undefined,
+    })
+    const fresh = await lab.accept(tenant.id, 20)
+    forwarder.notify([tenant.id])
+    const calls = await receiver.received(420)
+    await lab.becomes('completed', 'SELECT state FROM replays')
+    await replayer.stop()
+    await stop()
+    await receiver.stop()
+    expect(new Set(calls.map(({ id }) => id))).toEqual(new Set([...ids, ...fresh]))
+    const lastFresh = calls.findLastIndex(({ id }) => fresh.some((one) => one === id))
+    expect(lastFresh).toBeLessThan(300)
+  })
+})
+
+describe('starting a replay', () => {
+  test('again gives the same one, and another one under its key is refused', async () => {
+    const filter = anHour()
+    const job = await started({ filter })
+    const repeats = await Promise.all(Array.from({ length: 10 }, () => start({ filter })))
+    expect(repeats.map((repeat) => repeat.kind === 'already_started' && repeat.job.id)).toEqual(
+      repeats.map(() => job.id),
+    )
+    expect(await start({ filter: { ...filter, type: 'order.paid' } })).toEqual({ kind: 'conflict' })
+    expect(await start({ filter, ratePerSecond: 5 })).toEqual({ kind: 'conflict' })
+    const other = (await lab.addTenant()).id
+    expect(await start({ filter: { ...filter, tenantId: other } })).toMatchObject({ kind: 'started' })
+    expect(await lab.value('SELECT count(*) FROM audit')).toBe(2)
+  })
+
+  test('is bounded for a tenant and in all', async () => {
+    const many = await Promise.all(
+      Array.from({ length: 6 }, (_none, nth) => start({ idempotencyKey: `k${nth}` })),
+    )
+    expect(many.filter(({ kind }) => kind === 'started')).toHaveLength(2)
+    expect(many.find(({ kind }) => kind === 'too_many')).toEqual({ kind: 'too_many', whose: 'own', max: 2 })
+    for (let nth = 2; nth < 20; nth += 1) {
+      const owner = (await lab.addTenant()).id
+      expect(await start({ filter: { ...anHour(), tenantId: owner } })).toMatchObject({ kind: 'started' })
+    }
+    const { tenantId: _mine, ...everybody } = anHour()
+    expect(await start({ filter: everybody })).toEqual({ kind: 'too_many', whose: 'all', max: 20 })
+  })
+
+  test('is not held up by those that wait for their tenant, and leaves the platform some places', async () => {
+    const ofAnother = async (isByTenant: boolean) =>
+      start({ filter: { ...anHour(), tenantId: (await lab.addTenant()).id }, isByTenant })
+    const refused = { kind: 'too_many', whose: 'all', max: 15 } as const
+    for (let nth = 0; nth < 15; nth += 1) expect(await ofAnother(true)).toMatchObject({ kind: 'started' })
+    expect(await ofAnother(true)).toEqual(refused)
+    expect(await ofAnother(false)).toMatchObject({ kind: 'started' })
+    const { tenantId: _mine, ...everybody } = anHour()
+    expect(await start({ filter: everybody })).toMatchObject({ kind: 'started' })
+    await lab.pool.query('UPDATE replays SET is_waiting = true')
+    expect(await ofAnother(true)).toMatchObject({ kind: 'started' })
+  })
+
+  test.each<[string, Partial<StartReplayRequest>]>([
+    ['no rate', { ratePerSecond: 0 }],
+    ['a rate over the bound', { ratePerSecond: 1_001 }],
+    ['half an event', { ratePerSecond: 1.5 }],
+    ['an empty key', { idempotencyKey: '' }],
+    ['a long name', { by: 'x'.repeat(201) }],
+    ['an end before its beginning', { filter: { fromMs: 2, toMs: 1 } }],
+    ['no ids', { filter: { fromMs: 0, ids: [] } }],
+  ])('with %s is refused', async (_what, fields) => {
+    expect(await start(fields)).toMatchObject({ kind: 'invalid' })
+    expect(await lab.value('SELECT count(*) FROM replays')).toBe(0)
+  })
+
+  test('of a tenant that is not there is refused', async () => {
+    await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenantId])
+    expect(await start()).toEqual({ kind: 'unknown_tenant' })
+  })
+})
+
+describe('what is shown of replays', () => {
+  test('a preview counts, and shows the first and the last', async () => {
+    const ids = await failed(60)
+    await lab.accept(tenantId, 2)
+    const preview = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
+    expect(preview.count).toEqual({ count: 60, isExact: true })
+    expect(preview.examples.map(({ id }) => id)).toEqual(ids.slice(0, 20))
+    const newest = await previewReplay(pool, anHour(), Date.now() + 1)
+    expect([newest.newest?.id]).toEqual(ids.slice(-1))
+    expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(2)
+  })
+
+  test('a preview of more than ten thousand says that there are more', async () => {
+    const [one] = await failed(1)
+    await lab.pool.query(
+      `INSERT INTO events SELECT substr(id, 1, 21) || lpad(to_hex(n), 9, '0'), expires_on, tenant_id, provider, source_event_id || n, raw_type,
+         type, occurred_at, received_at, headers, payload_bytes, payload_expires_on, 'processed', 1, now()
+       FROM events, generate_series(1, 12000) n WHERE id = $1`,
+      [one],
+    )
+    const { count } = await previewReplay(pool, { tenantId, fromMs: 0 }, Date.now() + 1)
+    expect(count).toEqual({ count: 10_000, isExact: false })
+  })
+
+  test('a list is paged, newest first, and a tenant sees its own', async () => {
+    const mine = [await started(), await started({ idempotencyKey: 'b', filter: { ...anHour(), fromMs: 1 } })]
+    const other = (await lab.addTenant()).id
+    const others = await started({ filter: { ...anHour(), tenantId: other } })
+    const first = await listReplays(pool, { limit: 2 })
+    expect(first.replays.map(({ id }) => id)).toEqual(
+      [others.id, ...mine.map(({ id }) => id)].toSorted().toReversed().slice(0, 2),
+    )
+    const second = await listReplays(pool, { limit: 2, ...(first.next && { after: first.next }) })
+    expect(second.replays).toHaveLength(1)
+    expect(second.next).toBeUndefined()
+    const own = await listReplays(pool, { tenantId, limit: 10 })
+    expect(new Set(own.replays.map(({ id }) => id))).toEqual(new Set(mine.map(({ id }) => id)))
+    expect(await readReplay(pool, { id: others.id, tenantId })).toBeUndefined()
+  })
+})

@@ -1,0 +1,171 @@
+import type { TenantId } from '#internal/base/index.ts'
+import { type Pool, textArrayParam } from '#internal/storage/index.ts'
+import { percentileMs } from './percentile.ts'
+import {
+  countColumns,
+  type FigureName,
+  figureNames,
+  hourMs,
+  latencyFrom,
+  minuteMs,
+  type QueueSight,
+} from './stat.ts'
+
+/** Whose figures: the installation as a whole, or some tenants', at most 1 000. */
+export type FigureTenants = 'all' | readonly TenantId[]
+
+/** What is asked for. Times in milliseconds since the epoch. */
+export interface FiguresRequest {
+  readonly tenants: FigureTenants
+  readonly fromMs: number
+  readonly toMs: number
+  /** Length of a point: whole minutes below an hour, whole hours from there. See `figureStepMs`. */
+  readonly stepMs: number
+}
+
+/** Times from an event's receipt to its delivery, in milliseconds; undefined where none arrived. */
+export interface LatencyFigures {
+  readonly p50: number | undefined
+  readonly p95: number | undefined
+  readonly p99: number | undefined
+}
+
+/** What happened in a time. */
+export interface FigureSums extends Readonly<Record<FigureName, number>> {
+  /** Refused calls by cause. */
+  readonly refusedBy: Readonly<Record<string, number>>
+  readonly latencyMs: LatencyFigures
+}
+
+/** A point of a chart. */
+export interface FigurePoint extends FigureSums {
+  /** When it begins, ms since the epoch. */
+  readonly atMs: number
+  /** The queue at its worst; only of the installation, and undefined where nobody looked. */
+  readonly queue: QueueSight | undefined
+}
+
+/** Figures over time. */
+export interface Figures {
+  readonly stepMs: number
+  /** One for each step, oldest first, those in which nothing happened too. */
+  readonly points: readonly FigurePoint[]
+  /** Of all points together. */
+  readonly total: FigureSums
+}
+
+const pointsMax = 200
+const tenantsMax = 1_000
+const minuteRowsMax = 20_000
+const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
+
+/**
+ * The shortest step that makes at most 200 points of a time; of 30 days it is 4 h. For so many tenants, each read by itself, that
+ * their minutes would be too many rows, it is an hour at least.
+ */
+export function figureStepMs(spanMs: number, tenantsCount = 1): number {
+  const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
+  const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
+  return steps.find((step) => step >= shortestMs) ?? Math.ceil(shortestMs / hourMs) * hourMs
+}
+
+/**
+ * Reads figures: some rows of the roll-ups, never events. The span is widened to whole steps. Minutes are kept for two days, hours for
+ * 35; what lies before is 0. Some seconds behind what happens; hours, a minute. No lock. @throws RangeError for more than 200 points or
+ * 1 000 tenants, and a step that is no whole number of minutes or hours; what Postgres throws
+ */
+export async function readFigures(pool: Pool, request: FiguresRequest): Promise<Figures> {
+  const { stepMs, tenants } = request
+  const fromMs = Math.floor(request.fromMs / stepMs) * stepMs
+  const count = Math.ceil((request.toMs - fromMs) / stepMs)
+  checkRequest(request, count)
+  const ids = tenants === 'all' ? [''] : tenants
+  const [from, to] = [fromMs, fromMs + count * stepMs].map((ms) => new Date(ms).toISOString())
+  const values = [textArrayParam(ids), from, to, `${stepMs} ms`]
+  const [rows, sights] = await Promise.all([
+    readSums(pool, stepMs, values),
+    tenants === 'all' ? readQueue(pool, values.slice(1)) : undefined,
+  ])
+  const byStep = new Map(rows.map((row) => [row.atMs, row]))
+  const points = Array.from({ length: count }, (_none, nth): FigurePoint => {
+    const atMs = fromMs + nth * stepMs
+    const { counts = [], causes = [] } = byStep.get(atMs) ?? {}
+    return {
+      atMs,
+      ...sumsOf(
+        counts,
+        causes.flatMap((each) => Object.entries(each)),
+      ),
+      queue: sights?.get(atMs),
+    }
+  })
+  const all = countColumns.map((_name, at) => rows.reduce((sum, { counts }) => sum + (counts[at] ?? 0), 0))
+  const causes = rows.flatMap((row) => row.causes).flatMap((each) => Object.entries(each))
+  return { stepMs, points, total: sumsOf(all, causes) }
+}
+
+function checkRequest({ tenants, stepMs }: FiguresRequest, count: number): void {
+  if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`at most ${pointsMax} points of figures`)
+  if (tenants !== 'all' && tenants.length > tenantsMax) throw new RangeError('too many tenants for figures')
+  if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0) throw new RangeError('not a step of figures')
+}
+
+type Causes = Readonly<Record<string, number>>
+
+/** Counts as `countColumns` has them, and calls by cause in any number of pieces, as sums. Pure. */
+function sumsOf(
+  counts: readonly number[],
+  causes: readonly (readonly [cause: string, calls: number])[],
+): FigureSums {
+  const refusedBy: Record<string, number> = {}
+  for (const [cause, calls] of causes) refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
+  const named = Object.fromEntries(figureNames.map((name, at) => [name, counts[at] ?? 0]))
+  const buckets = counts.slice(latencyFrom)
+  return {
+    ...(named as Record<FigureName, number>),
+    refusedBy,
+    latencyMs: {
+      p50: percentileMs(buckets, 0.5),
+      p95: percentileMs(buckets, 0.95),
+      p99: percentileMs(buckets, 0.99),
+    },
+  }
+}
+
+const tableOf = (stepMs: number) => (stepMs < hourMs ? 'figures_minutely' : 'figures_hourly')
+const epochMs = (of: string) => `(extract(epoch FROM ${of}) * 1000)::float8`
+const binOf = (step: string) => `date_bin(${step}::interval, at, 'epoch'::timestamptz)`
+
+const sums = countColumns.map((name) => `sum(${name})::float8`).join(', ')
+
+interface StepSums {
+  readonly atMs: number
+  /** As `countColumns` has them. */
+  readonly counts: readonly number[]
+  readonly causes: readonly Causes[]
+}
+
+// By the primary key: 60 rows a tenant and hour of minutes at most, or one of hours.
+async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]): Promise<StepSums[]> {
+  const table = tableOf(stepMs)
+  const { rows } = await pool.query<[number, Causes[] | null, ...number[]]>({
+    name: `figures-read-${table}`,
+    text: `SELECT ${epochMs(binOf('$4'))}, jsonb_agg(refused_by) FILTER (WHERE refused_by IS NOT NULL), ${sums}
+      FROM ${table} WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 GROUP BY 1`,
+    rowMode: 'array',
+    values: [...values],
+  })
+  return rows.map(([atMs, causes, ...counts]) => ({ atMs, counts, causes: causes ?? [] }))
+}
+
+// By the primary key, a row a minute.
+async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<number, QueueSight>> {
+  const { rows } = await pool.query<[number, number, number]>({
+    name: 'figures-read-queue',
+    text: `SELECT ${epochMs(binOf('$3'))}, max(due_count), max(oldest_age_ms)::float8 FROM figures_queue
+      WHERE at >= $1 AND at < $2 GROUP BY 1`,
+    rowMode: 'array',
+    values: [...values],
+  })
+  return new Map(rows.map(([atMs, dueCount, oldestAgeMs]) => [atMs, { dueCount, oldestAgeMs }]))
+}

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import { someTenantId } from '#test/support/directory-tenant.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { readFigures } from './read-stats.ts'
+import { emptyCell } from './stat.ts'
+import { FigureRecorder } from './stats-recorder.ts'
+import { FigureTally } from './stats-tally.ts'
+import { type FigureBatch, writeFigures } from './write-stats.ts'
+
+const startMs = Date.parse('2026-11-01T12:58:00Z')
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const [one, other, deleted] = [someTenantId(), someTenantId(), someTenantId()]
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+  for (const id of [one, other, deleted])
+    await pool.query(
+      `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at, deleted_at)
+       VALUES ($1, $1, 'shops', $1, false, '{}', 1, now(), now(), now(), $2)`,
+      [id, id === deleted ? new Date() : null],
+    )
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query('TRUNCATE figures_minutely, figures_hourly, figures_queue, figures_writers')
+})
+
+/** A process' counting, by a clock that stands still until it is moved. */
+function createProcess(writingTo: Pool = pool) {
+  const clock = { nowMs: startMs, now: () => clock.nowMs }
+  const tally = new FigureTally(clock)
+  const refused: number[] = []
+  const onRefused = (cells: number) => void refused.push(cells)
+  const recorder = new FigureRecorder({ pool: writingTo, tally, clock, onRefused })
+  return { clock, tally, recorder, refused }
+}
+
+const accepted = async (tenants: 'all' | readonly TenantId[], stepMs = minuteMs) =>
+  (await readFigures(pool, { tenants, fromMs: startMs, toMs: startMs + 4 * minuteMs, stepMs })).points.map(
+    (point) => point.accepted,
+  )
+
+describe('what several processes count', () => {
+  test('adds up by minute, tenant and for all, and by hour at the latest at their end', async () => {
+    const [first, second] = [createProcess(), createProcess()]
+    for (const { clock, tally, recorder } of [first, second]) {
+      for (let minute = 0; minute < 4; minute += 1) {
+        tally.count(one, 'accepted')
+        if (minute === 2) tally.count(other, 'accepted')
+        await recorder.flush()
+        tally.count(one, 'accepted')
+        await recorder.flush()
+        clock.nowMs += minuteMs
+      }
+      await recorder.flushAll()
+    }
+    expect(await accepted([one])).toEqual([4, 4, 4, 4])
+    expect(await accepted([other])).toEqual([0, 0, 2, 0])
+    expect(await accepted([one, other])).toEqual([4, 4, 6, 4])
+    expect(await accepted('all')).toEqual([4, 4, 6, 4])
+    expect(await accepted('all', hourMs)).toEqual([8, 10])
+    expect(await accepted([other], hourMs)).toEqual([0, 2])
+  })
+
+  test('keeps causes and the worst of the queue', async () => {
+    for (const [nth, cause] of ['signature_mismatch', 'provider_paused', 'signature_mismatch'].entries()) {
+      const { tally, recorder } = createProcess()
+      tally.countRefused(one, cause)
+      tally.noteQueue({ dueCount: nth === 1 ? 9 : 1, oldestAgeMs: nth })
+      await recorder.flushAll()
+    }
+    const { points, total } = await readFigures(pool, {
+      ...{ tenants: 'all' as const, fromMs: startMs, toMs: startMs + minuteMs, stepMs: minuteMs },
+    })
+    expect(points[0]?.refusedBy).toEqual({ provider_paused: 1, signature_mismatch: 2 })
+    expect(points[0]?.queue).toEqual({ dueCount: 9, oldestAgeMs: 2 })
+    expect([total.refused, total.refusedBy]).toEqual([3, { provider_paused: 1, signature_mismatch: 2 }])
+  })
+
+  test('is not kept of a tenant that is deleted', async () => {
+    const { tally, recorder } = createProcess()
+    tally.count(deleted, 'accepted')
+    await recorder.flushAll()
+    expect(await accepted([deleted])).toEqual([0, 0, 0, 0])
+    expect((await pool.query(`SELECT FROM figures_hourly WHERE tenant_id <> ''`)).rowCount).toBe(0)
+  })
+
+  test('waits behind none of the others for ever: writers at once, over the same tenants, all get through', async () => {
+    const ids = [one, other]
+    await Promise.all(
+      Array.from({ length: 8 }, async (_none, nth) => {
+        const { tally, recorder } = createProcess()
+        for (let times = 0; times < 20; times += 1) {
+          for (const id of nth % 2 === 0 ? ids : ids.toReversed()) tally.count(id, 'accepted')
+          await recorder.flushAll()
+        }
+      }),
+    )
+    expect(await accepted('all')).toEqual([320, 0, 0, 0])
+  })
+})
+
+describe('a batch', () => {
+  const batch = (turn: number): FigureBatch => {
+    const cell = emptyCell(one, startMs)
+    cell.counts[0] = 3
+    return { writer: 'w', turn, minutes: [cell], hours: [], queue: new Map() }
+  }
+
+  test('that is repeated adds nothing, even while it is still under way or after a later one', async () => {
+    await Promise.all([writeFigures(pool, batch(1)), writeFigures(pool, batch(1))])
+    await writeFigures(pool, batch(1))
+    expect(await accepted([one])).toEqual([3, 0, 0, 0])
+    await writeFigures(pool, batch(2))
+    await writeFigures(pool, batch(1))
+    expect(await accepted([one])).toEqual([6, 0, 0, 0])
+  })
+
+  test('whose answer was lost is repeated as it was, and what came meanwhile follows', async () => {
+    let losesAnswers = true
+    const lossy = new Proxy(pool, {
+      get: (target, name) =>
+        name !== 'query'
+          ? Reflect.get(target, name)
+          : async (query: { text: string; values: unknown[] }) => {
+              const answer = await target.query(query)
+              if (losesAnswers) throw new Error('the connection broke')
+              return answer
+            },
+    })
+    const { tally, recorder } = createProcess(lossy)
+    tally.count(one, 'accepted')
+    await expect(recorder.flush()).rejects.toThrow('broke')
+    tally.count(one, 'accepted')
+    await expect(recorder.flush()).rejects.toThrow('broke')
+    losesAnswers = false
+    await recorder.flushAll()
+    expect(await accepted([one])).toEqual([2, 0, 0, 0])
+  })
+
+  test('that Postgres will never take is told of and does not stand in the way', async () => {
+    const { tally, recorder, refused } = createProcess()
+    tally.countRefused(one, 'of \0 bytes')
+    tally.count(other, 'accepted')
+    await recorder.flushAll()
+    expect(refused).toEqual([3 + 3])
+    tally.count(other, 'accepted')
+    await recorder.flushAll()
+    expect(await accepted([other])).toEqual([1, 0, 0, 0])
+  })
+})
