@@ -93,14 +93,17 @@ export function createFieldCleaner(judge: JudgeName): CleanFields {
     return into
   }
 
-  /** Only these members: a driver's error may carry the row that it failed on. */
-  const cleanError = (error: Error, depth: number): unknown => ({
-    name: error.name,
-    message: cleanText(error.message),
-    ...('code' in error && { code: String(error.code) }),
-    ...(error.stack !== undefined && { stack: cleanText(error.stack) }),
-    ...(error.cause !== undefined && depth < depthMax && { cause: clean(error.cause, depth + 1) }),
-  })
+  /** Keeps these members only: a driver's error may carry the row that it failed on, and Drizzle's has parameters in its message. */
+  const cleanError = (error: Error, depth: number): unknown => {
+    const isQueryError = 'query' in error && 'params' in error
+    return {
+      name: error.name,
+      message: isQueryError ? 'a query failed' : cleanText(error.message),
+      ...('code' in error && { code: String(error.code) }),
+      ...(error.stack !== undefined && !isQueryError && { stack: cleanText(error.stack) }),
+      ...(error.cause !== undefined && depth < depthMax && { cause: clean(error.cause, depth + 1) }),
+    }
+  }
 
   return (fields, into) => {
     try {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { DrizzleQueryError } from 'drizzle-orm'
 import { createLogger, type LoggerOptions, type OwnedLogger } from './log.ts'
 
 type Line = Record<string, unknown>
@@ -83,6 +84,10 @@ describe('redaction', () => {
     ['a URL’s password', { url: 'redis://user:hunter2@host:6379' }],
     ['a URL in an error', { cause: new Error('cannot reach postgres://u:hunter2@h/d') }],
     ['an API key in a text', { cause: new Error('no such key lk_hunter2hunter2') }],
+    [
+      'parameters of a DrizzleQueryError',
+      { cause: new DrizzleQueryError('SELECT $1', ['hunter2'], new Error('x')) },
+    ],
     ['members of a driver’s error', { cause: Object.assign(new Error('x'), { detail: 'hunter2' }) }],
     ['bytes', { raw: Buffer.from('hunter2') }],
   ])('hides %s', (_case, fields) => {
