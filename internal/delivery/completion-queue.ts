@@ -11,13 +11,12 @@ import {
   type Ending,
   type Leased,
   openBreaker,
-  refusalOf,
   releaseProbe,
   settle,
   suspendCallback,
 } from '#internal/events/index.ts'
 import { sleep } from '#internal/process/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import { classifySqlError, type Pool } from '#internal/storage/index.ts'
 import { breakerOpenMs } from './breaker.ts'
 import type { ForwarderObserver } from './observer.ts'
 import { type LaneChange, strongestChanges } from './queue-change.ts'
@@ -178,8 +177,8 @@ export class SettlementQueue {
         this.#failing.delete(tries)
         return
       } catch (error) {
-        const refusal = refusalOf(error)
-        if (refusal !== undefined) return await this.#writeHalves(part, refusal, tries)
+        const failure = classifySqlError(error)
+        if (failure.kind === 'rejected') return await this.#writeHalves(part, failure.code, tries)
         observer.failed('settle', error)
         this.#failing.add(tries)
         await sleep(backoffMs(tries.failures, retryWaits, Math.random()), this.#closing.signal)

@@ -105,17 +105,6 @@ WITH input AS MATERIALIZED (
 SELECT id FROM ours`
 
 /**
- * Why Postgres will never take what it was given: an SQLSTATE of the classes 22 (data) and 23 (constraints), 54000 (more than an
- * entry of an index holds), or the name of an
- * error about a value that has no text form. Undefined for every other failure, which may pass.
- */
-export function refusalOf(error: unknown): string | undefined {
-  if (error instanceof RangeError) return error.name
-  const code = sqlErrorOf(error)?.code
-  return code !== undefined && /^(2[23][0-9A-Z]{3}|54000)$/.test(code) ? code : undefined
-}
-
-/**
  * Writes how claimed rows ended, and gives the ids of those that were still ours; of the others nothing was written. Give it a
  * pool made with `queueSessionSettings`. Safe to repeat.
  * @param settlements no event twice

@@ -1,5 +1,5 @@
 export { type Claimed, type ClaimRequest, claimDue, queueSessionSettings, wokenMaxOf } from './claim.ts'
-export { type AttemptRecord, type Ending, refusalOf, settle } from './complete.ts'
+export { type AttemptRecord, type Ending, settle } from './complete.ts'
 export type { ClaimedDelivery, EventContent, Lease, Leased } from './delivery.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
 export {

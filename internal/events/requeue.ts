@@ -1,7 +1,7 @@
 import { type Day, type EventId, expiryDayOf } from '#internal/base/index.ts'
 import {
+  classifySqlError,
   ensurePartitions,
-  isMissingPartition,
   type Pool,
   textArrayParam,
   type WantedPartition,
@@ -84,7 +84,7 @@ async function requeueOfDay(
   try {
     return await updateEvents(pool, day, unique)
   } catch (error) {
-    if (!isMissingPartition(error)) throw error
+    if (classifySqlError(error).kind !== 'partition_missing') throw error
     await ensurePartitions(pool, payloadPartitions(day, unique))
     return await updateEvents(pool, day, unique)
   }

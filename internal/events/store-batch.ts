@@ -1,5 +1,5 @@
 import type { EventId } from '#internal/base/index.ts'
-import { ensurePartitions, isMissingPartition, type Pool, sqlErrorOf } from '#internal/storage/index.ts'
+import { ensurePartitions, type Pool, writeRows } from '#internal/storage/index.ts'
 import { findEventsByKey, insertEvents, partitionsOf, tenantsToWake } from './insert.ts'
 import type { ReceivedEvent } from './received-event.ts'
 import { requeueFailed } from './requeue.ts'
@@ -34,13 +34,9 @@ export interface StoreBatchOptions {
   readonly requeues?: boolean
 }
 
-/** Tries of one batch: deadlocks and partitions just made. */
-const triesMax = 4
-
 /**
- * Stores a batch and tells each event's fate, of those that are new right after the commit. A deadlock is tried again; a day
- * without a partition gets one; a data error halves the batch until the bad row stands alone. Anything else is Postgres being
- * away. Never throws. Safe to repeat.
+ * Stores a batch and returns each event's result; those that are new are reported to `onSettled` right after the commit. Never
+ * throws. Safe to repeat.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function storeBatch(
@@ -48,23 +44,32 @@ export async function storeBatch(
   events: readonly ReceivedEvent[],
   onSettled: OnSettled = () => undefined,
 ): Promise<BatchOutcome> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      const stored = await insertEvents(options.pool, events)
-      const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
-      if (fresh.length > 0) options.wake(tenantsToWake(fresh))
-      options.onStored?.(fresh)
-      return { kind: 'settled', acceptances: await judge(options, events, stored, onSettled) }
-    } catch (error) {
-      const failure = failureOf(error)
-      if (failure === 'refused') return await isolate(options, events, error)
-      if (failure === 'unavailable' || attempt === triesMax) {
-        options.onError(error, 'unavailable')
-        return { kind: 'unavailable' }
-      }
-      if (failure === 'partition' && !(await makePartitions(options, events))) return { kind: 'unavailable' }
-    }
-  }
+  const results = await writeRows(events, {
+    write: (part) => storePart(options, part, onSettled),
+    createPartitions: (part) => ensurePartitions(options.pool, partitionsOf(part)),
+  })
+  const errors = new Set<unknown>()
+  const acceptances = results.map((each): Acceptance => {
+    if (each.kind === 'written') return each.result
+    if (each.kind === 'rejected') options.onError(each.error, 'refused')
+    else errors.add(each.error)
+    return each.kind === 'rejected' ? 'refused' : 'unavailable'
+  })
+  for (const error of errors) options.onError(error, 'unavailable')
+  const isUnavailable = results.every(({ kind }) => kind === 'unavailable')
+  return isUnavailable ? { kind: 'unavailable' } : { kind: 'settled', acceptances }
+}
+
+async function storePart(
+  options: StoreBatchOptions,
+  events: readonly ReceivedEvent[],
+  onSettled: OnSettled,
+): Promise<Acceptance[]> {
+  const stored = await insertEvents(options.pool, events)
+  const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
+  if (fresh.length > 0) options.wake(tenantsToWake(fresh))
+  options.onStored?.(fresh)
+  return await judge(options, events, stored, onSettled)
 }
 
 /** Settles new events at once; looks up the originals of the others, and begins a new delivery cycle where their tenant wants one. */
@@ -116,49 +121,4 @@ async function requeue(
   const requeued = new Set(await requeueFailed(pool, candidates))
   if (requeued.size === 0) return
   wake(tenantsToWake(duplicates.filter((one) => requeued.has(originals.get(one.dedupeKey) ?? one.id))))
-}
-
-async function isolate(
-  options: StoreBatchOptions,
-  events: readonly ReceivedEvent[],
-  error: unknown,
-): Promise<BatchOutcome> {
-  if (events.length === 1) {
-    options.onError(error, 'refused')
-    return { kind: 'settled', acceptances: ['refused'] }
-  }
-  const middle = Math.ceil(events.length / 2)
-  const first = await storeBatch(options, events.slice(0, middle))
-  if (first.kind === 'unavailable') return first
-  const second = await storeBatch(options, events.slice(middle))
-  // The first half is settled whatever became of the second: what is asked again meets its own keys.
-  if (second.kind === 'unavailable') {
-    const unknown = events.slice(middle).map((): Acceptance => 'unavailable')
-    return { kind: 'settled', acceptances: [...first.acceptances, ...unknown] }
-  }
-  return { kind: 'settled', acceptances: [...first.acceptances, ...second.acceptances] }
-}
-
-async function makePartitions(
-  { pool, onError }: StoreBatchOptions,
-  events: readonly ReceivedEvent[],
-): Promise<boolean> {
-  try {
-    await ensurePartitions(pool, partitionsOf(events))
-    return true
-  } catch (error) {
-    onError(error, 'unavailable')
-    return false
-  }
-}
-
-type Failure = 'retry' | 'partition' | 'refused' | 'unavailable'
-
-/** Classes and codes: https://www.postgresql.org/docs/15/errcodes-appendix.html (read 2026-11). */
-function failureOf(error: unknown): Failure {
-  if (isMissingPartition(error)) return 'partition'
-  const code = sqlErrorOf(error)?.code
-  if (code === '40P01' || code === '40001') return 'retry'
-  // Data exceptions, violated constraints, program limits: this data will never do.
-  return code !== undefined && /^(22|23|54)/.test(code) ? 'refused' : 'unavailable'
 }

@@ -1,5 +1,11 @@
 import { type Clock, dayAfter, encodeBase32, type TenantId } from '#internal/base/index.ts'
-import { ensurePartitions, isMissingPartition, type Pool, textArrayParam } from '#internal/storage/index.ts'
+import {
+  BufferedWriter,
+  ensurePartitions,
+  type Pool,
+  textArrayParam,
+  writeRowsOrThrow,
+} from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { RefusalCause } from './provider.ts'
 
@@ -63,7 +69,8 @@ export function isWholeSample(sample: string): boolean {
 export class RefusedCalls {
   readonly #pool: Pool
   readonly #clock: Clock
-  #waiting: NotedCall[] = []
+  readonly #writer: BufferedWriter<NotedCall[]>
+  readonly #waiting: NotedCall[] = []
   #second = 0
   readonly #noted = new Map<string, number>()
   #dropped = 0
@@ -71,6 +78,10 @@ export class RefusedCalls {
   constructor(pool: Pool, clock: Clock) {
     this.#pool = pool
     this.#clock = clock
+    this.#writer = new BufferedWriter({
+      take: () => (this.#waiting.length > 0 ? this.#waiting.splice(0) : undefined),
+      write: (calls) => this.#write(calls),
+    })
   }
 
   /** Calls that were not kept since the process began. */
@@ -87,7 +98,8 @@ export class RefusedCalls {
     }
     const key = `${tenantId} ${cause}`
     const count = this.#noted.get(key) ?? 0
-    const full = this.#waiting.length >= waitingMax || this.#noted.size >= tenantCausesMax
+    const waiting = this.#waiting.length + (this.#writer.pending?.length ?? 0)
+    const full = waiting >= waitingMax || this.#noted.size >= tenantCausesMax
     if (count >= perSecondMax || full) {
       this.#dropped += 1
       return false
@@ -102,33 +114,27 @@ export class RefusedCalls {
     this.#waiting.push({ ...call, id, atMs: this.#clock.now() })
   }
 
-  /** Writes what waits, in one statement. What could not be written waits for the next time. @throws what Postgres says */
+  /**
+   * Writes all waiting calls in one statement. Calls that Postgres rejects are dropped and counted.
+   * @throws what Postgres throws while it is unavailable; the calls are written by the next flush
+   */
   async flush(): Promise<void> {
-    const calls = this.#waiting
-    if (calls.length === 0) return
-    this.#waiting = []
-    try {
-      await insertWithPartitions(this.#pool, calls)
-    } catch (error) {
-      const kept = [...calls, ...this.#waiting]
-      this.#dropped += Math.max(0, kept.length - waitingMax)
-      this.#waiting = kept.slice(0, waitingMax)
-      throw error
-    }
+    // A batch that failed before, and those that came meanwhile.
+    await this.#writer.flush(2)
   }
-}
 
-async function insertWithPartitions(pool: Pool, calls: readonly NotedCall[]): Promise<void> {
-  try {
-    await insertRefusedCalls(pool, calls)
-  } catch (error) {
-    if (!isMissingPartition(error)) throw error
-    const days = new Set(calls.map(expiresOn))
-    await ensurePartitions(
-      pool,
-      [...days].map((day) => ({ table: 'refused_calls', day })),
-    )
-    await insertRefusedCalls(pool, calls)
+  async #write(calls: readonly NotedCall[]): Promise<void> {
+    const rejected = await writeRowsOrThrow(calls, {
+      write: (part) => insertRefusedCalls(this.#pool, part),
+      createPartitions: (part) => {
+        const days = new Set(part.map(expiresOn))
+        return ensurePartitions(
+          this.#pool,
+          Array.from(days, (day) => ({ table: 'refused_calls', day })),
+        )
+      },
+    })
+    this.#dropped += rejected.length
   }
 }
 

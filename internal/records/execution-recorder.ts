@@ -1,5 +1,5 @@
 import { type Clock, dayAfter, type TenantId } from '#internal/base/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import { BufferedWriter, type Pool } from '#internal/storage/index.ts'
 import type { ExecutionFacts, NoteExecution } from './execution.ts'
 import { type HeldNote, NoteBuffer, type NoteBufferBounds } from './execution-notes.ts'
 import { factsOf, joinFacts } from './join-execution-notes.ts'
@@ -29,24 +29,26 @@ const batchNotesMax = 1_000
 const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1024 }
 const usualBatchesMax = 1
 
-/** A batch on its way to Postgres. */
+/** A row with the number of notes that it was made of. */
+interface CountedRow extends ExecutionRow {
+  readonly notes: number
+}
+
 interface Batch {
   readonly notes: number
-  readonly rows: readonly ExecutionRow[]
+  readonly rows: readonly CountedRow[]
 }
 
 /** Takes notes of locks in memory and writes them to Postgres behind the requests. A history to read, not a truth to rely on. */
 export class ExecutionRecorder {
   readonly #options: ExecutionRecorderOptions
   readonly #buffer: NoteBuffer
-  readonly #batchesMax: number
-  /** The batch whose write failed, or whose fate is unknown: it is written again before any other. */
-  #batch: Batch | undefined
+  readonly #writer: BufferedWriter<Batch>
 
   constructor(options: ExecutionRecorderOptions) {
     this.#options = options
     this.#buffer = new NoteBuffer(options.bounds ?? usualBounds)
-    this.#batchesMax = options.batchesMax ?? usualBatchesMax
+    this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
   /** Takes a note: no more than a few writes to memory. When the buffer is full, older notes go. */
@@ -54,47 +56,38 @@ export class ExecutionRecorder {
 
   /** Notes that are not written yet. */
   get size(): number {
-    return this.#buffer.size + (this.#batch?.notes ?? 0)
+    return this.#buffer.size + (this.#writer.pending?.notes ?? 0)
   }
 
   /**
-   * Writes the oldest notes, as many batches as a flush may. What fails is tried again by the next flush, while new notes
-   * gather behind it. One flush at a time.
-   * @throws what Postgres throws while it is away; rows that it will never take are dropped instead
+   * Writes the oldest notes, as many batches as a flush may. Notes of a failed batch are written again by the next flush, while new
+   * ones gather behind them. One flush at a time.
+   * @throws what Postgres throws while it is away; rows that it rejects are dropped instead
    */
   async flush(): Promise<void> {
-    for (let batches = 0; batches < this.#batchesMax; batches += 1) {
-      if (!(await this.#writeBatch())) return
-    }
+    await this.#flush(this.#options.batchesMax ?? usualBatchesMax)
   }
 
   /** Flushes until nothing is left, for the end of a process. @throws as `flush` does */
   async flushAll(): Promise<void> {
-    const notes = this.size
-    for (let written = 0; written <= notes; written += batchNotesMax) {
-      if (!(await this.#writeBatch())) return
-    }
+    await this.#flush(Math.ceil(this.size / batchNotesMax) + 1)
   }
 
-  /** Gives false when there was nothing to write. */
-  async #writeBatch(): Promise<boolean> {
+  async #flush(batchesMax: number): Promise<void> {
     const dropped = this.#buffer.takeDropped()
     if (dropped > 0) this.#options.onDropped('full', dropped)
-    this.#batch ??= this.#nextBatch()
-    const { notes, rows } = this.#batch
-    try {
-      if (rows.length > 0) await writeExecutions(this.#options.pool, rows)
-    } catch (error) {
-      if (!isRefusal(error)) throw error
-      this.#options.onDropped('refused', notes, error)
-    }
-    this.#batch = undefined
-    return notes > 0
+    await this.#writer.flush(batchesMax)
   }
 
-  #nextBatch(): Batch {
+  async #write({ rows }: Batch): Promise<void> {
+    for (const { row, error } of await writeExecutions(this.#options.pool, rows))
+      this.#options.onDropped('refused', row.notes, error)
+  }
+
+  #take(): Batch | undefined {
     const held = this.#buffer.take(batchNotesMax)
-    const rows: ExecutionRow[] = []
+    if (held.length === 0) return undefined
+    const rows: CountedRow[] = []
     // An old record that is saved again may be of a lock whose day is over, and its partition dropped.
     const firstDay = dayAfter(this.#options.clock.now(), 0)
     for (const [tenantId, ofTenant] of Map.groupBy(held, ({ address }) => address.tenantId)) {
@@ -109,18 +102,14 @@ export class ExecutionRecorder {
   }
 }
 
-/** Most locks end before their beginning was written: both are one row. */
-function joinNotes(held: readonly HeldNote[]): Iterable<ExecutionFacts> {
-  const byFence = new Map<number, ExecutionFacts>()
+/** Joins notes of one lock into one row: most locks end before their beginning was written. */
+function joinNotes(held: readonly HeldNote[]): Iterable<ExecutionFacts & { readonly notes: number }> {
+  const byFence = new Map<number, ExecutionFacts & { readonly notes: number }>()
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
-    byFence.set(note.fence, known ? joinFacts(known, facts) : facts)
+    const joined = known ? joinFacts(known, facts) : facts
+    byFence.set(note.fence, { ...joined, notes: (known?.notes ?? 0) + 1 })
   }
   return byFence.values()
-}
-
-/** Data that Postgres cannot hold (classes 22 and 23 of its codes), which would stand in the way of all later rows. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^2[23]/.test(String(error.code))
 }

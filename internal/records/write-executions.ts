@@ -1,10 +1,10 @@
 import { type Day, dayAfter, type TenantId } from '#internal/base/index.ts'
 import {
   ensurePartitions,
-  isMissingPartition,
   numberArrayParam,
   type Pool,
   textArrayParam,
+  writeRowsOrThrow,
 } from '#internal/storage/index.ts'
 import { acquiredAtMsOf, type Ending, type ExecutionFacts } from './execution.ts'
 
@@ -47,23 +47,26 @@ ON CONFLICT (tenant_id, fence, expires_on) DO UPDATE SET
     ORDER BY e.ended_at NULLS LAST, e.ending, e.status NULLS LAST LIMIT 1)`
 
 /**
- * Writes a batch in one statement, and the partitions first that it misses. Repeating it changes nothing, whatever was written
+ * Writes a batch in one statement, and creates the partitions that it misses. Repeating it changes nothing, whatever was written
  * in between.
  * @param rows none twice for one tenant and fence
- * @throws what Postgres throws
+ * @returns the rows that Postgres rejected
+ * @throws what Postgres throws while it is unavailable
  */
-export async function writeExecutions(pool: Pool, rows: readonly ExecutionRow[]): Promise<void> {
-  try {
-    await upsertExecutions(pool, rows)
-  } catch (error) {
-    if (!isMissingPartition(error)) throw error
-    const days = new Set(rows.map(({ expiresOn }) => expiresOn))
-    await ensurePartitions(
-      pool,
-      [...days].map((day) => ({ table: 'executions', day })),
-    )
-    await upsertExecutions(pool, rows)
-  }
+export function writeExecutions<Row extends ExecutionRow>(
+  pool: Pool,
+  rows: readonly Row[],
+): Promise<{ readonly row: Row; readonly error: unknown }[]> {
+  return writeRowsOrThrow(rows, {
+    write: (part) => upsertExecutions(pool, part),
+    createPartitions: (part) => {
+      const days = new Set(part.map(({ expiresOn }) => expiresOn))
+      return ensurePartitions(
+        pool,
+        Array.from(days, (day) => ({ table: 'executions', day })),
+      )
+    },
+  })
 }
 
 async function upsertExecutions(pool: Pool, rows: readonly ExecutionRow[]): Promise<void> {

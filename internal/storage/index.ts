@@ -1,6 +1,19 @@
+export {
+  type BatchBounds,
+  BatchWriter,
+  type BatchWriterOptions,
+  BufferedWriter,
+  type BufferedWriterOptions,
+  type RetryBounds,
+  type RowResult,
+  type RowWrite,
+  retryWithBackoff,
+  takeBatch,
+  writeRows,
+  writeRowsOrThrow,
+} from './batch-writer.ts'
 export { numberArrayParam, textArrayParam } from './postgres/array-param.ts'
 export { type ExpiredPartition, lastExpiredDay } from './postgres/expired-partitions.ts'
-export { isMistake } from './postgres/is-mistake.ts'
 export {
   type MigrateLog,
   type MigrateOptions,
@@ -12,7 +25,6 @@ export {
 export type { Migration } from './postgres/migrations/list.ts'
 export {
   ensurePartitions,
-  isMissingPartition,
   type PartitionedTable,
   partitionedTables,
   partitionName,
@@ -40,7 +52,15 @@ export {
   usageHourly,
   writerFence,
 } from './postgres/schema.ts'
-export { type SqlError, sqlErrorOf } from './postgres/sql-error.ts'
+export {
+  classifySqlError,
+  isMistake,
+  type SqlError,
+  type SqlFailure,
+  type SqlFailureKind,
+  sqlErrorOf,
+  withoutParameters,
+} from './postgres/sql-failure.ts'
 export { withTx } from './postgres/tx.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
 export type { RedisOptions } from './redis/client.ts'

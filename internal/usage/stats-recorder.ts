@@ -1,5 +1,5 @@
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
-import { type Pool, sqlErrorOf } from '#internal/storage/index.ts'
+import { classifySqlError, type Pool } from '#internal/storage/index.ts'
 import { addCell, emptyCell, type FigureCell, hourMs, minuteMs } from './stat.ts'
 import type { FigureTally } from './stats-tally.ts'
 import { type FigureBatch, writeFigures } from './write-stats.ts'
@@ -60,7 +60,7 @@ export class FigureRecorder {
     try {
       await writeFigures(pool, batch)
     } catch (error) {
-      if (!isRefusal(error)) throw error
+      if (classifySqlError(error).kind !== 'rejected') throw error
       onRefused(batch.minutes.length + batch.hours.length, error)
     }
     this.#batch = undefined
@@ -108,9 +108,4 @@ function addTo(
   const sum = sums.get(name) ?? emptyCell(tenantId, atMs)
   addCell(sum, cell)
   sums.set(name, sum)
-}
-
-/** Data that Postgres cannot hold (classes 22 and 23 of its codes), which would stand in the way of all that comes later. */
-function isRefusal(error: unknown): boolean {
-  return /^2[23]/.test(sqlErrorOf(error)?.code ?? '')
 }

@@ -1,7 +1,7 @@
 import type { Day } from '#internal/base/index.ts'
 import { type PartitionedTable, partitionedTables, partitionName } from './partitions.ts'
 import type { Pool, PoolClient } from './pool.ts'
-import { sqlErrorOf } from './sql-error.ts'
+import { sqlErrorOf } from './sql-failure.ts'
 
 /** A table of rows whose day has come. `detaching`: cut short before its parent had let go; `detached`: before it was dropped. */
 export interface ExpiredPartition {

@@ -5,9 +5,9 @@ import { insertEvents } from '#internal/events/insert.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { isMissingPartition } from './partitions.ts'
 import { ensurePartitionsAhead } from './partitions-ahead.ts'
 import { createPool, type Pool } from './pool.ts'
+import { classifySqlError } from './sql-failure.ts'
 
 const dayMs = 86_400_000
 /** A minute before midnight. */
@@ -98,7 +98,7 @@ describe('partitions ahead', () => {
     await ensurePartitionsAhead(pool, nowMs)
     for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
     const missing = await store(nowMs + 3 * dayMs, 30, 90).catch((error: unknown) => error)
-    expect(isMissingPartition(missing)).toBe(true)
+    expect(classifySqlError(missing).kind).toBe('partition_missing')
     expect(await ensurePartitionsAhead(pool, nowMs + dayMs)).toBe(5)
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })

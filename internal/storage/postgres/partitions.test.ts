@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { numberArrayParam, textArrayParam } from './array-param.ts'
-import { ensurePartitions, isMissingPartition, partitionName } from './partitions.ts'
+import { ensurePartitions, partitionName } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
+import { classifySqlError } from './sql-failure.ts'
 
 let database: TestDatabase
 let pool: Pool
@@ -22,9 +23,9 @@ const insert = `INSERT INTO event_payloads VALUES ('evt_1', $1, '{}')`
 describe('partitions', () => {
   test('a row of a day without one is told apart from rows that are wrong', async () => {
     const missing = await pool.query(insert, ['2031-05-05']).catch((error: unknown) => error)
-    expect(isMissingPartition(missing)).toBe(true)
+    expect(classifySqlError(missing).kind).toBe('partition_missing')
     const wrong = await pool.query(insert, ['no day']).catch((error: unknown) => error)
-    expect(isMissingPartition(wrong)).toBe(false)
+    expect(classifySqlError(wrong).kind).toBe('rejected')
   })
 
   test('are made once by any number of callers, with the indexes of their parent', async () => {

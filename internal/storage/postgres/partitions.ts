@@ -1,6 +1,5 @@
 import type { Day } from '#internal/base/index.ts'
 import type { Pool, PoolClient } from './pool.ts'
-import { sqlErrorOf } from './sql-error.ts'
 import { withTx } from './tx.ts'
 
 /** The tables that are partitioned by the day on which a row may go. */
@@ -55,15 +54,6 @@ export async function ensurePartitions(
 export function partitionName({ table, day }: WantedPartition): string {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(day)) throw new RangeError('not a day')
   return `${table}_${day.replaceAll('-', '')}`
-}
-
-/**
- * Whether an error of Postgres says that a row has no partition: check_violation that names no constraint,
- * https://www.postgresql.org/docs/15/ddl-partitioning.html (read 2026-11).
- */
-export function isMissingPartition(error: unknown): boolean {
-  const found = sqlErrorOf(error)
-  return found?.code === '23514' && !found.constraint
 }
 
 async function listMissing(

@@ -5,8 +5,11 @@ import type { PgTable } from 'drizzle-orm/pg-core'
 import { poll } from '#internal/dev/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
+import { writeRows } from '../batch-writer.ts'
+import { textArrayParam } from './array-param.ts'
 import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
 import { type Migration, migrations } from './migrations/list.ts'
+import { ensurePartitions } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
 import * as schema from './schema.ts'
 import { withTx } from './tx.ts'
@@ -291,3 +294,39 @@ function connectTo(target: URL): Socket {
   const port = target.port || '5432'
   return dir === null ? connect(Number(port), target.hostname) : connect(`${dir}/.s.PGSQL.${port}`)
 }
+
+describe('writeRows', () => {
+  test('writeRows: on Postgres, rejected rows stand alone, a missing partition is created, and all others are written', async () => {
+    const database = await createMigratedDatabase()
+    try {
+      const pool = poolOf(database.url)
+      const day = '2031-05-05'
+      let created = 0
+      const payloads = ['{}', 'bad \0', '{}', '{}', '\0']
+      const results = await writeRows([...payloads.entries()], {
+        write: async (rows) => {
+          const { rowCount } = await pool.query(
+            `INSERT INTO event_payloads (event_id, expires_on, payload)
+             SELECT id, '${day}', payload FROM unnest($1::text[], $2::text[]) AS r(id, payload)`,
+            [
+              textArrayParam(rows.map(([at]) => `evt_${at}`)),
+              textArrayParam(rows.map(([, payload]) => payload)),
+            ],
+          )
+          return rows.map(() => rowCount)
+        },
+        createPartitions: async () => {
+          created += await ensurePartitions(pool, [{ table: 'event_payloads', day }])
+        },
+      })
+      const kinds = results.map((one) => (one.kind === 'rejected' ? one.failure.code : one.kind))
+      expect(kinds).toEqual(['written', '22021', 'written', 'written', '22021'])
+      expect(created).toBe(1)
+      const { rows } = await pool.query('SELECT event_id AS id FROM event_payloads ORDER BY 1')
+      expect(rows).toEqual([{ id: 'evt_0' }, { id: 'evt_2' }, { id: 'evt_3' }])
+      await Promise.all(open.splice(0).map((each) => each.end()))
+    } finally {
+      await database.drop()
+    }
+  })
+})
