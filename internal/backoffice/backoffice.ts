@@ -1,50 +1,74 @@
-import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
-import { type Callbacks, createCallbacks } from './callbacks.ts'
-import { createEventDesk, type EventDesk } from './events.ts'
-import { createExecutionDesk, type ExecutionDesk } from './executions.ts'
-import { createFigureDesk, type FigureDesk } from './figures.ts'
-import type { BackofficeParts } from './parts.ts'
-import { createRedactors } from './redaction.ts'
-import { createRefusedDesk, type RefusedDesk } from './refused.ts'
-import { createReplayDesk, type ReplayDesk } from './replays.ts'
-import { createSettingDesk, type SettingDesk } from './settings.ts'
-import { createSimulationDesk, type SimulationDesk } from './simulations.ts'
-import { createTenantDesk, type TenantDesk } from './tenants.ts'
-import { createUsageDesk, type UsageDesk } from './usage.ts'
+import type { Actor } from '#internal/access/index.ts'
+import { callbackCases } from './callbacks.ts'
+import { eventCases } from './events.ts'
+import { auditCases, executionCases, refusedCases } from './history.ts'
+import { attempt, type Outcome } from './outcome.ts'
+import { type BackofficeParts, createRedactors, type DeskParts } from './parts.ts'
+import { replayCases } from './replays.ts'
+import { settingCases } from './settings.ts'
+import { simulationCases } from './simulations.ts'
+import { createRanking, statsCases } from './stats.ts'
+import { tenantCases } from './tenants.ts'
+import { usageCases } from './usage.ts'
 
-/**
- * Everything that is done in the backoffice, by whoever asks: the pages and `/internal/v1` call nothing else. Each use case asks what
- * the actor may do, limits what it gives to the tenants that the actor may see, hides secrets, and leaves a line in the audit
- * log with every deed and every payload that was read. What was expected to go wrong is a `Refusal`; only a bug throws.
- */
-export interface Backoffice {
-  readonly tenants: TenantDesk
-  readonly events: EventDesk
-  readonly replays: ReplayDesk
-  readonly refused: RefusedDesk
-  readonly usage: UsageDesk
-  readonly settings: SettingDesk
-  readonly simulations: SimulationDesk
-  readonly executions: ExecutionDesk
-  readonly callbacks: Callbacks
-  readonly audit: AuditTrail
-  readonly figures: FigureDesk
+type UseCase = (parts: DeskParts, actor: Actor, ...request: never[]) => Promise<Outcome<unknown>>
+
+/** Use cases of one subject, called with the actor and the request. */
+type Desk<Cases> = {
+  readonly [Name in keyof Cases]: Cases[Name] extends (
+    parts: DeskParts,
+    actor: Actor,
+    ...request: infer Request
+  ) => infer Result
+    ? (actor: Actor, ...request: Request) => Result
+    : never
 }
 
-/** Makes the backoffice of a process. Holds nothing but what it makes of the tenants' rules. */
-export function createBackoffice(parts: BackofficeParts): Backoffice {
-  const redactorOf = createRedactors()
+/**
+ * Everything that people and other services may do and read: the dashboard and `/internal/v1` call nothing else. Each use case checks
+ * the actor's rights, returns rows only of tenants that the actor sees, redacts secrets, and writes every change and every read of a
+ * raw payload to the audit log. Expected failures are a `Refusal`; only bugs throw.
+ */
+export interface Backoffice {
+  readonly tenants: Desk<typeof tenantCases>
+  readonly events: Desk<typeof eventCases>
+  readonly replays: Desk<typeof replayCases>
+  readonly refused: Desk<typeof refusedCases>
+  readonly usage: Desk<typeof usageCases>
+  readonly settings: Desk<typeof settingCases>
+  readonly simulations: Desk<typeof simulationCases>
+  readonly executions: Desk<typeof executionCases>
+  readonly callbacks: Desk<typeof callbackCases>
+  readonly audit: Desk<typeof auditCases>
+  readonly stats: Desk<typeof statsCases>
+}
+
+/** Creates the backoffice of a process. It owns two caches: redactors and the tenant ranking. */
+export function createBackoffice(given: BackofficeParts): Backoffice {
+  const parts = { ...given, redactorOf: createRedactors(), rankAll: createRanking(given) }
   return {
-    tenants: createTenantDesk(parts, redactorOf),
-    events: createEventDesk(parts, redactorOf),
-    replays: createReplayDesk(parts),
-    refused: createRefusedDesk(parts, redactorOf),
-    usage: createUsageDesk(parts),
-    settings: createSettingDesk(parts),
-    simulations: createSimulationDesk(parts),
-    executions: createExecutionDesk(parts),
-    callbacks: createCallbacks(parts, redactorOf),
-    audit: createAuditTrail(parts),
-    figures: createFigureDesk(parts),
+    tenants: openDesk(parts, tenantCases),
+    events: openDesk(parts, eventCases),
+    replays: openDesk(parts, replayCases),
+    refused: openDesk(parts, refusedCases),
+    usage: openDesk(parts, usageCases),
+    settings: openDesk(parts, settingCases),
+    simulations: openDesk(parts, simulationCases),
+    executions: openDesk(parts, executionCases),
+    callbacks: openDesk(parts, callbackCases),
+    audit: openDesk(parts, auditCases),
+    stats: openDesk(parts, statsCases),
   }
+}
+
+function openDesk<Cases extends Readonly<Record<string, UseCase>>>(
+  parts: DeskParts,
+  cases: Cases,
+): Desk<Cases> {
+  const bound = Object.entries(cases).map(([name, useCase]) => [
+    name,
+    (actor: Actor, ...request: never[]) => attempt(parts.onTrouble, () => useCase(parts, actor, ...request)),
+  ])
+  // `fromEntries` loses the names; `Desk` restores them.
+  return Object.fromEntries(bound) as Desk<Cases>
 }

@@ -1,117 +1,249 @@
-import type { Actor } from '#internal/access/index.ts'
-import type { EventId, TenantId } from '#internal/base/index.ts'
-import type { AttemptView, EventState, EventSummary, EventView, QueuedView } from '#internal/events/index.ts'
-import type { RedactedText } from '#internal/redaction/index.ts'
-import type { ProviderName } from '#internal/tenants/index.ts'
-import { appendEvent } from './append-event.ts'
-import { attempt } from './attempt.ts'
-import { listEventPage } from './event-page.ts'
-import type { Outcome, Page, PageRequest } from './outcome.ts'
-import type { BackofficeParts } from './parts.ts'
-import type { Whose } from './reach.ts'
-import { readEventDetail, readRawPayload } from './read-event.ts'
-import type { RedactorOf } from './redaction.ts'
-import { replayOneEvent } from './replay-one-event.ts'
+import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
+import { type EventId, parseEventId, type TenantId } from '#internal/base/index.ts'
+import {
+  type AttemptView,
+  type EventState,
+  type EventSummary,
+  type EventView,
+  listEvents,
+  type QueuedView,
+  readEvent,
+  readPayload as readStoredPayload,
+  tellForwarders,
+} from '#internal/events/index.ts'
+import { HeaderRules, handInEvent, secretHeaders } from '#internal/intake/index.ts'
+import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
+import { replayEvent } from '#internal/replays/index.ts'
+import { neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
+import { conflict, defined, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
+import { listPage, type Page, type PageRequest } from './page.ts'
+import { type DeskParts, redactHeaders } from './parts.ts'
+import { reachEvent, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Which events are listed: those that all of it applies to. */
-export interface EventListRequest extends PageRequest, Whose {
+/** Filters of the event list, combined with AND. Times in milliseconds since the epoch. */
+export interface EventListRequest extends PageRequest, TenantSelection {
   /** A neutral name or a vendor's. */
   readonly provider?: string | undefined
-  /** A normalized type, whole. */
+  /** A normalized type; exact match. */
   readonly type?: string | undefined
   readonly state?: EventState | undefined
-  /** Received then or later, ms since the epoch. */
+  /** Received at or after. */
   readonly fromMs?: number | undefined
-  /** Received earlier than that. */
+  /** Received before. */
   readonly toMs?: number | undefined
   readonly id?: EventId | undefined
-  /** The provider's own id; only together with a tenant. */
+  /** The provider's own id; requires a tenant. */
   readonly sourceEventId?: string | undefined
 }
 
-/** One event, secrets hidden. */
+/** Lists events, newest first. */
+async function list(
+  parts: DeskParts,
+  actor: Actor,
+  request: EventListRequest,
+): Promise<Outcome<Page<EventSummary>>> {
+  const provider = providerOf(request.provider)
+  if (provider.kind !== 'ok') return provider
+  const { type, state, fromMs, toMs, id, sourceEventId } = request
+  const filter = { type, state, fromMs, toMs, id, sourceEventId, provider: provider.value }
+  return await listPage<EventSummary, EventId>(parts, actor, request, {
+    parse: parseEventId,
+    positionOf: (event) => event.id,
+    ...(sourceEventId !== undefined && {
+      allProblem: 'A search by the provider’s id needs a tenant: name the tenant, too',
+    }),
+    async read({ limit, after, ...owner }) {
+      const asked = { limit, ...defined({ ...filter, ...owner, after }) }
+      const { events, next } = await listEvents(parts.readPool, asked, parts.clock.now())
+      return { items: events, next }
+    },
+  })
+}
+
+/** Resolves a neutral or vendor name of a provider; undefined where none is given. */
+export function providerOf(provider: string | undefined): Outcome<ProviderName | undefined> {
+  const name = provider === undefined ? undefined : neutralProviderName(provider)
+  return provider !== undefined && name === undefined ? invalid('There is no such provider') : ok(name)
+}
+
+/** One event with its attempts, secrets redacted. */
 export interface EventDetail extends Pick<EventView, 'event' | 'hasEarlierAttempts'> {
   readonly headers: Readonly<Record<string, string>>
-  /** Its first 65 536 characters, redacted; undefined once its day has come, and where it was not asked for. */
+  /** The first 65 536 characters, redacted; undefined once expired, and where it was not requested. */
   readonly payload: Pick<RedactedText, 'text' | 'isCut'> | undefined
-  /** The latest 200, in their order, with the first 4 096 characters of what the callback answered, redacted. */
+  /** The latest 200 in order, each with the first 4 096 characters of the callback's response, redacted. */
   readonly attempts: readonly AttemptView[]
   readonly queued: QueuedView | undefined
 }
 
-/** A payload as it was received. */
+const answerCharsMax = 4_096
+
+/** Reads one event. `withoutPayload` skips the payload, for callers that have it: it never changes. */
+async function read(
+  parts: DeskParts,
+  actor: Actor,
+  id: EventId,
+  { withoutPayload = false }: { readonly withoutPayload?: boolean } = {},
+): Promise<Outcome<EventDetail>> {
+  const reached = await reachEvent(parts, actor, id)
+  if (reached.kind !== 'ok') return reached
+  const { tenant } = reached.value
+  const place = { id, tenantId: tenant.id }
+  const nowMs = parts.clock.now()
+  const [view, payload] = await Promise.all([
+    readEvent(parts.readPool, place, nowMs),
+    // One character more than is shown tells whether the payload was cut.
+    withoutPayload ? undefined : readStoredPayload(parts.readPool, place, nowMs, shownCharsMax + 1),
+  ])
+  if (view === undefined) return notFound
+  const redactor = parts.redactorOf(tenant)
+  const { event, hasEarlierAttempts, queued } = view
+  return ok({
+    ...{ event, hasEarlierAttempts, queued },
+    headers: redactHeaders(redactor, view.headers),
+    payload: payload?.kind === 'payload' ? shownPayload(redactor, payload.payload) : undefined,
+    attempts: view.attempts.map((each) =>
+      each.answer === null ? each : { ...each, answer: redactor.payload(each.answer, answerCharsMax).text },
+    ),
+  })
+}
+
+/** Omits the redactor's length, which would be that of the part that was read. */
+function shownPayload(redactor: Redactor, payload: string): EventDetail['payload'] {
+  const { text, isCut } = redactor.payload(payload)
+  return { text, isCut }
+}
+
+/** A payload as received. */
 export interface RawPayload {
   readonly event: EventSummary
   /** JSON text. */
   readonly payload: string
 }
 
-/** An event that another service hands in as if its provider had called: verified by that service, on its word. */
+/** Reads the payload as received, with the right to payloads. Writes the audit entry before it returns the payload. */
+async function readPayload(parts: DeskParts, actor: Actor, id: EventId): Promise<Outcome<RawPayload>> {
+  const reached = await reachEvent(parts, actor, id, 'readPayloads')
+  if (reached.kind !== 'ok') return reached
+  const { event, tenant } = reached.value
+  const nowMs = parts.clock.now()
+  const stored = await readStoredPayload(parts.readPool, { id, tenantId: tenant.id }, nowMs)
+  if (stored.kind !== 'payload')
+    return stored.kind === 'unknown'
+      ? notFound
+      : conflict('The payload has expired; the event and its attempts are still kept')
+  const entry = { actor: actorName(actor), action: 'payloads.read', tenantId: tenant.id }
+  await writeAudit(parts.pool, { ...entry, detail: { event: id } }, nowMs)
+  return ok({ event, payload: stored.payload })
+}
+
+/** An event that another service has verified and hands over. */
 export interface AppendedEvent {
   readonly tenantId: TenantId
   readonly provider: ProviderName
-  /** 1 to 255 characters; the same one again is the same event. */
+  /** 1 to 255 characters; the dedupe key within the provider. */
   readonly sourceEventId: string
   /** Normalized: dotted lowercase. */
   readonly type: string
-  /** Default: the type. */
+  /** Default: `type`. */
   readonly rawType?: string | undefined
   /** Default: now. */
   readonly occurredAtMs?: number | undefined
-  /** Those that are never kept are left out. */
+  /** Headers that are never kept are dropped. */
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** JSON text of an object. */
   readonly payload: string
 }
 
-/** What came of appending: `isNew` is false where it had been there. */
-export interface Appended {
-  readonly id: EventId
-  readonly isNew: boolean
+const headerRules = new HeaderRules(secretHeaders)
+
+/** Ingests an event of another service. The audit entry is written before the event; a repeat writes none. */
+async function append(
+  parts: DeskParts,
+  actor: Actor,
+  given: AppendedEvent,
+): Promise<Outcome<{ readonly id: EventId; readonly isNew: boolean }>> {
+  const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
+  if (reached.kind !== 'ok') return reached
+  const { pool, redis, clock, onAppended, onTrouble, retentionDefaults } = parts
+  const ingest: Parameters<typeof handInEvent>[0] = {
+    ...{ headerRules, retentionDefaults },
+    storing: {
+      pool,
+      // If the notification is lost, a forwarder finds the event by polling.
+      wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+      onStored: onAppended,
+      onError: onTrouble,
+    },
+    async beforeStored({ id, tenantId, provider, sourceEventId }) {
+      const detail = { event: id, provider, sourceEventId }
+      const entry = { actor: actorName(actor), action: 'events.appended', tenantId, detail }
+      await writeAudit(pool, entry, clock.now())
+    },
+  }
+  const { type, rawType = type, headers = {}, occurredAtMs } = given
+  const event = { ...given, rawType, headers, occurredAtMs, tenant: reached.value }
+  const result = await handInEvent(ingest, event, clock.now())
+  switch (result.kind) {
+    case 'stored':
+    case 'known':
+      return ok({ id: result.id, isNew: result.kind === 'stored' })
+    case 'invalid':
+      return invalid(result.problem)
+    case 'notTaken':
+      return conflict(result.problem)
+    case 'unavailable':
+      return unavailable
+  }
 }
 
-/** Which event is delivered once more. */
+/** Request to deliver one event again. */
 export interface EventReplay {
   readonly id: EventId
-  /**
-   * The round that was seen: with it, repeats begin one round and no more, whenever they come; an event that is in a later one is left
-   * as it is.
-   */
+  /** Delivery cycle that the caller saw: repeats of the request then begin one new cycle and no more. */
   readonly round?: number | undefined
 }
 
-/** What came of a replay; `isQueued` is false where a round was under way, or had been begun by the same request. */
+/** `isQueued` is false if a cycle was already running, or the same request had begun it. */
 export interface EventReplayed {
   readonly tenantId: TenantId
   readonly round: number
   readonly isQueued: boolean
 }
 
-/** What of an event is read. */
-export interface EventReadOptions {
-  /** Its payload, which does not change, is neither read nor given: for who has it. Default false. */
-  readonly withoutPayload?: boolean
-}
-
-/** Events, as whoever asks may see them. */
-export interface EventDesk {
-  /** Newest first. */
-  list(actor: Actor, request: EventListRequest): Promise<Outcome<Page<EventSummary>>>
-  read(actor: Actor, id: EventId, options?: EventReadOptions): Promise<Outcome<EventDetail>>
-  /** Needs the right to payloads, and is in the audit log before it is given. */
-  readPayload(actor: Actor, id: EventId): Promise<Outcome<RawPayload>>
-  append(actor: Actor, event: AppendedEvent): Promise<Outcome<Appended>>
-  replay(actor: Actor, replay: EventReplay): Promise<Outcome<EventReplayed>>
-}
-
-/** Makes the use cases of events. */
-export function createEventDesk(parts: BackofficeParts, redactorOf: RedactorOf): EventDesk {
-  return {
-    list: (actor, request) => attempt(parts, () => listEventPage(parts, actor, request)),
-    read: (actor, id, options) =>
-      attempt(parts, () => readEventDetail({ ...parts, redactorOf }, actor, id, options)),
-    readPayload: (actor, id) => attempt(parts, () => readRawPayload(parts, actor, id)),
-    append: (actor, event) => attempt(parts, () => appendEvent(parts, actor, event)),
-    replay: (actor, replay) => attempt(parts, () => replayOneEvent(parts, actor, replay)),
+/** Begins another delivery cycle of one event. */
+async function replay(
+  parts: DeskParts,
+  actor: Actor,
+  { id, round }: EventReplay,
+): Promise<Outcome<EventReplayed>> {
+  const reached = await reachEvent(parts, actor, id, 'replay')
+  if (reached.kind !== 'ok') return reached
+  const { pool, redis, clock } = parts
+  const tenantId = reached.value.tenant.id
+  const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ round }) }
+  const result = await replayEvent(pool, request, clock.now())
+  switch (result.kind) {
+    case 'queued':
+      // If the notification is lost, a forwarder finds the event by polling.
+      await tellForwarders(redis, [tenantId]).catch(() => undefined)
+      return ok({ tenantId, round: result.round, isQueued: true })
+    case 'already_queued':
+      return ok({ tenantId, round: result.round, isQueued: false })
+    case 'changed':
+      return round !== undefined && result.round > round
+        ? ok({ tenantId, round: result.round, isQueued: false })
+        : conflict('The event is in an earlier delivery cycle than this one: read it again')
+    case 'not_found':
+      return notFound
+    case 'payload_expired':
+      return conflict('The payload has expired, so there is nothing to deliver')
+    case 'not_enabled':
+      return conflict('The provider is in verify-only mode for this tenant: enable it first')
+    case 'rounds_exhausted':
+      return conflict('The event has reached the maximum number of delivery cycles')
   }
 }
+
+/** Use cases of events. */
+export const eventCases = { list, read, readPayload, append, replay }

@@ -1,19 +1,7 @@
-export { isStoreAway } from './attempt.ts'
-export type { AuditTrail } from './audit-trail.ts'
 export { type Backoffice, createBackoffice } from './backoffice.ts'
-export type { Callbacks, TestEventSent } from './callbacks.ts'
-export type {
-  Appended,
-  AppendedEvent,
-  EventDesk,
-  EventDetail,
-  EventListRequest,
-  EventReplay,
-  EventReplayed,
-  RawPayload,
-} from './events.ts'
-export type { ExecutionDesk, ExecutionListRequest } from './executions.ts'
-export type { FigureDesk, FigureRankRequest, FigureRequest } from './figures.ts'
+export type { TestEventSent } from './callbacks.ts'
+export type { EventDetail, EventListRequest } from './events.ts'
+export type { ExecutionListRequest, RefusedCall } from './history.ts'
 export { internalRoutes, internalRows } from './http.ts'
 export {
   AppendBody,
@@ -42,25 +30,14 @@ export {
   tenantLookupParams,
   usageParams,
 } from './http-tenants.ts'
-export type { Outcome, Page, PageRequest, Refusal } from './outcome.ts'
+export { isStoreAway, type Outcome, type Refusal } from './outcome.ts'
+export type { Page } from './page.ts'
 export type { BackofficeParts } from './parts.ts'
-export type { Whose } from './reach.ts'
-export type { RefusedCall, RefusedDesk, RefusedListRequest } from './refused.ts'
-export type { ReplayDesk, ReplayStart, ReplayStarted } from './replays.ts'
-export type { SettingChanged, SettingClear, SettingDesk, SettingWrite } from './settings.ts'
+export type { TenantSelection } from './reach.ts'
 export type {
-  SimulationChanged,
-  SimulationDesk,
-  SimulationListRequest,
-  SimulationStart,
-} from './simulations.ts'
-export type {
-  TenantDesk,
   TenantDetail,
   TenantKeyView,
-  TenantListRequest,
   TenantRef,
   TenantSecretView,
   TenantSummary,
 } from './tenants.ts'
-export type { Done, LimitOverrideRequest, UsageDesk, UsageRequest } from './usage.ts'

@@ -5,41 +5,41 @@ import {
   type Permission,
   type TenantPlace,
 } from '#internal/access/index.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import type { EventId, TenantId } from '#internal/base/index.ts'
+import { type EventSummary, listEvents } from '#internal/events/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { forbidden, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { forbidden, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 
 /**
- * Whose rows a list is to have. A tenant that may not be seen is not found. Without one: all that the actor sees, which for somebody
- * who does not see the whole cluster are those of the named namespaces, and for a tenant's key that tenant.
+ * Tenants that a list covers: one tenant, or those of named namespaces, or everything that the actor sees. A user without rights on
+ * the whole cluster has to name one of the two; a tenant's key sees its own tenant.
  */
-export interface Whose {
+export interface TenantSelection {
   readonly tenantId?: TenantId | undefined
-  /** At most 50. Whoever sees all may name some, too. */
+  /** At most 50. */
   readonly namespaces?: readonly string[] | undefined
 }
 
-/** Whose rows a list has, once it was asked what may be seen. */
+/** Tenants that a list covers, after the rights check. */
 export type ListScope =
   | { readonly kind: 'all' }
   | { readonly kind: 'tenants'; readonly tenantIds: readonly TenantId[] }
 
-/** Tenants that the rows of one list may be of where they are not all. */
+/** Maximum tenants of a merged list. */
 export const listTenantsMax = 50
-const retryAfterMs = 1_000
 
 type ReachParts = Pick<BackofficeParts, 'access' | 'directory' | 'pool'>
 
-/** Which tenant is meant: by its id, or by something else that `named` has, as whose tenant (undefined: nobody's) was found. */
+/** A tenant by id, or the owner of an object that `named` names; `tenantId` is undefined if the object was not found. */
 export type MeantTenant = TenantId | { readonly tenantId: TenantId | undefined; readonly named: string }
 
-/** What is asked about in place of a tenant that is not there. No namespace has this name. */
+/** Stands for a missing tenant in rights checks. No namespace has this name. */
 const nowhere: TenantPlace = { id: '' as TenantId, namespace: '-', name: '-' }
 
 /**
- * The tenant, where the actor sees it and may do this with it. What is unknown and what may not be seen is not told apart: as many
- * questions are asked about either, each time that another name is given, so that either fails while nobody answers.
+ * Returns the tenant if the actor sees it and has the right. A missing and an invisible tenant take the same checks, so that neither
+ * timing nor failures tell them apart.
  */
 export async function reachTenant(
   { access, directory }: Pick<ReachParts, 'access' | 'directory'>,
@@ -47,7 +47,7 @@ export async function reachTenant(
   meant: MeantTenant,
   action: Action = 'see',
 ): Promise<Outcome<DirectoryTenant>> {
-  if (!directory.hasSnapshot()) return { kind: 'unavailable', retryAfterMs }
+  if (!directory.hasSnapshot()) return unavailable
   const { tenantId, named } = typeof meant === 'string' ? { tenantId: meant, named: meant } : meant
   const tenant = tenantId === undefined ? undefined : directory.findTenantById(tenantId)
   const everywhere = await access.may(actor, 'see', 'all')
@@ -62,7 +62,7 @@ export async function reachTenant(
   return permission.kind === 'allowed' ? ok(tenant) : refusalOf(permission)
 }
 
-/** Whether the actor sees all tenants and may do this with them, and with what belongs to none. */
+/** Checks that the actor sees all tenants and has the right on all of them. */
 export async function reachAll(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,
@@ -74,7 +74,7 @@ export async function reachAll(
   return permission.kind === 'allowed' ? ok('all') : refusalOf(permission)
 }
 
-/** Whether the actor sees whose something is and may do this with it: one tenant, or, where there is none, all of them. */
+/** Checks the right on the owner: one tenant, or all of them where there is none. */
 export function reachOwner(
   parts: Pick<ReachParts, 'access' | 'directory'>,
   actor: Actor,
@@ -90,9 +90,35 @@ function refusalOf(permission: Exclude<Permission, { kind: 'allowed' }>) {
   return permission.kind === 'refused' ? forbidden : permission
 }
 
-/** Whose rows a list of this actor has. */
-export async function reachList(parts: ReachParts, actor: Actor, whose: Whose): Promise<Outcome<ListScope>> {
-  const { tenantId, namespaces } = whose
+/** Returns the event with its tenant if the actor sees the tenant and has the right. */
+export async function reachEvent(
+  parts: BackofficeParts,
+  actor: Actor,
+  id: EventId,
+  action?: Action,
+): Promise<Outcome<{ readonly event: EventSummary; readonly tenant: DirectoryTenant }>> {
+  const { events } = await listEvents(
+    parts.readPool,
+    { id, limit: 1, ...ownTenant(actor) },
+    parts.clock.now(),
+  )
+  const [event] = events
+  const reached = await reachTenant(parts, actor, { tenantId: event?.tenantId, named: id }, action)
+  if (reached.kind !== 'ok') return reached
+  return event === undefined ? notFound : ok({ event, tenant: reached.value })
+}
+
+/** Restricts a query by id to the tenant of a tenant's key. */
+export function ownTenant(actor: Actor): { readonly tenantId?: TenantId } {
+  return actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
+}
+
+/** Resolves a selection to the tenants that the actor sees. */
+export async function reachList(
+  parts: ReachParts,
+  actor: Actor,
+  { tenantId, namespaces }: TenantSelection,
+): Promise<Outcome<ListScope>> {
   if (tenantId !== undefined) {
     if (namespaces !== undefined) return invalid('Name a tenant or namespaces, not both')
     const reached = await reachTenant(parts, actor, tenantId)
@@ -108,13 +134,13 @@ export async function reachList(parts: ReachParts, actor: Actor, whose: Whose): 
     : ok({ kind: 'tenants', tenantIds })
 }
 
-/** Whose tenants an actor sees, of those in the namespaces that were named. */
+/** Tenants that an actor sees, of those in the named namespaces. */
 export type SeenNamespaces =
   | { readonly kind: 'all' }
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
 
-/** Asks what an actor sees of some namespaces, or of all. Who sees no cluster has to name some. */
+/** Checks which of the named namespaces, or of all, the actor sees. */
 export async function reachNamespaces(
   { access }: Pick<ReachParts, 'access'>,
   actor: Actor,

@@ -12,80 +12,45 @@ import {
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
-import { attempt } from './attempt.ts'
-import { listInScope } from './merge-pages.ts'
-import {
-  conflict,
-  cursorOf,
-  invalid,
-  limitOf,
-  notFound,
-  type Outcome,
-  ok,
-  type Page,
-  type PageRequest,
-} from './outcome.ts'
-import type { BackofficeParts } from './parts.ts'
-import { reachAll, reachList, reachOwner, reachTenant, type Whose } from './reach.ts'
+import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { listPage, type Page, type PageRequest } from './page.ts'
+import type { DeskParts } from './parts.ts'
+import { ownTenant, reachAll, reachOwner, reachTenant, type TenantSelection } from './reach.ts'
 
-/** What a replay is started with. */
-export interface ReplayStart {
-  /** Without a tenant: all of them, for which the right to replay has to be for the whole cluster. */
-  readonly filter: ReplayFilter
-  /** 1 to 1 000, default 50. */
-  readonly ratePerSecond?: number | undefined
-  /** Makes repeats the same replay: 1 to 200 characters. */
-  readonly idempotencyKey: string
-}
-
-/** What came of starting one; `isNew` is false for a repeat. */
-export interface ReplayStarted {
-  readonly job: ReplayJob
-  readonly isNew: boolean
-}
-
-/** Replays of many events, each a job that forwarders work on. */
-export interface ReplayDesk {
-  /** What it would take up: a count, exact to 10 000, and the first 20. */
-  preview(actor: Actor, filter: ReplayFilter): Promise<Outcome<ReplayPreview>>
-  start(actor: Actor, start: ReplayStart): Promise<Outcome<ReplayStarted>>
-  read(actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>>
-  /** Newest first. */
-  list(actor: Actor, request: PageRequest & Whose): Promise<Outcome<Page<ReplayJob>>>
-  /** Ends it after the step under way. `isNew` is false where it had ended before. */
-  cancel(actor: Actor, id: ReplayId): Promise<Outcome<ReplayStarted>>
-}
-
-const rateDefault = 50
-
-/** Makes the use cases of replays. */
-export function createReplayDesk(parts: BackofficeParts): ReplayDesk {
-  return {
-    preview: (actor, filter) => attempt(parts, () => preview(parts, actor, filter)),
-    start: (actor, start) => attempt(parts, () => startJob(parts, actor, start)),
-    read: (actor, id) => attempt(parts, () => reachReplay(parts, actor, id, 'see')),
-    list: (actor, request) => attempt(parts, () => list(parts, actor, request)),
-    cancel: (actor, id) => attempt(parts, () => cancel(parts, actor, id)),
-  }
-}
-
+/** Counts the events that a replay would deliver, exactly up to 10 000, and lists the first 20. */
 async function preview(
-  parts: BackofficeParts,
+  parts: DeskParts,
   actor: Actor,
   filter: ReplayFilter,
 ): Promise<Outcome<ReplayPreview>> {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'see')
   if (reached.kind !== 'ok') return reached
   if (filter.toMs !== undefined && filter.fromMs >= filter.toMs)
-    return invalid('The time it begins at has to lie before the one it ends at')
+    return invalid('The start has to lie before the end')
   return ok(await previewReplay(parts.readPool, filter, parts.clock.now()))
 }
 
-async function startJob(
-  parts: BackofficeParts,
+interface ReplayStart {
+  /** Without a tenant it covers all of them and needs the right to replay for the whole cluster. */
+  readonly filter: ReplayFilter
+  /** 1 to 1 000, default 50. */
+  readonly ratePerSecond?: number | undefined
+  /** 1 to 200 characters; repeats return the same replay. */
+  readonly idempotencyKey: string
+}
+
+interface ReplayChanged extends Done {
+  readonly job: ReplayJob
+}
+
+const rateDefault = 50
+
+/** Starts a replay of many events, a job that forwarders work on. */
+async function start(
+  parts: DeskParts,
   actor: Actor,
   { filter, ratePerSecond = rateDefault, idempotencyKey }: ReplayStart,
-): Promise<Outcome<ReplayStarted>> {
+): Promise<Outcome<ReplayChanged>> {
   const reached = await reachOwner(parts, actor, filter.tenantId, 'replay')
   if (reached.kind !== 'ok') return reached
   const isByTenant = actor.kind === 'tenantKey'
@@ -102,71 +67,68 @@ async function startJob(
     case 'too_many':
       return { kind: 'tooMany', problem: tooManyText(result, isByTenant) }
     case 'invalid':
-      return invalid(sentence(result.problem))
+      return invalid(`${result.problem.charAt(0).toUpperCase()}${result.problem.slice(1)}`)
   }
 }
 
-/** How many others have is nothing that a tenant is told. */
+/** Hides the number of other tenants' replays from a tenant. */
 function tooManyText(
   { whose, max }: Extract<StartReplayResult, { kind: 'too_many' }>,
   isByTenant: boolean,
 ): string {
-  if (whose === 'own') return `${max} of these replays are under way: wait until one of them ends`
+  if (whose === 'own') return `${max} of these replays are running: wait until one of them ends`
   return isByTenant
     ? 'No other replay can be started now: try again in some minutes'
-    : `${max} replays are under way: wait until one of them ends`
+    : `${max} replays are running: wait until one of them ends`
+}
+
+/** Reads a replay. */
+function read(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayJob>> {
+  return reachReplay(parts, actor, id, 'see')
 }
 
 async function reachReplay(
-  parts: BackofficeParts,
+  parts: DeskParts,
   actor: Actor,
   id: ReplayId,
   action: Action,
 ): Promise<Outcome<ReplayJob>> {
-  const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
-  const job = await readReplay(parts.pool, { id, ...own })
+  const job = await readReplay(parts.pool, { id, ...ownTenant(actor) })
   const tenantId = job?.filter.tenantId
   const reached = await reachTenant(parts, actor, { tenantId, named: id }, action)
   if (job === undefined) return reached.kind === 'ok' ? notFound : reached
   if (reached.kind === 'ok') return ok(job)
   if (reached.kind !== 'notFound' || tenantId !== undefined) return reached
-  // One of all tenants is seen by those only who see all.
+  // A replay of all tenants is visible only to actors that see all of them.
   const seen = await reachAll(parts, actor)
   if (seen.kind !== 'ok') return seen.kind === 'forbidden' ? notFound : seen
   const all = await reachAll(parts, actor, action)
   return all.kind === 'ok' ? ok(job) : all
 }
 
-async function list(
-  parts: BackofficeParts,
+/** Lists replays, newest first. */
+function list(
+  parts: DeskParts,
   actor: Actor,
-  request: PageRequest & Whose,
+  request: PageRequest & TenantSelection,
 ): Promise<Outcome<Page<ReplayJob>>> {
-  const limit = limitOf(request)
-  if (limit.kind !== 'ok') return limit
-  const after = cursorOf(request, parseReplayId)
-  if (after.kind !== 'ok') return after
-  const scope = await reachList(parts, actor, request)
-  if (scope.kind !== 'ok') return scope
-  const asked = { limit: limit.value, ...(after.value !== undefined && { after: after.value }) }
-  const page = await listInScope<ReplayJob, string>(scope.value, {
-    limit: limit.value,
+  return listPage<ReplayJob, ReplayId>(parts, actor, request, {
+    parse: parseReplayId,
     positionOf: ({ id }) => id,
-    async list(tenantId) {
-      const { replays, next } = await listReplays(parts.pool, { ...asked, ...(tenantId && { tenantId }) })
+    async read({ limit, after, ...owner }) {
+      const { replays, next } = await listReplays(parts.pool, { limit, ...owner, ...defined({ after }) })
       return { items: replays, next }
     },
   })
-  return ok(page)
 }
 
-async function cancel(parts: BackofficeParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayStarted>> {
+/** Ends a replay after the current step. `isNew` is false if it had ended before. */
+async function cancel(parts: DeskParts, actor: Actor, id: ReplayId): Promise<Outcome<ReplayChanged>> {
   const reached = await reachReplay(parts, actor, id, 'replay')
   if (reached.kind !== 'ok') return reached
   const result = await cancelReplay(parts.pool, { id, by: actorName(actor) })
   return result.kind === 'not_found' ? notFound : ok({ job: result.job, isNew: result.kind === 'cancelled' })
 }
 
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
-}
+/** Use cases of replays. */
+export const replayCases = { preview, start, read, list, cancel }

@@ -9,55 +9,41 @@ import {
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
-import { attempt } from './attempt.ts'
-import { conflict, invalid, type Outcome, ok } from './outcome.ts'
-import type { BackofficeParts } from './parts.ts'
+import { conflict, type Done, defined, invalid, type Outcome, ok } from './outcome.ts'
+import type { DeskParts } from './parts.ts'
 import { reachOwner } from './reach.ts'
 
-/** Which setting is to be cleared. */
-export interface SettingClear {
+/** Lists the runtime settings of the installation (null) or of a tenant. */
+async function list(
+  parts: DeskParts,
+  actor: Actor,
+  tenantId: TenantId | null,
+): Promise<Outcome<readonly ListedSetting[]>> {
+  const reached = await reachOwner(parts, actor, tenantId, 'see')
+  return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
+}
+
+interface SettingClear {
   readonly name: string
-  /** null: for the whole installation. */
+  /** Null for the installation. */
   readonly tenantId: TenantId | null
-  /** The version that was seen, 0 for one that was not set: with another one there now it is a conflict. */
+  /** Version that the caller saw, 0 if the setting was not set. Another version in the store is a conflict. */
   readonly expectedVersion?: number | undefined
 }
 
-/** Which setting is to have which value. */
-export interface SettingWrite extends SettingClear {
+interface SettingWrite extends SettingClear {
   readonly value: unknown
 }
 
-/** A setting after a write: `version` is 0 where it is not set any more; `isNew` is false where nothing had to be written. */
-export interface SettingChanged {
+interface SettingChanged extends Done {
   readonly name: SettingName
+  /** 0 if the setting is no longer set. */
   readonly version: number
-  readonly isNew: boolean
 }
 
-/** Runtime settings: the installation's (null), or a tenant's own. */
-export interface SettingDesk {
-  list(actor: Actor, tenantId: TenantId | null): Promise<Outcome<readonly ListedSetting[]>>
-  write(actor: Actor, write: SettingWrite): Promise<Outcome<SettingChanged>>
-  clear(actor: Actor, clear: SettingClear): Promise<Outcome<SettingChanged>>
-}
-
-/** Makes the use cases of settings. */
-export function createSettingDesk(parts: BackofficeParts): SettingDesk {
-  return {
-    list: (actor, tenantId) =>
-      attempt(parts, async () => {
-        const reached = await reachOwner(parts, actor, tenantId, 'see')
-        return reached.kind === 'ok' ? ok(await listSettings(parts.pool, tenantId)) : reached
-      }),
-    write: (actor, write) => attempt(parts, () => change(parts, actor, write)),
-    clear: (actor, clear) => attempt(parts, () => change(parts, actor, { ...clear, value: undefined })),
-  }
-}
-
-/** Writes a setting, or clears it where there is no value. What is there already is not written again, whatever its version. */
-async function change(
-  parts: BackofficeParts,
+/** Writes a setting; clears it if the value is undefined. A value that is already stored is not written again. */
+async function write(
+  parts: DeskParts,
   actor: Actor,
   { name, tenantId, value, expectedVersion }: SettingWrite,
 ): Promise<Outcome<SettingChanged>> {
@@ -66,31 +52,32 @@ async function change(
   const present = (await listSettings(parts.pool, tenantId)).find((each) => each.name === name)
   if (present && (present.stored?.value ?? undefined) === value)
     return ok({ name: present.name, version: present.stored?.version ?? 0, isNew: false })
-  const written = await writeOrClear(parts, {
-    ...{ name, tenantId, value, by: actorName(actor) },
-    ...(expectedVersion !== undefined && { expectedVersion }),
-  })
+  const change = { name, tenantId, value, by: actorName(actor), ...defined({ expectedVersion }) }
+  const written = await (value === undefined ? clearSetting(parts, change) : writeSetting(parts, change))
   switch (written.kind) {
     case 'written':
-      // Without it processes find it by their poll.
+      // If the notification is lost, processes find the change by polling.
       await tellSettings(parts.redis).catch(() => undefined)
       return ok({ name: written.name, version: written.version, isNew: true })
     case 'conflict':
-      return conflict(`It was changed meanwhile: ${nowOf(written.present)}. Nothing was written`)
+      return conflict(
+        `The setting was changed meanwhile: ${presentText(written.present)}. Nothing was written`,
+      )
     case 'refused':
       return invalid(written.problem)
   }
 }
 
-function writeOrClear(
-  parts: BackofficeParts,
-  writing: Parameters<typeof writeSetting>[1],
-): Promise<SettingWritten> {
-  return writing.value === undefined ? clearSetting(parts, writing) : writeSetting(parts, writing)
-}
-
-function nowOf(present: Extract<SettingWritten, { kind: 'conflict' }>['present']): string {
+function presentText(present: Extract<SettingWritten, { kind: 'conflict' }>['present']): string {
   return present === undefined
     ? 'it is not set'
     : `it is ${String(present.value)} in version ${present.version}, by ${present.updatedBy}`
 }
+
+/** Clears a setting, so that the default applies. */
+function clear(parts: DeskParts, actor: Actor, request: SettingClear): Promise<Outcome<SettingChanged>> {
+  return write(parts, actor, { ...request, value: undefined })
+}
+
+/** Use cases of settings. */
+export const settingCases = { list, write, clear }

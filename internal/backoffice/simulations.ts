@@ -16,110 +16,66 @@ import {
   startSimulation,
 } from '#internal/simulations/index.ts'
 import { retentionOf } from '#internal/tenants/index.ts'
-import { attempt } from './attempt.ts'
-import { listInScope } from './merge-pages.ts'
-import {
-  conflict,
-  cursorOf,
-  invalid,
-  limitOf,
-  notFound,
-  type Outcome,
-  ok,
-  type Page,
-  type PageRequest,
-} from './outcome.ts'
-import type { BackofficeParts } from './parts.ts'
-import { reachList, reachTenant, type Whose } from './reach.ts'
+import { conflict, type Done, defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { listPage, type Page, type PageRequest } from './page.ts'
+import type { DeskParts } from './parts.ts'
+import { ownTenant, reachTenant, type TenantSelection } from './reach.ts'
 
-/** Which simulations are listed. */
-export interface SimulationListRequest extends PageRequest, Whose {
+interface SimulationListRequest extends PageRequest, TenantSelection {
   readonly state?: SimulationState | undefined
 }
 
-/** What a simulation is started with. */
-export interface SimulationStart {
-  readonly tenantId: TenantId
-  /** `dryRun` is not for this call. */
-  readonly chargeback: Omit<SimulateChargebackRequest, 'dryRun'>
-  /** Makes repeats the same simulation: 1 to 255 characters of ASCII. */
-  readonly idempotencyKey: string
-}
-
-/** A simulation after a change; `isNew` is false where nothing had to be done. */
-export interface SimulationChanged {
-  readonly simulation: Simulation
-  readonly isNew: boolean
-}
-
-/** Made-up disputes. */
-export interface SimulationDesk {
-  /** Newest first. */
-  list(actor: Actor, request: SimulationListRequest): Promise<Outcome<Page<Simulation>>>
-  read(actor: Actor, id: SimulationId): Promise<Outcome<Simulation>>
-  start(actor: Actor, start: SimulationStart): Promise<Outcome<SimulationChanged>>
-  /** Makes its next event due now: the one that is named by its id, so that a repeat does not hasten the one after it. */
-  advance(actor: Actor, id: SimulationId, eventId: string): Promise<Outcome<SimulationChanged>>
-  cancel(actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>>
-}
-
-const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
-
-/** Makes the use cases of simulations. */
-export function createSimulationDesk(parts: BackofficeParts): SimulationDesk {
-  return {
-    list: (actor, request) => attempt(parts, () => list(parts, actor, request)),
-    read: (actor, id) => attempt(parts, () => reachSimulation(parts, actor, id)),
-    start: (actor, start) => attempt(parts, () => begin(parts, actor, start)),
-    advance: (actor, id, eventId) => attempt(parts, () => advance(parts, actor, id, eventId)),
-    cancel: (actor, id) => attempt(parts, () => cancel(parts, actor, id)),
-  }
-}
-
-async function list(
-  parts: BackofficeParts,
+/** Lists simulated disputes, newest first. */
+function list(
+  parts: DeskParts,
   actor: Actor,
   request: SimulationListRequest,
 ): Promise<Outcome<Page<Simulation>>> {
-  const limit = limitOf(request)
-  if (limit.kind !== 'ok') return limit
   const { state } = request
-  const after = cursorOf(request, parseSimulationId)
-  if (after.kind !== 'ok') return after
-  const scope = await reachList(parts, actor, request)
-  if (scope.kind !== 'ok') return scope
-  const asked = {
-    limit: limit.value,
-    ...(state !== undefined && { state }),
-    ...(after.value !== undefined && { after: after.value }),
-  }
-  const page = await listInScope<Simulation, string>(scope.value, {
-    limit: limit.value,
+  return listPage<Simulation, SimulationId>(parts, actor, request, {
+    parse: parseSimulationId,
     positionOf: ({ id }) => id,
-    async list(tenantId) {
-      const whose = tenantId && { tenantId }
-      const { simulations, next } = await listSimulations(parts.readPool, { ...asked, ...whose })
+    async read({ limit, after, ...owner }) {
+      const filter = { limit, ...owner, ...defined({ after, state }) }
+      const { simulations, next } = await listSimulations(parts.readPool, filter)
       return { items: simulations, next }
     },
   })
-  return ok(page)
+}
+
+/** Reads a simulation. */
+function read(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<Simulation>> {
+  return reachSimulation(parts, actor, id)
 }
 
 async function reachSimulation(
-  parts: BackofficeParts,
+  parts: DeskParts,
   actor: Actor,
   id: SimulationId,
   action?: Action,
 ): Promise<Outcome<Simulation>> {
-  const own = actor.kind === 'tenantKey' ? { tenantId: actor.tenantId } : {}
-  const simulation = await readSimulation(parts.pool, { id, ...own })
+  const simulation = await readSimulation(parts.pool, { id, ...ownTenant(actor) })
   const reached = await reachTenant(parts, actor, { tenantId: simulation?.tenantId, named: id }, action)
   if (reached.kind !== 'ok') return reached
   return simulation === undefined ? notFound : ok(simulation)
 }
 
-async function begin(
-  parts: BackofficeParts,
+interface SimulationStart {
+  readonly tenantId: TenantId
+  readonly chargeback: Omit<SimulateChargebackRequest, 'dryRun'>
+  /** 1 to 255 ASCII characters; repeats return the same simulation. */
+  readonly idempotencyKey: string
+}
+
+interface SimulationChanged extends Done {
+  readonly simulation: Simulation
+}
+
+const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
+
+/** Starts a simulated dispute. */
+async function start(
+  parts: DeskParts,
   actor: Actor,
   { tenantId, chargeback: asked, idempotencyKey }: SimulationStart,
 ): Promise<Outcome<SimulationChanged>> {
@@ -146,13 +102,14 @@ async function begin(
     case 'too_many':
       return {
         kind: 'tooMany',
-        problem: `${openPerTenantMax} simulations of this tenant are under way: wait until one of them ends`,
+        problem: `${openPerTenantMax} simulations of this tenant are running: wait until one of them ends`,
       }
   }
 }
 
+/** Makes the next event due now. The request names that event, so that a repeat does not advance the one after it. */
 async function advance(
-  parts: BackofficeParts,
+  parts: DeskParts,
   actor: Actor,
   id: SimulationId,
   eventId: string,
@@ -171,11 +128,8 @@ async function advance(
     : ok({ simulation: result.simulation, isNew: result.kind === 'advanced' })
 }
 
-async function cancel(
-  parts: BackofficeParts,
-  actor: Actor,
-  id: SimulationId,
-): Promise<Outcome<SimulationChanged>> {
+/** Cancels a simulation. */
+async function cancel(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>> {
   const reached = await reachSimulation(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
   const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) })
@@ -183,3 +137,6 @@ async function cancel(
     ? notFound
     : ok({ simulation: result.simulation, isNew: result.kind === 'cancelled' })
 }
+
+/** Use cases of simulations. */
+export const simulationCases = { list, read, start, advance, cancel }

@@ -2,7 +2,7 @@ import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Answer } from '#internal/http/index.ts'
 import { securityHeaders } from './security-headers.ts'
 
-/** Whose page is told. */
+/** Owner of a stream. */
 export interface Follower {
   /** What no other session has; kept while the stream is open. */
   readonly sessionKey: string

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { Actor } from '#internal/access/index.ts'
-import type { Backoffice, Refusal, TenantSummary, Whose } from '#internal/backoffice/index.ts'
+import type { Backoffice, Refusal, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
 import type { ApiError, TenantId } from '#internal/base/index.ts'
 import type { Flash } from './cookies.ts'
 import type { Form } from './form.ts'
@@ -22,8 +22,8 @@ export interface PageContext {
   readonly query: Readonly<Record<string, string>>
   /** The one tenant that is looked at: `/…/:tenant` or `?tenant=` has its id or slug; a tenant's key has its own always. */
   readonly tenant: TenantSummary | undefined
-  /** Whose rows lists are to have, for the backoffice: that tenant's, or those of the namespaces that were chosen. */
-  readonly whose: Whose
+  /** Tenants that lists cover: the chosen tenant, or those of the chosen namespaces. */
+  readonly whose: TenantSelection
   /** What people have to know of figures that are shown. */
   readonly figuresNote: FiguresNote
   /** What to call a tenant that the actor sees rows of: its slug, else its name, else its id. From memory. */

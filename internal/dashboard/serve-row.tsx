@@ -1,4 +1,4 @@
-import type { Outcome, TenantRef, TenantSummary, Whose } from '#internal/backoffice/index.ts'
+import type { Outcome, TenantRef, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
 import { apiError, type TenantId } from '#internal/base/index.ts'
 import type { Call, PublicRoute } from '#internal/http/index.ts'
 import { chooseTenant } from './choose-tenant.tsx'
@@ -94,7 +94,7 @@ function contextOf(
   { namespaces }: Preferences,
   tenant: TenantSummary | undefined,
 ): Omit<PageContext, 'here'> {
-  const whose: Whose = tenant
+  const whose: TenantSelection = tenant
     ? { tenantId: tenant.id }
     : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
   return {

@@ -1,4 +1,4 @@
-import { type EventId, expectPageLimit, parseEventId, type TenantId } from '#internal/base/index.ts'
+import { type EventId, expectPageLimit, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type EventFilter, rangeBeyond, rangeOf } from './event-filter.ts'
 import { type EventSummary, scanEvents } from './event-scan.ts'
@@ -8,14 +8,11 @@ export interface EventListRequest extends Omit<EventFilter, 'ids'> {
   readonly id?: EventId
   /** The provider's own id; only together with `tenantId`. */
   readonly sourceEventId?: string
-  /** The cursor of the page before. */
-  readonly after?: EventCursor
+  /** Lists events older than this one: `next` of the previous page. */
+  readonly after?: EventId
   /** 1 to 100. */
   readonly limit: number
 }
-
-/** Where a page ended; opaque to whoever carries it. */
-export type EventCursor = EventId & { readonly __cursor: true }
 
 /** A page, newest first. */
 export interface EventPage {
@@ -24,16 +21,11 @@ export interface EventPage {
    * Where the next page begins; undefined: there is none. A page that is shorter than its limit and has one was not finished:
    * all that is newer was searched, and the rest is on the pages that follow, which may be empty, too.
    */
-  readonly next: EventCursor | undefined
+  readonly next: EventId | undefined
 }
 
 /** Events that a page looks at where no index knows all of its filter: some milliseconds of work. */
 const examinedMax = 1_000
-
-/** Reads a cursor that came from outside; undefined for anything that none of ours looks like. */
-export function parseEventCursor(text: string): EventCursor | undefined {
-  return parseEventId(text) as EventCursor | undefined
-}
 
 /**
  * A page of events by filter, newest first. Those whose day has come are left out, also while they are there. What is accepted or
@@ -53,7 +45,7 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
   const whole = rangeOf(filter, nowMs)
   const range = after === undefined ? whole : rangeBeyond(whole, after, 'newest')
   const page = await scanEvents(pool, { filter, range, order: 'newest', rowsMax: limit, examinedMax })
-  return { events: page.events, next: page.searchedTo as EventCursor | undefined }
+  return { events: page.events, next: page.searchedTo }
 }
 
 // By the key that intake makes of tenant, provider and the provider's id, one for each provider. A read, no locks.

@@ -11,11 +11,9 @@ export {
   rangeOf,
 } from './event-filter.ts'
 export {
-  type EventCursor,
   type EventListRequest,
   type EventPage,
   listEvents,
-  parseEventCursor,
 } from './event-list.ts'
 export {
   type EventScan,

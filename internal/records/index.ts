@@ -11,11 +11,9 @@ export {
 export { type DropReason, ExecutionRecorder, type ExecutionRecorderOptions } from './execution-recorder.ts'
 export { recordRoutes } from './http.ts'
 export {
-  type ExecutionCursor,
   type ExecutionFilter,
   type ExecutionPage,
   listExecutions,
-  parseExecutionCursor,
 } from './list-executions.ts'
 export type { CheckOutcome } from './record.ts'
 export {

@@ -5,12 +5,7 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
 import type { Execution } from './execution.ts'
-import {
-  type ExecutionCursor,
-  type ExecutionFilter,
-  type ExecutionPage,
-  listExecutions,
-} from './list-executions.ts'
+import { type ExecutionFilter, type ExecutionPage, listExecutions } from './list-executions.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()
@@ -85,7 +80,7 @@ async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: Exec
 /** All pages of a filter; `pages` is how many there were. */
 async function walked(changes: Changes): Promise<{ executions: Execution[]; pages: number }> {
   const executions: Execution[] = []
-  let after: ExecutionCursor | undefined
+  let after: number | undefined
   for (let pages = 1; pages < 100; pages += 1) {
     const listed = await listExecutions(pool, { ...filterOf(changes), limit: 100, after }, nowMs)
     executions.push(...listed.executions)

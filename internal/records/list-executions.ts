@@ -1,4 +1,4 @@
-import { type Branded, dayAfter, expectPageLimit, type TenantId } from '#internal/base/index.ts'
+import { dayAfter, expectPageLimit, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import {
   acquiredAtMsOf,
@@ -17,9 +17,6 @@ import {
   selectOfShortScope,
 } from './select-executions.ts'
 
-/** Where a page ended. Opaque to whoever gets it. */
-export type ExecutionCursor = Branded<'ExecutionCursor'>
-
 /** Which executions of a tenant. A key is looked for within its scope. */
 export type ExecutionFilter = {
   readonly tenantId: TenantId
@@ -28,8 +25,8 @@ export type ExecutionFilter = {
   readonly fromMs?: number | undefined
   /** Acquired before, in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** The `next` of the page before. */
-  readonly after?: ExecutionCursor | undefined
+  /** Lists executions with a smaller fence: `next` of the previous page. */
+  readonly after?: number | undefined
   /** 1 to 100. */
   readonly limit: number
 } & (
@@ -40,8 +37,8 @@ export type ExecutionFilter = {
 /** A page of executions, the latest first. */
 export interface ExecutionPage {
   readonly executions: readonly Execution[]
-  /** Set while there may be more. */
-  readonly next?: ExecutionCursor
+  /** Fence of the last execution that was examined; set while there may be more. */
+  readonly next?: number
 }
 
 /** What a tenant's days may be at most, as the schema of the resource has it. */
@@ -49,22 +46,6 @@ const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
 /** The last moment that a fence can name, in 2255; days end there, too. */
 const msMax = acquiredAtMsOf(fenceMax)
-
-/** Reads a cursor; undefined for anything that is none. */
-export function parseExecutionCursor(text: string): ExecutionCursor | undefined {
-  return fenceOfCursor(text) === undefined ? undefined : (text as ExecutionCursor)
-}
-
-function createExecutionCursor(fence: number): ExecutionCursor {
-  return Buffer.from(`x1.${fence}`).toString('base64url') as ExecutionCursor
-}
-
-function fenceOfCursor(text: string): number | undefined {
-  const digits = /^x1\.(\d{1,16})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))?.[1]
-  const fence = Number(digits)
-  // One spelling for each: what is decoded leniently is no cursor of ours.
-  return Number.isSafeInteger(fence) && createExecutionCursor(fence) === text ? fence : undefined
-}
 
 /**
  * Lists a tenant's executions, the latest acquired first. New ones come before the first page, so that later pages stay as they
@@ -92,7 +73,7 @@ export async function listExecutions(
   const last = page.at(-1)
   // Behind the last row that was looked at there may be more.
   if (!last || (rows.length <= limit && last.isEdge !== true)) return { executions }
-  return { executions, next: createExecutionCursor(last.fence) }
+  return { executions, next: last.fence }
 }
 
 interface FactsRow {
@@ -119,7 +100,7 @@ function selectionOf(filter: ExecutionFilter, nowMs: number): ExecutionSelection
   const { tenantId, scope, key, state } = filter
   const fromMs = clamp(filter.fromMs ?? 0)
   const toMs = clamp(filter.toMs ?? msMax)
-  const highFence = Math.min(toMs * 1000, fenceOfCursor(filter.after ?? '') ?? fenceMax)
+  const highFence = Math.min(toMs * 1000, filter.after ?? fenceMax)
   return {
     ...{ tenantId, scope, key, state, nowMs },
     lowFence: fromMs * 1000,

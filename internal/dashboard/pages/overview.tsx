@@ -27,8 +27,8 @@ export const overviewRow: PageRow = {
     const range = ranges.find(({ name }) => name === query['range']) ?? ranges[2]
     const request = { ...whose, fromMs: nowMs - range.ms, toMs: nowMs }
     const [figures, ranked] = await Promise.all([
-      backoffice.figures.read(actor, request),
-      backoffice.figures.rank(actor, { ...request, orderBy: 'accepted', limit: rankedMax }),
+      backoffice.stats.read(actor, request),
+      backoffice.stats.rank(actor, { ...request, orderBy: 'accepted', limit: rankedMax }),
     ])
     if (figures.kind !== 'ok') return figures
     if (ranked.kind !== 'ok') return ranked

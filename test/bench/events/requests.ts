@@ -137,7 +137,7 @@ function timeRanges({ tenantIds, nowMs }: CaseParts): ListCase[] {
 function deepPages({ tenantIds, nowMs }: CaseParts): ListCase[] {
   const after = (random: Random): Pick<EventListRequest, 'after'> => {
     const id: EventId = createEventId(nowMs - Math.floor(random() * keptDays * dayMs), keptDays)
-    return { after: id as NonNullable<EventListRequest['after']> }
+    return { after: id }
   }
   const tenant = (random: Random) => ({ tenantId: pick(tenantIds, random) })
   return [

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
-import { mergePages } from './merge-pages.ts'
+import { mergePages } from './page.ts'
 
 interface Row {
   readonly at: number

@@ -3,7 +3,7 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import type { TestDatabase } from '#test/support/database.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
-import { createRanking } from './ranking.ts'
+import { createRanking } from './stats.ts'
 
 let database: TestDatabase
 let pool: Pool

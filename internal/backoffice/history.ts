@@ -1,0 +1,127 @@
+import { type Actor, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
+import { idPattern, type TenantId } from '#internal/base/index.ts'
+import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/intake/index.ts'
+import { type Execution, type ExecutionState, listExecutions } from '#internal/records/index.ts'
+import { providerOf } from './events.ts'
+import { defined, invalid, type Outcome } from './outcome.ts'
+import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
+import { type DeskParts, redactHeaders } from './parts.ts'
+import { reachTenant, type TenantSelection } from './reach.ts'
+
+/** Filters of the lock history of a tenant. Times in milliseconds since the epoch. */
+export interface ExecutionListRequest extends PageRequest {
+  readonly tenantId: TenantId
+  readonly scope?: string | undefined
+  /** Requires a scope. */
+  readonly key?: string | undefined
+  readonly state?: ExecutionState | undefined
+  /** Acquired at or after. */
+  readonly fromMs?: number | undefined
+  /** Acquired before. */
+  readonly toMs?: number | undefined
+}
+
+/** Lists the locks of a tenant, the latest acquired first. */
+async function listLocks(
+  parts: DeskParts,
+  actor: Actor,
+  request: ExecutionListRequest,
+): Promise<Outcome<Page<Execution>>> {
+  const { tenantId, scope, key, state, fromMs, toMs } = request
+  const page = readPage(request, parseIntegerPosition)
+  if (page.kind !== 'ok') return page
+  if (key !== undefined && scope === undefined) return invalid('A search by key needs its scope')
+  const reached = await reachTenant(parts, actor, tenantId)
+  if (reached.kind !== 'ok') return reached
+  const address = scope === undefined ? {} : { scope, key }
+  const filter = { tenantId, state, fromMs, toMs, ...page.value, ...address }
+  const { executions, next } = await listExecutions(parts.readPool, filter, parts.clock.now())
+  return pageFrom(executions, next)
+}
+
+/** Use cases of the lock history. */
+export const executionCases = { list: listLocks }
+
+/** A refused call, secrets redacted. */
+export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Filters of refused calls, combined with AND. */
+interface RefusedListRequest extends PageRequest {
+  readonly tenantId: TenantId
+  /** A neutral name or a vendor's. */
+  readonly provider?: string | undefined
+  readonly cause?: string | undefined
+}
+
+const refusedIdForm = new RegExp(idPattern('ref'))
+
+/** Lists calls of providers that were refused to a tenant, newest first. */
+async function listRefused(
+  parts: DeskParts,
+  actor: Actor,
+  request: RefusedListRequest,
+): Promise<Outcome<Page<RefusedCall>>> {
+  const page = readPage(request, (text) => (refusedIdForm.test(text) ? text : undefined))
+  if (page.kind !== 'ok') return page
+  const provider = providerOf(request.provider)
+  if (provider.kind !== 'ok') return provider
+  const { tenantId, cause } = request
+  const reached = await reachTenant(parts, actor, tenantId)
+  if (reached.kind !== 'ok') return reached
+  const { limit, after } = page.value
+  const filter = { tenantId, limit, ...defined({ after, cause, provider: provider.value }) }
+  const { calls, next } = await listRefusedCalls(parts.readPool, filter, parts.clock.now())
+  const redactor = parts.redactorOf(reached.value)
+  // The end of a cut sample is dropped by the redactor: a secret may continue there.
+  const redact = (sample: string) =>
+    redactor.payload(sample, isWholeSample(sample) ? sample.length : sample.length - 1).text
+  const items = calls.map((call) => ({
+    ...call,
+    headers: redactHeaders(redactor, call.headers),
+    sample: call.sample === null ? null : redact(call.sample),
+  }))
+  return pageFrom(items, next)
+}
+
+/** Use cases of refused calls. */
+export const refusedCases = { list: listRefused }
+
+/** Filters of the audit log, combined with AND. Times in milliseconds since the epoch. */
+interface AuditListRequest extends PageRequest, TenantSelection {
+  /** Part of the actor's name, in any case; at most 200 characters. */
+  readonly actor?: string | undefined
+  /** An action or its beginning; at most 200 characters. */
+  readonly action?: string | undefined
+  readonly fromMs?: number | undefined
+  /** Exclusive. */
+  readonly toMs?: number | undefined
+}
+
+const searchCharsMax = 200
+
+/** Lists audit entries, newest first. Entries without a tenant are shown only to actors that see all tenants. */
+async function listEntries(
+  parts: DeskParts,
+  actor: Actor,
+  request: AuditListRequest,
+): Promise<Outcome<Page<AuditRecord>>> {
+  const { actor: by, action, fromMs, toMs } = request
+  if ([by, action].some((text) => text !== undefined && text.length > searchCharsMax))
+    return invalid(`A search has at most ${searchCharsMax} characters`)
+  return await listPage<AuditRecord, number>(parts, actor, request, {
+    parse: parseIntegerPosition,
+    positionOf: ({ id }) => id,
+    async read({ after, ...page }, tenants) {
+      // The bound on examined entries holds for the page, however many tenants share it.
+      const examinedMax = Math.ceil(auditExaminedMax / tenants)
+      const filter = { ...page, beforeId: after, actor: by, action, fromMs, toMs, examinedMax }
+      const { entries, next } = await listAudit(parts.readPool, filter)
+      return { items: entries, next }
+    },
+  })
+}
+
+/** Use cases of the audit log. */
+export const auditCases = { list: listEntries }

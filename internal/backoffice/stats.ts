@@ -1,0 +1,97 @@
+import type { Actor } from '#internal/access/index.ts'
+import {
+  type FigureName,
+  type Figures,
+  type FigureTenants,
+  figureStepMs,
+  rankTenants,
+  readFigures,
+  type TenantFigures,
+} from '#internal/usage/index.ts'
+import { invalid, type Outcome, ok } from './outcome.ts'
+import type { BackofficeParts, DeskParts } from './parts.ts'
+import { reachList, type TenantSelection } from './reach.ts'
+
+/** Stats to read: of which tenants and of which time, at most 35 days. Times in milliseconds since the epoch. */
+interface StatsRequest extends TenantSelection {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+/** Tenants to rank; of more than 24 h the last 24 count. */
+interface RankRequest extends StatsRequest {
+  readonly orderBy: FigureName
+  /** 1 to 100. */
+  readonly limit: number
+}
+
+const spanMsMax = 35 * 86_400_000
+
+/** Reads at most 200 points over time, seconds behind. Queue depth is included only for actors that see all tenants. */
+async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Figures>> {
+  const tenants = await reachStats(parts, actor, request)
+  if (tenants.kind !== 'ok') return tenants
+  const { fromMs, toMs } = request
+  const count = tenants.value === 'all' ? 1 : tenants.value.length
+  const stepMs = figureStepMs(toMs - fromMs, count)
+  return ok(await readFigures(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
+}
+
+/** Lists the tenants with the highest counts; for all tenants at most 15 s old. */
+async function rank(
+  parts: DeskParts,
+  actor: Actor,
+  request: RankRequest,
+): Promise<Outcome<readonly TenantFigures[]>> {
+  const tenants = await reachStats(parts, actor, request)
+  if (tenants.kind !== 'ok') return tenants
+  const { fromMs, toMs, orderBy } = request
+  const limit = Math.min(request.limit, rankedMax)
+  if (tenants.value === 'all') return ok((await parts.rankAll({ fromMs, toMs, orderBy })).slice(0, limit))
+  return ok(await rankTenants(parts.readPool, { fromMs, toMs, orderBy, tenants: tenants.value, limit }))
+}
+
+async function reachStats(
+  parts: DeskParts,
+  actor: Actor,
+  { fromMs, toMs, tenantId, namespaces }: StatsRequest,
+): Promise<Outcome<FigureTenants>> {
+  if (!(fromMs < toMs && toMs - fromMs <= spanMsMax))
+    return invalid('Choose a start before the end, at most 35 days apart')
+  const scope = await reachList(parts, actor, { tenantId, namespaces })
+  if (scope.kind !== 'ok') return scope
+  return ok(scope.value.kind === 'all' ? 'all' : scope.value.tenantIds)
+}
+
+/** Use cases of stats. */
+export const statsCases = { read, rank }
+
+/** Ranks all tenants and returns the first 100. @throws errors of Postgres */
+export type Ranking = (
+  request: Pick<RankRequest, 'fromMs' | 'toMs' | 'orderBy'>,
+) => Promise<readonly TenantFigures[]>
+
+const rankedMax = 100
+const rememberedMs = 15_000
+const rankingsMax = 20
+
+/** Caches the ranking of all tenants for 15 s per length of time and order, since every open overview page requests it. */
+export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPool' | 'clock'>): Ranking {
+  const cache = new Map<string, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
+  return ({ fromMs, toMs, orderBy }) => {
+    const key = `${orderBy} ${toMs - fromMs}`
+    const nowMs = clock.now()
+    const known = cache.get(key)
+    if (known && nowMs - known.askedAtMs < rememberedMs && Math.abs(toMs - known.toMs) < rememberedMs)
+      return known.tenants
+    const tenants = rankTenants(readPool, { tenants: 'all', fromMs, toMs, orderBy, limit: rankedMax })
+    const asked = { askedAtMs: nowMs, toMs, tenants }
+    cache.delete(key)
+    cache.set(key, asked)
+    const oldest = cache.keys().next()
+    if (cache.size > rankingsMax && !oldest.done) cache.delete(oldest.value)
+    // A failure reaches those who wait for it and is not cached.
+    tenants.catch(() => cache.get(key) === asked && cache.delete(key))
+    return tenants
+  }
+}
