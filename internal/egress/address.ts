@@ -1,27 +1,27 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** An IP address as numbers of 32 bits, most significant first: one for IPv4, four for IPv6. */
+/** IP address as 32-bit words, most significant first: one for IPv4, four for IPv6. */
 export interface Address {
   readonly family: 4 | 6
   readonly words: readonly number[]
 }
 
-/** A network: an address and how many of its leading bits count. */
+/** Network: a base address and its prefix length in bits. */
 export interface Cidr {
   readonly base: Address
   readonly prefix: number
 }
 
 /**
- * Reads an address in its usual form, as resolvers give it: four decimal numbers, or IPv6 without brackets and zone.
- * Undefined for anything else, octal and hexadecimal IPv4 included: a URL parser has made decimal of those before.
+ * Parses an address in canonical form: dotted decimal, or IPv6 without brackets and zone. Returns undefined for anything else,
+ * including octal and hexadecimal IPv4, which a URL parser has already converted to decimal.
  */
 export function parseAddress(text: string): Address | undefined {
   if (isIPv4(text)) return ipv4(wordOf(text))
   return isIPv6(text) && !text.includes('%') ? { family: 6, words: wordsOf(text) } : undefined
 }
 
-/** Reads `address/prefix`, or a bare address as the network of itself alone; undefined for anything else. */
+/** Parses `address/prefix`; a bare address is a network of one. Returns undefined for anything else. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')
   const base = parseAddress(slash < 0 ? text : text.slice(0, slash))
@@ -32,17 +32,17 @@ export function parseCidr(text: string): Cidr | undefined {
   return /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits ? { base, prefix: Number(prefix) } : undefined
 }
 
-/** An IPv4 address of its number. */
+/** Builds an IPv4 address from its 32-bit number. */
 export function ipv4(word: number): Address {
   return { family: 4, words: [word >>> 0] }
 }
 
-/** Whether a network holds an address; IPv4 networks hold no IPv6 addresses, mapped ones included. */
+/** Returns whether a network contains an address. IPv4 networks contain no IPv6 addresses, not even IPv4-mapped ones. */
 export function contains({ base, prefix }: Cidr, address: Address): boolean {
   if (base.family !== address.family) return false
   return base.words.every((word, index) => {
     const bits = Math.min(32, Math.max(0, prefix - 32 * index))
-    // A shift by 32 would be a shift by 0.
+    // JavaScript shifts modulo 32, so a shift by 32 would compare all bits.
     return bits === 0 || (word ^ (address.words[index] ?? 0)) >>> (32 - bits) === 0
   })
 }
@@ -51,7 +51,7 @@ function wordOf(dotted: string): number {
   return dotted.split('.').reduce((word, part) => word * 256 + Number(part), 0)
 }
 
-/** Of a text that `isIPv6` has seen. */
+/** Expects text that passed `isIPv6`. */
 function wordsOf(text: string): number[] {
   const lastColon = text.lastIndexOf(':')
   const tail = text.slice(lastColon + 1)
@@ -69,4 +69,156 @@ function hexPairOf(word: number): string {
 
 function groupsOf(text: string): number[] {
   return text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))
+}
+
+/** Purpose of an address block; a closed set. Every block except `public` is refused unless listed. */
+export type AddressBlock =
+  | 'public'
+  | 'unspecified'
+  | 'loopback'
+  | 'private'
+  | 'shared'
+  | 'link_local'
+  | 'metadata'
+  | 'multicast'
+  | 'documentation'
+  | 'benchmarking'
+  | 'site_local'
+  | 'embedded_ipv4'
+  | 'reserved'
+  | 'not_an_address'
+
+/** Result of an address check. `listed`: in the tenant's list and in the platform's. `isPublic`: allowed without being listed. */
+export type AddressVerdict =
+  | { readonly kind: 'allowed'; readonly listed: boolean; readonly isPublic: boolean }
+  | { readonly kind: 'refused'; readonly block: AddressBlock }
+
+/** Networks that may be called although they are not public. */
+export interface AddressLists {
+  readonly allowedCIDRs: readonly string[]
+  /** Platform limit: the tenant's list counts only inside these networks. */
+  readonly cidrsMax: readonly string[]
+}
+
+/**
+ * Refused blocks, narrower before wider. Contains all of IANA's special-purpose registries
+ * (https://www.iana.org/assignments/iana-ipv4-special-registry and .../iana-ipv6-special-registry, as of 2025-10-09), including those
+ * marked globally reachable: they hold relays, anycast resolvers and sinks, never a callback.
+ */
+const blocks: readonly (readonly [AddressBlock, readonly string[]])[] = [
+  // Metadata services that hand out credentials, also outside the link-local block: AWS (instances, containers), Alibaba, Oracle
+  // classic, Azure (a public address); over IPv6 AWS (instances, pods), Google, Scaleway.
+  ['metadata', ['169.254.169.254', '169.254.170.0/24', '100.100.100.200', '192.0.0.192', '168.63.129.16']],
+  ['metadata', ['fd00:ec2::/32', 'fd20:ce::254', 'fd00:42::42', 'fe80::a9fe:a9fe']],
+  ['unspecified', ['0.0.0.0/8', '::']],
+  ['loopback', ['127.0.0.0/8', '::1']],
+  ['private', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']],
+  ['shared', ['100.64.0.0/10']],
+  ['link_local', ['169.254.0.0/16', 'fe80::/10']],
+  ['site_local', ['fec0::/10']],
+  ['multicast', ['224.0.0.0/4', 'ff00::/8']],
+  ['documentation', ['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '2001:db8::/32', '3fff::/20']],
+  ['benchmarking', ['198.18.0.0/15', '2001:2::/48']],
+  // IPv4-mapped, -translated, -compatible; NAT64 well-known and local; 6to4; Teredo.
+  ['embedded_ipv4', ['::ffff:0:0/96', '::ffff:0:0:0/96', '::/96', '64:ff9b::/96', '64:ff9b:1::/48']],
+  ['embedded_ipv4', ['2002::/16', '2001::/32']],
+  // Protocol assignments, AS112, AMT, 6to4 relays; class E and broadcast; ORCHID and DRIP are within 2001::/23.
+  ['reserved', ['192.0.0.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.88.99.0/24', '192.175.48.0/24']],
+  ['reserved', ['240.0.0.0/4', '2001::/23', '2620:4f:8000::/48']],
+]
+
+const table: readonly (readonly [AddressBlock, Cidr])[] = blocks.flatMap(([block, texts]) =>
+  cidrsOf(texts).map((cidr) => [block, cidr] as const),
+)
+/** The only part of IPv6 assigned to global unicast (RFC 4291, 2.4); the rest is reserved. */
+const globalUnicast = cidrsOf(['2000::/3'])
+const nat64Local = cidrsOf(['64:ff9b:1::/48'])
+const tunnel6to4 = cidrsOf(['2002::/16'])
+const teredo = cidrsOf(['2001::/32'])
+
+/** Blocks refused even if listed: no callback lives there, and metadata services would leak platform credentials. */
+const never: ReadonlySet<AddressBlock> = new Set(['unspecified', 'link_local', 'metadata', 'multicast'])
+
+/** Classifies an address, ignoring any IPv4 address embedded in it. */
+export function blockOf(address: Address): AddressBlock {
+  const found = table.find(([, cidr]) => contains(cidr, address))
+  if (found) return found[0]
+  if (address.family === 4) return 'public'
+  if (!isIn(globalUnicast, address)) return 'reserved'
+  return isIsatap(address) ? 'embedded_ipv4' : 'public'
+}
+
+/**
+ * Decides whether an address may be called. Public: yes. Link-local, metadata, unspecified, multicast: never. Any other: only if
+ * listed by the tenant within the platform's networks. An IPv6 address that embeds an IPv4 address must be listed in its IPv6
+ * form, and the embedded address must be allowed too.
+ */
+export function checkAddress(text: string, lists: AddressLists): AddressVerdict {
+  const address = parseAddress(text)
+  return address ? validate(address, lists) : { kind: 'refused', block: 'not_an_address' }
+}
+
+/** Returns whether a network contains no public address; false if it may contain one or is not a network. */
+export function isNeverPublic(text: string): boolean {
+  const cidr = parseCidr(text)
+  return (
+    cidr !== undefined && table.some(([, block]) => contains(block, cidr.base) && block.prefix <= cidr.prefix)
+  )
+}
+
+function validate(address: Address, lists: AddressLists): AddressVerdict {
+  const block = blockOf(address)
+  if (never.has(block)) return { kind: 'refused', block }
+  const listed = isIn(cidrsOf(lists.allowedCIDRs), address) && isIn(cidrsOf(lists.cidrsMax), address)
+  if (block !== 'public' && !listed) return { kind: 'refused', block }
+  const allowed = { kind: 'allowed', listed, isPublic: block === 'public' } as const
+  if (block !== 'embedded_ipv4') return allowed
+  const refusal = isIn(nat64Local, address) ? refusedLocalNat64(address) : refusedInner(address, lists)
+  return refusal ?? allowed
+}
+
+function refusedInner(address: Address, lists: AddressLists): AddressVerdict | undefined {
+  return innerOf(address)
+    .map((inner) => validate(inner, lists))
+    .find((verdict) => verdict.kind === 'refused')
+}
+
+/**
+ * Checks every position that the embedded address can have. The length of a local NAT64 prefix is its operator's choice (RFC 6052,
+ * 2.2; RFC 8215), so the lists decide, but no reading may be a metadata or link-local address.
+ */
+function refusedLocalNat64({ words: [, b = 0, c = 0, d = 0] }: Address): AddressVerdict | undefined {
+  const readings = [
+    ((b & 0xffff) << 16) | ((c >>> 8) & 0xffff),
+    ((b & 0xff) << 24) | (c & 0xffffff),
+    ((c & 0xffffff) << 8) | (d >>> 24),
+    d,
+  ]
+  const block = readings
+    .map((word) => blockOf(ipv4(word)))
+    .find((each) => each === 'metadata' || each === 'link_local')
+  return block && { kind: 'refused', block }
+}
+
+/** Returns the IPv4 addresses that a translator may forward a packet for this IPv6 address to. */
+function innerOf(address: Address): Address[] {
+  const [a = 0, b = 0, , d = 0] = address.words
+  if (isIn(tunnel6to4, address)) return [ipv4((a << 16) | (b >>> 16))]
+  // Teredo embeds its server's address, and its client's with all bits inverted (RFC 4380, 4).
+  if (isIn(teredo, address)) return [ipv4(b), ipv4(~d)]
+  return [ipv4(d)]
+}
+
+/** Detects ISATAP: an interface identifier that embeds an IPv4 address (RFC 5214, 6.1). */
+function isIsatap({ words: [, , c = 0] }: Address): boolean {
+  return c === 0x5efe || c === 0x2005efe
+}
+
+function isIn(cidrs: readonly Cidr[], address: Address): boolean {
+  return cidrs.some((cidr) => contains(cidr, address))
+}
+
+/** Parses networks; skips entries that are not one. */
+function cidrsOf(texts: readonly string[]): Cidr[] {
+  return texts.flatMap((text) => parseCidr(text) ?? [])
 }

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const outbound of made.splice(0)) outbound.close()
 })
 
-/** Calls loopback, which platform and tenant list; every name leads there. */
+/** Client that may call loopback; every name resolves to it. */
 function caller(options: Partial<OutboundOptions> = {}) {
   const outbound = createOutbound({
     ports: 'any',
@@ -29,8 +29,8 @@ function caller(options: Partial<OutboundOptions> = {}) {
     })
 }
 
-describe('a call', () => {
-  test('is a POST to path and query, under the name, with headers and body as given', async () => {
+describe('request', () => {
+  test('request: is a POST to path and query with the name as Host and the given headers and body', async () => {
     let received = ''
     await using server = await listenRaw((socket) => {
       socket.on('data', (data) => {
@@ -58,14 +58,14 @@ describe('a call', () => {
     ])
   })
 
-  test('uses a connection again', async () => {
+  test('request: reuses an idle connection', async () => {
     await using server = await listenRaw(answering(ok))
     const call = caller()
     for (let count = 0; count < 5; count++) expect(await call(server.port)).toMatchObject({ status: 200 })
     expect(server.accepted()).toBe(1)
   })
 
-  test('goes out once more, on a new connection, when the kept one was closed before it', async () => {
+  test('request: is sent again on a new connection if the reused one was already closed', async () => {
     await using server = await listenRaw((socket) => {
       let requests = 0
       socket.on('data', () => {
@@ -81,13 +81,13 @@ describe('a call', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('does not go out again when a new connection breaks', async () => {
+  test('request: is not sent again if a new connection breaks', async () => {
     await using server = await listenRaw((socket) => socket.on('data', () => socket.destroy()))
     expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause: 'reset' })
     expect(server.accepted()).toBe(1)
   })
 
-  test('goes to the address that was judged, whatever the name answers next', async () => {
+  test('request: goes to the validated address even if the name resolves differently later', async () => {
     await using server = await listenRaw(answering(ok))
     const answers = [['127.0.0.1'], ['169.254.169.254'], ['127.0.0.2']]
     let asked = 0
@@ -99,13 +99,13 @@ describe('a call', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('tries the next address while nobody accepts', async () => {
+  test('request: tries the next address if the first refuses the connection', async () => {
     await using server = await listenRaw(answering(ok))
     const call = caller({ resolve: async () => ['127.0.0.2', '127.0.0.3', '127.0.0.1'] })
     expect(await call(server.port)).toMatchObject({ status: 200 })
   })
 
-  test('is not held up by 400 others that get no answer', async () => {
+  test('request: is not delayed by 400 others that hang', async () => {
     await using silent = await listenRaw(() => {})
     await using server = await listenRaw(answering(ok))
     const call = caller()
@@ -122,19 +122,22 @@ describe('a call', () => {
   })
 })
 
-describe('an answer', () => {
-  test.each([301, 302, 303, 307, 308])('of status %d is not followed', async (status) => {
-    await using elsewhere = await listenRaw(answering(ok))
-    await using server = await listenRaw(
-      answering(
-        `HTTP/1.1 ${status} Go\r\nLocation: http://127.0.0.1:${elsewhere.port}/\r\nContent-Length: 0\r\n\r\n`,
-      ),
-    )
-    expect(await caller()(server.port)).toMatchObject({ kind: 'answered', status })
-    expect(elsewhere.accepted()).toBe(0)
-  })
+describe('answer', () => {
+  test.each([301, 302, 303, 307, 308])(
+    'answer: a redirect with status %d is not followed',
+    async (status) => {
+      await using elsewhere = await listenRaw(answering(ok))
+      await using server = await listenRaw(
+        answering(
+          `HTTP/1.1 ${status} Go\r\nLocation: http://127.0.0.1:${elsewhere.port}/\r\nContent-Length: 0\r\n\r\n`,
+        ),
+      )
+      expect(await caller()(server.port)).toMatchObject({ kind: 'answered', status })
+      expect(elsewhere.accepted()).toBe(0)
+    },
+  )
 
-  test('keeps the three headers that mean something', async () => {
+  test('answer: keeps Retry-After, Webhook-Delivery and Content-Type only', async () => {
     await using server = await listenRaw(
       answering(
         'HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nWebhook-Delivery: disable\r\nContent-Type: text/plain\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n',
@@ -148,7 +151,7 @@ describe('an answer', () => {
     })
   })
 
-  test('of exactly 16 KiB is whole, and its connection is used again', async () => {
+  test('answer: exactly 16 KiB is whole, and the connection is reused', async () => {
     await using server = await listenRaw(
       answering(`HTTP/1.1 200 OK\r\nContent-Length: 16384\r\n\r\n${'é'.repeat(8192)}`),
     )
@@ -159,7 +162,7 @@ describe('an answer', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('without an end is cut after 16 KiB, and its connection is closed', async () => {
+  test('answer: an endless body is cut after 16 KiB, and the connection is closed', async () => {
     await using server = await listenRaw((socket) => {
       const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`
       const pour = () => {
@@ -182,7 +185,7 @@ describe('an answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('of bytes that are not UTF-8, or NUL, is text all the same', async () => {
+  test('answer: invalid UTF-8 and NUL become U+FFFD', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () =>
         socket.write(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na\xff\0b\xe2', 'latin1')),
@@ -191,21 +194,21 @@ describe('an answer', () => {
     expect(await caller()(server.port)).toMatchObject({ answer: 'a\uFFFD\uFFFDb\uFFFD' })
   })
 
-  test('without a length ends with its connection', async () => {
+  test('answer: without a length it ends with the connection', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 200 OK\r\n\r\nuntil the end')),
     )
     expect(await caller()(server.port)).toMatchObject({ kind: 'answered', answer: 'until the end' })
   })
 
-  test('is waited for through interim answers', async () => {
+  test('answer: interim answers are skipped', async () => {
     await using server = await listenRaw(answering(`HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}`))
     expect(await caller()(server.port)).toMatchObject({ status: 200, answer: 'ok' })
   })
 })
 
-describe('no answer', () => {
-  test('to a request, in time', async () => {
+describe('failed call', () => {
+  test('failed call: a silent callback gives `timeout`', async () => {
     await using server = await listenRaw(() => {})
     const result = await caller()(server.port, { timeoutMs: 50 })
     expect(result).toMatchObject({ kind: 'failed', cause: 'timeout' })
@@ -213,7 +216,7 @@ describe('no answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('whose body drips slower than the time given', async () => {
+  test('failed call: a body that drips past the time limit gives `timeout`', async () => {
     await using server = await listenRaw((socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n')
@@ -227,13 +230,13 @@ describe('no answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('since nobody listens', async () => {
+  test('failed call: a closed port gives `connect_failed`', async () => {
     const server = await listenRaw(() => {})
     await server[Symbol.asyncDispose]()
     expect(await caller()(server.port)).toMatchObject({ cause: 'connect_failed' })
   })
 
-  test('since TLS is never agreed on', async () => {
+  test('failed call: an unfinished TLS handshake gives `connect_timeout`', async () => {
     await using server = await listenRaw(() => {})
     const result = await caller({ connectMs: 50 })(server.port, {
       url: `https://hooks.example:${server.port}/`,
@@ -242,40 +245,36 @@ describe('no answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('since the name has no address', async () => {
+  test('failed call: a name without address gives `dns_failed`', async () => {
     const call = caller({ resolve: () => Promise.reject(new Error('ENOTFOUND')) })
     expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
   })
 
-  test('since its name server is silent', async () => {
+  test('failed call: a silent name server gives `dns_failed`', async () => {
     const call = caller({ resolve: () => new Promise(() => {}), connectMs: 20 })
     expect(await call(8080)).toMatchObject({ cause: 'dns_failed' })
   })
 
   test.each([
-    ['a reset', '', 'reset'],
-    ['an end within the head', 'HTTP/1.1 200 OK\r\nContent-', 'reset'],
-    ['an end within the body', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'reset'],
+    ['a connection closed before the answer', '', 'reset'],
+    ['a connection closed within the head', 'HTTP/1.1 200 OK\r\nContent-', 'reset'],
+    ['a connection closed within the body', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'reset'],
     ['another protocol', 'SSH-2.0-OpenSSH_9.2\r\n', 'protocol_error'],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 'protocol_error'],
-    ['a chunk that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', 'protocol_error'],
-    [
-      'a switch of protocols',
-      'HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
-      'protocol_error',
-    ],
+    ['a malformed chunk', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', 'protocol_error'],
+    ['a protocol switch', 'HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n', 'protocol_error'],
     [
       'a head over 16 KiB',
       `HTTP/1.1 200 OK\r\n${`X: ${'y'.repeat(1000)}\r\n`.repeat(20)}\r\n`,
       'protocol_error',
     ],
-  ])('but %s', async (_case, bytes, cause) => {
+  ])('failed call: %s is reported, and the connection closed', async (_case, bytes, cause) => {
     await using server = await listenRaw((socket) => socket.on('data', () => socket.end(bytes)))
     expect(await caller()(server.port)).toMatchObject({ kind: 'failed', cause })
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('but headers without an end', async () => {
+  test('failed call: endless headers give `protocol_error`', async () => {
     await using server = await listenRaw((socket) => {
       const pour = () => {
         while (!socket.destroyed && socket.write(`X: ${'y'.repeat(1000)}\r\n`));
@@ -290,7 +289,7 @@ describe('no answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('after the caller’s signal', async () => {
+  test('failed call: the caller’s signal gives `aborted`', async () => {
     await using server = await listenRaw(() => {})
     const stop = new AbortController()
     const pending = caller()(server.port, { signal: stop.signal })
@@ -301,7 +300,7 @@ describe('no answer', () => {
     expect(server.accepted()).toBe(1)
   })
 
-  test('after the caller’s signal while the name is resolved, or TLS agreed on', async () => {
+  test('failed call: a signal during resolution or TLS handshake gives `aborted`', async () => {
     await using server = await listenRaw(() => {})
     const stop = new AbortController()
     const resolving = Promise.withResolvers<readonly string[]>()
@@ -320,14 +319,14 @@ describe('no answer', () => {
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('to what cannot be a request', async () => {
+  test('failed call: an invalid header gives `protocol_error` and is not sent', async () => {
     await using server = await listenRaw(answering(ok))
     const result = await caller()(server.port, { headers: { 'x-a': 'b\r\nhost: internal' } })
     expect(result).toMatchObject({ kind: 'failed', cause: 'protocol_error' })
     expect(server.accepted()).toBe(0)
   })
 
-  test('tells nothing of body and headers', async () => {
+  test('failed call: the detail contains nothing of body and headers', async () => {
     await using server = await listenRaw((socket) =>
       socket.on('data', () => socket.end('secret-of-theirs\r\n')),
     )
@@ -339,7 +338,7 @@ describe('no answer', () => {
   })
 })
 
-test('closing ends idle connections', async () => {
+test('client: close() closes idle connections', async () => {
   await using server = await listenRaw(answering(ok))
   const call = caller()
   await Promise.all(Array.from({ length: 8 }, () => call(server.port)))

@@ -1,67 +1,86 @@
-import { type CallbackBounds, checkCallbackUrl, judgeAddresses } from './callback-url.ts'
-import { parseEgressProxy } from './connect.ts'
-import type { ExchangeFailed } from './exchange.ts'
-import { type CallContent, createReach } from './reach.ts'
-import { createResolver, type Resolve, type Resolved, systemResolve } from './resolve.ts'
-import type { CallFailureCause, CallResult } from './result.ts'
+import { within } from '#internal/base/index.ts'
+import { type CallbackBounds, checkCallbackUrl, validateAddresses } from './callback-url.ts'
+import { Connections, parseEgressProxy } from './connections.ts'
+import {
+  type AnswerHeaders,
+  type CallContent,
+  type CallFailureCause,
+  type ExchangeFailed,
+  exchange,
+} from './exchange.ts'
 
-/** One call to a tenant's callback, or to another address that somebody else named. */
+/** One call to a callback or to another address from outside. */
 export interface OutboundCall extends CallContent {
   readonly url: string
-  /** The tenant's own list of non-public networks; counts inside the platform's only. */
+  /** Non-public networks listed by the tenant; count only inside the platform's. */
   readonly allowedCIDRs: readonly string[]
 }
 
-/** Calls callbacks. */
+/** The callback answered, with any status. A redirect is an answer too and is never followed. */
+export interface CallAnswered {
+  readonly kind: 'answered'
+  readonly status: number
+  readonly headers: AnswerHeaders
+  /** First `answerBytesMax` bytes of the body; invalid UTF-8 becomes U+FFFD. */
+  readonly answer: string
+  /** Whether the body went on after `answer`. */
+  readonly answerCut: boolean
+  readonly durationMs: number
+}
+
+/** No answer arrived. */
+export interface CallFailed {
+  readonly kind: 'failed'
+  readonly cause: CallFailureCause
+  readonly durationMs: number
+  /** A sentence for the tenant. Contains no header, no body and no byte from the far side. */
+  readonly detail: string
+}
+
+/** Result of one call. */
+export type CallResult = CallAnswered | CallFailed
+
+/** Client for calls to addresses that tenants and providers choose. */
 export interface Outbound {
   /**
-   * Sends one request and gives what came of it; never throws and never waits longer than `timeoutMs`. Repeating it is a new
-   * request: receivers tell repeats by `webhook-id`. The same request goes out a second time, once, if a kept connection turns
-   * out to have been closed before it.
+   * Sends one request. Never rejects; ends within `timeoutMs`. Not idempotent: a repeat is a new request, which receivers
+   * deduplicate by `webhook-id`. Sends a request twice if a reused connection turns out to be closed.
    */
   send(call: OutboundCall): Promise<CallResult>
-  /** Closes idle connections. Calls under way go on; repeating it is harmless. */
+  /** Closes idle connections; calls in flight go on. Idempotent. */
   close(): void
 }
 
-/** What calls are bound by. */
+/** Dependencies and bounds of the client. */
 export interface OutboundOptions extends CallbackBounds {
   /** `LATCHKEY_EGRESS_PROXY`; proxy variables of the environment are ignored. */
   readonly egressProxy?: string | undefined
-  /** Certificates in PEM that are trusted instead of the runtime's. */
+  /** PEM certificates trusted instead of the runtime's. */
   readonly ca?: string | undefined
-  /** Where names are looked up; the system's hosts file and name servers unless given. */
+  /** Default: /etc/hosts and DNS. */
   readonly resolve?: Resolve | undefined
-  /** Milliseconds until a connection must stand, name and TLS included; 5 s unless given. */
+  /** For resolving, connecting and TLS together; default 5 000. */
   readonly connectMs?: number | undefined
 }
 
 const connectMsDefault = 5000
 
-/** Makes the only way in which tenants' callbacks are called. @throws TypeError, URIError for a proxy that is no URL */
+/** Creates the only client for calls to callbacks. @throws TypeError, URIError if `egressProxy` is not a URL */
 export function createOutbound(options: OutboundOptions): Outbound {
-  const connectMs = options.connectMs ?? connectMsDefault
+  const { connectMs = connectMsDefault, cidrsMax, ports } = options
   const egressProxy = options.egressProxy === undefined ? undefined : parseEgressProxy(options.egressProxy)
-  const { reach, close } = createReach({ egressProxy, ca: options.ca }, connectMs)
-  const resolve = createResolver({
-    resolve: options.resolve ?? systemResolve,
-    now: () => performance.now(),
-  })
-
-  const bounds = { cidrsMax: options.cidrsMax, ports: options.ports }
-  const check = remembered(checkCallbackUrl)
-  const judge = remembered(
-    (scheme: 'http' | 'https', port: string, addresses: readonly string[], list: readonly string[]) =>
-      judgeAddresses({ scheme, port: Number(port) }, addresses, { ...bounds, allowedCIDRs: list }),
+  const connections = new Connections({ egressProxy, ca: options.ca })
+  const resolve = createResolver(options.resolve ?? systemResolve, () => performance.now())
+  const check = memoized(checkCallbackUrl)
+  const validate = memoized(
+    (scheme: 'http' | 'https', port: string, addresses: readonly string[], allowedCIDRs: readonly string[]) =>
+      validateAddresses({ scheme, port: Number(port) }, addresses, { cidrsMax, ports, allowedCIDRs }),
   )
 
   async function send(call: OutboundCall): Promise<CallResult> {
     const startedAtMs = performance.now()
     const failed = (cause: CallFailureCause, detail: string): CallResult => ({
-      kind: 'failed',
-      cause,
-      detail,
-      durationMs: performance.now() - startedAtMs,
+      ...{ kind: 'failed', cause, detail, durationMs: performance.now() - startedAtMs },
     })
     if (call.signal?.aborted) return failed('aborted', details.aborted)
     const checked = check(call.url)
@@ -71,33 +90,111 @@ export function createOutbound(options: OutboundOptions): Outbound {
       ? { kind: 'addresses', addresses: [url.host] }
       : await resolve(url.host, Math.min(connectMs, call.timeoutMs))
     if (resolved.kind === 'failed') return failed('dns_failed', dnsDetails[resolved.cause])
-    const refusal = judge(url.scheme, String(url.port), resolved.addresses, call.allowedCIDRs)
+    const { addresses } = resolved
+    const refusal = validate(url.scheme, String(url.port), addresses, call.allowedCIDRs)
     if (refusal) return failed('address_refused', `The callback’s URL ${refusal.message}.`)
-    const result = await reach({ call, url, addresses: resolved.addresses, startedAtMs })
+    const result = await exchange(connections, { call, url, addresses, startedAtMs, connectMs })
     return result.kind === 'answered'
       ? { ...result, durationMs: performance.now() - startedAtMs }
       : failed(result.cause, detailOf(result))
   }
 
-  return { send, close }
+  return { send, close: () => connections.close() }
 }
 
-/** Answers that are remembered: one for each callback of a process, mostly. */
-const rememberedMax = 10_000
+/** Holds the callbacks of one process with room to spare. */
+const memoizedMax = 10_000
 
-/** Remembers what was answered. Parts of a question that has several hold neither spaces nor commas. */
-function remembered<Question extends readonly (string | readonly string[])[], Answer>(
-  answer: (...question: Question) => Answer,
-): (...question: Question) => Answer {
-  const answers = new Map<string, { readonly value: Answer }>()
-  return (...question) => {
-    const key = question.join(' ')
-    const known = answers.get(key)
+/** Memoizes a pure function. Arguments must not contain spaces, nor commas if they are lists. */
+function memoized<Arguments extends readonly (string | readonly string[])[], Result>(
+  compute: (...parts: Arguments) => Result,
+): (...parts: Arguments) => Result {
+  const results = new Map<string, { readonly value: Result }>()
+  return (...parts) => {
+    const key = parts.join(' ')
+    const known = results.get(key)
     if (known) return known.value
-    const value = answer(...question)
-    if (answers.size >= rememberedMax) answers.clear()
-    answers.set(key, { value })
+    const value = compute(...parts)
+    if (results.size >= memoizedMax) results.clear()
+    results.set(key, { value })
     return value
+  }
+}
+
+/** Resolves a name to all its addresses, in the order to try them. Rejects if it has none. */
+export type Resolve = (name: string) => Promise<readonly string[]>
+
+/** Result of resolving a name. */
+export type Resolved =
+  | { readonly kind: 'addresses'; readonly addresses: readonly string[] }
+  | { readonly kind: 'failed'; readonly cause: 'no_address' | 'too_many' | 'timeout' }
+
+const addressesKeptMs = 5000
+const failureKeptMs = 1000
+const namesMax = 10_000
+const addressesMax = 64
+
+/**
+ * Resolves by /etc/hosts and DNS, including the cluster's search domains.
+ *
+ * Uses c-ares, which needs no thread: `node:dns` calls getaddrinfo on a small thread pool, where a few names with silent name
+ * servers block the calls of all tenants (40 names: over 40 s, Bun 1.4.5).
+ */
+export const systemResolve: Resolve = async (name) => {
+  const found = await Bun.dns.lookup(name, { backend: 'c-ares' })
+  return found.map(({ address }) => address)
+}
+
+interface CachedName {
+  readonly pending: Promise<Resolved>
+  /** Undefined while resolution is in flight. */
+  settled: { readonly value: Resolved; readonly expiresAtMs: number } | undefined
+}
+
+/**
+ * Creates a caching resolver: addresses are kept for 5 s, failures for 1 s, 10 000 names at most; concurrent calls for a name share
+ * one lookup. Never rejects.
+ */
+export function createResolver(
+  lookup: Resolve,
+  now: () => number,
+): (name: string, timeoutMs: number) => Promise<Resolved> {
+  const cache = new Map<string, CachedName>()
+
+  function resolve(name: string): CachedName {
+    const entry: CachedName = { pending: lookedUp(lookup, name), settled: undefined }
+    cache.delete(name)
+    cache.set(name, entry)
+    void entry.pending.then((value) => {
+      const lifeMs = value.kind === 'addresses' ? addressesKeptMs : failureKeptMs
+      entry.settled = { value, expiresAtMs: now() + lifeMs }
+    })
+    for (const oldest of cache.keys()) {
+      if (cache.size <= namesMax) break
+      cache.delete(oldest)
+    }
+    return entry
+  }
+
+  return async (name, timeoutMs) => {
+    const cached = cache.get(name)
+    if (cached?.settled && now() < cached.settled.expiresAtMs) return cached.settled.value
+    const { pending } = cached && !cached.settled ? cached : resolve(name)
+    // The lookup goes on after a time-out, bounded by its own retries, and serves the next call.
+    return within(timeoutMs, pending, () => ({ kind: 'failed', cause: 'timeout' }) as const)
+  }
+}
+
+async function lookedUp(lookup: Resolve, name: string): Promise<Resolved> {
+  try {
+    const addresses = [...new Set(await lookup(name))]
+    if (addresses.length === 0) return { kind: 'failed', cause: 'no_address' }
+    // Every address is validated before the first is called, so their number is bounded.
+    return addresses.length > addressesMax
+      ? { kind: 'failed', cause: 'too_many' }
+      : { kind: 'addresses', addresses }
+  } catch {
+    return { kind: 'failed', cause: 'no_address' }
   }
 }
 
@@ -107,17 +204,17 @@ function detailOf({ cause, code, status }: ExchangeFailed): string {
 }
 
 const details: Readonly<Record<CallFailureCause, string>> = {
-  url_refused: 'The callback’s URL is not served.',
+  url_refused: 'The form of the callback’s URL is not accepted.',
   dns_failed: 'The callback’s name could not be resolved.',
-  address_refused: 'The callback’s address is not to be called.',
+  address_refused: 'The callback’s address must not be called.',
   connect_failed: 'The callback did not accept the connection.',
   connect_timeout: 'The callback did not accept the connection in time.',
-  tls_failed: 'The callback’s certificate or TLS is not in order.',
+  tls_failed: 'The callback’s certificate is invalid, or the TLS handshake failed.',
   timeout: 'The callback did not answer in time.',
   reset: 'The connection ended before the answer did.',
   protocol_error: 'The answer was not HTTP/1.1, or its head was over 16 KiB.',
   proxy_failed: 'The platform’s egress proxy did not open the connection.',
-  aborted: 'The call was ended by the platform.',
+  aborted: 'The platform ended the call.',
 }
 
 const dnsDetails: Readonly<Record<(Resolved & { kind: 'failed' })['cause'], string>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { checkCallbackUrl, judgeCallback } from './callback-url.ts'
+import { checkCallbackUrl, validateCallback } from './callback-url.ts'
 
-describe('a callback’s URL', () => {
+describe('callback URL', () => {
   test.each([
     [
       'with everything',
@@ -26,12 +26,12 @@ describe('a callback’s URL', () => {
     ],
     ['with an address in hexadecimal', 'https://0x08080808/', { host: '8.8.8.8', isAddress: true }],
     ['of a service in the cluster', 'http://intake.shops.svc.cluster.local/', { isAddress: false, port: 80 }],
-  ])('%s', (_case, text, expected) => {
+  ])('callback URL: one %s (%s) is parsed', (_case, text, expected) => {
     expect(checkCallbackUrl(text)).toMatchObject({ kind: 'callback', url: expected })
   })
 
   test.each([
-    ['nothing', '', 'malformed'],
+    ['no text', '', 'malformed'],
     ['no URL', 'hooks.example/in', 'malformed'],
     ['no slashes', 'https:hooks.example', 'malformed'],
     ['no host after two slashes', 'https:///hooks.example', 'malformed'],
@@ -43,7 +43,7 @@ describe('a callback’s URL', () => {
     ['a NUL', 'https://hooks.example/\0', 'malformed'],
     ['a host of over 253 letters', `https://${'a.'.repeat(130)}example/`, 'malformed'],
     ['2049 characters', `https://hooks.example/${'a'.repeat(2027)}`, 'too_long'],
-  ])('with %s is refused', (_case, text, cause) => {
+  ])('callback URL: one with %s is refused', (_case, text, cause) => {
     expect(checkCallbackUrl(text)).toMatchObject({ kind: 'refused', cause })
   })
 
@@ -62,15 +62,18 @@ describe('a callback’s URL', () => {
       'refused',
     ],
     ['https to a private address', 'https://10.0.0.1/', [], ['10.0.0.0/8'], 'refused'],
-  ] as const)('before a name is resolved: %s', (_case, url, allowedCIDRs, cidrsMax, kind) => {
-    expect(judgeCallback(url, { allowedCIDRs, cidrsMax, ports: [] }).kind).toBe(kind)
-  })
+  ] as const)(
+    'callback URL before resolution: %s (%s, tenant lists %j, platform lists %j) gives %s',
+    (_case, url, allowedCIDRs, cidrsMax, kind) => {
+      expect(validateCallback(url, { allowedCIDRs, cidrsMax, ports: [] }).kind).toBe(kind)
+    },
+  )
 })
 
-describe('the port of a callback', () => {
+describe('callback port', () => {
   const listed = ['10.0.0.0/8', '127.0.0.0/8', 'fd00::/8', '8.8.8.8/32', '::ffff:0:0/96']
-  const judge = (url: string, ports: readonly number[] | 'any') =>
-    judgeCallback(url, { allowedCIDRs: listed, cidrsMax: listed, ports })
+  const validate = (url: string, ports: readonly number[] | 'any') =>
+    validateCallback(url, { allowedCIDRs: listed, cidrsMax: listed, ports })
 
   test.each<[string, string, readonly number[] | 'any', 'callback' | 'port_not_listed']>([
     ['80 by its scheme, private', 'http://10.1.2.3/in', [], 'callback'],
@@ -92,23 +95,23 @@ describe('the port of a callback', () => {
     ['9000, public', 'https://1.1.1.1:9000/', [], 'callback'],
     ['9000, public and listed', 'http://8.8.8.8:9000/', [], 'callback'],
     ['of a name over https, whose address is not known', 'https://hooks.example:9000/', [], 'callback'],
-  ])('%s', (_case, url, ports, expected) => {
-    const judged = judge(url, ports)
-    expect(judged.kind === 'refused' ? judged.cause : judged.kind).toBe(expected)
+  ])('callback port: %s (%s, LATCHKEY_CALLBACK_PORTS %j) gives %s', (_case, url, ports, expected) => {
+    const checked = validate(url, ports)
+    expect(checked.kind === 'refused' ? checked.cause : checked.kind).toBe(expected)
   })
 
-  test('of a name over http is refused before it is resolved where only private networks are listed', () => {
+  test('callback port: for an http name it is checked before resolution if only private networks are listed', () => {
     const rules = (cidrs: string[]) => ({ allowedCIDRs: cidrs, cidrsMax: cidrs, ports: [] })
     const url = 'http://intake.shops.svc:3000/'
-    expect(judgeCallback(url, rules(['10.0.0.0/8']))).toMatchObject({
+    expect(validateCallback(url, rules(['10.0.0.0/8']))).toMatchObject({
       kind: 'refused',
       cause: 'port_not_listed',
     })
-    expect(judgeCallback(url, rules(['0.0.0.0/0'])).kind).toBe('callback')
+    expect(validateCallback(url, rules(['0.0.0.0/0'])).kind).toBe('callback')
   })
 
-  test('that is refused is named together with the setting', () => {
-    expect(judge('http://10.1.2.3:5432/', [])).toMatchObject({
+  test('callback port: the refusal names the port and LATCHKEY_CALLBACK_PORTS', () => {
+    expect(validate('http://10.1.2.3:5432/', [])).toMatchObject({
       message:
         'must not use port 5432 of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS',
     })

@@ -1,21 +1,20 @@
 import { isIP } from 'node:net'
-import { type AddressBlock, checkAddress, isNeverPublic } from './address-rules.ts'
+import { type AddressBlock, checkAddress, isNeverPublic } from './address.ts'
 
-/** A callback's URL, taken apart as a call needs it. */
+/** Parsed callback URL. */
 export interface CallbackUrl {
   readonly scheme: 'http' | 'https'
-  /** A name in ASCII without a final dot, or an address without brackets; numeric forms of IPv4 are decimal here. */
+  /** ASCII name without final dot, or address without brackets; IPv4 always in dotted decimal. */
   readonly host: string
-  /** The host is an address: nothing is to be resolved. */
   readonly isAddress: boolean
   readonly port: number
-  /** Path and query, percent-encoded, as the request line has them. */
+  /** Path and query, percent-encoded: the request target. */
   readonly path: string
-  /** As the header `Host` has it. */
+  /** Value of the `Host` header. */
   readonly authority: string
 }
 
-/** Why a URL is not called. */
+/** Reason for refusing a URL. */
 export type CallbackRefusal =
   | 'malformed'
   | 'too_long'
@@ -27,10 +26,10 @@ export type CallbackRefusal =
   | 'http_not_listed'
   | 'address'
 
-/** What a URL turned out to be; `message` tells its owner what to do. */
+/** Result of a URL check. `message` tells the tenant what to change. */
 export type CheckedCallbackUrl = { readonly kind: 'callback'; readonly url: CallbackUrl } | RefusedCallback
 
-/** A URL that is not called. */
+/** URL that must not be called. */
 export interface RefusedCallback {
   readonly kind: 'refused'
   readonly cause: CallbackRefusal
@@ -39,10 +38,7 @@ export interface RefusedCallback {
 
 const urlLengthMax = 2048
 
-/**
- * Ports of other protocols, which an HTTP request must not be aimed at: the Fetch standard's list
- * (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11). Every other port is a callback's own choice.
- */
+/** Ports of other protocols, refused for callbacks: the Fetch standard's list (https://fetch.spec.whatwg.org/#port-blocking, read 2026-11). */
 export const portsBlocked: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -50,28 +46,28 @@ export const portsBlocked: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
 ])
 
-/** Ports that callbacks in listed networks that are not public may have without being set: those of HTTP servers. */
+/** Ports always allowed at listed, non-public addresses: those of HTTP servers. */
 export const callbackPortsAlways: readonly number[] = [80, 443, 8080, 8443]
 
-/** The platform's bounds on callbacks. */
+/** Platform limits for callbacks. */
 export interface CallbackBounds {
-  /** `LATCHKEY_CALLBACK_CIDRS_MAX`: networks beyond public ones that a tenant may list. */
+  /** `LATCHKEY_CALLBACK_CIDRS_MAX`: non-public networks that a tenant may list. */
   readonly cidrsMax: readonly string[]
-  /** `LATCHKEY_CALLBACK_PORTS`: ports there beside 80, 443, 8080 and 8443; `any`: all. Public addresses have no such bound. */
+  /** `LATCHKEY_CALLBACK_PORTS`: ports allowed there besides 80, 443, 8080 and 8443. Public addresses have no port limit. */
   readonly ports: readonly number[] | 'any'
 }
 
-/** What a callback's addresses are judged by. */
+/** Rules for the addresses of a callback. */
 export interface CallbackRules extends CallbackBounds {
-  /** The tenant's own list of non-public networks. */
+  /** Non-public networks listed by the tenant. */
   readonly allowedCIDRs: readonly string[]
 }
 
-/** Checks a URL's form and takes it apart; looks at no address. Pure. */
+/** Parses a URL and checks its form, not its address. Pure. */
 export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.length > urlLengthMax)
     return refused('too_long', `must be at most ${urlLengthMax} characters long`)
-  // A URL parser drops or turns these, so that what is called would not be what its owner reads.
+  // A URL parser drops or converts these characters, so the call would go elsewhere than the tenant reads.
   if (/[\\\u0000-\u0020\u007f]/.test(text)) {
     return refused('malformed', 'must not hold spaces, control characters or backslashes')
   }
@@ -79,7 +75,7 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (url === null) return refused('malformed', 'must be a URL such as https://hooks.example/latchkey')
   const scheme = url.protocol === 'https:' ? 'https' : 'http'
   if (url.protocol !== `${scheme}:`) return refused('scheme', 'must be an https URL')
-  // The parser would also take https:name and https:///name for https://name.
+  // The URL parser also accepts https:name and https:///name as https://name.
   if (!/^https?:\/\/[^/]/i.test(text)) return refused('malformed', 'must name its host after https://')
   if (url.username !== '' || url.password !== '') {
     return refused('credentials', 'must not carry credentials: check the signature of deliveries instead')
@@ -87,28 +83,24 @@ export function checkCallbackUrl(text: string): CheckedCallbackUrl {
   if (text.includes('#')) return refused('fragment', 'must not have a fragment: it would never be sent')
   const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port)
   if (portsBlocked.has(port)) return refused('port', `must not use port ${port}, which is another protocol's`)
-  return takenApart(url, scheme, port)
+  return parsed(url, scheme, port)
 }
 
-/**
- * Whether a URL may be a callback, as far as can be said without resolving its name; a delivery judges what the name
- * resolves to by the same rules. Pure.
- */
-export function judgeCallback(text: string, rules: CallbackRules): CheckedCallbackUrl {
+/** Validates a callback URL without resolving its name; each delivery applies the same rules to the resolved addresses. Pure. */
+export function validateCallback(text: string, rules: CallbackRules): CheckedCallbackUrl {
   const checked = checkCallbackUrl(text)
   if (checked.kind === 'refused') return checked
   const { url } = checked
-  const refusal = url.isAddress ? judgeAddresses(url, [url.host], rules) : judgeName(url, rules)
+  const refusal = url.isAddress ? validateAddresses(url, [url.host], rules) : validateName(url, rules)
   return refusal ?? checked
 }
 
 /**
- * Judges all addresses that a callback has. One that may not be called refuses them all: a name that answers with a
- * public address and an internal one beside it is an attack or a mistake, and trying the good one only would let it flap
- * until somebody else's resolver, or a later change of this rule, takes the other. An address that is allowed only by a list
- * may be reached at ports of HTTP servers and those that the platform sets, so that no tenant can talk to databases and kubelets there.
+ * Validates all addresses of a callback; one refused address refuses the callback. A name that resolves to a public and an
+ * internal address is a DNS-rebinding attack or a mistake. A non-public address is allowed only at HTTP ports and those that the
+ * platform sets, so that no tenant reaches databases or kubelets. Pure.
  */
-export function judgeAddresses(
+export function validateAddresses(
   { scheme, port }: Pick<CallbackUrl, 'scheme' | 'port'>,
   addresses: readonly string[],
   rules: CallbackRules,
@@ -134,8 +126,8 @@ function portNotListed(port: number): RefusedCallback {
   )
 }
 
-/** Checks a host name before resolution. Plain HTTP requires listed networks. */
-function judgeName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
+/** Validates a host name before resolution: plain HTTP requires listed networks. */
+function validateName({ scheme, port }: CallbackUrl, rules: CallbackRules): RefusedCallback | undefined {
   if (scheme === 'https') return undefined
   const { allowedCIDRs, cidrsMax } = rules
   if (allowedCIDRs.length === 0 || cidrsMax.length === 0) return httpNotListed
@@ -143,7 +135,7 @@ function judgeName({ scheme, port }: CallbackUrl, rules: CallbackRules): Refused
   return isPrivate && !isListedPort(port, rules) ? portNotListed(port) : undefined
 }
 
-function takenApart(url: URL, scheme: 'http' | 'https', port: number): CheckedCallbackUrl {
+function parsed(url: URL, scheme: 'http' | 'https', port: number): CheckedCallbackUrl {
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
   if (host === '' || host.length > 253) return refused('malformed', 'must name a host')
   return {
@@ -172,7 +164,7 @@ const unlisted = (what: string) =>
   `leads to ${what}: list its network in allowedCIDRs, within what the platform permits, or use a public address`
 const neverCalled = (what: string) => `leads to ${what}, which is never called: use another address`
 
-/** Told to tenants: says what kind of address it is and never which, so that no internal name can be looked up by us. */
+/** Messages for tenants. They name the kind of address, never the address: tenants must not resolve internal names through us. */
 const messages: Readonly<Record<AddressBlock, string>> = {
   public: 'leads to a public address',
   unspecified: neverCalled('no particular address'),

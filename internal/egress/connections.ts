@@ -1,24 +1,136 @@
-import { type ConnectPath, connect } from './connect.ts'
-import { Connection } from './connection.ts'
+import http from 'node:http'
+import https from 'node:https'
+import net from 'node:net'
+import type { Duplex } from 'node:stream'
+import tls from 'node:tls'
 
-/** Where to connect to, and as whom the far side must show itself: what a connection may be used again for. */
+/** Target of a connection. Connections are reused only for an equal endpoint. */
 export interface Endpoint {
-  /** Judged; never a name. */
+  /** A validated IP address, never a name. */
   readonly address: string
   readonly port: number
-  /** What the certificate must be valid for; none for plain HTTP. */
+  /** Name or address that the certificate must be valid for; undefined for plain HTTP. */
   readonly tlsName: string | undefined
 }
 
-/** Servers commonly close an idle connection after 5 s (Node's own default); this is before that. */
+/** Parsed `LATCHKEY_EGRESS_PROXY`. */
+export interface EgressProxy {
+  readonly overTls: boolean
+  readonly host: string
+  readonly port: number
+  /** Value of `Proxy-Authorization`; sent to the proxy only. */
+  readonly authorization: string | undefined
+}
+
+/** How connections leave the platform. */
+export interface ConnectPath {
+  /** Proxy that opens each connection by CONNECT. */
+  readonly egressProxy: EgressProxy | undefined
+  /** PEM certificates trusted instead of the runtime's. */
+  readonly ca: string | undefined
+}
+
+/** Parses a proxy URL with percent-encoded user and password. @throws TypeError, URIError if it is not one */
+export function parseEgressProxy(text: string): EgressProxy {
+  const { protocol, hostname, port, username, password } = new URL(text)
+  const overTls = protocol === 'https:'
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return {
+    overTls,
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? (overTls ? 443 : 80) : Number(port),
+    authorization: credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`,
+  }
+}
+
+/** No connection was established, so no byte of a request was sent. */
+export class ConnectError extends Error {
+  readonly stage: 'connect_failed' | 'connect_timeout' | 'tls_failed' | 'proxy_failed'
+  /** The runtime's code, such as `ECONNREFUSED`. */
+  readonly code: string | undefined
+
+  constructor(stage: ConnectError['stage'], cause?: unknown) {
+    super(stage, { cause })
+    this.stage = stage
+    this.code = codeOf(cause)
+  }
+}
+
+/** Returns the runtime's error code, such as `ECONNRESET`; undefined without one. */
+export function codeOf(error: unknown): string | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,60}$/.test(code) ? code : undefined
+}
+
+/** Callbacks for the request that uses a connection. */
+export interface ConnectionUser {
+  data(bytes: Buffer): void
+  /** The server half-closed the connection: no more data. */
+  ended(): void
+  /** The connection broke or was closed; called once, last. */
+  closed(error: unknown): void
+}
+
+/**
+ * Socket that serves one request after another. Its listeners are set once and forward to the current user. Data while no request
+ * uses it closes it: a server has nothing to send unasked, so it would be an answer to a later request (response smuggling).
+ */
+export class Connection {
+  readonly #socket: Duplex
+  #user: ConnectionUser | undefined
+  #isClosed = false
+  /** By `performance.now()`. */
+  idleSinceMs = 0
+
+  constructor(socket: Duplex, onClosed: (connection: Connection) => void) {
+    this.#socket = socket
+    let error: unknown
+    socket.on('data', (bytes: Buffer) => (this.#user ? this.#user.data(bytes) : this.close()))
+    socket.on('end', () => (this.#user ? this.#user.ended() : this.close()))
+    socket.on('error', (one) => {
+      error = one
+    })
+    socket.on('close', () => {
+      this.#isClosed = true
+      onClosed(this)
+      this.#user?.closed(error)
+    })
+  }
+
+  /** Whether it can carry another request. */
+  get isUsable(): boolean {
+    return !this.#isClosed && !this.#socket.destroyed && this.#socket.writable && this.#socket.readable
+  }
+
+  /** Whether all written bytes were handed to the kernel. */
+  get isFlushed(): boolean {
+    return this.#socket.writableLength === 0
+  }
+
+  /** Sets the user that receives events; undefined makes it idle. */
+  use(user: ConnectionUser | undefined): void {
+    this.#user = user
+  }
+
+  write(bytes: Buffer): void {
+    this.#socket.write(bytes)
+  }
+
+  /** Closes it at once. Idempotent. */
+  close(): void {
+    this.#socket.destroy()
+  }
+}
+
+/** Servers commonly close idle connections after 5 s (Node's default); closing earlier avoids the race. */
 const idleMs = 4000
 const sweepMs = 1000
-/** As many as one tenant has calls under way in a process. */
+/** Equals the calls in flight of one tenant in a process. */
 const idlePerEndpointMax = 64
-/** Above it a connection is closed after its answer, so that many callbacks do not hold all of a process' descriptors. */
+/** Above it, connections are closed after their answer, so that callbacks do not use up the file descriptors. */
 const openMax = 2048
 
-/** Connections to callbacks. Idle ones are kept for 4 s, at most 64 for one endpoint, and used again for the same one only. */
+/** Connection pool. Idle connections are kept for 4 s, at most 64 per endpoint, and reused for that endpoint only. */
 export class Connections {
   readonly #path: ConnectPath
   readonly #idle = new Map<string, Connection[]>()
@@ -29,22 +141,22 @@ export class Connections {
     this.#path = path
   }
 
-  /** One that is idle; undefined when there is none. */
+  /** Returns an idle connection, or undefined. */
   takeIdle(endpoint: Endpoint): Connection | undefined {
     const idle = this.#idle.get(keyOf(endpoint))
-    // The youngest first, so that those which are not needed grow old.
+    // LIFO, so that surplus connections reach their idle limit.
     for (let one = idle?.pop(); one !== undefined; one = idle?.pop()) if (one.isUsable) return one
     return undefined
   }
 
-  /** A new one. @throws ConnectError, within `timeoutMs` */
+  /** Opens a connection. @throws ConnectError, within `timeoutMs` */
   async open(endpoint: Endpoint, timeoutMs: number): Promise<Connection> {
-    const socket = await connect({ ...endpoint, timeoutMs }, this.#path)
+    const socket = await connect(endpoint, this.#path, timeoutMs)
     this.#open += 1
     return new Connection(socket, (connection) => this.#forget(endpoint, connection))
   }
 
-  /** Keeps one whose answer is whole for others, or closes it where there are enough. */
+  /** Returns a connection to the pool after a whole answer, or closes it if the pool is full. */
   keep(endpoint: Endpoint, connection: Connection): void {
     connection.use(undefined)
     const key = keyOf(endpoint)
@@ -59,7 +171,7 @@ export class Connections {
     this.#sweeping ??= setInterval(() => this.#sweep(), sweepMs).unref()
   }
 
-  /** Closes those that are idle; repeating it is harmless. */
+  /** Closes idle connections. Idempotent. */
   close(): void {
     clearInterval(this.#sweeping)
     this.#sweeping = undefined
@@ -70,7 +182,7 @@ export class Connections {
   #sweep(): void {
     const sinceMs = performance.now() - idleMs
     for (const [key, idle] of this.#idle) {
-      // The longest idle stand first.
+      // Sorted by idle time, longest first.
       while (idle[0] && idle[0].idleSinceMs <= sinceMs) idle.shift()?.close()
       if (idle.length === 0) this.#idle.delete(key)
     }
@@ -89,4 +201,114 @@ export class Connections {
 
 function keyOf({ address, port, tlsName }: Endpoint): string {
   return `${tlsName ?? ''} ${port} ${address}`
+}
+
+/** Opens a socket: TCP or proxy tunnel, then TLS if the endpoint has a name. Leaves no socket open when it throws. */
+async function connect(endpoint: Endpoint, path: ConnectPath, timeoutMs: number): Promise<Duplex> {
+  const opened: Duplex[] = []
+  let timer: Timer | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new ConnectError('connect_timeout')), timeoutMs)
+  })
+  const { address, port, tlsName } = endpoint
+  const reach = async () => {
+    const socket = path.egressProxy
+      ? await tunnel(endpoint, path.egressProxy, path.ca, opened)
+      : await connected(net.connect({ host: address, port, noDelay: true }), opened)
+    return tlsName === undefined ? socket : await secured(socket, tlsName, path.ca, opened)
+  }
+  try {
+    return await Promise.race([reach(), late])
+  } catch (error) {
+    for (const socket of opened) socket.destroy()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Registers a socket for clean-up. Without an error listener a socket that breaks between two owners would end the process. */
+function hold(socket: Duplex, opened: Duplex[]): void {
+  socket.on('error', () => {})
+  opened.push(socket)
+}
+
+function connected(socket: net.Socket, opened: Duplex[]): Promise<Duplex> {
+  hold(socket, opened)
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) => reject(new ConnectError('connect_failed', error))
+    socket.once('error', fail)
+    socket.once('connect', () => {
+      socket.off('error', fail)
+      resolve(socket)
+    })
+  })
+}
+
+function secured(socket: Duplex, tlsName: string, ca: string | undefined, opened: Duplex[]): Promise<Duplex> {
+  const secure = tls.connect({
+    socket,
+    // An IP address must not be sent as server name (RFC 6066, 3), but the certificate must be valid for it.
+    servername: net.isIP(tlsName) === 0 ? tlsName : '',
+    checkServerIdentity: (_host, certificate) => tls.checkServerIdentity(tlsName, certificate),
+    ALPNProtocols: ['http/1.1'],
+    ...trusting(ca),
+  })
+  hold(secure, opened)
+  return new Promise((resolve, reject) => {
+    const fail = (error?: Error) => reject(new ConnectError('tls_failed', error))
+    const ended = () => fail()
+    secure.once('error', fail)
+    secure.once('close', ended)
+    secure.once('secureConnect', () => {
+      secure.off('error', fail)
+      secure.off('close', ended)
+      if (secure.authorized) resolve(secure)
+      else fail(secure.authorizationError)
+    })
+  })
+}
+
+/**
+ * Opens a tunnel to the validated address, not to the name, so that the proxy cannot resolve it to another one. Also used for plain
+ * HTTP: in absolute form a proxy replaces `Host` by the request target (RFC 9112, 3.2.2), which is the address.
+ */
+function tunnel(
+  target: Endpoint,
+  proxy: EgressProxy,
+  ca: string | undefined,
+  opened: Duplex[],
+): Promise<Duplex> {
+  const authority = `${net.isIPv6(target.address) ? `[${target.address}]` : target.address}:${target.port}`
+  const { host, port, overTls, authorization } = proxy
+  const request = (overTls ? https : http).request({
+    method: 'CONNECT',
+    host,
+    port,
+    path: authority,
+    agent: false,
+    headers: {
+      host: authority,
+      ...(authorization === undefined ? {} : { 'proxy-authorization': authorization }),
+    },
+    ...(overTls ? trusting(ca) : {}),
+  })
+  request.on('socket', (socket) => hold(socket, opened))
+  return new Promise((resolve, reject) => {
+    const fail = (error?: Error) => reject(new ConnectError('proxy_failed', error))
+    request.on('error', fail)
+    request.once('connect', (response, socket, head) => {
+      hold(socket, opened)
+      // In TLS and HTTP the client speaks first, so early bytes are not the target's.
+      if (response.statusCode === 200 && head.length === 0) resolve(socket)
+      else fail()
+    })
+    request.once('response', () => fail())
+    request.end()
+  })
+}
+
+/** Set per connection, so that `NODE_TLS_REJECT_UNAUTHORIZED` cannot turn verification off. */
+function trusting(ca: string | undefined) {
+  return { rejectUnauthorized: true, minVersion: 'TLSv1.2' as const, ...(ca === undefined ? {} : { ca }) }
 }

@@ -41,8 +41,8 @@ async function listenProxy(asked: string[], overTls = false): Promise<RawServer>
   }, overTls)
 }
 
-describe('through the egress proxy', () => {
-  test('https goes to the judged address, and the name’s certificate is asked for', async () => {
+describe('egress proxy', () => {
+  test('egress proxy: https is tunnelled to the validated address and verifies the name’s certificate', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked)
     await using server = await listenRaw(answering(ok), true)
@@ -55,7 +55,7 @@ describe('through the egress proxy', () => {
     expect(await call(`https://bank.example:${server.port}/`)).toMatchObject({ cause: 'tls_failed' })
   })
 
-  test('plain http goes through a tunnel as well, under its name', async () => {
+  test('egress proxy: plain http is tunnelled too, with the name as Host', async () => {
     const asked: string[] = []
     let received = ''
     await using proxy = await listenProxy(asked)
@@ -72,7 +72,7 @@ describe('through the egress proxy', () => {
     expect(received.toLowerCase()).toContain(`host: hooks.example:${server.port}\r\n`)
   })
 
-  test('a proxy over TLS works too', async () => {
+  test('egress proxy: works over TLS', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked, true)
     await using server = await listenRaw(answering(ok), true)
@@ -81,7 +81,7 @@ describe('through the egress proxy', () => {
     expect(asked.length).toBe(1)
   })
 
-  test('its user and password go to the proxy and nowhere else', async () => {
+  test('egress proxy: credentials are sent to the proxy only', async () => {
     const asked: string[] = []
     let received = ''
     await using proxy = await listenProxy(asked)
@@ -98,7 +98,7 @@ describe('through the egress proxy', () => {
     expect(received.toLowerCase()).not.toContain('proxy-authorization')
   })
 
-  test('an address that is not to be called is not asked for', async () => {
+  test('egress proxy: is not asked for a refused address', async () => {
     const asked: string[] = []
     await using proxy = await listenProxy(asked)
     const call = caller(`http://127.0.0.1:${proxy.port}`)
@@ -108,11 +108,11 @@ describe('through the egress proxy', () => {
 
   test.each([
     ['refuses', 'HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n'],
-    ['wants a password', 'HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n'],
-    ['speaks for the far side', `HTTP/1.1 200 Fine\r\n\r\n${ok}`],
-    ['is none', 'SSH-2.0-OpenSSH\r\n'],
-    ['hangs up', ''],
-  ])('one that %s is told as such', async (_case, answer) => {
+    ['demands authentication', 'HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n'],
+    ['sends bytes before the tunnel is used', `HTTP/1.1 200 Fine\r\n\r\n${ok}`],
+    ['speaks another protocol', 'SSH-2.0-OpenSSH\r\n'],
+    ['closes the connection', ''],
+  ])('egress proxy: one that %s gives `proxy_failed`', async (_case, answer) => {
     await using proxy = await listenRaw((socket) => socket.once('data', () => socket.end(answer)))
     const result = await caller(`http://lk:secret@127.0.0.1:${proxy.port}`)('https://hooks.example/')
     expect(result).toMatchObject({ kind: 'failed', cause: 'proxy_failed' })
@@ -120,7 +120,7 @@ describe('through the egress proxy', () => {
     await eventually('no connection', () => proxy.open() === 0)
   })
 
-  test('one that nobody listens at is told as such', async () => {
+  test('egress proxy: a closed port gives `proxy_failed`', async () => {
     const proxy = await listenRaw(() => {})
     await proxy[Symbol.asyncDispose]()
     const call = caller(`http://127.0.0.1:${proxy.port}`)

@@ -1,24 +1,71 @@
-import { AnswerReader } from './answer-reader.ts'
-import { ConnectError, codeOf } from './connect.ts'
-import type { Connection, ConnectionUser } from './connection.ts'
-import type { Connections, Endpoint } from './connections.ts'
-import type { AnswerHeaders, CallFailureCause } from './result.ts'
+import type { CallbackUrl } from './callback-url.ts'
+import {
+  ConnectError,
+  type Connection,
+  type Connections,
+  type ConnectionUser,
+  codeOf,
+  type Endpoint,
+} from './connections.ts'
+import { AnswerReader, encodeRequest, type RequestContent } from './http1.ts'
 
-/** One request to one address. */
-export interface ExchangeRequest {
-  readonly endpoint: Endpoint
-  /** Head and body. */
-  readonly bytes: Buffer
-  /** How much of the answer is read. */
-  readonly answerBytesMax: number
-  readonly connectTimeoutMs: number
-  readonly timeoutMs: number
-  readonly signal: AbortSignal | undefined
-  /** Opens a new connection, whatever is idle, and closes it afterwards: its server has just closed a kept one. */
-  readonly isFresh: boolean
+/**
+ * Reason why a call brought no answer; a closed set, used as a metric label.
+ * - `url_refused`: the form of the URL is not accepted (scheme, credentials, port, length).
+ * - `dns_failed`: the name has no address, or the resolver did not answer in time.
+ * - `address_refused`: the URL leads to an address that this tenant may not call.
+ * - `connect_failed`, `connect_timeout`: no TCP connection; no byte of the request was sent.
+ * - `tls_failed`: certificate invalid for the name, or handshake failed; no byte of the request was sent.
+ * - `timeout`: `timeoutMs` ended before the answer was whole, or before its first 16 KiB had arrived.
+ * - `reset`: the connection ended before the answer did.
+ * - `protocol_error`: the answer is not HTTP/1.1, or its head is over 16 KiB.
+ * - `proxy_failed`: the egress proxy was unreachable or refused to connect.
+ * - `aborted`: ended by the caller's signal.
+ */
+export type CallFailureCause =
+  | 'url_refused'
+  | 'dns_failed'
+  | 'address_refused'
+  | 'connect_failed'
+  | 'connect_timeout'
+  | 'tls_failed'
+  | 'timeout'
+  | 'reset'
+  | 'protocol_error'
+  | 'proxy_failed'
+  | 'aborted'
+
+/** Answer headers that delivery interprets, as received; all others are dropped. */
+export interface AnswerHeaders {
+  /** Seconds or an HTTP date. */
+  readonly retryAfter?: string
+  readonly webhookDelivery?: string
+  readonly contentType?: string
 }
 
-/** What came of it. */
+/** Request content with its bounds. */
+export interface CallContent extends RequestContent {
+  /** Bytes of the answer's body that are read and returned; default 16 KiB. */
+  readonly answerBytesMax?: number
+  /** For the whole call, name resolution included. */
+  readonly timeoutMs: number
+  /** Aborts the call once its name is resolved; the result is `aborted`. */
+  readonly signal?: AbortSignal
+}
+
+/** Call whose addresses were validated. */
+export interface ValidatedCall {
+  readonly call: CallContent
+  readonly url: CallbackUrl
+  /** All of them may be called. */
+  readonly addresses: readonly string[]
+  /** By `performance.now()`; `timeoutMs` counts from here. */
+  readonly startedAtMs: number
+  /** Share of `timeoutMs` for resolving, connecting and TLS, all addresses together. */
+  readonly connectMs: number
+}
+
+/** Result of an exchange. */
 export type Exchanged =
   | {
       readonly kind: 'answered'
@@ -29,28 +76,71 @@ export type Exchanged =
     }
   | ExchangeFailed
 
-/** No whole answer. */
+/** No whole answer arrived. */
 export interface ExchangeFailed {
   readonly kind: 'failed'
   readonly cause: CallFailureCause
   /** The runtime's code. */
   readonly code?: string | undefined
-  /** The status of an answer that began. */
+  /** Status of an answer that had begun. */
   readonly status?: number | undefined
-  /** A kept connection was used that its server had closed, most likely; nothing was answered. */
+  /** Reset of a reused connection before any byte of an answer: the server had most likely closed it before the request. */
   readonly stale: boolean
 }
 
+const answerBytesMaxDefault = 16_384
 const answerHeaderCharsMax = 256
+const addressesTriedMax = 4
+/** Least time for one address before the next is tried. */
+const addressMsMin = 1000
+const unreached: ReadonlySet<CallFailureCause> = new Set(['connect_failed', 'connect_timeout'])
 
-/**
- * Sends one request and reads at most `answerBytesMax` of its answer. Settles within `timeoutMs` and never rejects; a connection
- * is used again only after a whole answer.
- */
-export function exchange(connections: Connections, request: ExchangeRequest): Promise<Exchanged> {
-  return new Promise((resolve) => new Exchange(connections, request, resolve).begin())
+/** Sends a request to the first address that accepts a connection, at most 4. Ends within `timeoutMs`; never rejects. */
+export async function exchange(connections: Connections, validated: ValidatedCall): Promise<Exchanged> {
+  const { call, url, startedAtMs } = validated
+  const bytes = encodeRequest(call, url)
+  // Only a programming error of our own caller makes an invalid header.
+  if (bytes === undefined) return { kind: 'failed', cause: 'protocol_error', stale: false }
+  const addresses = validated.addresses.slice(0, addressesTriedMax)
+  const untilMs = startedAtMs + Math.min(validated.connectMs, call.timeoutMs)
+  let result: Exchanged = { kind: 'failed', cause: 'connect_timeout', stale: false }
+  for (const [index, address] of addresses.entries()) {
+    const leftMs = untilMs - performance.now()
+    if (leftMs <= 0) break
+    const shareMs = Math.max(addressMsMin, leftMs / (addresses.length - index))
+    const attempt = (isFresh: boolean) => {
+      const { answerBytesMax = answerBytesMaxDefault, timeoutMs, signal } = call
+      return new Promise<Exchanged>((resolve) => {
+        const request: ExchangeRequest = {
+          endpoint: { address, port: url.port, tlsName: url.scheme === 'https' ? url.host : undefined },
+          ...{ bytes, answerBytesMax, signal, isFresh },
+          connectTimeoutMs: Math.min(leftMs, shareMs),
+          timeoutMs: timeoutMs - (performance.now() - startedAtMs),
+        }
+        new Exchange(connections, request, resolve).begin()
+      })
+    }
+    result = await attempt(false)
+    // Sent once more on a new connection: receivers deduplicate by `webhook-id`.
+    if (result.kind === 'failed' && result.stale) result = await attempt(true)
+    if (result.kind === 'answered' || !unreached.has(result.cause)) break
+  }
+  return result
 }
 
+interface ExchangeRequest {
+  readonly endpoint: Endpoint
+  /** Head and body. */
+  readonly bytes: Buffer
+  readonly answerBytesMax: number
+  readonly connectTimeoutMs: number
+  readonly timeoutMs: number
+  readonly signal: AbortSignal | undefined
+  /** Uses a new connection and closes it afterwards: the server has just closed a kept one. */
+  readonly isFresh: boolean
+}
+
+/** One request on one connection. The connection is reused only after a whole answer. */
 class Exchange implements ConnectionUser {
   readonly #connections: Connections
   readonly #request: ExchangeRequest
@@ -99,7 +189,7 @@ class Exchange implements ConnectionUser {
   }
 
   #send(connection: Connection): void {
-    // The call ended while it was being opened; another one may have it.
+    // The call ended while its connection was opened: another call may use it.
     if (this.#isOver) return this.#connections.keep(this.#request.endpoint, connection)
     this.#connection = connection
     connection.use(this)
@@ -110,7 +200,7 @@ class Exchange implements ConnectionUser {
     const connection = this.#connection
     this.#finish(answerOf(this.#reader, answerCut))
     if (!connection) return
-    // A server that answers before it has the whole request leaves the rest to be taken for another one.
+    // A server that answers before reading the whole request would parse the rest as another request.
     const { endpoint, isFresh } = this.#request
     if (!isFresh && this.#reader.leavesConnection && connection.isFlushed)
       this.#connections.keep(endpoint, connection)
@@ -149,7 +239,7 @@ function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
       ...(webhookDelivery === undefined ? {} : { webhookDelivery }),
       ...(contentType === undefined ? {} : { contentType }),
     },
-    // Stores of text refuse NUL.
+    // Postgres text refuses NUL.
     answer: reader.body.toString('utf8').replaceAll('\0', '\uFFFD'),
     answerCut,
   }
@@ -157,6 +247,6 @@ function answerOf(reader: AnswerReader, answerCut: boolean): Exchanged {
 
 function causeOf(error: unknown): CallFailureCause {
   if (error instanceof ConnectError) return error.stage
-  // TLS 1.3 tells a refused client only after the handshake.
+  // In TLS 1.3 the server refuses a client certificate only after the handshake.
   return (codeOf(error) ?? '').startsWith('ERR_SSL_') ? 'tls_failed' : 'reset'
 }

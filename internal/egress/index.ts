@@ -1,12 +1,20 @@
-export { type AddressBlock, type AddressVerdict, checkAddress } from './address-rules.ts'
-export { createOutbound, type Outbound, type OutboundCall, type OutboundOptions } from './call.ts'
+export { type AddressBlock, type AddressVerdict, checkAddress } from './address.ts'
+export {
+  type CallAnswered,
+  type CallFailed,
+  type CallResult,
+  createOutbound,
+  type Outbound,
+  type OutboundCall,
+  type OutboundOptions,
+  type Resolve,
+} from './call.ts'
 export {
   type CallbackBounds,
   type CallbackRefusal,
   type CheckedCallbackUrl,
   checkCallbackUrl,
-  judgeCallback,
   portsBlocked,
+  validateCallback,
 } from './callback-url.ts'
-export type { Resolve } from './resolve.ts'
-export type { AnswerHeaders, CallAnswered, CallFailed, CallFailureCause, CallResult } from './result.ts'
+export type { AnswerHeaders, CallFailureCause } from './exchange.ts'

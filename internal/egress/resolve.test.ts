@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'bun:test'
-import { createResolver, systemResolve } from './resolve.ts'
+import { createResolver, systemResolve } from './call.ts'
 
-/** A resolver whose answers and clock the test moves. */
+/** Resolver with settable answers and clock. */
 function lab() {
   const asked: string[] = []
   let nowMs = 0
   let answer: () => Promise<readonly string[]> = async () => ['8.8.8.8']
-  const resolver = createResolver({
-    resolve: (name) => {
+  const resolver = createResolver(
+    (name) => {
       asked.push(name)
       return answer()
     },
-    now: () => nowMs,
-  })
+    () => nowMs,
+  )
   return {
     asked,
     resolver,
@@ -25,8 +25,8 @@ function lab() {
   }
 }
 
-describe('a resolver', () => {
-  test('asks once for calls that come together, and again after 5 s', async () => {
+describe('resolver', () => {
+  test('resolver: shares one lookup between concurrent calls and caches it for 5 s', async () => {
     const { asked, resolver, pass } = lab()
     const together = await Promise.all([resolver('a.example', 1000), resolver('a.example', 1000)])
     expect(together).toEqual([
@@ -41,7 +41,7 @@ describe('a resolver', () => {
     expect(asked).toEqual(['a.example', 'a.example'])
   })
 
-  test('keeps a failure for 1 s only', async () => {
+  test('resolver: caches a failure for 1 s', async () => {
     const { asked, resolver, pass, answerWith } = lab()
     answerWith(() => Promise.reject(new Error('ENOTFOUND')))
     const none = { kind: 'failed', cause: 'no_address' }
@@ -54,7 +54,7 @@ describe('a resolver', () => {
     expect(asked.length).toBe(2)
   })
 
-  test('gives up on a silent name in time, and serves its late answer to the next call', async () => {
+  test('resolver: times out on a silent name and serves its late answer to the next call', async () => {
     const { asked, resolver, answerWith } = lab()
     const late = Promise.withResolvers<readonly string[]>()
     answerWith(() => late.promise)
@@ -64,7 +64,7 @@ describe('a resolver', () => {
     expect(asked).toEqual(['slow.example'])
   })
 
-  test('refuses a name with more addresses than it would judge', async () => {
+  test('resolver: refuses a name with more than 64 addresses', async () => {
     const { resolver, answerWith } = lab()
     answerWith(async () => Array.from({ length: 65 }, (_, index) => `8.8.8.${index}`))
     expect(await resolver('many.example', 1000)).toEqual({ kind: 'failed', cause: 'too_many' })
@@ -74,7 +74,7 @@ describe('a resolver', () => {
     expect(await resolver('empty.example', 1000)).toEqual({ kind: 'failed', cause: 'no_address' })
   })
 
-  test('keeps 10 000 names, the oldest go first', async () => {
+  test('resolver: caches 10 000 names and evicts the oldest', async () => {
     const { asked, resolver } = lab()
     for (let index = 0; index <= 10_000; index++) await resolver(`${index}.example`, 1000)
     await resolver('1.example', 1000)
@@ -83,7 +83,7 @@ describe('a resolver', () => {
     expect(asked.length).toBe(10_002)
   })
 
-  test('knows the names in the hosts file', async () => {
+  test('resolver: reads the hosts file', async () => {
     expect(await systemResolve('localhost')).toContain('127.0.0.1')
   })
 })

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createOutbound, type Outbound } from './call.ts'
-import { judgeCallback } from './callback-url.ts'
+import { validateCallback } from './callback-url.ts'
 import { answering, listenRaw, type RawServer } from './fixtures/servers.ts'
 
 const everything = ['0.0.0.0/0', '::/0']
 
-/** URLs that no tenant may have called, nothing being listed. */
+/** URLs that must not be called if nothing is listed. */
 const payloads: readonly (readonly [string, string])[] = [
   ['loopback', 'https://127.0.0.1/'],
   ['loopback, not the first one', 'https://127.255.255.254/'],
@@ -26,10 +26,10 @@ const payloads: readonly (readonly [string, string])[] = [
   ['loopback over plain HTTP', 'http://127.0.0.1/'],
   ['loopback of IPv6', 'https://[::1]/'],
   ['loopback of IPv6, written out', 'https://[0:0:0:0:0:0:0:1]/'],
-  ['no address', 'https://0.0.0.0/'],
-  ['no address in short', 'https://0/'],
+  ['the unspecified address', 'https://0.0.0.0/'],
+  ['the unspecified address in short', 'https://0/'],
   ['this network', 'https://0.1.2.3/'],
-  ['no address of IPv6', 'https://[::]/'],
+  ['the unspecified IPv6 address', 'https://[::]/'],
   ['private 10', 'https://10.0.0.1/'],
   ['private 10 in decimal', 'https://167772161/'],
   ['private 172.16', 'https://172.16.0.1/'],
@@ -83,7 +83,7 @@ const payloads: readonly (readonly [string, string])[] = [
   ['ORCHID', 'https://[2001:20::1]/'],
   ['discard', 'https://[100::1]/'],
   ['segment routing', 'https://[5f00::1]/'],
-  ['IPv6 that is given to nobody', 'https://[4000::1]/'],
+  ['unassigned IPv6', 'https://[4000::1]/'],
   ['plain HTTP to a public address', 'http://8.8.8.8/'],
   ['another scheme', 'gopher://8.8.8.8/'],
   ['a file', 'file:///etc/passwd'],
@@ -103,7 +103,7 @@ const payloads: readonly (readonly [string, string])[] = [
   ['over 2048 characters', `https://8.8.8.8/${'a'.repeat(2048)}`],
 ]
 
-/** What a name may answer instead of one public address. */
+/** Addresses that a malicious name may resolve to. */
 const answers: readonly (readonly [string, readonly string[]])[] = [
   ['loopback', ['127.0.0.1']],
   ['a private address', ['10.1.2.3']],
@@ -150,33 +150,38 @@ afterAll(async () => {
 const send = (url: string, allowedCIDRs: readonly string[] = []) =>
   outbound.send({ url, allowedCIDRs, headers: {}, body: '{}', timeoutMs: 1000 })
 
-describe('not called', () => {
-  test('the table is long enough', () => {
+describe('refused targets', () => {
+  test('SSRF: the table holds at least its agreed number of payloads', () => {
     expect(payloads.length + answers.length).toBeGreaterThanOrEqual(60)
   })
 
-  test.each(payloads)('%s', async (_case, url) => {
+  test.each(payloads)('SSRF: %s is not called', async (_case, url) => {
     const before = asked
     const result = await send(url)
     expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
-    expect(judgeCallback(url, { allowedCIDRs: [], cidrsMax: [], ports: 'any' }).kind).toBe('refused')
+    expect(validateCallback(url, { allowedCIDRs: [], cidrsMax: [], ports: 'any' }).kind).toBe('refused')
     expect(asked).toBe(before)
   })
 
-  test.each(payloads)('%s, listed by the tenant but not by the platform', async (_case, url) => {
-    const result = await send(url, everything)
-    expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
-    expect(judgeCallback(url, { allowedCIDRs: everything, cidrsMax: [], ports: 'any' }).kind).toBe('refused')
-  })
+  test.each(payloads)(
+    'SSRF: %s is not called if listed by the tenant but not by the platform',
+    async (_case, url) => {
+      const result = await send(url, everything)
+      expect(result.kind === 'failed' && result.cause).toMatch(/^(url|address)_refused$/)
+      expect(validateCallback(url, { allowedCIDRs: everything, cidrsMax: [], ports: 'any' }).kind).toBe(
+        'refused',
+      )
+    },
+  )
 
-  test.each(answers)('a name that answers %s', async (name, addresses) => {
+  test.each(answers)('SSRF: a name that resolves to %s is not called', async (name, addresses) => {
     const host = `${name.replaceAll(/[^a-zA-Z0-9]+/g, '-').toLowerCase()}.example`
     answerOf.set(host, addresses)
     expect(await send(`https://${host}:${sink.port}/`)).toMatchObject({ cause: 'address_refused' })
     expect(await send(`http://${host}:${sink.port}/`)).toMatchObject({ cause: 'address_refused' })
   })
 
-  test('the result does not tell which address a name has', async () => {
+  test('SSRF: the result does not reveal the address of a name', async () => {
     answerOf.set('internal.example', ['10.9.8.7'])
     expect(JSON.stringify(await send('https://internal.example/'))).not.toContain('10.9')
   })
@@ -202,18 +207,18 @@ describe('not called', () => {
     'https://[::]/',
     'https://224.0.0.1/',
     'https://[ff02::1]/',
-  ])('%s, whatever tenant and platform list', (url) => {
+  ])('SSRF: %s is refused even if tenant and platform list it', (url) => {
     expect(
-      judgeCallback(url, { allowedCIDRs: everything, cidrsMax: everything, ports: 'any' }),
+      validateCallback(url, { allowedCIDRs: everything, cidrsMax: everything, ports: 'any' }),
     ).toMatchObject({ kind: 'refused', cause: 'address' })
   })
 
-  test('nothing has reached the server that listens here', () => {
+  test('SSRF: no refused call has reached the local server', () => {
     expect(sink.accepted()).toBe(0)
   })
 })
 
-describe('an address in a listed network that is not public', () => {
+describe('listed private address', () => {
   const list = ['127.0.0.0/8']
   const sendOnce = async (name: string, ports: readonly number[] | 'any', addresses: readonly string[]) => {
     const limited = createOutbound({ cidrsMax: list, ports, resolve: async () => addresses })
@@ -225,7 +230,7 @@ describe('an address in a listed network that is not public', () => {
   const refusal = () =>
     `address_refused: The callback’s URL must not use port ${sink.port} of an address that is not public: use 80, 443, 8080, 8443, or have the platform add it to LATCHKEY_CALLBACK_PORTS.`
 
-  test('is not called at another port than those that are set, by name or address', async () => {
+  test('listed private address: is not called at a port that is not set, by name or address', async () => {
     const before = sink.accepted()
     expect(await sendOnce('hooks.example', [], ['127.0.0.1'])).toBe(refusal())
     expect(await sendOnce('hooks.example', [1], ['127.0.0.1'])).toBe(refusal())
@@ -233,7 +238,7 @@ describe('an address in a listed network that is not public', () => {
     expect(sink.accepted()).toBe(before)
   })
 
-  test('is called at a port that is set, or any', async () => {
+  test('listed private address: is called at a port that is set, or with `any`', async () => {
     expect(await sendOnce('hooks.example', [sink.port], ['127.0.0.1'])).toBe(200)
     expect(await sendOnce('127.0.0.1', 'any', [])).toBe(200)
   })

@@ -22,8 +22,8 @@ function caller(ca?: string) {
     outbound.send({ url, allowedCIDRs: ['127.0.0.0/8'], headers: {}, body: '{}', timeoutMs: 5000 })
 }
 
-describe('over TLS', () => {
-  test('a call goes to the judged address and believes the name’s certificate', async () => {
+describe('TLS', () => {
+  test('TLS: a call to the validated address accepts the name’s certificate', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     expect(await call(`https://hooks.example:${server.port}/`)).toMatchObject({ status: 200 })
@@ -31,7 +31,7 @@ describe('over TLS', () => {
     expect(await call(`https://127.0.0.1:${server.port}/`)).toMatchObject({ status: 200 })
   })
 
-  test('a connection is used again for its own name alone', async () => {
+  test('TLS: a connection is reused for the same name only', async () => {
     await using server = await listenRaw(answering(ok), true)
     const call = caller(testCa)
     await call(`https://hooks.example:${server.port}/`)
@@ -41,7 +41,7 @@ describe('over TLS', () => {
     expect(server.accepted()).toBe(2)
   })
 
-  test('another name at the same address is refused, also right after a good call', async () => {
+  test('TLS: another name at the same address is refused, even right after a successful call', async () => {
     let requests = 0
     await using server = await listenRaw((socket) => {
       socket.on('data', () => {
@@ -57,20 +57,20 @@ describe('over TLS', () => {
     expect(requests).toBe(1)
   })
 
-  test('an authority that is not trusted is refused', async () => {
+  test('TLS: an untrusted authority is refused', async () => {
     await using server = await listenRaw(answering(ok), true)
     expect(await caller()(`https://hooks.example:${server.port}/`)).toMatchObject({ cause: 'tls_failed' })
     await eventually('no connection', () => server.open() === 0)
   })
 
-  test('a server without TLS is refused', async () => {
+  test('TLS: a server without TLS is refused', async () => {
     await using server = await listenRaw(answering(ok))
     expect(await caller(testCa)(`https://hooks.example:${server.port}/`)).toMatchObject({
       cause: 'tls_failed',
     })
   })
 
-  test('an end in the middle of the handshake is told as such', async () => {
+  test('TLS: a connection closed during the handshake gives `tls_failed`', async () => {
     await using server = await listenRaw((socket) => socket.once('data', () => socket.end()))
     expect(await caller(testCa)(`https://hooks.example:${server.port}/`)).toMatchObject({
       cause: 'tls_failed',
@@ -78,22 +78,36 @@ describe('over TLS', () => {
   })
 })
 
-describe('the environment', () => {
-  async function callFromChild(env: Record<string, string>, ...args: string[]): Promise<unknown> {
-    const child = Bun.spawn(
-      [process.execPath, new URL('fixtures/call-once.main.ts', import.meta.url).pathname, ...args],
-      {
-        env: { PATH: process.env['PATH'] ?? '', ...env },
-        stdout: 'pipe',
-        stderr: 'pipe',
-      },
-    )
+describe('environment', () => {
+  /** Makes one call in a process with this environment and returns its result. */
+  async function callFromChild(
+    env: Record<string, string>,
+    url: string,
+    trust?: 'trusting',
+  ): Promise<unknown> {
+    const options = {
+      ...{ ports: 'any', cidrsMax: ['127.0.0.0/8'] },
+      ...(trust && { ca: testCa }),
+    }
+    const call = { url, allowedCIDRs: ['127.0.0.0/8'], headers: {}, body: '{}', timeoutMs: 5000 }
+    const script = `
+      import { createOutbound } from ${JSON.stringify(new URL('call.ts', import.meta.url).pathname)}
+      const resolve = async () => ['127.0.0.1']
+      const outbound = createOutbound({ ...${JSON.stringify(options)}, resolve })
+      const result = await outbound.send(${JSON.stringify(call)})
+      outbound.close()
+      process.stdout.write(JSON.stringify(result))`
+    const child = Bun.spawn([process.execPath, '-e', script], {
+      env: { PATH: process.env['PATH'] ?? '', ...env },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
     const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])
     expect(await child.exited, err).toBe(0)
     return JSON.parse(out)
   }
 
-  test('has no say in proxies', async () => {
+  test('environment: proxy variables are ignored', async () => {
     await using proxy = await listenRaw((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 502 Proxied\r\nContent-Length: 0\r\n\r\n')),
     )
@@ -116,7 +130,7 @@ describe('the environment', () => {
     expect(proxy.accepted()).toBe(0)
   })
 
-  test('cannot switch off the check of certificates', async () => {
+  test('environment: NODE_TLS_REJECT_UNAUTHORIZED does not disable verification', async () => {
     await using secure = await listenRaw(answering(ok), true)
     const url = `https://hooks.example:${secure.port}/`
     const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0' }

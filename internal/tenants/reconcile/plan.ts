@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
-import { type CallbackRefusal, judgeCallback } from '#internal/egress/index.ts'
+import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
 import {
@@ -144,7 +144,7 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
 /** What can be said without resolving a name: each delivery checks the address itself, by the same rules. */
 function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
   const { url, allowedCIDRs } = manifest.spec.callback
-  const judged = judgeCallback(url, { ...callbackBounds, allowedCIDRs })
+  const judged = validateCallback(url, { ...callbackBounds, allowedCIDRs })
   if (judged.kind === 'refused') {
     const complaint = { reason: refusalReasons[judged.cause], message: `spec.callback.url ${judged.message}` }
     return verdict('CallbackAllowed', [complaint], callbackAccepted)

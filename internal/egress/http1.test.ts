@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { AnswerReader } from './answer-reader.ts'
+import { AnswerReader } from './http1.ts'
 
 const kept = 16
 
@@ -11,7 +11,7 @@ interface Read {
   readonly leavesConnection: boolean
 }
 
-/** Reads an answer that comes in these pieces, until it is over. */
+/** Feeds the pieces to a reader until the answer ends. */
 function read(...pieces: readonly string[]): Read {
   const reader = new AnswerReader(kept)
   let progress = 'more'
@@ -25,40 +25,40 @@ function read(...pieces: readonly string[]): Read {
 
 const cases: readonly (readonly [name: string, bytes: string, expected: Partial<Read>])[] = [
   ['a length', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', leavesConnection: true }],
-  ['no reason', 'HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n', { status: 200, leavesConnection: true }],
+  ['no reason phrase', 'HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n', { status: 200, leavesConnection: true }],
   ['status 204', 'HTTP/1.1 204 Gone by\r\n\r\n', { status: 204, body: '', leavesConnection: true }],
   ['status 304 with a length', 'HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n', { leavesConnection: true }],
   ['chunks', chunked('3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n'), { body: 'abc0123456789' }],
   ['a trailer', chunked('1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n'), { body: 'a', leavesConnection: true }],
-  ['exactly what is kept', sized(kept), { progress: 'whole', leavesConnection: true }],
+  ['exactly as many bytes as are kept', sized(kept), { progress: 'whole', leavesConnection: true }],
   [
-    'more than is kept, all of it there',
+    'more bytes than are kept, all received',
     sized(kept + 1),
     { progress: 'enough', body: 'x'.repeat(kept), leavesConnection: true },
   ],
   [
-    'more than is kept, with more to come',
+    'more bytes than are kept, not all received',
     sized(kept + 9).slice(0, -2),
     { progress: 'enough', leavesConnection: false },
   ],
-  ['a chunk beyond what is kept', chunked(`11\r\n${'x'.repeat(17)}\r\n`), { progress: 'enough' }],
+  ['a chunk longer than the kept bytes', chunked(`11\r\n${'x'.repeat(17)}\r\n`), { progress: 'enough' }],
   [
     'interim answers',
     `HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n${sized(2)}`,
     { body: 'xx' },
   ],
   [
-    'a wish to close',
+    'Connection: close',
     'HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n',
     { leavesConnection: false },
   ],
   ['HTTP/1.0', 'HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n', { leavesConnection: false }],
   [
-    'HTTP/1.0 that stays',
+    'HTTP/1.0 with keep-alive',
     'HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n',
     { leavesConnection: true },
   ],
-  ['something behind it', `${sized(2)}HTTP/1.1 200 OK`, { body: 'xx', leavesConnection: false }],
+  ['bytes after its end', `${sized(2)}HTTP/1.1 200 OK`, { body: 'xx', leavesConnection: false }],
   ['a folded field', 'HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 1\r\n\r\nz', { body: 'z' }],
 ]
 
@@ -70,36 +70,39 @@ const malformed: readonly (readonly [name: string, bytes: string])[] = [
   ['a field without a name', 'HTTP/1.1 200 OK\r\n: a\r\n\r\n'],
   ['a field without a colon', 'HTTP/1.1 200 OK\r\nabc\r\n\r\n'],
   ['a space before the colon', 'HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\n'],
-  ['a bare end of line', 'HTTP/1.1 200 OK\r\nA: b\nContent-Length: 1\r\n\r\n'],
+  ['a bare line feed', 'HTTP/1.1 200 OK\r\nA: b\nContent-Length: 1\r\n\r\n'],
   ['a NUL', 'HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n'],
   ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n'],
   ['a length with a sign', 'HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n'],
-  ['a length beyond numbers', `HTTP/1.1 200 OK\r\nContent-Length: ${'9'.repeat(16)}\r\n\r\n`],
-  ['a length beside chunks', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n'],
-  ['another coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n'],
+  ['a length of 16 digits', `HTTP/1.1 200 OK\r\nContent-Length: ${'9'.repeat(16)}\r\n\r\n`],
   [
-    'a coding given twice',
+    'a length beside a chunked body',
+    'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+  ],
+  ['a transfer coding other than chunked', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n'],
+  [
+    'a transfer coding given twice',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n',
   ],
   ['a chunk without a size', chunked('\r\nabc')],
   ['a chunk of negative size', chunked('-1\r\nabc')],
-  ['a chunk that is longer than its size', chunked('1\r\nabc')],
-  ['a chunk’s line without an end', chunked(`1;${'x'.repeat(300)}`)],
+  ['a chunk longer than its size', chunked('1\r\nabc')],
+  ['a chunk line without an end', chunked(`1;${'x'.repeat(300)}`)],
   ['a head without an end', `HTTP/1.1 200 OK\r\n${'X: y\r\n'.repeat(3000)}`],
   ['interim answers without an end', 'HTTP/1.1 100 Go on\r\n\r\n'.repeat(1000)],
   ['a trailer without an end', chunked(`0\r\n${'X: y\r\n'.repeat(3000)}`)],
 ]
 
-describe('an answer with', () => {
-  test.each(cases)('%s', (_name, bytes, expected) => {
+describe('answer reader', () => {
+  test.each(cases)('answer reader: reads an answer with %s', (_name, bytes, expected) => {
     expect(read(bytes)).toMatchObject({ progress: 'whole', ...expected })
   })
 
-  test.each(malformed)('%s is malformed', (_name, bytes) => {
+  test.each(malformed)('answer reader: rejects %s as malformed', (_name, bytes) => {
     expect(read(bytes).progress).toBe('malformed')
   })
 
-  test('no length goes on until its connection ends', () => {
+  test('answer reader: an answer without length ends with its connection', () => {
     const reader = new AnswerReader(kept)
     expect(reader.endsWithConnection()).toBe(false)
     expect(reader.push(Buffer.from('HTTP/1.1 200 OK\r\n\r\nabc'))).toBe('more')
@@ -108,14 +111,14 @@ describe('an answer with', () => {
     expect(reader.leavesConnection).toBe(false)
   })
 
-  test('a length does not end with its connection', () => {
+  test('answer reader: an answer with a length is incomplete if its connection ends early', () => {
     const reader = new AnswerReader(kept)
     reader.push(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'))
     expect(reader.endsWithConnection()).toBe(false)
   })
 })
 
-test('how an answer is cut into pieces changes nothing', () => {
+test('answer reader: the result does not depend on how the bytes are split', () => {
   const texts = [...cases.map(([, bytes]) => bytes), ...malformed.map(([, bytes]) => bytes)]
   fc.assert(
     fc.property(
@@ -135,7 +138,7 @@ test('how an answer is cut into pieces changes nothing', () => {
   )
 })
 
-test('bytes that mean nothing end nowhere else than at an answer or a complaint', () => {
+test('answer reader: random chunked bytes never throw or exceed the body bound', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 64 }), { maxLength: 20 }), (pieces) => {
       const reader = new AnswerReader(kept)

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
-import { contains, parseAddress, parseCidr } from './address.ts'
-import { blockOf, checkAddress, isNeverPublic } from './address-rules.ts'
+import { blockOf, checkAddress, contains, isNeverPublic, parseAddress, parseCidr } from './address.ts'
 
 const octet = fc.integer({ min: 0, max: 255 })
 const v4 = fc.tuple(octet, octet, octet, octet).map((parts) => parts.join('.'))
@@ -10,7 +9,7 @@ const v6 = fc
   .array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 65_535 })), { minLength: 8, maxLength: 8 })
   .map((groups) => groups.map((group) => group.toString(16)).join(':'))
 
-describe('an address', () => {
+describe('parseAddress', () => {
   test.each([
     ['::', [0, 0, 0, 0]],
     ['::1', [0, 0, 0, 1]],
@@ -22,7 +21,7 @@ describe('an address', () => {
     ['1:2:3:4:5:6:1.2.3.4', [0x10002, 0x30004, 0x50006, 0x01020304]],
     ['1.2.3.4', [0x01020304]],
     ['255.255.255.255', [0xffffffff]],
-  ])('%s', (text, words) => {
+  ])('address parser: %s becomes words %p', (text, words) => {
     expect(parseAddress(text)?.words).toEqual(words)
   })
 
@@ -37,11 +36,11 @@ describe('an address', () => {
     ':::',
     'localhost',
     ' ::1',
-  ])('%p is none', (text) => {
+  ])('address parser: %p is rejected', (text) => {
     expect(parseAddress(text)).toBeUndefined()
   })
 
-  test('means the same in its short form', () => {
+  test('address parser: the compressed form of an IPv6 address equals its long form', () => {
     fc.assert(
       fc.property(v6, (text) => {
         const short = new URL(`http://[${text}]/`).hostname.slice(1, -1)
@@ -52,15 +51,15 @@ describe('an address', () => {
   })
 })
 
-describe('a network', () => {
+describe('networks', () => {
   test.each(['1.2.3.4/33', '::/129', '1.2.3.4/', '1.2.3.4/x', '1.2.3.4/-1', '/8', 'x/8', '1.2.3.4/8/8'])(
-    '%p is none',
+    'network parser: %p is rejected',
     (text) => {
       expect(parseCidr(text)).toBeUndefined()
     },
   )
 
-  test('holds the addresses that Node says it holds', () => {
+  test('network: contains the same addresses as Node’s BlockList', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -85,7 +84,7 @@ describe('a network', () => {
   })
 })
 
-describe('what an address is for', () => {
+describe('address blocks', () => {
   test.each([
     ['8.8.8.8', 'public'],
     ['1.1.1.1', 'public'],
@@ -121,20 +120,20 @@ describe('what an address is for', () => {
     ['2001:200::1', 'public'],
     ['1fff::1', 'reserved'],
     ['fe00::1', 'reserved'],
-  ] as const)('%s: %s', (text, block) => {
+  ] as const)('address block: %s is %s', (text, block) => {
     const address = parseAddress(text)
     expect(address && blockOf(address)).toBe(block)
   })
 })
 
-describe('an address that is not public', () => {
+describe('address check', () => {
   const dev = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
   test.each([
     ['listed by tenant and platform', '10.20.3.4', ['10.20.0.0/16'], dev, true],
     ['listed as itself', '10.20.3.4', ['10.20.3.4'], ['10.20.3.4/32'], true],
     ['of IPv6, listed', 'fd12::1', ['fd12::/16'], dev, true],
-    ['beside what the tenant lists', '10.21.0.0', ['10.20.0.0/16'], dev, false],
-    ['beside what the platform lists', '10.20.0.1', ['10.0.0.0/8'], ['10.30.0.0/16'], false],
+    ['outside the tenant’s list', '10.21.0.0', ['10.20.0.0/16'], dev, false],
+    ['outside the platform’s list', '10.20.0.1', ['10.0.0.0/8'], ['10.30.0.0/16'], false],
     ['listed by the platform alone', '10.20.0.1', [], dev, false],
     ['listed by the tenant alone', '10.20.0.1', ['10.0.0.0/8'], [], false],
     ['mapped, its inner address listed', '::ffff:10.20.0.1', ['10.0.0.0/8'], dev, false],
@@ -148,11 +147,14 @@ describe('an address that is not public', () => {
     ],
     ['a public one behind a listed NAT64', '64:ff9b::808:808', ['64:ff9b::/96'], ['64:ff9b::/96'], true],
     ['behind a listed local NAT64', '64:ff9b:1::808:808', ['64:ff9b:1::/48'], ['64:ff9b:1::/48'], true],
-    ['listed by what is no network', '10.20.0.1', ['10.0.0.0/99', 'ten'], dev, false],
-  ] as const)('%s', (_case, address, allowedCIDRs, cidrsMax, allowed) => {
-    const verdict = checkAddress(address, { allowedCIDRs, cidrsMax })
-    expect(verdict.kind).toBe(allowed ? 'allowed' : 'refused')
-  })
+    ['listed by invalid networks', '10.20.0.1', ['10.0.0.0/99', 'ten'], dev, false],
+  ] as const)(
+    'address check: non-public address %s (%s, tenant lists %j, platform lists %j) is allowed: %p',
+    (_case, address, allowedCIDRs, cidrsMax, allowed) => {
+      const verdict = checkAddress(address, { allowedCIDRs, cidrsMax })
+      expect(verdict.kind).toBe(allowed ? 'allowed' : 'refused')
+    },
+  )
 
   test.each([
     ['a network of private addresses', '10.20.0.0/16', true],
@@ -161,12 +163,12 @@ describe('an address that is not public', () => {
     ['a public network', '8.8.8.0/24', false],
     ['unique local addresses', 'fd00:10::/32', true],
     ['global unicast addresses', '2000::/3', false],
-    ['no network', 'ten', false],
-  ])('a network may hold no public address: %s', (_case, cidr, expected) => {
+    ['an invalid network', 'ten', false],
+  ])('isNeverPublic: %s (%s) gives %p', (_case, cidr, expected) => {
     expect(isNeverPublic(cidr)).toBe(expected)
   })
 
-  test('a public address is allowed and counts as listed only if it is', () => {
+  test('address check: a public address is allowed, and `listed` only if a list contains it', () => {
     const lists = { allowedCIDRs: ['8.8.8.0/24'], cidrsMax: ['8.0.0.0/8'] }
     expect(checkAddress('8.8.8.8', lists)).toEqual({ kind: 'allowed', listed: true, isPublic: true })
     expect(checkAddress('8.8.4.4', lists)).toEqual({ kind: 'allowed', listed: false, isPublic: true })

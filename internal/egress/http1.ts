@@ -1,0 +1,261 @@
+import type { CallbackUrl } from './callback-url.ts'
+
+/** Content of one request. */
+export interface RequestContent {
+  /** Default: POST. A GET has no body. */
+  readonly method?: 'GET' | 'POST'
+  /** Names in lower case. `host`, `content-length`, `connection` and `accept-encoding` are added by the client. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+const token = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
+/** Printable ASCII and tab: no character that could end a line (header injection). */
+const fieldValue = /^[\t\x20-\x7e]*$/
+
+/** Encodes an HTTP/1.1 request, head and body in one buffer. Returns undefined for an invalid or non-ASCII header. */
+export function encodeRequest(content: RequestContent, url: CallbackUrl): Buffer | undefined {
+  const { method = 'POST', headers, body } = content
+  let head = `${method} ${url.path} HTTP/1.1\r\nhost: ${url.authority}\r\n`
+  for (const name in headers) {
+    const value = headers[name] ?? ''
+    if (!token.test(name) || !fieldValue.test(value)) return undefined
+    head += `${name}: ${value}\r\n`
+  }
+  // Answers are stored as text, so compression is not offered.
+  head += 'accept-encoding: identity\r\nconnection: keep-alive\r\n'
+  if (method === 'GET') return Buffer.from(`${head}\r\n`, 'latin1')
+  head += `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
+  return typeof body === 'string'
+    ? Buffer.from(head + body, 'utf8')
+    : Buffer.concat([Buffer.from(head, 'latin1'), body])
+}
+
+/** Status line and header fields of an answer. */
+export interface AnswerHead {
+  readonly status: number
+  /** First value of each field, by name in lower case. */
+  readonly fields: ReadonlyMap<string, string>
+}
+
+interface ParsedHead extends AnswerHead {
+  /** All `Content-Length` values, comma-separated, not validated yet. */
+  readonly length: string | undefined
+  /** All `Transfer-Encoding` values, comma-separated, not validated yet. */
+  readonly transferCoding: string | undefined
+  /** Whether the server keeps the connection open after this answer. */
+  readonly isKept: boolean
+}
+
+const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [^\0\r\n]*)?$/
+const folded = /\r\n[ \t]/
+const fieldLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\0\r\n]*)$/
+
+/**
+ * Parses a head without its final empty line (RFC 9112, 3 to 5) and unfolds folded fields. Returns undefined for another protocol,
+ * a field without a name, or CR, LF or NUL within a line.
+ */
+function parseHead(text: string): ParsedHead | undefined {
+  const unfolded = folded.test(text) ? text.replaceAll(/\r\n[ \t]+/g, ' ') : text
+  const [first = '', ...lines] = unfolded.split('\r\n')
+  const [, minor, status] = statusLine.exec(first) ?? []
+  if (status === undefined) return undefined
+  const fields = new Map<string, string>()
+  let length: string | undefined
+  let transferCoding: string | undefined
+  for (const line of lines) {
+    const [, given, value] = fieldLine.exec(line) ?? []
+    if (given === undefined || value === undefined) return undefined
+    const name = given.toLowerCase()
+    const trimmed = value.trimEnd()
+    if (name === 'content-length') length = length === undefined ? trimmed : `${length},${trimmed}`
+    else if (name === 'transfer-encoding')
+      transferCoding = transferCoding === undefined ? trimmed : `${transferCoding},${trimmed}`
+    if (!fields.has(name)) fields.set(name, trimmed)
+  }
+  const connection = (fields.get('connection') ?? '').toLowerCase()
+  const isKept = minor === '1' ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection)
+  return { status: Number(status), fields, length, transferCoding, isKept }
+}
+
+/**
+ * State of an answer after more bytes. `more`: incomplete. `whole`: complete. `enough`: `bodyBytesMax` reached, the body goes on.
+ * `malformed`: not HTTP/1.1, or a head, trailer or chunk line over its bound.
+ */
+export type AnswerProgress = 'more' | 'whole' | 'enough' | 'malformed'
+
+/** Bound of interim answers, head and trailer together. */
+const headBytesMax = 16_384
+const headEnd = Buffer.from('\r\n\r\n')
+const lineEnd = Buffer.from('\r\n')
+/** Size in hexadecimal, then ignored extensions. */
+const chunkLine = /^([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?$/
+const chunkLineBytesMax = 256
+const nothing = Buffer.alloc(0)
+
+type Phase =
+  | 'head'
+  | 'sized'
+  | 'unsized'
+  | 'chunk line'
+  | 'chunk'
+  | 'chunk end'
+  | 'trailer'
+  | 'over'
+  | 'malformed'
+
+/**
+ * Incremental parser of one HTTP/1.1 answer (RFC 9112) that keeps the start of its body. Strict, because a connection is reused only
+ * if the end of its answer is certain: lines end with CRLF; a length given twice or beside a transfer coding, and any coding but
+ * `chunked`, are malformed. Interim answers are skipped; a protocol switch is malformed.
+ */
+export class AnswerReader {
+  readonly #bodyBytesMax: number
+  #phase: Phase = 'head'
+  /** Unparsed bytes; bounded, since every phase consumes or rejects what it has. */
+  #pending: Buffer = nothing
+  #head: AnswerHead | undefined
+  #isKept = false
+  readonly #body: Buffer[] = []
+  #bodyBytes = 0
+  #isCut = false
+  /** Remaining bytes of the body or chunk. */
+  #left = 0
+  #headBytes = 0
+  #hasBegun = false
+
+  constructor(bodyBytesMax: number) {
+    this.#bodyBytesMax = bodyBytesMax
+  }
+
+  /** Whether any byte has arrived. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
+  }
+
+  get head(): AnswerHead | undefined {
+    return this.#head
+  }
+
+  /** Whether the connection may carry another request now. */
+  get leavesConnection(): boolean {
+    return this.#phase === 'over' && this.#isKept && this.#pending.length === 0
+  }
+
+  /** The first `bodyBytesMax` bytes of the body. */
+  get body(): Buffer {
+    const [first = nothing] = this.#body
+    return this.#body.length > 1 ? Buffer.concat(this.#body) : first
+  }
+
+  /** Parses further bytes. Must not be called after `whole` or `malformed`. */
+  push(bytes: Buffer): AnswerProgress {
+    this.#hasBegun = true
+    this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes])
+    // Terminates: each step consumes bytes or enters another phase.
+    while (!this.#isCut && this.#step());
+    if (this.#isCut) return 'enough'
+    if (this.#phase === 'over') return 'whole'
+    return this.#phase === 'malformed' ? 'malformed' : 'more'
+  }
+
+  /** Returns whether the end of the connection is a valid end of this answer. */
+  endsWithConnection(): boolean {
+    return this.#phase === 'unsized'
+  }
+
+  /** Returns false if more bytes are needed. */
+  #step(): boolean {
+    switch (this.#phase) {
+      case 'head':
+        return this.#readHead()
+      case 'sized':
+      case 'unsized':
+        return this.#readBytes('over')
+      case 'chunk line':
+        return this.#readLine(chunkLineBytesMax, (line) => this.#beginChunk(line))
+      case 'chunk':
+        return this.#readBytes('chunk end')
+      case 'chunk end':
+        return this.#readLine(0, () => 'chunk line')
+      case 'trailer':
+        return this.#readLine(headBytesMax, (line) => this.#skipTrailer(line))
+      default:
+        return false
+    }
+  }
+
+  #readHead(): boolean {
+    const end = this.#pending.indexOf(headEnd)
+    const bytes = end < 0 ? this.#pending.length : end + headEnd.length
+    if (this.#headBytes + bytes > headBytesMax) return this.#enter('malformed')
+    if (end < 0) return this.#pending.length >= 5 && !this.#startsAsHttp() && this.#enter('malformed')
+    const parsed = parseHead(this.#pending.toString('latin1', 0, end))
+    this.#headBytes += bytes
+    this.#pending = this.#pending.subarray(bytes)
+    if (parsed === undefined || parsed.status === 101) return this.#enter('malformed')
+    // Interim answers (1xx) precede the final one (RFC 9110, 15.2).
+    if (parsed.status < 200) return true
+    this.#head = parsed
+    this.#isKept = parsed.isKept
+    return this.#enter(this.#bodyPhase(parsed))
+  }
+
+  /** Detects other protocols early: their server may wait for us without sending CRLF CRLF. */
+  #startsAsHttp(): boolean {
+    return this.#pending.toString('latin1', 0, 5) === 'HTTP/'
+  }
+
+  /** Selects the body framing by RFC 9112, 6.3. */
+  #bodyPhase({ status, transferCoding, length }: ParsedHead): Phase {
+    if (status === 204 || status === 304) return 'over'
+    if (transferCoding !== undefined) {
+      return transferCoding.toLowerCase() === 'chunked' && length === undefined ? 'chunk line' : 'malformed'
+    }
+    this.#left = length === undefined ? Number.POSITIVE_INFINITY : Number(length)
+    if (length === undefined) return 'unsized'
+    if (!/^\d{1,15}$/.test(length)) return 'malformed'
+    return this.#left === 0 ? 'over' : 'sized'
+  }
+
+  #beginChunk(line: string): Phase {
+    const size = chunkLine.exec(line)?.[1]
+    if (size === undefined) return 'malformed'
+    this.#left = Number.parseInt(size, 16)
+    return this.#left === 0 ? 'trailer' : 'chunk'
+  }
+
+  #skipTrailer(line: string): Phase {
+    this.#headBytes += line.length + lineEnd.length
+    if (this.#headBytes > headBytesMax) return 'malformed'
+    return line === '' ? 'over' : 'trailer'
+  }
+
+  #readBytes(next: Phase): boolean {
+    if (this.#pending.length === 0) return false
+    const bytes = Math.min(this.#left, this.#pending.length)
+    const room = this.#bodyBytesMax - this.#bodyBytes
+    this.#isCut ||= bytes > room
+    const kept = Math.min(bytes, room)
+    if (kept > 0) this.#body.push(this.#pending.subarray(0, kept))
+    this.#bodyBytes += kept
+    this.#pending = this.#pending.subarray(bytes)
+    this.#left -= bytes
+    return this.#left === 0 ? this.#enter(next) : true
+  }
+
+  #readLine(bytesMax: number, nextOf: (line: string) => Phase): boolean {
+    const end = this.#pending.indexOf(lineEnd)
+    const bytes = end < 0 ? this.#pending.length - 1 : end
+    if (bytes > bytesMax) return this.#enter('malformed')
+    if (end < 0) return false
+    const line = this.#pending.toString('latin1', 0, end)
+    this.#pending = this.#pending.subarray(end + lineEnd.length)
+    return this.#enter(nextOf(line))
+  }
+
+  #enter(phase: Phase): boolean {
+    this.#phase = phase
+    return true
+  }
+}
