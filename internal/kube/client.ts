@@ -3,84 +3,82 @@ import type { KubeRequest } from './request.ts'
 import { collectionPath, type KubeObject, type ObjectPlace, objectPath, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
 
-/** Which objects of a kind. */
+/** Selects objects of a kind. */
 export interface Selection {
-  /** Default: of all namespaces. */
+  /** Default: all namespaces. */
   readonly namespace?: string | undefined
   /** In the API's syntax, such as `latchkey.dev/tenant,tier!=gold`. */
   readonly labelSelector?: string | undefined
   readonly fieldSelector?: string | undefined
 }
 
-/** All objects of a selection, as they were at one moment. */
+/** A consistent snapshot of a selection. */
 export interface ObjectList<T> {
   readonly items: readonly T[]
-  /** The moment; a watch goes on from here. */
+  /** A watch from here misses nothing. */
   readonly resourceVersion: string
 }
 
-/** How a list is fetched. */
+/** Bounds of a list. */
 export interface ListBounds<T extends KubeObject = KubeObject> {
-  /** Objects a page; default 500. */
+  /** Objects per page; default 500. */
   readonly pageSize?: number
-  /** More objects than this are a failure; default 100 000. */
+  /** A longer list is a failure; default 100 000. */
   readonly objectsMax?: number
-  /** What of each object is worth its memory while further pages come; default all of it. */
+  /** Trims each object while further pages are read; default none. */
   readonly keep?: ((object: T) => T) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** How fields are claimed by server-side apply. */
+/** Options of server-side apply. */
 export interface ApplyOptions {
-  /** Who owns the fields: one constant for each of our writers. */
+  /** Owner of the fields: one constant per writer. */
   readonly fieldManager: string
-  /** Takes fields from other managers; default false: a field that somebody else set otherwise is `conflict`. */
+  /** Takes fields over from other managers; default false: a field with another manager's value is `conflict`. */
   readonly force?: boolean
   readonly subresource?: 'status'
   readonly signal?: AbortSignal | undefined
 }
 
-/** What is to be deleted; with `uid` that very object, not a later one of its name. */
+/** Preconditions of a deletion; `uid` protects a later object of the same name. */
 export interface RemoveOptions {
   readonly uid?: string | undefined
   readonly resourceVersion?: string | undefined
-  /** What becomes of what it owns; default: the kind's own, mostly `Background`. */
-  readonly propagation?: 'Background' | 'Foreground' | 'Orphan'
   readonly signal?: AbortSignal | undefined
 }
 
-/** A partial object to apply or patch with. */
+/** A partial object for an apply or a patch. */
 export type Partially<T> = { readonly [Name in keyof T]?: unknown }
 
-/** Calls that act on objects. Each tries once; unknown fields in what is sent are refused, never dropped. */
+/** Calls on objects. Each is sent once; the server refuses unknown fields instead of dropping them. */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, place: ObjectPlace, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Reads page by page; `gone` when the list outlived its moment, which a new call mends. */
+  /** Reads page by page; `gone` when the snapshot expired meanwhile: list again. */
   list<T extends KubeObject>(
     of: Resource<T>,
     selection: Selection,
     bounds?: ListBounds<T>,
   ): Promise<KubeResult<ObjectList<T>>>
-  /** Not to be repeated blindly: the repetition of one that was made is `alreadyExists`. */
+  /** Not idempotent: repeating a successful creation is `alreadyExists`. */
   create<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Writes the whole object; with its `resourceVersion`, `conflict` when somebody was faster. */
+  /** Writes the whole object; with a stale `resourceVersion` it is `conflict`. */
   replace<T extends KubeObject>(of: Resource<T>, object: T, signal?: AbortSignal): Promise<KubeResult<T>>
-  /** Server-side apply: makes the object at need, and owns exactly the fields given. Safe to repeat. */
+  /** Server-side apply: creates the object if missing, and owns exactly the given fields. Idempotent. */
   apply<T extends KubeObject>(
     of: Resource<T>,
     object: Partially<T> & Pick<KubeObject, 'metadata'>,
     options: ApplyOptions,
   ): Promise<KubeResult<T>>
-  /** Merges by RFC 7396: null removes, a list replaces. Safe to repeat. */
+  /** JSON merge patch (RFC 7396): null removes, a list replaces. Idempotent. */
   mergePatch<T extends KubeObject>(
     of: Resource<T>,
     place: ObjectPlace,
     patch: Partially<T>,
     subresource?: 'status',
   ): Promise<KubeResult<T>>
-  /** Begins the deletion; `conflict` when it is not the object meant. Safe to repeat: then it is `notFound`. */
+  /** Starts the deletion; `conflict` if a precondition fails. Repeating it is `notFound`. */
   remove(of: Resource<KubeObject>, place: ObjectPlace, options?: RemoveOptions): Promise<KubeResult<void>>
-  /** Creates what is an answer rather than an object, such as a `TokenReview`. Safe to repeat. */
+  /** Creates an object that only carries a response, such as a `TokenReview`. Idempotent. */
   review(of: Resource<KubeObject>, body: object): Promise<KubeResult<unknown>>
 }
 
@@ -88,7 +86,7 @@ const applyType = 'application/apply-patch+yaml'
 const mergePatchType = 'application/merge-patch+json'
 const strict = { fieldValidation: 'Strict' }
 
-/** Makes a client over a transport. */
+/** Creates a client on a transport. */
 export function createKubeClient(transport: Transport): KubeClient {
   const send = async <T extends KubeObject>(
     of: Resource<T>,
@@ -151,7 +149,7 @@ function withSubresource(path: string, subresource: 'status' | undefined): strin
   return subresource === undefined ? path : `${path}/${subresource}`
 }
 
-function deleteOptions({ uid, resourceVersion, propagation }: RemoveOptions): object {
+function deleteOptions({ uid, resourceVersion }: RemoveOptions): object {
   const preconditions = {
     ...(uid !== undefined && { uid }),
     ...(resourceVersion !== undefined && { resourceVersion }),
@@ -160,7 +158,6 @@ function deleteOptions({ uid, resourceVersion, propagation }: RemoveOptions): ob
     apiVersion: 'v1',
     kind: 'DeleteOptions',
     ...(Object.keys(preconditions).length > 0 && { preconditions }),
-    ...(propagation !== undefined && { propagationPolicy: propagation }),
   }
 }
 
@@ -179,24 +176,24 @@ async function listPages<T extends KubeObject>(
   const items: T[] = []
   let next = ''
   do {
-    // No resourceVersion: the list is as new as anything this client has seen, whichever server answers.
+    // Without resourceVersion: a consistent read, whichever API server answers.
     const query = { ...selectors(selection), limit: String(pageSize), ...(next !== '' && { continue: next }) }
     const page = await transport.request({
       ...{ method: 'GET', path, query, secret: of.secret, share: 'list', signal },
     })
     if (page.kind !== 'ok') return page
     const parsed = parsePage(of, page.value)
-    if (!parsed) return unavailable(`the answer is no list of ${of.plural}`)
+    if (!parsed) return unavailable(`the response is no list of ${of.plural}`)
     for (const item of parsed.items) items.push(keep ? keep(item) : item)
     if (items.length > objectsMax) return unavailable(`there are more than ${objectsMax} ${of.plural}`)
     next = parsed.next
-    // All pages show one moment, which each of them names.
+    // All pages carry the resourceVersion of one snapshot.
     if (next === '') return { kind: 'ok', value: { items, resourceVersion: parsed.resourceVersion } }
   } while (!signal?.aborted)
-  return unavailable('nobody waits for the list any more')
+  return unavailable('aborted by the caller')
 }
 
-/** The query of a selection. */
+/** Returns the query of a selection. */
 export function selectors({ labelSelector, fieldSelector }: Selection): Record<string, string> {
   return {
     ...(labelSelector !== undefined && { labelSelector }),
@@ -217,13 +214,10 @@ function parsePage<T extends KubeObject>(of: Resource<T>, value: unknown) {
   return { items, resourceVersion, next: typeof next === 'string' ? next : '' }
 }
 
-/**
- * Takes an object as the API server gave it. Beyond its name nothing is checked here: the kind's schema is enforced by the
- * server, at each write and each change of version.
- */
+/** Casts an object of the API server. Checks its name only: the server enforces the kind's schema at each write. */
 export function parseObject<T extends KubeObject>(of: Resource<T>, value: unknown): KubeResult<T> {
   const metadata = isObject(value) ? value['metadata'] : undefined
   if (!isObject(metadata) || typeof metadata['name'] !== 'string')
-    return unavailable(`the answer is no ${of.kind}`)
+    return unavailable(`the response is no ${of.kind}`)
   return { kind: 'ok', value: value as T }
 }

@@ -1,36 +1,34 @@
-/** What is known of one side of an object, as Kubernetes' `metav1.Condition`. */
+/** Kubernetes' `metav1.Condition`. */
 export interface Condition {
-  /** Such as `Ready`; one condition a type. */
+  /** Such as `Ready`; unique per object. */
   readonly type: string
   readonly status: 'True' | 'False' | 'Unknown'
-  /** One CamelCase word for programs. */
+  /** One CamelCase word. */
   readonly reason: string
-  /** For people: what is, and what to do about it. */
   readonly message: string
-  /** RFC 3339, whole seconds: since when `status` has been what it is. */
+  /** RFC 3339, whole seconds: last change of `status`. */
   readonly lastTransitionTime: string
-  /** The generation of the spec that this was said of. */
   readonly observedGeneration: number
 }
 
-/** A condition as a decision gives it: when it began is worked out from what was there. */
+/** A condition before `mergeConditions` adds its time. */
 export type WantedCondition = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>
 
-/** When conditions are written, and of which spec. */
+/** Time and spec generation of a decision. */
 export interface ConditionMoment {
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number
   readonly observedGeneration: number
 }
 
-/** The API's own bound, by its schema for conditions. */
+/** Limit of the API's schema for conditions. */
 const messageCharsMax = 32_768
 const reasonPattern = /^[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?$/
 const typePattern = /^[A-Za-z0-9]([-A-Za-z0-9_./]{0,314}[A-Za-z0-9])?$/
 
 /**
- * The conditions to write, in the order wanted. `lastTransitionTime` is the present only where the status changes. Types that
- * are not wanted are left out: by server-side apply they stay with whoever owns them, and ours that are left out go away.
+ * Returns the wanted conditions, in their order. `lastTransitionTime` changes only with the status. Leaves out other types: with
+ * server-side apply those of other managers stay, and own ones are removed.
  * @throws RangeError for a type, a reason or a repetition that the API would refuse
  */
 export function mergeConditions(
@@ -42,9 +40,9 @@ export function mergeConditions(
   const seen = new Set<string>()
   return wanted.map(({ type, status, reason, message }) => {
     if (!typePattern.test(type) || seen.has(type))
-      throw new RangeError(`${type}: no condition's type, or twice`)
+      throw new RangeError(`${type}: not a condition type, or repeated`)
     if (!reasonPattern.test(reason))
-      throw new RangeError(`${type}: ${reason} is no reason, such as SecretMissing`)
+      throw new RangeError(`${type}: ${reason} is not a reason such as SecretMissing`)
     seen.add(type)
     const same = before.get(type)
     const since = same?.status === status ? same.lastTransitionTime : undefined
@@ -57,30 +55,6 @@ export function mergeConditions(
       observedGeneration: moment.observedGeneration,
     }
   })
-}
-
-/** Whether a write of `merged` would change nothing of `current`, foreign types in there aside. */
-export function sameConditions(current: readonly Condition[], merged: readonly Condition[]): boolean {
-  const before = new Map(current.map((condition) => [condition.type, condition]))
-  return merged.every((condition) => {
-    const there = before.get(condition.type)
-    return (
-      there !== undefined &&
-      there.status === condition.status &&
-      there.reason === condition.reason &&
-      there.message === condition.message &&
-      there.lastTransitionTime === condition.lastTransitionTime &&
-      there.observedGeneration === condition.observedGeneration
-    )
-  })
-}
-
-/** The condition of a type, if there is one. */
-export function findCondition(
-  conditions: readonly Condition[] | undefined,
-  type: string,
-): Condition | undefined {
-  return conditions?.find((condition) => condition.type === type)
 }
 
 function wholeSeconds(ms: number): string {

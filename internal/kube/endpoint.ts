@@ -1,29 +1,39 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+// Deep imports: the package's `KubeConfig` loads a class for each Kubernetes kind, which costs 40 MB.
+import {
+  type Cluster,
+  newClusters,
+  newContexts,
+  newUsers,
+  type User,
+} from '@kubernetes/client-node/dist/config_types.js'
+import { ExecAuth } from '@kubernetes/client-node/dist/exec_auth.js'
+import { parse } from 'yaml'
+import { isObject } from './failure.ts'
 
-/** Who we are to the API server at this moment, and by what we know it. */
+/** Identity sent to the API server, and the CA that it is verified against. All texts are PEM. */
 export interface Credentials {
-  /** PEM. Without it the certificates that the system trusts are. */
+  /** Default: the certificates that the system trusts. */
   readonly ca: string | undefined
-  /** PEM of a client certificate and its key. */
   readonly cert: string | undefined
   readonly key: string | undefined
-  /** The name to be found in the server's certificate, where it is not the address. */
+  /** Name expected in the server's certificate, where it differs from the address. */
   readonly serverName: string | undefined
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** An API server, and how to be somebody there. */
+/** Address of an API server and credentials for it. */
 export interface Endpoint {
-  /** `https://host:port`, with a path where it is behind one; no slash at its end. */
+  /** `https://host:port`, with a path prefix if there is one; no trailing slash. */
   readonly server: string
-  /** The namespace that goes with the credentials. */
+  /** Default namespace of the credentials. */
   readonly namespace: string | undefined
-  /** Asked before each request, since tokens and certificates rotate; keep nothing of it. @throws when there are none */
+  /** Called before each request and never cached, since tokens and certificates rotate. @throws when they cannot be read */
   readonly credentials: () => Promise<Credentials>
 }
 
-/** Where a pod finds its API server. */
+/** Address of the API server inside a pod. */
 export interface InClusterOptions {
   /** `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`. */
   readonly host: string
@@ -35,8 +45,8 @@ export interface InClusterOptions {
 const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /**
- * The API server of the cluster that this pod is in, with its service account. The files are read anew for each request: the
- * kubelet replaces the token long before it ends, and the CA without notice.
+ * Returns the API server of the cluster that this pod runs in, with its service account. The files are read for each request: the
+ * kubelet rotates the token before it expires, and the CA without notice.
  * @throws when the service account is not mounted
  */
 export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
@@ -47,17 +57,134 @@ export async function inCluster(options: InClusterOptions): Promise<Endpoint> {
       readFile(join(dir, 'ca.crt'), 'utf8'),
       readFile(join(dir, 'token'), 'utf8'),
     ])
-    return {
-      ca,
-      cert: undefined,
-      key: undefined,
-      serverName: undefined,
-      headers: { authorization: `Bearer ${token.trim()}` },
-    }
+    const headers = { authorization: `Bearer ${token.trim()}` }
+    return { ca, cert: undefined, key: undefined, serverName: undefined, headers }
   }
   const [namespace] = await Promise.all([
     readFile(join(dir, 'namespace'), 'utf8').catch(() => undefined),
     credentials(),
   ])
   return { server: `https://${host}:${options.port}`, namespace: namespace?.trim(), credentials }
+}
+
+/** Path of a kubeconfig and the name of one of its contexts; default the current one. */
+export interface KubeconfigOptions {
+  readonly path: string
+  readonly context?: string
+}
+
+/**
+ * Returns the API server of a kubeconfig's context. Certificates, tokens, token files and exec plug-ins are read for each request.
+ * @throws when the file or the context is missing, or it configures something unsafe or unsupported: unverified TLS, plain http
+ *   to another machine, a proxy, a removed auth provider
+ */
+export async function fromKubeconfig({ path, context }: KubeconfigOptions): Promise<Endpoint> {
+  const { name, cluster, user, tokenFile, namespace } = readContext(await readYaml(path), context)
+  if (!cluster) throw new Error(`${path}: no cluster goes with the context ${name}`)
+  if (cluster.skipTLSVerify)
+    throw new Error(`${path}: insecure-skip-tls-verify is refused; give certificate-authority-data`)
+  if (cluster.proxyUrl) throw new Error(`${path}: proxy-url is not supported`)
+  if (user?.authProvider) throw new Error(`${path}: auth-provider is not supported; use exec`)
+  checkServer(cluster.server)
+  const source: Source = { folder: dirname(path), cluster, user, tokenFile, plugins: new ExecAuth() }
+  return { server: cluster.server.replace(/\/+$/, ''), namespace, credentials: () => credentialsOf(source) }
+}
+
+/** Refuses plain http to any address but loopback. @throws */
+export function checkServer(server: string): void {
+  const { protocol, hostname } = new URL(server)
+  if (protocol === 'https:') return
+  const loopback = hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname)
+  if (protocol !== 'http:' || !loopback)
+    throw new Error('the API server must be reached by https; http is allowed for a loopback address only')
+}
+
+async function readYaml(path: string): Promise<Readonly<Record<string, unknown>>> {
+  const file: unknown = parse(await readFile(path, 'utf8'))
+  return isObject(file) ? file : {}
+}
+
+function readContext(file: Readonly<Record<string, unknown>>, wanted: string | undefined) {
+  const name = wanted ?? String(file['current-context'] ?? '')
+  const context = newContexts(file['contexts']).find((each) => each.name === name)
+  const user = newUsers(file['users']).find((each) => each.name === context?.user)
+  return {
+    name,
+    namespace: context?.namespace,
+    cluster: newClusters(file['clusters']).find((each) => each.name === context?.cluster),
+    user,
+    tokenFile: findTokenFile(file, user),
+  }
+}
+
+/** The library drops a user's `tokenFile`, which kubectl and client-go read. */
+function findTokenFile(file: Readonly<Record<string, unknown>>, user: User | undefined): string | undefined {
+  const users: readonly unknown[] = Array.isArray(file['users']) ? file['users'] : []
+  const entry = users.find((each) => isObject(each) && each['name'] === user?.name)
+  const fields = isObject(entry) && isObject(entry['user']) ? entry['user'] : {}
+  return typeof fields['tokenFile'] === 'string' && fields['tokenFile'] !== ''
+    ? fields['tokenFile']
+    : undefined
+}
+
+interface Source {
+  /** Base of relative paths. */
+  readonly folder: string
+  readonly cluster: Cluster
+  readonly user: User | undefined
+  readonly tokenFile: string | undefined
+  readonly plugins: ExecAuth
+}
+
+async function credentialsOf({ folder, cluster, user, tokenFile, plugins }: Source): Promise<Credentials> {
+  const plugin = user ? await runPlugin(plugins, user) : {}
+  const token =
+    tokenFile === undefined ? user?.token : (await readFile(resolve(folder, tokenFile), 'utf8')).trim()
+  const basic = user?.username
+    ? `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}`
+    : undefined
+  const authorization = token ? `Bearer ${token.trim()}` : (basic ?? plugin.authorization)
+  const [ca, cert, key] = await Promise.all([
+    pemOf(folder, cluster.caFile, cluster.caData),
+    pemOf(folder, user?.certFile, user?.certData),
+    pemOf(folder, user?.keyFile, user?.keyData),
+  ])
+  return {
+    ca,
+    cert: plugin.cert ?? cert,
+    key: plugin.key ?? key,
+    serverName: cluster.tlsServerName,
+    headers: {
+      ...(authorization !== undefined && { authorization }),
+      ...(user?.impersonateUser && { 'impersonate-user': user.impersonateUser }),
+    },
+  }
+}
+
+/** Runs an exec plug-in, which caches its answer until that expires. */
+async function runPlugin(
+  plugins: ExecAuth,
+  user: User,
+): Promise<{ readonly cert?: string; readonly key?: string; readonly authorization?: string }> {
+  if (!plugins.isAuthProvider(user)) return {}
+  const filled: { cert?: unknown; key?: unknown; headers?: Record<string, unknown> } = {}
+  // Its parameter has the type of node:https' options, of which it sets these three.
+  await plugins.applyAuthentication(user, filled as Parameters<ExecAuth['applyAuthentication']>[1])
+  const { cert, key, headers = {} } = filled
+  const { Authorization: authorization } = headers
+  return {
+    ...(typeof cert === 'string' && { cert }),
+    ...(typeof key === 'string' && { key }),
+    ...(typeof authorization === 'string' && { authorization }),
+  }
+}
+
+/** Inline data takes precedence over a file, as in kubectl. */
+async function pemOf(
+  folder: string,
+  file: string | null | undefined,
+  data: string | null | undefined,
+): Promise<string | undefined> {
+  if (data) return Buffer.from(data, 'base64').toString('utf8')
+  return file ? await readFile(resolve(folder, file), 'utf8') : undefined
 }

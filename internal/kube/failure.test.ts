@@ -34,7 +34,7 @@ test.each([
   [500, 'InternalError', 'unavailable'],
   [503, 'ServiceUnavailable', 'unavailable'],
   [504, 'Timeout', 'unavailable'],
-])('%d %s is %s', (code, reason, kind) => {
+])('readFailure: status %d with reason %s is %s', (code, reason, kind) => {
   expect(answer(code, status(code, reason))).toMatchObject({ kind, status: code })
 })
 
@@ -45,13 +45,13 @@ test.each([
   [408, 'unavailable'],
   [418, 'badRequest'],
   [502, 'unavailable'],
-])('%d with a page of somebody else’s is %s, and the page is left out', (code, kind) => {
+])('readFailure: status %d with a page of a proxy is %s, without the page', (code, kind) => {
   const failure = answer(code, '<html>token=abc</html>')
   expect(failure).toMatchObject({ kind })
   expect(JSON.stringify(failure)).not.toContain('abc')
 })
 
-test('the fields complained about are named', () => {
+test('readFailure: names the refused fields', () => {
   const causes = [
     { reason: 'FieldValueInvalid', message: 'x', field: 'spec.slug' },
     { message: 'no field' },
@@ -60,7 +60,7 @@ test('the fields complained about are named', () => {
   expect(answer(422, status(422, 'Invalid', 'told', { causes })).fields).toEqual(['spec.slug'])
 })
 
-test('about secrets the server’s words are left out', () => {
+test('readFailure: leaves out the message for secrets', () => {
   const body = status(422, 'Invalid', 'Invalid value: "hunter2"')
   const failure = answer(422, body, { secret: true })
   expect(failure.message).toBe('invalid: Invalid')
@@ -68,20 +68,20 @@ test('about secrets the server’s words are left out', () => {
 
 test.each([
   ['a header', answer(429, '', { retryAfter: '7' }), 7000],
-  ['the answer', answer(429, status(429, 'TooManyRequests', '', { retryAfterSeconds: 2 })), 2000],
+  ['the body', answer(429, status(429, 'TooManyRequests', '', { retryAfterSeconds: 2 })), 2000],
   ['a header, which is bounded', answer(503, '', { retryAfter: '86400' }), 60_000],
   ['nothing', answer(503), undefined],
   ['a date', answer(503, '', { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT' }), undefined],
-])('how long to wait is read from %s', (_case, failure, ms) => {
+])('readFailure: reads Retry-After from %s', (_case, failure, ms) => {
   expect(failure.retryAfterMs).toBe(ms as never)
 })
 
-test('a watch’s error line is read like an answer', () => {
+test('readWatchError: parses the error line of a watch', () => {
   expect(readWatchError(status(410, 'Expired'))).toMatchObject({ kind: 'gone', status: 410 })
   expect(readWatchError('garbage')).toMatchObject({ kind: 'unavailable', status: 500 })
 })
 
-test('a value is given, a failure thrown with what was tried', () => {
+test('expectOk: returns the value, or throws with the attempted action', () => {
   expect(expectOk('x', { kind: 'ok', value: 7 })).toBe(7)
   expect(() => expectOk('reading the lease', unavailable('ECONNREFUSED'))).toThrow(
     new KubeError('reading the lease', unavailable('ECONNREFUSED')),

@@ -1,4 +1,4 @@
-/** Why a call to the API server brought nothing. The names follow the reasons of its `Status`. */
+/** Kinds of failed calls, named after the reasons of the API server's `Status`. */
 export type KubeFailureKind =
   | 'badRequest'
   | 'unauthorized'
@@ -13,27 +13,27 @@ export type KubeFailureKind =
   | 'unavailable'
 
 /**
- * A call that brought nothing, as a value. `exhausted`: a bound of this process was reached, and nothing was sent. `unavailable` is every case where the server did not decide: it may be tried again,
- * and a write may have happened all the same.
+ * A failed call as a value. `exhausted`: a limit of this process was reached, and nothing was sent. `unavailable`: the server did
+ * not decide; retrying may help, and a write may have happened.
  */
 export interface KubeFailure {
   readonly kind: KubeFailureKind
-  /** The HTTP status; 0 when there was no answer. */
+  /** HTTP status; 0 without a response. */
   readonly status: number
-  /** What failed below HTTP, such as `ECONNREFUSED` or `SELF_SIGNED_CERT_IN_CHAIN`, as far as it is known. */
+  /** Error code below HTTP, such as `ECONNREFUSED` or `SELF_SIGNED_CERT_IN_CHAIN`, if known. */
   readonly code: string | undefined
-  /** For people, at most 1 000 characters; without the server's own words where they could quote a Secret. */
+  /** At most 1 000 characters; leaves out the server's message where that could quote a Secret. */
   readonly message: string
-  /** The fields that the server complains about; names only, never values. */
+  /** Names of the fields that the server refuses, never their values. */
   readonly fields: readonly string[]
-  /** How long the server asks to wait, at most 60 s. */
+  /** From Retry-After, at most 60 s. */
   readonly retryAfterMs: number | undefined
 }
 
-/** What a call brings. */
+/** Result of a call. */
 export type KubeResult<T> = { readonly kind: 'ok'; readonly value: T } | KubeFailure
 
-/** A failure as an exception, for callers to whom it is a broken dependency. */
+/** A failure as an exception, for callers that treat it as a broken dependency. */
 export class KubeError extends Error {
   override readonly name = 'KubeError'
   readonly failure: KubeFailure
@@ -44,19 +44,19 @@ export class KubeError extends Error {
   }
 }
 
-/** Gives the value. @throws KubeError otherwise, its text beginning with `what` */
+/** Returns the value. @throws KubeError for a failure, its text prefixed with `what` */
 export function expectOk<T>(what: string, result: KubeResult<T>): T {
   if (result.kind === 'ok') return result.value
   throw new KubeError(what, result)
 }
 
-/** What is known of an answer that is not 2xx. */
+/** A response other than 2xx. */
 export interface FailedAnswer {
   readonly status: number
-  /** The body as far as it was read; a `Status` object where the server itself answered. */
+  /** Possibly truncated; a `Status` object where the API server itself responded. */
   readonly body: string
   readonly retryAfter: string | null
-  /** Leaves out the server's message. */
+  /** Drops the server's message. */
   readonly secret: boolean
 }
 
@@ -64,23 +64,23 @@ const messageCharsMax = 1000
 const fieldsMax = 20
 const retryAfterMsMax = 60_000
 
-/** Reads an answer that is not 2xx. Never throws: a body that is no `Status` (a proxy's page) is left out. */
+/** Parses a response other than 2xx. Never throws; ignores a body that is no `Status`, such as a proxy's page. */
 export function readFailure(answer: FailedAnswer): KubeFailure {
   const status = parseStatus(answer.body)
   const kind = kindOf(answer.status, status.reason)
-  const told =
+  const text =
     answer.secret || status.message === '' ? status.reason || `HTTP ${answer.status}` : status.message
   return {
     kind,
     status: answer.status,
     code: undefined,
-    message: `${kind}: ${told}`.slice(0, messageCharsMax),
+    message: `${kind}: ${text}`.slice(0, messageCharsMax),
     fields: status.fields,
     retryAfterMs: retryAfterMsOf(answer.retryAfter) ?? status.retryAfterMs,
   }
 }
 
-/** A failure that the server has no part in. `message` must not quote what was sent. */
+/** Returns a failure without a response. `message` must not quote what was sent. */
 export function unavailable(message: string, code?: string): KubeFailure {
   return {
     kind: 'unavailable',
@@ -92,19 +92,19 @@ export function unavailable(message: string, code?: string): KubeFailure {
   }
 }
 
-/** A bound of this process was reached, and nothing was sent. */
+/** Returns the failure of a call that was not sent, at a limit of this process. */
 export function exhausted(message: string): KubeFailure {
   return { ...unavailable(''), kind: 'exhausted', message: `exhausted: ${message}` }
 }
 
-/** The code of what failed below HTTP, such as `ECONNREFUSED`; never a text that could quote what was sent. */
+/** Returns an error's code, such as `ECONNREFUSED`; its message could quote what was sent. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
     : undefined
 }
 
-/** Reads the `Status` that ends a watch with an ERROR line; anything else counts as unavailable. */
+/** Parses the `Status` of a watch's ERROR line; anything else is `unavailable`. */
 export function readWatchError(object: unknown): KubeFailure {
   const code = isObject(object) && typeof object['code'] === 'number' ? object['code'] : 500
   return readFailure({ status: code, body: JSON.stringify(object), retryAfter: null, secret: false })
@@ -131,11 +131,11 @@ const byStatus: Readonly<Record<number, KubeFailureKind>> = {
   429: 'tooManyRequests',
 }
 
-/** The reason tells more than the number: 409 is two things, and a webhook may refuse with any number. */
+/** The reason takes precedence: 409 has two meanings, and an admission webhook may refuse with any status. */
 function kindOf(status: number, reason: string): KubeFailureKind {
   const known = byReason[reason] ?? byStatus[status]
   if (known !== undefined) return known
-  // 408 and 3xx are a gateway's doing; the server decided nothing.
+  // 408 and 3xx come from a gateway; the API server decided nothing.
   return status >= 400 && status < 500 && status !== 408 ? 'badRequest' : 'unavailable'
 }
 
@@ -175,14 +175,14 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** The server sends whole seconds; a date, which proxies may send, is not worth a clock here. */
+/** Whole seconds, as the API server sends them; ignores the date form. */
 function retryAfterMsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && value !== '' ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds > 0)) return undefined
   return Math.min(seconds * 1000, retryAfterMsMax)
 }
 
-/** Whether a value of JSON is an object. */
+/** True for a JSON object, false for arrays and null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

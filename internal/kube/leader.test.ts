@@ -95,7 +95,7 @@ function stand(served: Served, options: Partial<ElectionOptions> = {}) {
   return { election, events, terms, hold, kinds: () => events.map(({ kind }) => kind) }
 }
 
-test('the first makes the lease and leads; the second waits as long as it renews', async () => {
+test('election: the first candidate creates the lease and leads; the second waits while it renews', async () => {
   const served = serveLease()
   const first = stand(served)
   await until(() => first.terms.length === 1)
@@ -114,7 +114,7 @@ test('the first makes the lease and leads; the second waits as long as it renews
   expect(first.events).toEqual([{ kind: 'leading', fence: 1 }])
 })
 
-test('a leader that falls silent is followed after 15 s of its silence, with a greater fence', async () => {
+test('election: 15 s after a leader stops renewing another leads with a greater fence', async () => {
   const served = serveLease()
   served.keep({
     metadata: { name: 'latchkey', namespace: 'default' },
@@ -133,7 +133,7 @@ test('a leader that falls silent is followed after 15 s of its silence, with a g
   expect(terms.map(({ fence }) => fence)).toEqual([8])
 })
 
-test('a leader that gives the lease back is followed within a try, and nobody loses it twice', async () => {
+test('election: after a release another candidate leads at its next attempt', async () => {
   const served = serveLease()
   const first = stand(served)
   await until(() => first.terms.length === 1)
@@ -147,7 +147,7 @@ test('a leader that gives the lease back is followed within a try, and nobody lo
 })
 
 test.each(['away', 'hung'] as const)(
-  'with the server %s the work ends within the renewal deadline, before anybody else may lead',
+  'election: with the API server %s the work ends within renewMs, before another candidate may lead',
   async (mode) => {
     const served = serveLease()
     const { election, terms, events, kinds } = stand(served)
@@ -186,7 +186,7 @@ test.each<[string, (served: Served) => void]>([
       kept.lease = undefined
     },
   ],
-])('the work ends at the next renewal when %s', async (_case, change) => {
+])('election: the work ends at the next renewal when %s', async (_case, change) => {
   const served = serveLease()
   const { terms, events } = stand(served)
   await until(() => terms.length === 1)
@@ -196,7 +196,7 @@ test.each<[string, (served: Served) => void]>([
   expect(events).toContainEqual({ kind: 'lost', why: 'taken', fence: 1 })
 })
 
-test('somebody else’s label on the lease ends nothing', async () => {
+test('election: a foreign label on the lease does not end the leadership', async () => {
   const served = serveLease()
   const { terms, kinds } = stand(served)
   await until(() => terms.length === 1)
@@ -209,7 +209,7 @@ test('somebody else’s label on the lease ends nothing', async () => {
   expect(kinds()).toEqual(['leading'])
 })
 
-test('a deposed leader does not stand again before its work has ended, and counts as dead if that lasts', async () => {
+test('election: a deposed leader waits for its work before it is a candidate again, and fails liveness if that hangs', async () => {
   const served = serveLease()
   const health = createHealth({ clock: served.timing })
   const { terms, hold } = stand(served, { health })
@@ -230,7 +230,7 @@ test('a deposed leader does not stand again before its work has ended, and count
   expect(health.liveness().ok).toBe(true)
 })
 
-test('stop waits for the work before it gives the lease back', async () => {
+test('election: stop waits for the work before it releases the lease', async () => {
   const served = serveLease()
   const { election, terms, hold } = stand(served)
   await until(() => terms.length === 1)
@@ -244,14 +244,14 @@ test('stop waits for the work before it gives the lease back', async () => {
   expect(served.kept.lease?.spec?.holderIdentity).toBe('')
 })
 
-test('a lease made anew goes on above the fence that is known', async () => {
+test('election: a recreated lease continues above the fence floor', async () => {
   const served = serveLease()
   const { terms } = stand(served, { fenceFloor: () => Promise.resolve(41) })
   await until(() => terms.length === 1)
   expect(terms[0]?.fence).toBe(42)
 })
 
-test('work that throws gives the lease back, is told of, and is tried again', async () => {
+test('election: work that throws releases the lease, is reported, and is tried again', async () => {
   const served = serveLease()
   let terms = 0
   const { events } = stand(served, {
@@ -269,7 +269,7 @@ test('work that throws gives the lease back, is told of, and is tried again', as
 test.each([
   { leaseMs: 10_000, renewMs: 10_000 },
   { renewMs: 3000, retryMs: 2000 },
-])('times that do not fit are refused: %p', (times) => {
+])('election: %p throws unless 2 × retryMs ≤ renewMs < leaseMs', (times) => {
   const served = serveLease()
   expect(() => stand(served, times)).toThrow(RangeError)
 })

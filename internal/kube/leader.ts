@@ -13,69 +13,69 @@ import {
   released,
   renewed,
 } from './lease.ts'
-import { systemTiming, type Timing } from './timing.ts'
+import { systemTiming, type Timing } from './waits.ts'
 
-/** The right to act, for as long as it lasts. */
+/** A period of leadership. */
 export interface Leadership {
-  /** Grows with each leadership. Written along with what is changed, it lets a store refuse a deposed leader. */
+  /** Fencing token: grows with each leadership. A store that compares it refuses the writes of a deposed leader. */
   readonly fence: number
-  /** Fires when the leadership ends: all work is to end at once. */
+  /** Fires when the leadership ends: all work has to stop at once. */
   readonly signal: AbortSignal
-  /** Whether it lasts at this moment, also where a blocked process has not heard of its end yet. */
+  /** True while the lease is valid; correct also in a process that was blocked beyond its end. */
   isHeld(): boolean
 }
 
-/** What becomes of an election, for the log and the metrics. */
+/** Event of an election, for log and metrics. */
 export type ElectionEvent =
   | { readonly kind: 'leading'; readonly fence: number }
   | { readonly kind: 'lost'; readonly why: 'deadline' | 'taken'; readonly fence: number }
-  /** Given back; with the error if the work ended by one. */
+  /** Released; with the error if the work failed. */
   | { readonly kind: 'released'; readonly fence: number; readonly error?: unknown }
   | { readonly kind: 'trouble'; readonly error: unknown }
 
-/** What an election is made of. */
+/** Options of an election. */
 export interface ElectionOptions {
   readonly client: KubeClient
   readonly namespace: string
-  /** The lease's name: candidates of one name elect one leader. */
+  /** Name of the Lease: its candidates elect one leader. */
   readonly name: string
-  /** Shown as the holder, such as the pod's name; a random part makes each process another candidate. */
+  /** Prefix of the holder's identity, such as the pod's name; a random suffix makes each process a candidate of its own. */
   readonly host: string
-  /** Work of the leader: runs until its signal fires, and must then end soon. One that ends sooner gives the lease back. */
+  /** Work of the leader: must end soon after its signal fires. Ending earlier releases the lease. */
   readonly lead: (leadership: Leadership) => Promise<void>
   /** Must not throw. */
   readonly onEvent: (event: ElectionEvent) => void
   /**
-   * A number that the next fence is to be above, for when the lease was deleted and has forgotten its count; default 0. It must
-   * settle within a second or two; what it throws is a failed try.
+   * Lower bound of the next fence, for a Lease that was deleted and lost its count; default 0. Must settle within two seconds; an
+   * exception fails the attempt.
    */
   readonly fenceFloor?: () => Promise<number>
-  /** How long a silent leader is waited for; default 15 s. */
+  /** Validity of an unrenewed lease; default 15 s. */
   readonly leaseMs?: number
-  /** How long a leader that cannot renew goes on; default 10 s, and less than `leaseMs`. */
+  /** A leader that cannot renew steps down after this; default 10 s, less than `leaseMs`. */
   readonly renewMs?: number
-  /** Between two tries; default 2 s. */
+  /** Pause between attempts; default 2 s. */
   readonly retryMs?: number
-  /** Dead when a deposed leader's work does not end. */
+  /** Fails liveness when a deposed leader's work does not end. */
   readonly health?: Health
-  /** Replaced in tests only. `clock` is only written down for people, `timing` decides. */
+  /** Replaced in tests only. `clock` fills the Lease's times, `timing` decides. */
   readonly clock?: Clock
   readonly timing?: Timing
 }
 
-/** One candidate. */
+/** A candidate of an election. */
 export interface Election {
-  /** As the lease shows it. */
+  /** The Lease's `holderIdentity`. */
   readonly identity: string
   isLeading(): boolean
-  /** Ends the work and waits for it, then gives the lease back. Repeating it is harmless; never rejects. */
+  /** Stops the work, waits for it, then releases the lease. Idempotent; never rejects. */
   stop(): Promise<void>
 }
 
 /**
- * Takes part in the election of a leader by a Lease, until it is stopped. At any moment at most one candidate leads, as long as
- * clocks run at about the same speed; what a leader writes when its time is over is refused only by who checks the fence.
- * @throws RangeError when the times do not fit each other
+ * Joins the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time as long as clocks run at
+ * about the same speed; late writes of a deposed leader are refused only by stores that check the fence.
+ * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
  */
 export function startElection(options: ElectionOptions): Election {
   return new Candidate(options)
@@ -83,7 +83,7 @@ export function startElection(options: ElectionOptions): Election {
 
 interface Held {
   lease: Lease
-  /** When the last write that kept it was begun. */
+  /** Start of the last successful renewal. */
   renewedMs: number
 }
 
@@ -145,7 +145,7 @@ class Candidate implements Election {
     }
   }
 
-  /** Gives the lease that we hold now; undefined when it is somebody's. @throws KubeError when the server did not say */
+  /** Tries to acquire the lease; undefined while another candidate holds it. @throws KubeError without a decision of the server */
   async #tryAcquire(signal: AbortSignal): Promise<Held | undefined> {
     const { client, namespace, name, fenceFloor } = this.#options
     const found = await client.get(leases, { namespace, name }, signal)
@@ -154,7 +154,7 @@ class Candidate implements Election {
     const holding = { holder: this.identity, leaseMs: this.#leaseMs, wallMs: this.#clock.now() }
     if (found.kind === 'ok') {
       this.#seen = observe(this.#seen, found.value, renewedMs)
-      // Our own from before: our work has ended, and nobody else could begin.
+      // Still held from the last term, whose work has ended.
       const ours = found.value.spec?.holderIdentity === this.identity
       if (!ours && freeInMs(this.#seen, renewedMs, this.#leaseMs) > 0) return undefined
     }
@@ -189,7 +189,7 @@ class Candidate implements Election {
     const why = await this.#keep(held, AbortSignal.any([over.signal, idle.signal]))
     over.abort()
     if (why) onEvent({ kind: 'lost', why, fence })
-    // However long it takes: a new leadership beside the old one's work would be two leaders in one process.
+    // Without a bound: a new term beside the old one's work would be two leaders in one process.
     await work
     this.#stopping.signal.removeEventListener('abort', stop)
     if (why) {
@@ -200,14 +200,14 @@ class Candidate implements Election {
     onEvent({ kind: 'released', fence, ...failed })
   }
 
-  /** Renews the lease until `signal` fires; gives why it is no longer ours if that comes first. */
+  /** Renews the lease until `signal` fires; returns the reason if the lease is lost first. */
   async #keep(held: Held, signal: AbortSignal): Promise<'deadline' | 'taken' | undefined> {
     while (!signal.aborted) {
       this.#heartbeat?.beat()
       await this.#timing.sleep(Math.min(this.#retryMs, this.#leftMs(held)), signal)
       if (signal.aborted) return undefined
       if (this.#leftMs(held) <= 0) return 'deadline'
-      // Half of the time, so that a connection that is dead leaves time for another.
+      // Half of the time, so that after a dead connection there is time for another attempt.
       const msMax = Math.min(this.#leftMs(held), this.#renewMs / 2)
       const renewal = await this.#within(msMax, (cut) => this.#renew(held, cut), 'failed')
       if (renewal === 'taken') return 'taken'
@@ -219,7 +219,7 @@ class Candidate implements Election {
     return held.renewedMs + this.#renewMs - this.#timing.now()
   }
 
-  /** Cuts calls off after `msMax` and then gives `late`: one that hangs must not hide that our time is over. */
+  /** Aborts calls after `msMax` and resolves with `late`: a hanging call must not hide that the lease has expired. */
   async #within<T>(msMax: number, calls: (signal: AbortSignal) => Promise<T>, late: T): Promise<T> {
     const over = new AbortController()
     const settled = new AbortController()
@@ -245,7 +245,7 @@ class Candidate implements Election {
     }
     if (written.kind === 'notFound') return 'taken'
     if (written.kind !== 'conflict') return this.#report(written, onEvent)
-    // Somebody wrote it: another candidate, somebody who labelled it, or we in a call whose answer was lost.
+    // Written meanwhile: by another candidate, by a change of its metadata, or by an own call whose response was lost.
     const found = await client.get(leases, { namespace, name }, signal)
     if (found.kind === 'notFound') return 'taken'
     if (found.kind !== 'ok') return this.#report(found, onEvent)
@@ -267,12 +267,12 @@ class Candidate implements Election {
     const lease = released(held.lease, this.#clock.now())
     const { client } = this.#options
     const written = await this.#within(leftMs, (cut) => client.replace(leases, lease, cut), undefined)
-    // The next leader then waits until the lease is over.
+    // Otherwise the next leader waits until the lease expires.
     if (written && written.kind !== 'ok' && written.kind !== 'conflict' && written.kind !== 'notFound')
-      this.#options.onEvent({ kind: 'trouble', error: new KubeError('giving the lease back', written) })
+      this.#options.onEvent({ kind: 'trouble', error: new KubeError('releasing the lease', written) })
   }
 
-  /** Until the next try, or until the lease is anybody's if that is sooner; spread, so that candidates do not collide. */
+  /** Pause until the next attempt, or until the lease is free if that is sooner; with jitter, so that candidates do not collide. */
   #pauseMs(): number {
     const freeMs = this.#seen ? freeInMs(this.#seen, this.#timing.now(), this.#leaseMs) : 0
     const ms = freeMs > 0 ? Math.min(freeMs, this.#retryMs) : this.#retryMs

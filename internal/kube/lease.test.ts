@@ -1,6 +1,14 @@
 import { expect, test } from 'bun:test'
-import { acquired, fenceOf, freeInMs, type Lease, observe, released, renewed } from './lease.ts'
-import { formatMicroTime } from './micro-time.ts'
+import {
+  acquired,
+  fenceOf,
+  formatMicroTime,
+  freeInMs,
+  type Lease,
+  observe,
+  released,
+  renewed,
+} from './lease.ts'
 
 const wallMs = Date.UTC(2026, 10, 21, 12, 0, 0, 7)
 const time = '2026-11-21T12:00:00.007000Z'
@@ -9,7 +17,7 @@ const lease: Lease = {
   spec: { holderIdentity: 'a', leaseDurationSeconds: 15, renewTime: 'then', leaseTransitions: 4 },
 }
 
-test('times have exactly six digits of a second', () => {
+test('formatMicroTime: writes exactly six digits of a second', () => {
   expect([formatMicroTime(wallMs), formatMicroTime(wallMs - 7)]).toEqual([
     time,
     '2026-11-21T12:00:00.000000Z',
@@ -26,26 +34,26 @@ test.each<[string, Lease, number]>([
   ['renewed', { ...lease, spec: { ...lease.spec, renewTime: 'now' } }, 2000],
   ['of another holder', { ...lease, spec: { ...lease.spec, holderIdentity: 'b' } }, 2000],
   ['acquired again', { ...lease, spec: { ...lease.spec, leaseTransitions: 5 } }, 2000],
-  ['made anew', { ...lease, metadata: { ...lease.metadata, uid: 'v' } }, 2000],
-])('a lease that is %s counts from its last sign of life', (_case, next, sinceMs) => {
+  ['recreated', { ...lease, metadata: { ...lease.metadata, uid: 'v' } }, 2000],
+])('observe: a lease that is %s counts from the last write of its holder', (_case, next, sinceMs) => {
   const before = observe(undefined, lease, 1000)
   expect(observe(before, next, 2000).sinceMs).toBe(sinceMs)
 })
 
 test.each<[string, Lease['spec'], number, number]>([
   ['held', lease.spec, 15_999, 1],
-  ['silent for as long as it promised', lease.spec, 16_000, 0],
-  ['silent for longer', lease.spec, 99_000, 0],
-  ['given back', { ...lease.spec, holderIdentity: '' }, 1000, 0],
+  ['not renewed for its duration', lease.spec, 16_000, 0],
+  ['not renewed for longer', lease.spec, 99_000, 0],
+  ['released', { ...lease.spec, holderIdentity: '' }, 1000, 0],
   ['without a holder', {}, 1000, 0],
-  ['without a duration, within ours', { holderIdentity: 'a' }, 10_999, 1],
-  ['without a duration, beyond ours', { holderIdentity: 'a' }, 11_000, 0],
+  ['without a duration, within the default', { holderIdentity: 'a' }, 10_999, 1],
+  ['without a duration, beyond the default', { holderIdentity: 'a' }, 11_000, 0],
   ['held for ever', { ...lease.spec, leaseDurationSeconds: 2 ** 31 - 1 }, 1000, 3_600_000],
-])('when a lease is anybody’s that is %s', (_case, spec, nowMs, freeMs) => {
+])('freeInMs: a lease that is %s', (_case, spec, nowMs, freeMs) => {
   expect(freeInMs({ lease: { ...lease, spec: spec ?? {} }, sinceMs: 1000 }, nowMs, 10_000)).toBe(freeMs)
 })
 
-test('each leadership has a greater fence, whoever has it', () => {
+test('acquired: each acquisition has a greater fence, whichever candidate it is', () => {
   const holding = { holder: 'b', leaseMs: 14_500, wallMs }
   expect(acquired(lease, holding, 0).spec).toEqual({
     holderIdentity: 'b',
@@ -59,7 +67,7 @@ test('each leadership has a greater fence, whoever has it', () => {
   expect(fenceOf(acquired({ metadata: lease.metadata }, holding, 41))).toBe(42)
 })
 
-test('renewing and giving back keep the fence and the version that a write must find', () => {
+test('renewed and released: keep the fence and the resourceVersion', () => {
   for (const next of [renewed(lease, wallMs), released(lease, wallMs)]) {
     expect(fenceOf(next)).toBe(4)
     expect(next.metadata).toEqual(lease.metadata)

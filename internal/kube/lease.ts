@@ -1,7 +1,6 @@
-import { formatMicroTime } from './micro-time.ts'
 import { type KubeObject, resource } from './resource.ts'
 
-/** A lease as the API server keeps it. Times are `MicroTime`. */
+/** A Lease. Times are `MicroTime`. */
 export interface Lease extends KubeObject {
   readonly spec?: {
     readonly holderIdentity?: string
@@ -20,20 +19,20 @@ export const leases = resource<Lease>({
   share: 'lease',
 })
 
-/** A lease as it was last seen. */
+/** A Lease as last read. */
 export interface Observation {
   readonly lease: Lease
-  /** When it was first seen like this, by our own monotonic clock: another machine's clock is never believed. */
+  /** First read in this state, on the own monotonic clock: another machine's clock is not trusted. */
   readonly sinceMs: number
 }
 
-/** Takes a new sight of a lease: the time starts anew only if its holder did something, not if somebody labelled it. */
+/** Records a read of a lease. Its time restarts only with a change by its holder, not with a new label. */
 export function observe(before: Observation | undefined, lease: Lease, nowMs: number): Observation {
-  const same = before !== undefined && saysTheSame(before.lease, lease)
+  const same = before !== undefined && hasSameHolding(before.lease, lease)
   return { lease, sinceMs: same ? before.sinceMs : nowMs }
 }
 
-function saysTheSame(one: Lease, other: Lease): boolean {
+function hasSameHolding(one: Lease, other: Lease): boolean {
   return (
     one.metadata.uid === other.metadata.uid &&
     one.spec?.holderIdentity === other.spec?.holderIdentity &&
@@ -42,13 +41,10 @@ function saysTheSame(one: Lease, other: Lease): boolean {
   )
 }
 
-/** A holder may ask for more or less than we would; within reason it is heeded. */
+/** Bound of another holder's lease duration. */
 const durationMsMax = 3_600_000
 
-/**
- * In how many milliseconds the lease is anybody's: 0 when it was given back, or when its holder has done nothing for as long as
- * it promised to.
- */
+/** Milliseconds until the lease may be acquired; 0 when it was released, or not renewed for its duration. */
 export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, defaultLeaseMs: number): number {
   if (!lease.spec?.holderIdentity) return 0
   const { leaseDurationSeconds } = lease.spec
@@ -56,7 +52,7 @@ export function freeInMs({ lease, sinceMs }: Observation, nowMs: number, default
   return Math.max(0, sinceMs + Math.min(durationMs, durationMsMax) - nowMs)
 }
 
-/** What a holder writes. */
+/** Contents of an acquisition. */
 export interface Holding {
   readonly holder: string
   readonly leaseMs: number
@@ -64,7 +60,7 @@ export interface Holding {
   readonly wallMs: number
 }
 
-/** The lease as its new holder writes it. The fence is above all that went before and above `fenceFloor`. */
+/** Returns the lease with its new holder. Its fence is above the former one and above `fenceFloor`. */
 export function acquired(lease: Lease, { holder, leaseMs, wallMs }: Holding, fenceFloor: number): Lease {
   const time = formatMicroTime(wallMs)
   return {
@@ -79,12 +75,12 @@ export function acquired(lease: Lease, { holder, leaseMs, wallMs }: Holding, fen
   }
 }
 
-/** The lease as its holder renews it. */
+/** Returns the lease with a new renewal time. */
 export function renewed(lease: Lease, wallMs: number): Lease {
   return { ...lease, spec: { ...lease.spec, renewTime: formatMicroTime(wallMs) } }
 }
 
-/** The lease as its holder gives it back: the next one need not wait. The count of holders stays. */
+/** Returns the lease without a holder, so that the next one need not wait. Keeps the fence. */
 export function released(lease: Lease, wallMs: number): Lease {
   const time = formatMicroTime(wallMs)
   return {
@@ -93,7 +89,15 @@ export function released(lease: Lease, wallMs: number): Lease {
   }
 }
 
-/** How often the lease was acquired: a number that grows with each leadership. */
+/** Fencing token: the number of acquisitions. */
 export function fenceOf(lease: Lease): number {
   return lease.spec?.leaseTransitions ?? 0
+}
+
+/**
+ * Formats a time as Kubernetes' `MicroTime`: exactly six digits of a second, since the server refuses any other number.
+ * @param ms milliseconds since the Unix epoch
+ */
+export function formatMicroTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/Z$/, '000Z')
 }

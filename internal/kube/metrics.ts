@@ -1,28 +1,27 @@
 import type { Metrics } from '#internal/telemetry/index.ts'
-import { callsMax } from './call-shares.ts'
 import type { CallShare } from './request.ts'
-import type { Transport } from './transport.ts'
+import { callsMax, type Transport } from './transport.ts'
 import { watchBounds } from './watch-pool.ts'
 import type { WorkQueue, WorkQueueHooks } from './work-queue.ts'
 
-/** What is counted around Kubernetes, under the names of controller-runtime, so that its dashboards and alerts fit. */
+/** Metrics of the Kubernetes client, under the names of controller-runtime, so that its dashboards and alerts fit. */
 export interface KubeMetrics {
-  /** The hooks of a queue; `controller` is its name, from a closed set. */
+  /** Returns the hooks of a queue; `controller` is its name, from a closed set. */
   forQueue(controller: string, concurrency: number): WorkQueueHooks
-  /** From now on the queue is read at each scrape, in place of the one of that name before. */
+  /** Reads the queue at each scrape; replaces the former one of that name. */
   watchQueue(controller: string, queue: WorkQueue): void
-  /** From now on the transport is read at each scrape. */
+  /** Reads the transport at each scrape. */
   watchTransport(transport: Pick<Transport, 'stats'>): void
   /** For a transport's `onAnswer`. */
   readonly onAnswer: (method: string, code: string) => void
-  /** Whether this process leads; `name` is the lease's. */
+  /** `name` is the Lease's. */
   setLeading(name: string, leading: boolean): void
 }
 
 const waitBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
-/** Declares the metrics. Once for each registry: a second time throws. */
+/** Declares the metrics. @throws when called twice for one registry */
 export function createKubeMetrics(metrics: Metrics): KubeMetrics {
   const queues = new Map<string, WorkQueue>()
   declareGauges(metrics, queues)
@@ -37,13 +36,13 @@ export function createKubeMetrics(metrics: Metrics): KubeMetrics {
   })
   const leading = metrics.gauge({
     name: 'leader_election_master_status',
-    help: 'Whether this process is the leader.',
+    help: '1 while this process is the leader.',
     labels: ['name'],
   })
   return {
     forQueue(controller, concurrency) {
       reconcile.concurrency.with(controller).set(concurrency)
-      // Shown as 0 before the first one, so that the first is a rise.
+      // Starts at 0, so that the first error is an increase.
       reconcile.errors.with(controller).inc(0)
       queue.retries.with(controller).inc(0)
       const result = (kind: string) => reconcile.total.with(controller, kind)
@@ -76,16 +75,16 @@ function declareQueue(metrics: Metrics) {
   return {
     depth: metrics.gauge({ name: 'workqueue_depth', help: 'Keys that wait for a worker.', labels }),
     adds: metrics.counter({ name: 'workqueue_adds_total', help: 'Keys added.', labels }),
-    retries: metrics.counter({ name: 'workqueue_retries_total', help: 'Keys tried again.', labels }),
+    retries: metrics.counter({ name: 'workqueue_retries_total', help: 'Retries of keys.', labels }),
     waited: metrics.histogram({
       name: 'workqueue_queue_duration_seconds',
-      help: 'How long keys waited for a worker.',
+      help: 'Time that keys waited for a worker.',
       labels,
       buckets: waitBuckets,
     }),
     worked: metrics.histogram({
       name: 'workqueue_work_duration_seconds',
-      help: 'How long work on a key took.',
+      help: 'Duration of turns.',
       labels,
       buckets: waitBuckets,
     }),
@@ -97,7 +96,7 @@ function declareReconcile(metrics: Metrics) {
   return {
     total: metrics.counter({
       name: 'controller_runtime_reconcile_total',
-      help: 'Reconciliations by their result.',
+      help: 'Reconciliations by result.',
       labels: ['controller', 'result'],
     }),
     errors: metrics.counter({
@@ -107,18 +106,18 @@ function declareReconcile(metrics: Metrics) {
     }),
     seconds: metrics.histogram({
       name: 'controller_runtime_reconcile_time_seconds',
-      help: 'How long reconciliations took.',
+      help: 'Duration of reconciliations.',
       labels,
       buckets: reconcileBuckets,
     }),
     active: metrics.gauge({
       name: 'controller_runtime_active_workers',
-      help: 'Reconciliations under way.',
+      help: 'Reconciliations in progress.',
       labels,
     }),
     concurrency: metrics.gauge({
       name: 'controller_runtime_max_concurrent_reconciles',
-      help: 'Reconciliations that may be under way at once.',
+      help: 'Maximum concurrent reconciliations.',
       labels,
     }),
   }
@@ -128,7 +127,7 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
   const labels = ['name'] as const
   metrics.gauge({
     name: 'workqueue_unfinished_work_seconds',
-    help: 'The time of all work under way together.',
+    help: 'Total time of the turns in progress.',
     labels,
     collect: (gauge) => {
       for (const [name, queue] of queues) gauge.with(name).set(queue.stats().unfinishedMs / 1000)
@@ -136,7 +135,7 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
   })
   metrics.gauge({
     name: 'workqueue_longest_running_processor_seconds',
-    help: 'The time of the longest work under way.',
+    help: 'Time of the longest turn in progress.',
     labels,
     collect: (gauge) => {
       for (const [name, queue] of queues) gauge.with(name).set(queue.stats().longestMs / 1000)
@@ -146,13 +145,13 @@ function declareGauges(metrics: Metrics, queues: ReadonlyMap<string, WorkQueue>)
 
 const shares: readonly CallShare[] = ['lease', 'list', 'call']
 
-/** Zero before the API server was reached. */
+/** Gauges read 0 before the API server was reached. */
 function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transport, 'stats'>>): void {
   const sum = (read: (stats: ReturnType<Transport['stats']>) => number) =>
     [...transports].reduce((total, transport) => total + read(transport.stats()), 0)
   metrics.gauge({
     name: 'latchkey_kube_watches_count',
-    help: 'Watches that are open or being opened, and the most that there may be: open, bound.',
+    help: 'Watches to the API server: open or opening, and their limit.',
     labels: ['what'],
     collect: (gauge) => {
       gauge.with('open').set(sum(({ watches }) => watches))
@@ -161,7 +160,7 @@ function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transpo
   })
   metrics.gauge({
     name: 'latchkey_kube_watch_connections_count',
-    help: 'Connections to the API server that carry watches, and the most that there may be: open, bound.',
+    help: 'Connections to the API server that carry watches: open, and their limit.',
     labels: ['what'],
     collect: (gauge) => {
       gauge.with('open').set(sum(({ connections }) => connections))
@@ -170,7 +169,7 @@ function declareTransport(metrics: Metrics, transports: ReadonlySet<Pick<Transpo
   })
   metrics.gauge({
     name: 'latchkey_kube_calls_count',
-    help: 'Calls to the API server, watches aside, by what they are for: in flight, waiting for their turn, and the bound.',
+    help: 'Calls to the API server other than watches, by share: in flight, waiting for a slot, and the limit.',
     labels: ['share', 'what'],
     collect: (gauge) => {
       for (const share of shares) {

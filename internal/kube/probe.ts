@@ -2,7 +2,7 @@ import type { Endpoint } from './endpoint.ts'
 import { isObject, type KubeFailure } from './failure.ts'
 import { createTransport, type Transport, type TransportOptions } from './transport.ts'
 
-/** What the API server is and takes us for. */
+/** Version of the API server and the user name it authenticated. */
 export interface ServerFacts {
   /** Such as `v1.34.4`. */
   readonly version: string
@@ -10,26 +10,26 @@ export interface ServerFacts {
   readonly username: string
 }
 
-/** Terms of a probe. */
+/** Options of a probe. */
 export interface ProbeTerms {
-  /** PEM of a CA that cannot have signed the server's certificate. */
+  /** PEM of a CA that did not sign the server's certificate. */
   readonly strangerCa?: string | undefined
-  /** Whether watches must work, which need HTTP/2; default true. */
+  /** Requires HTTP/2, which watches need; default true. */
   readonly watches?: boolean
 }
 
-/** What a probe found. */
+/** Result of a probe. */
 export type ProbeResult =
   | { readonly kind: 'ok'; readonly facts: ServerFacts }
-  /** Nothing may be sent: this runtime does not verify the server, or does not send who we are. */
+  /** Nothing may be sent: this runtime does not verify the server, or does not send the credentials. */
   | { readonly kind: 'unsafe'; readonly reason: string }
-  /** The server did not answer, or not to us; worth trying again. */
+  /** No response, or no access; retrying may help. */
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
 /**
- * Makes sure, before anything else is sent, that this runtime does what it was told about TLS: a server must be refused under
- * a CA that did not sign it (for calls and for watches, without credentials), and must know us by our credentials. Bun has dropped
- * both silently in its replacement of undici (oven-sh/bun#38840). Watches must reach the server by HTTP/2. Repeating it is harmless.
+ * Verifies TLS and authentication before anything else is sent: calls and watches must refuse the server under a CA that did not
+ * sign its certificate (tried without credentials), and the server must authenticate this process. Bun's replacement of undici
+ * silently drops the CA and the client certificate (oven-sh/bun#38840). Watches must reach the server by HTTP/2. Idempotent.
  */
 export async function probeServer(
   options: TransportOptions,
@@ -51,7 +51,10 @@ export async function probeServer(
   if (self.kind !== 'ok') return { kind: 'unavailable', failure: self }
   const username = textAt(self.value, ['status', 'userInfo', 'username'])
   if (username === '' || username === 'system:anonymous')
-    return { kind: 'unsafe', reason: 'the API server does not know us: our credentials did not reach it' }
+    return {
+      kind: 'unsafe',
+      reason: 'the API server did not authenticate this process: the credentials did not reach it',
+    }
   const failure = watches ? await watchFailure(options, transport) : undefined
   if (failure !== undefined) return { kind: 'unavailable', failure }
   return { kind: 'ok', facts: { version: textAt(version.value, ['gitVersion']), username } }
@@ -60,8 +63,8 @@ export async function probeServer(
 const probeMsMax = 10_000
 
 /**
- * Opens and closes one stream over the pool of watches, with our credentials: without HTTP/2 (an old server, a proxy) every watch
- * would fail. Every answer counts, a refusal too. Plain http has no pool.
+ * Opens and closes one stream over the watch pool, since without HTTP/2 (an old server, a proxy) every watch would fail. Any
+ * response will do, a refusal included. Plain http has no pool.
  */
 async function watchFailure(
   options: TransportOptions,
@@ -95,14 +98,14 @@ async function isForeignCaRefused(
         'this runtime accepted the API server under a CA that did not sign it: TLS is not verified'
       return { kind: 'unsafe', reason }
     }
-    // Any other failure proves nothing; a server without HTTP/2 gets no watch at all.
+    // Any other failure proves nothing; a server without HTTP/2 gets no watch.
     if (!certificateRefusals.has(result.code ?? '') && result.code !== 'ERR_HTTP2_ERROR')
       return { kind: 'unavailable', failure: result }
   }
   return { kind: 'ok' }
 }
 
-/** What OpenSSL and BoringSSL call a chain that ends at no trusted CA. */
+/** Error codes of OpenSSL and BoringSSL for a chain without a trusted CA. */
 const certificateRefusals = new Set([
   'SELF_SIGNED_CERT_IN_CHAIN',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -120,7 +123,7 @@ function textAt(value: unknown, path: readonly string[]): string {
   return typeof at === 'string' ? at : ''
 }
 
-/** A CA that signed nothing: its key was thrown away when it was made. It is never relied on, so its end date says nothing. */
+/** A CA that signed nothing; its key was discarded. Nothing relies on it, so its expiry does not matter. */
 const foreignCa = `-----BEGIN CERTIFICATE-----
 MIIBiTCCAS+gAwIBAgIUK4KztRaDngSuIy7UTctGsuDJiOAwCgYIKoZIzj0EAwIw
 GTEXMBUGA1UEAwwOc2lnbmVkIG5vdGhpbmcwIBcNMjYxMTIxMTQxOTM5WhgPMjEy

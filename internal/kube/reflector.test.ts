@@ -71,7 +71,7 @@ function follow(options: Partial<ReflectorOptions<KubeObject>> = {}) {
   return { reflector, timing, lists, watches, changes, troubles, server, watchesSeen, open }
 }
 
-test('a list in pages, then a watch from its moment: the cache follows', async () => {
+test('reflector: lists in pages, then watches from the resourceVersion of the list', async () => {
   const { reflector, lists, changes, server, watchesSeen, open } = follow({ pageSize: 2 })
   expect(reflector.hasSynced()).toBe(false)
   lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)], 'more'))
@@ -101,7 +101,7 @@ test('a list in pages, then a watch from its moment: the cache follows', async (
   expect(kept?.metadata).not.toHaveProperty('managedFields')
 })
 
-test('a watch that the server ends goes on from its last bookmark, without a list', async () => {
+test('reflector: after the server ends a watch, the next starts at the last bookmark without a list', async () => {
   const { lists, watchesSeen, open, server, changes } = follow()
   lists.push(() => listOf(10, [tenant('a', 1)]))
   const first = open()
@@ -120,8 +120,8 @@ test('a watch that the server ends goes on from its last bookmark, without a lis
 
 test.each([
   ['in the middle of a watch', 'line'],
-  ['as its answer', 'status'],
-])('a moment that is too old, told %s, makes a list at once', async (_case, how) => {
+  ['as the response', 'status'],
+])('reflector: an expired resourceVersion, reported %s, causes a list at once', async (_case, how) => {
   const { reflector, lists, watches, open, changes, watchesSeen, timing, troubles } = follow()
   lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2), tenant('c', 3)]))
   if (how === 'status') watches.push(() => refusal(410, 'Expired'))
@@ -139,28 +139,31 @@ test.each([
 })
 
 test.each([
-  ['garbage', 'not JSON at all'],
-  ['a line of no known type', { type: 'WHATEVER', object: tenant('a', 2) }],
+  ['invalid JSON', 'not JSON at all'],
+  ['a line of an unknown type', { type: 'WHATEVER', object: tenant('a', 2) }],
   ['a line without an object', { type: 'ADDED', object: null }],
-])('%s ends the watch; the next begins where it was, after a pause', async (_case, line) => {
-  const { reflector, lists, open, watchesSeen, timing, troubles } = follow()
-  lists.push(() => listOf(10, []))
-  const broken = open()
-  await until(() => watchesSeen().length === 1)
-  broken.send({ type: 'ADDED', object: tenant('a', 11) }, line)
-  await until(() => troubles.length === 1)
-  expect(troubles[0]).toMatchObject({ kind: 'sync', failures: 1, failure: { kind: 'unavailable' } })
-  expect(reflector.failure()).toMatchObject({ kind: 'unavailable' })
-  await until(broken.cancelled)
-  open()
-  expect(watchesSeen()).toHaveLength(1)
-  await timing.advance(400)
-  await until(() => watchesSeen().length === 2)
-  expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
-  await until(() => reflector.failure() === undefined)
-})
+])(
+  'reflector: %s ends the watch; the next starts at the same position after a pause',
+  async (_case, line) => {
+    const { reflector, lists, open, watchesSeen, timing, troubles } = follow()
+    lists.push(() => listOf(10, []))
+    const broken = open()
+    await until(() => watchesSeen().length === 1)
+    broken.send({ type: 'ADDED', object: tenant('a', 11) }, line)
+    await until(() => troubles.length === 1)
+    expect(troubles[0]).toMatchObject({ kind: 'sync', failures: 1, failure: { kind: 'unavailable' } })
+    expect(reflector.failure()).toMatchObject({ kind: 'unavailable' })
+    await until(broken.cancelled)
+    open()
+    expect(watchesSeen()).toHaveLength(1)
+    await timing.advance(400)
+    await until(() => watchesSeen().length === 2)
+    expect(watchesSeen()[1]?.query['resourceVersion']).toBe('11')
+    await until(() => reflector.failure() === undefined)
+  },
+)
 
-test('a stalled watch is ended 30 s after its time, and the next goes on from there', async () => {
+test('reflector: a stalled watch ends 30 s after its timeout, and the next continues from there', async () => {
   const { lists, open, watchesSeen, timing, troubles } = follow()
   lists.push(() => listOf(10, []))
   const stalled = open()
@@ -175,7 +178,7 @@ test('a stalled watch is ended 30 s after its time, and the next goes on from th
   expect(watchesSeen()[1]?.query['resourceVersion']).toBe('10')
 })
 
-test('once the server has sent a bookmark, 3 min without any sign are a stall', async () => {
+test('reflector: after a bookmark, 3 min of silence count as a stall', async () => {
   const { lists, open, watchesSeen, timing, troubles } = follow()
   lists.push(() => listOf(10, []))
   const watch = open()
@@ -189,7 +192,7 @@ test('once the server has sent a bookmark, 3 min without any sign are a stall', 
   expect(watch.cancelled()).toBe(true)
 })
 
-test('a handler that throws or rejects is told of, and keeps nothing from going on', async () => {
+test('reflector: a handler that throws or rejects is reported, and later changes are still delivered', async () => {
   const { reflector, lists, open, troubles, watchesSeen } = follow({
     onChange: ({ key }) => {
       if (key === 'shop/a') throw new Error('thrown')
@@ -209,7 +212,7 @@ test('a handler that throws or rejects is told of, and keeps nothing from going 
   expect(reflector.cache.size).toBe(3)
 })
 
-test('reflector: the wait that a server asks for gets jitter, so that watches refused together do not come back together', async () => {
+test('reflector: Retry-After gets jitter, so that watches refused together do not retry together', async () => {
   const busy = () => new Response('slow down', { status: 429, headers: { 'retry-after': '20' } })
   for (const [chance, waitMs] of [
     [0, 20_000],
@@ -223,7 +226,7 @@ test('reflector: the wait that a server asks for gets jitter, so that watches re
   }
 })
 
-test('reflector: at the bound of watches it waits for a place and lists nothing anew', async () => {
+test('reflector: at the limit of watches it retries without another list', async () => {
   const first = follow()
   first.lists.push(() => listOf(10, []))
   // One for the reflector that comes with the server, one for the stream that takes the only place.
@@ -257,7 +260,7 @@ test('reflector: at the bound of watches it waits for a place and lists nothing 
   expect(watched).toHaveLength(1)
 })
 
-test('a list that fails is repeated later and later, or when the server asks; what is known stays', async () => {
+test('reflector: a failed list is retried with backoff or after Retry-After, and the cache keeps its contents', async () => {
   const { reflector, lists, timing, troubles, open } = follow()
   const busy = () =>
     Response.json({ kind: 'Status', code: 429 }, { status: 429, headers: { 'retry-after': '20' } })
@@ -280,7 +283,7 @@ test('a list that fails is repeated later and later, or when the server asks; wh
   expect(reflector.failure()).toBeUndefined()
 })
 
-test('after five watches in a row that brought nothing everything is listed anew', async () => {
+test('reflector: five failed watches in a row cause a list', async () => {
   const { lists, watches, timing, watchesSeen, changes, open } = follow()
   lists.push(() => listOf(10, []))
   for (const pauseMs of [400, 800, 1600, 3200, 6400]) {
@@ -296,14 +299,14 @@ test('after five watches in a row that brought nothing everything is listed anew
   expect(watchesSeen().at(-1)?.query['resourceVersion']).toBe('20')
 })
 
-test('more objects than expected are a failure, not memory', async () => {
+test('reflector: a list over objectsMax is a failure', async () => {
   const { reflector, lists, troubles } = follow({ objectsMax: 1 })
   lists.push(() => listOf(10, [tenant('a', 1), tenant('b', 2)]))
   await until(() => troubles.length === 1)
   expect(reflector.failure()?.message).toContain('more than 1 tenants')
 })
 
-test('stop ends a list, a watch or a pause, hears of nothing more and leaves no connection', async () => {
+test('reflector: stop ends a list, a watch or a pause, reports nothing more and leaves no connection', async () => {
   const { reflector, lists, open, changes, watchesSeen } = follow()
   lists.push(() => listOf(10, []))
   const watch = open()
@@ -324,7 +327,7 @@ test('stop ends a list, a watch or a pause, hears of nothing more and leaves no 
   expect(pausing.timing.sleeping()).toEqual([])
 })
 
-test('one that was told to stop makes room for another of its name at once, and is no longer watched', async () => {
+test('reflector: stop frees its heartbeat name at once', async () => {
   const clock = createMovedClock()
   const health = createHealth({ clock })
   const first = follow({ health })
@@ -343,7 +346,7 @@ test('one that was told to stop makes room for another of its name at once, and 
   expect(health.liveness().ok).toBe(false)
 })
 
-test('what of a page is not worth its memory is let go before the next page is asked for', async () => {
+test('reflector: objects of a page are trimmed before the next page is read', async () => {
   const kept: string[] = []
   const keep = (object: KubeObject) => {
     kept.push(object.metadata.name)
@@ -365,7 +368,7 @@ test('what of a page is not worth its memory is let go before the next page is a
 test.each<[boolean, string[]]>([
   [true, ['added shop/a', 'updated shop/a']],
   [false, ['added shop/a']],
-])('a watch that is ended before its time makes a list where that is wanted: %p', async (wanted, told) => {
+])('reflector: a watch that ends early, with listsWhenCutShort %p, causes %j', async (wanted, told) => {
   const { reflector, timing, lists, changes, watchesSeen, open } = follow({ listsWhenCutShort: wanted })
   lists.push(() => listOf(10, [tenant('a', 1)]))
   const watch = open()

@@ -1,84 +1,76 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type BackoffBounds, backoffMs } from '#internal/base/index.ts'
 import type { Health, Heartbeat } from '#internal/telemetry/index.ts'
 import { createKubeClient, type Selection } from './client.ts'
 import type { KubeFailure } from './failure.ts'
-import {
-  type ObjectCache,
-  type ObjectChange,
-  OwnedObjectCache,
-  withoutManagedFields,
-} from './object-cache.ts'
-import type { KubeObject, Resource } from './resource.ts'
-import { systemTiming, type Timing } from './timing.ts'
+import { type KubeObject, type ObjectPlace, objectKey, type Resource } from './resource.ts'
 import type { Transport } from './transport.ts'
+import { systemTiming, type Timing } from './waits.ts'
 import { type WatchEnd, type WatchEvent, watchOnce } from './watch.ts'
 
-/** What went wrong around a reflector; it goes on in any case. */
+/** A problem of a reflector, which continues in any case. */
 export type ReflectorTrouble =
   | { readonly kind: 'handler'; readonly key: string; readonly error: unknown }
-  /** `failures` in a row; the cache stays as it was. */
+  /** `failures` in a row; the cache keeps its contents. */
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
   /** The connection of a watch was dead. */
   | { readonly kind: 'stalled' }
 
-/** What a reflector is made of. */
+/** Options of a reflector. */
 export interface ReflectorOptions<T extends KubeObject> {
   readonly name: string
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** Hears of each change, in order, from the first list on. What it throws or rejects with goes to `onTrouble`. */
+  /** Called for each change, in order, from the first list on. Its exceptions and rejections go to `onTrouble`. */
   readonly onChange: (change: ObjectChange<T>) => unknown
   /** Must not throw. */
   readonly onTrouble: (trouble: ReflectorTrouble) => void
-  /** What of an object is worth its memory; default all but `managedFields`. Name, uid and resourceVersion must stay. */
+  /** Trims each object before it is cached; default `withoutManagedFields`. Must keep name, uid and resourceVersion. */
   readonly keep?: (object: T) => T
-  /** More objects than this are a failure; default 100 000. */
+  /** A longer list is a failure; default 100 000. */
   readonly objectsMax?: number
   readonly pageSize?: number
-  /** A watch lasts a time in here, drawn anew for each; default 300 to 600. */
+  /** Range of a watch's duration, drawn for each; default 300 to 600. */
   readonly watchSeconds?: { readonly min: number; readonly max: number }
   /**
-   * Lists anew when the server ends a watch before its time; default false. For custom resources: that is how a change of their
-   * definition shows, under whose old form objects may have been told until then.
+   * Lists again when the server ends a watch early; default false. For custom resources: a change of their definition ends watches
+   * early, and objects seen before may have had the old form.
    */
   readonly listsWhenCutShort?: boolean
-  /** Pauses after failures; default 800 ms to 30 s. A longer wish of the server is heeded. */
+  /** Pauses after failures; default 800 ms to 30 s. A longer Retry-After takes precedence. */
   readonly backoff?: BackoffBounds
   readonly health?: Health
   /** Replaced in tests only. */
   readonly timing?: Timing
 }
 
-/** A cache that follows the API server. */
+/** Keeps a cache equal to the API server's objects by list and watch. */
 export interface Reflector<T extends KubeObject> {
   readonly cache: ObjectCache<T>
-  /** Whether the cache has held everything at some moment. Stays true when the server goes away. */
+  /** True once the cache was complete. Stays true when the server is unavailable. */
   hasSynced(): boolean
-  /** Resolves with true at that moment, with false when the reflector is stopped before. */
+  /** Resolves with true once the cache is complete, with false when the reflector is stopped before. */
   whenSynced(): Promise<boolean>
-  /** Why the cache is behind, such as a missing permission; undefined while all is well. */
+  /** Why the cache may be stale, such as a missing permission; undefined while it is current. */
   failure(): KubeFailure | undefined
-  /**
-   * Ends the watch and hears of no more changes; another of its name may be started without waiting for this one's end.
-   * Repeating it is harmless; never rejects.
-   */
+  /** Ends the watch; no further changes are reported. Its name may be reused at once. Idempotent; never rejects. */
   stop(): Promise<void>
 }
 
 const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
-/** A watch that brought nothing and ended sooner than this is a failed one. */
+/** A watch that ended sooner, without any event, counts as failed. */
 const shortWatchMs = 10_000
-/** A server may end a watch so much before its time by rounding. */
+/** Tolerance for the server's rounding of a watch's duration. */
 const cutShortMs = 1_000
 /** Maximum jitter on Retry-After, as a fraction of it. */
 const retryAfterJitter = 0.5
-/** After so many failed watches in a row the moment they begin at is doubted. */
+/** Failed watches in a row after which the reflector lists again. */
 const failuresBeforeRelist = 5
-/** Added to the longest watch before the loop counts as stuck: lists and pauses. */
+/** Added to the longest watch before the heartbeat expires: time for lists and pauses. */
 const silenceMarginMs = 600_000
 
-/** Starts following; the first list begins at once. */
+/** Starts a reflector; the first list begins at once. */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   return new FollowingReflector(options)
 }
@@ -95,8 +87,8 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
   #synced = false
   #failure: KubeFailure | undefined
   #failures = 0
-  /** Where the next watch begins; undefined when everything must be listed anew. */
-  #moment: string | undefined
+  /** Start of the next watch; undefined when it has to list first. */
+  #position: string | undefined
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
@@ -123,7 +115,7 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
-    // At once, so that another of its name may follow before this one has ended.
+    // At once, so that its name can be reused before it has ended.
     this.#heartbeat?.stop()
     await this.#ended
   }
@@ -131,8 +123,8 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
   async #follow(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       this.#heartbeat?.beat()
-      if (this.#moment === undefined) await this.#list()
-      else await this.#watch(this.#moment)
+      if (this.#position === undefined) await this.#list()
+      else await this.#watch(this.#position)
     }
   }
 
@@ -151,13 +143,13 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       return
     }
     this.#failure = undefined
-    this.#moment = listed.value.resourceVersion
-    this.#tell(this.cache.replaceAll(listed.value.items))
+    this.#position = listed.value.resourceVersion
+    this.#report(this.cache.replaceAll(listed.value.items))
     this.#synced = true
     this.#first.resolve(true)
   }
 
-  async #watch(moment: string): Promise<void> {
+  async #watch(position: string): Promise<void> {
     const { transport, of, selection } = this.#options
     const { min, max } = this.#watchSeconds
     const startedMs = this.#timing.now()
@@ -167,16 +159,16 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
       transport,
       of,
       selection,
-      resourceVersion: moment,
+      resourceVersion: position,
       timeoutSeconds,
       onEvent: (event) => this.#take(event),
-      onMoment: (resourceVersion) => {
-        this.#moment = resourceVersion
+      onPosition: (resourceVersion) => {
+        this.#position = resourceVersion
         moved = true
       },
-      onSign: () => {
+      onActivity: () => {
         this.#heartbeat?.beat()
-        // The head of the answer comes first, and says that we are let in.
+        // The response's head proves that access is granted.
         this.#failure = undefined
       },
       signal: this.#stopping.signal,
@@ -186,11 +178,11 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     const worked = moved || tookMs >= shortWatchMs
     if (worked) this.#failures = 0
     const isCutShort = end.kind === 'closed' && tookMs < timeoutSeconds * 1000 - cutShortMs
-    if (isCutShort && this.#options.listsWhenCutShort === true) this.#moment = undefined
+    if (isCutShort && this.#options.listsWhenCutShort === true) this.#position = undefined
     await this.#follows(end, worked)
   }
 
-  /** What is done after a watch has ended. */
+  /** Decides between watching on, listing and a pause after a watch has ended. */
   async #follows(end: WatchEnd, worked: boolean): Promise<void> {
     switch (end.kind) {
       case 'stopped':
@@ -202,12 +194,12 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
         this.#options.onTrouble({ kind: 'stalled' })
         return
       case 'failed':
-        // Where the server decided nothing, the moment is as good as it was.
-        if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#moment = undefined
-        // `exhausted` is a local bound: keep the resourceVersion, since relisting would be polling.
+        // Without a decision of the server the position is still valid.
+        if (end.failure.status !== 0 && end.failure.kind !== 'tooManyRequests') this.#position = undefined
+        // `exhausted` is a local limit: keep the position, since relisting would be polling.
         if (this.#failures + 1 >= failuresBeforeRelist && end.failure.kind !== 'exhausted')
-          this.#moment = undefined
-        // A moment that is too old is nothing unusual after a long silence, and is mended by a list at once.
+          this.#position = undefined
+        // An expired position is normal after a long silence: list at once, without a pause.
         if (end.failure.kind === 'gone' && this.#failures === 0) this.#failures = 1
         else await this.#rest(end.failure)
         return
@@ -221,23 +213,130 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     const { backoff = defaultBackoff } = this.#options
     const chance = this.#timing.random()
     const ms = backoffMs(this.#failures - 1, backoff, chance)
-    // With jitter: a thousand watches that were refused together must not come back together.
-    const wishedMs = (failure?.retryAfterMs ?? 0) * (1 + retryAfterJitter * chance)
-    await this.#timing.sleep(Math.max(ms, wishedMs), this.#stopping.signal)
+    // Jitter: a thousand watches refused together must not retry together.
+    const retryAfterMs = (failure?.retryAfterMs ?? 0) * (1 + retryAfterJitter * chance)
+    await this.#timing.sleep(Math.max(ms, retryAfterMs), this.#stopping.signal)
   }
 
   #take(event: WatchEvent<T>): void {
     if (this.#stopping.signal.aborted) return
-    this.#tell(
+    this.#report(
       event.type === 'DELETED' ? this.cache.delete(event.object.metadata) : this.cache.put(event.object),
     )
   }
 
-  #tell(changes: readonly ObjectChange<T>[]): void {
+  #report(changes: readonly ObjectChange<T>[]): void {
     const { onChange, onTrouble } = this.#options
     for (const change of changes)
       Promise.try(onChange, change).catch((error: unknown) =>
         onTrouble({ kind: 'handler', key: change.key, error }),
       )
   }
+}
+
+/** A change of a cached object. `before` is its earlier state. */
+export type ObjectChange<T> =
+  | { readonly kind: 'added'; readonly key: string; readonly object: T }
+  | { readonly kind: 'updated'; readonly key: string; readonly object: T; readonly before: T }
+  | { readonly kind: 'deleted'; readonly key: string; readonly before: T }
+
+/** Objects of a selection in memory. Objects are shared: never mutate one. */
+export interface ObjectCache<T> {
+  readonly size: number
+  get(place: ObjectPlace): T | undefined
+  values(): IterableIterator<T>
+  keys(): IterableIterator<string>
+}
+
+/** Writable side of a cache. Each write returns the resulting changes, none if nothing changed. */
+export class OwnedObjectCache<T extends KubeObject> implements ObjectCache<T> {
+  readonly #keep: (object: T) => T
+  #objects = new Map<string, T>()
+
+  constructor(keep: (object: T) => T) {
+    this.#keep = keep
+  }
+
+  get size(): number {
+    return this.#objects.size
+  }
+
+  get(place: ObjectPlace): T | undefined {
+    return this.#objects.get(objectKey(place))
+  }
+
+  values(): IterableIterator<T> {
+    return this.#objects.values()
+  }
+
+  keys(): IterableIterator<string> {
+    return this.#objects.keys()
+  }
+
+  put(object: T): ObjectChange<T>[] {
+    const key = objectKey(object.metadata)
+    const before = this.#objects.get(key)
+    const kept = this.#keep(object)
+    if (before && isSame(before, kept)) return []
+    this.#objects.set(key, kept)
+    return changesBetween(key, before, kept)
+  }
+
+  delete(place: ObjectPlace): ObjectChange<T>[] {
+    const key = objectKey(place)
+    const before = this.#objects.get(key)
+    if (!before) return []
+    this.#objects.delete(key)
+    return [{ kind: 'deleted', key, before }]
+  }
+
+  /**
+   * Replaces all objects with those of a list. Compares contents even at an equal version: a changed definition may have given an
+   * object other fields or defaults.
+   */
+  replaceAll(objects: readonly T[]): ObjectChange<T>[] {
+    const old = this.#objects
+    this.#objects = new Map()
+    const changes: ObjectChange<T>[] = []
+    for (const object of objects) {
+      const key = objectKey(object.metadata)
+      const before = old.get(key)
+      old.delete(key)
+      const kept = this.#keep(object)
+      const same = before !== undefined && isSame(before, kept) && isDeepStrictEqual(before, kept)
+      this.#objects.set(key, same ? before : kept)
+      if (!same) changes.push(...changesBetween(key, before, kept))
+    }
+    for (const [key, before] of old) changes.push({ kind: 'deleted', key, before })
+    return changes
+  }
+}
+
+/** Another uid is another object, which took over the name. */
+function changesBetween<T extends KubeObject>(
+  key: string,
+  before: T | undefined,
+  object: T,
+): ObjectChange<T>[] {
+  if (!before) return [{ kind: 'added', key, object }]
+  if (before.metadata.uid === object.metadata.uid) return [{ kind: 'updated', key, object, before }]
+  return [
+    { kind: 'deleted', key, before },
+    { kind: 'added', key, object },
+  ]
+}
+
+function isSame(one: KubeObject, other: KubeObject): boolean {
+  const { uid, resourceVersion } = one.metadata
+  return (
+    resourceVersion !== undefined &&
+    resourceVersion === other.metadata.resourceVersion &&
+    uid === other.metadata.uid
+  )
+}
+
+/** Drops `managedFields`, often half of an object. */
+export function withoutManagedFields<T extends KubeObject>(object: T): T {
+  const { managedFields: _, ...metadata } = object.metadata as T['metadata'] & { managedFields?: unknown }
+  return { ...object, metadata }
 }

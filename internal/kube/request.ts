@@ -8,13 +8,13 @@ export interface KubeRequest {
   readonly query?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
-  /** Default `application/json`. A patch must say which patch it is: the server takes none for JSON Patch. */
+  /** Default `application/json`. A patch has to name its patch type. */
   readonly contentType?: string
-  /** The server's words about it may quote a Secret, and are left out of failures. */
+  /** Leaves the server's message out of failures, since it may quote a Secret. */
   readonly secret?: boolean
-  /** Bound of the call, its wait for a place in its share included; default 30 s. A list may wait another 60 s for its place. */
+  /** Bound of the call, including its wait for a slot of its share; default 30 s. A list may wait another 60 s for its slot. */
   readonly msMax?: number
-  /** Bound of the answer once unpacked; default 64 MiB. */
+  /** Bound of the decompressed response; default 64 MiB. */
   readonly bytesMax?: number
   /** Default `call`. */
   readonly share?: CallShare
@@ -24,15 +24,15 @@ export interface KubeRequest {
 /** A request for a stream. */
 export type WatchRequest = Pick<KubeRequest, 'path' | 'query' | 'secret' | 'msMax' | 'signal'>
 
-/** A stream of bytes that its reader ends. One reader at a time. */
+/** A stream of bytes with one reader, which closes it. */
 export interface KubeStream {
-  /** The next bytes, undefined at the end. @throws when the connection breaks */
+  /** Returns the next bytes, undefined at the end. @throws when the connection breaks */
   read(): Promise<Uint8Array | undefined>
-  /** Ends the stream. Repeating it is harmless; never rejects. */
+  /** Ends the stream. Idempotent; never rejects. */
   close(): Promise<void>
 }
 
-/** The query of a request with its question mark, or nothing. */
+/** Returns the query with its question mark, or an empty text. */
 export function queryOf(query: KubeRequest['query']): string {
   if (!query || Object.keys(query).length === 0) return ''
   return `?${new URLSearchParams(query).toString()}`

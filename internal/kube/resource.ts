@@ -10,10 +10,10 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean
 }
 
-/** What every object carries. */
+/** Metadata of an object. */
 export interface ObjectMeta {
   readonly name: string
-  /** Absent for objects that belong to the whole cluster. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string
   readonly uid?: string
   /** Opaque: compared for equality only. */
@@ -28,62 +28,72 @@ export interface ObjectMeta {
   readonly ownerReferences?: readonly OwnerReference[]
 }
 
-/** Any object, as the API server keeps it. */
+/** Any object, as the API server returns it. */
 export interface KubeObject {
   readonly apiVersion?: string
   readonly kind?: string
   readonly metadata: ObjectMeta
 }
 
-/** A kind of objects, and where the API server has them. `T` is what the server's schema holds them to. */
+/** A kind and its place in the API. `T` is its type, whose schema the API server enforces. */
 export interface Resource<T extends KubeObject> {
   /** `v1`, or group and version: `apps/v1`. */
   readonly apiVersion: string
   readonly kind: string
   readonly plural: string
   readonly namespaced: boolean
-  /** Its objects hold secrets: what the server says about them never reaches an error's text. */
+  /** Its objects hold secrets: the server's messages about them never reach an error's text. */
   readonly secret: boolean
-  /** The share of calls in flight that is used for single objects; lists have their own. */
+  /** Concurrency pool of calls for single objects; lists have their own. */
   readonly share: Exclude<CallShare, 'list'>
-  /** Holds `T`; there is nothing in it. */
+  /** Carries `T` for the compiler; never set. */
   readonly objects?: T
 }
 
-/** Describes a kind. `namespaced` is by default true, `secret` false, `share` `call`. */
+/** Describes a kind. Defaults: `namespaced` true, `secret` false, `share` `call`. */
 export function resource<T extends KubeObject>(
   facts: Pick<Resource<T>, 'apiVersion' | 'kind' | 'plural'> & Partial<Resource<T>>,
 ): Resource<T> {
   return { namespaced: true, secret: false, share: 'call', ...facts }
 }
 
-/** Where an object is. */
+/** Namespace and name of an object. */
 export interface ObjectPlace {
   readonly namespace?: string | undefined
   readonly name: string
 }
 
-/** The path of a kind's collection: of one namespace, or of all when none is given. @throws RangeError for a name that is none */
+/** Returns the object's key among those of its kind: `namespace/name`, or `name` for cluster-scoped kinds. */
+export function objectKey({ namespace, name }: ObjectPlace): string {
+  return namespace === undefined ? name : `${namespace}/${name}`
+}
+
+/** Inverts `objectKey`. */
+export function parseObjectKey(key: string): ObjectPlace {
+  const slash = key.indexOf('/')
+  return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}
+
+/** Returns the path of a kind's collection, of one namespace or of all. @throws RangeError for an invalid name */
 export function collectionPath(of: Resource<KubeObject>, namespace?: string): string {
   const root = of.apiVersion.includes('/') ? `/apis/${of.apiVersion}` : `/api/${of.apiVersion}`
   if (!of.namespaced || namespace === undefined) return `${root}/${of.plural}`
   return `${root}/namespaces/${segment(namespace)}/${of.plural}`
 }
 
-/** The path of one object. @throws RangeError for a name that is none, or when a namespace is missing */
+/** Returns the path of one object. @throws RangeError for an invalid name or a missing namespace */
 export function objectPath(of: Resource<KubeObject>, place: ObjectPlace): string {
-  if (of.namespaced && place.namespace === undefined)
-    throw new RangeError(`a ${of.kind} is in a namespace; which one?`)
+  if (of.namespaced && place.namespace === undefined) throw new RangeError(`a ${of.kind} needs a namespace`)
   return `${collectionPath(of, place.namespace)}/${segment(place.name)}`
 }
 
-/** A name that holds a slash or dots would be another path, so it is refused rather than encoded. */
+/** Refuses a name with a slash or dots, which would address another path. */
 function segment(name: string): string {
   if (/^[a-zA-Z0-9]([-a-zA-Z0-9._:]{0,251}[a-zA-Z0-9])?$/.test(name)) return name
-  throw new RangeError('not the name of an object')
+  throw new RangeError('not a valid object name')
 }
 
-/** What a Secret holds: values in base64. */
+/** A Secret, its values in base64. */
 export interface Secret extends KubeObject {
   readonly type?: string
   readonly immutable?: boolean

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readConfig } from '#internal/config/index.ts'
 import {
   type FakeWatch,
   openFakeWatch,
@@ -9,15 +10,13 @@ import {
   startFakeApiServer,
 } from '#test/support/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
-import { callsMax } from './call-shares.ts'
 import { createKubeClient } from './client.ts'
-import { inCluster } from './endpoint.ts'
+import { checkServer, fromKubeconfig, inCluster } from './endpoint.ts'
 import { expectOk } from './failure.ts'
-import { checkServer, fromKubeconfig } from './kubeconfig.ts'
 import { leases } from './lease.ts'
 import { probeServer } from './probe.ts'
 import { collectionPath, type KubeObject, objectPath, resource, secrets } from './resource.ts'
-import { createTransport } from './transport.ts'
+import { callsMax, createTransport } from './transport.ts'
 
 const pods = resource<KubeObject>({ apiVersion: 'v1', kind: 'Pod', plural: 'pods' })
 const nodes = resource<KubeObject>({ apiVersion: 'v1', kind: 'Node', plural: 'nodes', namespaced: false })
@@ -48,7 +47,7 @@ function tempFolder(): string {
   return folder
 }
 
-test('each call is the request that the API knows', async () => {
+test('client: each method sends the method, path and query of the Kubernetes API', async () => {
   const { server, client, answers } = start()
   const strict = { fieldValidation: 'Strict' }
   await client.get(pods, place)
@@ -57,7 +56,7 @@ test('each call is the request that the API knows', async () => {
   await client.apply(pods, pod, { fieldManager: 'm', force: true })
   await client.apply(pods, pod, { fieldManager: 's', subresource: 'status' })
   await client.mergePatch(pods, place, { metadata: { labels: null } })
-  await client.remove(pods, place, { uid: 'u', propagation: 'Foreground' })
+  await client.remove(pods, place, { uid: 'u' })
   await client.review(nodes, { spec: {} })
   const path = '/api/v1/namespaces/shop/pods'
   expect(server.seen.map(({ method, path, query }) => [method, path, query])).toEqual([
@@ -81,45 +80,56 @@ test('each call is the request that the API knows', async () => {
     'application/json',
   ])
   expect(server.seen[1]?.body).toEqual({ ...pod, apiVersion: 'v1', kind: 'Pod' })
-  expect(server.seen[6]?.body).toMatchObject({ preconditions: { uid: 'u' }, propagationPolicy: 'Foreground' })
+  expect(server.seen[6]?.body).toMatchObject({ preconditions: { uid: 'u' } })
   expect(server.seen[0]?.headers.get('authorization')).toBe('Bearer test')
   expect(server.seen[0]?.headers.get('user-agent')).toBe('latchkey-test/1')
   expect(answers[3]).toEqual(['PATCH', '200'])
 })
 
 test.each([
-  ['a slash', 'a/../b'],
-  ['dots', '..'],
-  ['nothing', ''],
-  ['a query', 'a?b'],
-])('a name of %s is refused before it becomes another path', (_case, name) => {
+  ['with a slash', 'a/../b'],
+  ['of dots', '..'],
+  ['that is empty', ''],
+  ['with a query', 'a?b'],
+])('client: an object name %s throws instead of addressing another path', (_case, name) => {
   expect(() => objectPath(pods, { namespace: 'shop', name })).toThrow(RangeError)
   expect(() => collectionPath(pods, name)).toThrow(RangeError)
 })
 
-test('an object of a namespaced kind needs its namespace, one of the cluster takes none', () => {
+test('client: paths of namespaced kinds need a namespace, those of cluster-scoped kinds ignore it', () => {
   expect(() => objectPath(pods, { name: 'a' })).toThrow(RangeError)
   expect(objectPath(nodes, { name: 'a', namespace: 'ignored' })).toBe('/api/v1/nodes/a')
 })
 
 test.each<[string, () => Response, string]>([
-  ['no JSON', () => new Response('<html>'), 'no JSON'],
+  ['no JSON', () => new Response('<html>'), 'not JSON'],
   ['no object', () => Response.json([]), 'no Pod'],
   ['a redirect', () => Response.redirect('http://127.0.0.1:1/', 302), 'HTTP 302'],
-])('%s instead of an object is unavailable', async (_case, answer, text) => {
+])('client: a response that is %s fails as unavailable', async (_case, answer, text) => {
   const { client, server } = start(answer)
   const result = await client.get(pods, place)
   expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining(text) })
   expect(server.seen).toHaveLength(1)
 })
 
-test('an answer longer than its bound is not read on', async () => {
+test('transport: a response over bytesMax is not read to its end', async () => {
   const { transport } = start(() => Response.json('x'.repeat(100_000)))
   const result = await transport.request({ method: 'GET', path: '/version', bytesMax: 1000 })
   expect(result).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('1000 bytes') })
 })
 
-test('transport: hanging lists and calls keep no Lease renewal waiting, and are bounded each by itself', async () => {
+test('transport: all shares together are half of the lowest BUN_CONFIG_MAX_HTTP_REQUESTS that the settings accept', () => {
+  const all = Object.values(callsMax).reduce((sum, share) => sum + share, 0)
+  expect(all).toBe(64)
+  const problemsAt = (calls: number) => {
+    const read = readConfig({ BUN_CONFIG_MAX_HTTP_REQUESTS: String(calls) }, { process: 'operator' })
+    return read.kind === 'ok' ? [] : read.problems.filter((problem) => problem.startsWith('BUN_CONFIG'))
+  }
+  expect(problemsAt(2 * all)).toEqual([])
+  expect(problemsAt(2 * all - 1)).toEqual([expect.stringContaining('from 128 to 65535')])
+})
+
+test('transport: hanging lists and calls delay no Lease renewal, and each share has its own limit', async () => {
   const { transport, server } = start(({ path }) =>
     path.includes('/leases/') ? Response.json(pod) : new Promise<never>(() => undefined),
   )
@@ -141,7 +151,7 @@ test('transport: hanging lists and calls keep no Lease renewal waiting, and are 
   })
 })
 
-test('transport: a call that finds no place within its time bound is given up', async () => {
+test('transport: a call without a free slot within msMax fails', async () => {
   const { transport, server } = start(() => new Promise<never>(() => undefined))
   const over = new AbortController()
   closing.push(() => over.abort())
@@ -155,7 +165,7 @@ test('transport: a call that finds no place within its time bound is given up', 
   expect(transport.stats().calls.call).toEqual({ underWay: callsMax.call, waiting: 0 })
 })
 
-test('transport: 300 open watches take no call of the runtime, whose limit is 256', async () => {
+test('transport: 300 open watches occupy none of the 256 fetch slots of the runtime', async () => {
   const { transport, client } = start(({ query }) =>
     query['watch'] === 'true' ? openFakeWatch().response : Response.json(pod),
   )
@@ -168,7 +178,7 @@ test('transport: 300 open watches take no call of the runtime, whose limit is 25
   closing.push(() => Promise.all(opened.map((each) => expectOk('opening', each).close())))
 })
 
-test('transport: over plain http on this machine a few watches are open at a time, and more are refused', async () => {
+test('transport: watches over plain http beyond their limit are exhausted', async () => {
   const bodies: FakeWatch[] = []
   const proxy = Bun.serve({
     ...{ port: 0, hostname: '127.0.0.1', idleTimeout: 0 },
@@ -194,7 +204,7 @@ test('transport: over plain http on this machine a few watches are open at a tim
   expect(await transport.open({ path: '/pods' })).toMatchObject({ kind: 'ok' })
 })
 
-test('a server that hangs is given up after the bound, or when nobody waits', async () => {
+test('transport: a call to a hung server ends after msMax, or with its signal', async () => {
   const { transport, answers } = start(() => new Promise(() => undefined))
   const late = await transport.request({ method: 'GET', path: '/version', msMax: 20 })
   expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
@@ -207,7 +217,7 @@ test('a server that hangs is given up after the bound, or when nobody waits', as
   ])
 })
 
-test('credentials that do not come are given up like an answer', async () => {
+test('transport: a call whose credentials hang ends after msMax', async () => {
   const { options } = start()
   const endpoint = { ...options.endpoint, credentials: () => new Promise<never>(() => undefined) }
   const transport = createTransport({ ...options, endpoint })
@@ -215,20 +225,20 @@ test('credentials that do not come are given up like an answer', async () => {
   expect(late).toMatchObject({ kind: 'unavailable', status: 0 })
 })
 
-test('a server that is not there is unavailable, with the code', async () => {
+test('transport: a refused connection is unavailable, with its error code', async () => {
   const { server, client } = start()
   await server.stop()
   expect(await client.get(pods, place)).toMatchObject({ kind: 'unavailable', code: 'ECONNREFUSED' })
 })
 
-test('what the server says about a Secret is not passed on', async () => {
+test('transport: failures of Secret calls leave out the message of the server', async () => {
   const body = { kind: 'Status', reason: 'Invalid', message: 'Invalid value: "hunter2"' }
   const { client } = start(() => Response.json(body, { status: 422 }))
   expect(JSON.stringify(await client.create(secrets, pod))).not.toContain('hunter2')
   expect(JSON.stringify(await client.create(pods, pod))).toContain('hunter2')
 })
 
-test('a proxy of the environment is not asked', async () => {
+test('transport: ignores proxy variables of the environment', async () => {
   const { server } = start()
   const credentials = await server.endpoint.credentials()
   const script = `
@@ -247,7 +257,7 @@ test('a proxy of the environment is not asked', async () => {
   expect((await new Response(child.stdout).text()).trim()).toBe('ok ok')
 })
 
-test('a service account’s token and CA are read anew for each request', async () => {
+test('inCluster: reads the token and CA of the service account for each request', async () => {
   const dir = tempFolder()
   for (const [name, text] of Object.entries({ token: 'one\n', 'ca.crt': 'CA', namespace: 'latchkey\n' }))
     writeFileSync(join(dir, name), text)
@@ -274,7 +284,7 @@ function kubeconfig(cluster: object, user: object): string {
   return path
 }
 
-test('a kubeconfig gives server, namespace, CA, certificate and name', async () => {
+test('kubeconfig: gives server, namespace, CA, certificate and server name', async () => {
   const pem = (text: string) => Buffer.from(text).toString('base64')
   const path = kubeconfig(
     { 'certificate-authority-data': pem('CA'), 'tls-server-name': 'kubernetes' },
@@ -291,7 +301,7 @@ test('a kubeconfig gives server, namespace, CA, certificate and name', async () 
   })
 })
 
-test('a kubeconfig’s token file is found beside it and read anew for each request', async () => {
+test('kubeconfig: resolves tokenFile beside itself and reads it for each request', async () => {
   const path = kubeconfig({}, { tokenFile: 'token' })
   writeFileSync(join(path, '../token'), 'one\n')
   const endpoint = await fromKubeconfig({ path })
@@ -300,7 +310,7 @@ test('a kubeconfig’s token file is found beside it and read anew for each requ
   expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer two' })
 })
 
-test('a plug-in of a kubeconfig is asked for the token', async () => {
+test('kubeconfig: an exec plug-in supplies the token', async () => {
   const credential = {
     apiVersion: 'client.authentication.k8s.io/v1',
     kind: 'ExecCredential',
@@ -311,7 +321,7 @@ test('a plug-in of a kubeconfig is asked for the token', async () => {
   expect((await endpoint.credentials()).headers).toEqual({ authorization: 'Bearer t' })
 })
 
-test('files of a kubeconfig are found beside it and read anew; data counts before them', async () => {
+test('kubeconfig: resolves PEM files beside itself and reads them each time; inline data takes precedence', async () => {
   const path = kubeconfig(
     { 'certificate-authority': 'ca.pem' },
     {
@@ -333,7 +343,7 @@ test('files of a kubeconfig are found beside it and read anew; data counts befor
   expect((await endpoint.credentials()).cert).toBe('next')
 })
 
-test('an auth provider that kubectl has given up is refused', async () => {
+test('kubeconfig: an auth-provider is refused', async () => {
   const path = kubeconfig({}, { 'auth-provider': { name: 'gcp' } })
   await expect(fromKubeconfig({ path })).rejects.toThrow('use exec')
 })
@@ -342,23 +352,23 @@ test.each<[string, object, string]>([
   ['unverified TLS', { 'insecure-skip-tls-verify': true }, 'insecure-skip-tls-verify'],
   ['a proxy', { 'proxy-url': 'http://proxy' }, 'proxy-url'],
   ['http to another machine', { server: 'http://api:8080' }, 'https'],
-])('a kubeconfig that asks for %s is refused', async (_case, cluster, text) => {
+])('kubeconfig: %s is refused', async (_case, cluster, text) => {
   await expect(fromKubeconfig({ path: kubeconfig(cluster, { token: 't' }) })).rejects.toThrow(text)
 })
 
-test('a context without its cluster is refused', async () => {
+test('kubeconfig: a context without its cluster is refused', async () => {
   const path = kubeconfig({}, {})
   await expect(fromKubeconfig({ path, context: 'broken' })).rejects.toThrow('broken')
 })
 
 test.each(['http://127.0.0.1:8001', 'http://localhost:8001', 'http://[::1]:8001', 'https://api'])(
-  '%s may be spoken to',
+  'checkServer: accepts %s',
   (server) => {
     expect(() => checkServer(server)).not.toThrow()
   },
 )
 
-test('a server that takes us for nobody is not run against', async () => {
+test('probe: a server that treats the process as anonymous is unsafe', async () => {
   const { options } = start(({ path }) =>
     Response.json(path === '/version' ? { gitVersion: 'v1.34.4' } : { status: { userInfo: {} } }),
   )

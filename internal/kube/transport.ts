@@ -1,33 +1,45 @@
-import { CallShares, type CallStats } from './call-shares.ts'
 import type { Credentials, Endpoint } from './endpoint.ts'
 import { errorCode, exhausted, type KubeResult, readFailure, unavailable } from './failure.ts'
-import { type KubeRequest, type KubeStream, queryOf, readBounded, type WatchRequest } from './request.ts'
-import { boundedSignal, untilAborted, whyAborted } from './until-aborted.ts'
+import {
+  type CallShare,
+  type KubeRequest,
+  type KubeStream,
+  queryOf,
+  readBounded,
+  type WatchRequest,
+} from './request.ts'
+import { boundedSignal, Slots, untilAborted, whyAborted } from './waits.ts'
 import { type WatchBounds, WatchPool, type WatchStats, watchBounds } from './watch-pool.ts'
 
-/** Calls and watches of a transport at a moment. */
+/** Maximum concurrent calls per share. */
+export const callsMax: Readonly<Record<CallShare, number>> = { lease: 4, list: 32, call: 28 }
+
+/** Calls in flight and waiting for a slot. */
+export type CallStats = Readonly<Record<CallShare, { readonly underWay: number; readonly waiting: number }>>
+
+/** Calls and watches of a transport. */
 export interface TransportStats extends WatchStats {
   readonly calls: CallStats
 }
 
-/** Requests to one API server. Nothing here throws for what a server or a network may do. */
+/** Sends requests to one API server. Failures of the server and the network are values, never exceptions. */
 export interface Transport {
-  /** Sends one request and gives the JSON of its answer. Tries once: whoever calls knows whether a repetition is safe. */
+  /** Sends one request once and returns the response's JSON. Does not retry: only the caller knows whether that is safe. */
   request(request: KubeRequest): Promise<KubeResult<unknown>>
   /**
-   * Opens an endless answer to a GET; `msMax` bounds the wait for its head, nothing bounds the stream: the reader must. `exhausted`
-   * when this process has as many open as it may.
+   * Opens an endless response to a GET. `msMax` bounds the wait for its head; the reader bounds the stream. `exhausted` at this
+   * process's limit of open watches.
    */
   open(request: WatchRequest): Promise<KubeResult<KubeStream>>
   stats(): TransportStats
 }
 
-/** What a transport is made with. */
+/** Options of a transport. */
 export interface TransportOptions {
   readonly endpoint: Endpoint
-  /** Names us in the server's audit log, such as `latchkey-operator/1.0.0`. */
+  /** Appears in the server's audit log, such as `latchkey-operator/1.0.0`. */
   readonly userAgent: string
-  /** Called for each answer; `code` is the HTTP status, or `<error>` without one. */
+  /** Called for each response; `code` is the HTTP status, or `<error>` without one. */
   readonly onAnswer?: (method: string, code: string) => void
   /** Replaced in tests only. */
   readonly watchBounds?: Partial<WatchBounds>
@@ -36,24 +48,30 @@ export interface TransportOptions {
 const msMaxDefault = 30_000
 const bytesMaxDefault = 64 * 1024 * 1024
 const errorBytesMax = 64 * 1024
-/** How long a list waits for its turn: at a start there is one for each watch. */
+/** At a start each watch lists once, so lists queue for long. */
 const listWaitMsMax = 60_000
-/** Streams over plain http, where HTTP/2 is not to be had: `kubectl proxy` on this machine. Each takes a call of fetch. */
+/** Two per watch. */
+const waitersMax = 8_192
+/** Streams over plain http (`kubectl proxy`), which has no HTTP/2. Each takes a fetch slot. */
 const plainStreamsMax = 32
 
 /**
- * Makes a transport: calls go by fetch, each in its share of what may be in flight; streams use HTTP/2
- * connections and do not count against `BUN_CONFIG_MAX_HTTP_REQUESTS`. It holds no connection without a stream, and needs no closing.
+ * Creates a transport: calls use fetch, each in its share of the slots; streams use HTTP/2 connections and do not count against
+ * `BUN_CONFIG_MAX_HTTP_REQUESTS`. It holds no connection without a stream, so it needs no closing.
  */
 export function createTransport(options: TransportOptions): Transport {
-  const shares = new CallShares()
+  const slots: Readonly<Record<CallShare, Slots>> = {
+    lease: new Slots(callsMax.lease, waitersMax),
+    list: new Slots(callsMax.list, waitersMax),
+    call: new Slots(callsMax.call, waitersMax),
+  }
   const bounds = { ...watchBounds, ...options.watchBounds }
   const pool = new WatchPool({ endpoint: options.endpoint, userAgent: options.userAgent, bounds })
   const isPlain = options.endpoint.server.startsWith('http:')
   let plainStreams = 0
   const openPlain = async (request: WatchRequest): Promise<KubeResult<KubeStream>> => {
     if (plainStreams >= plainStreamsMax)
-      return exhausted(`${plainStreamsMax} watches are open, the most over plain http`)
+      return exhausted(`${plainStreamsMax} watches are open, the maximum over plain http`)
     plainStreams += 1
     const finish = () => {
       plainStreams -= 1
@@ -76,7 +94,9 @@ export function createTransport(options: TransportOptions): Transport {
     async request(request) {
       const { share = 'call', msMax = msMaxDefault, bytesMax = bytesMaxDefault } = request
       const beganMs = performance.now()
-      const release = await shares.take(share, share === 'list' ? listWaitMsMax : msMax, request.signal)
+      const wait = boundedSignal(request.signal, share === 'list' ? listWaitMsMax : msMax)
+      const release = await slots[share].take(wait.signal)
+      wait.done()
       if (release === undefined) {
         options.onAnswer?.(request.method, codeOf(0))
         return unavailable(
@@ -93,13 +113,17 @@ export function createTransport(options: TransportOptions): Transport {
       return {
         watches: watches + plainStreams,
         connections: connections + plainStreams,
-        calls: shares.stats(),
+        calls: { lease: statsOf(slots.lease), list: statsOf(slots.list), call: statsOf(slots.call) },
       }
     },
   }
 }
 
-/** Has `finish` called once, when the stream is closed; its reader closes it in any case. */
+function statsOf({ taken, waiting }: Slots): CallStats[CallShare] {
+  return { underWay: taken, waiting }
+}
+
+/** Calls `finish` once, when the reader closes the stream. */
 function finishing(stream: KubeStream, finish: () => void): KubeStream {
   let isClosed = false
   return {
@@ -116,7 +140,7 @@ function codeOf(status: number): string {
   return status === 0 ? '<error>' : String(status)
 }
 
-/** Sends one request by fetch and has its answer read. */
+/** Sends one request by fetch; `read` consumes a 2xx response. */
 async function exchange<T>(
   options: TransportOptions,
   request: KubeRequest,
@@ -140,7 +164,7 @@ async function exchange<T>(
     return readFailure({ status, body, retryAfter, secret: request.secret === true })
   } catch (error) {
     if (signal.aborted) return unavailable(whyAborted(signal))
-    // A message may quote more than an address; a code is from a closed set.
+    // The code alone: an error's message may quote what was sent.
     const failed = errorCode(error)
     return unavailable(failed ?? (error instanceof Error ? error.name : 'unknown error'), failed)
   } finally {
@@ -168,15 +192,15 @@ function fetchOptions(request: KubeRequest, sending: Sending): BunFetchRequestIn
       ...(hasBody && { 'content-type': request.contentType ?? 'application/json' }),
     },
     ...(hasBody && { body: JSON.stringify(request.body) }),
-    // A redirect would carry the token to wherever it points.
+    // A followed redirect would send the token to another server.
     redirect: 'manual',
     signal,
-    // Bun would end a quiet stream after 300 s; our own bounds stand instead.
+    // Bun ends a quiet stream after 300 s; msMax and the reader's bounds replace that.
     timeout: false,
-    // The proxy variables of the environment are for other traffic. Not in Bun's types; seen in Bun 1.4.5.
+    // Ignores HTTPS_PROXY and the like. Missing in Bun's types; works in Bun 1.4.5.
     proxy: false,
     tls: {
-      // Stated, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch it off.
+      // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would switch the default off.
       rejectUnauthorized: true,
       ...(ca !== undefined && { ca }),
       ...(cert !== undefined && { cert }),
@@ -189,11 +213,11 @@ function fetchOptions(request: KubeRequest, sending: Sending): BunFetchRequestIn
 
 async function readJson(stream: KubeStream, bytesMax: number): Promise<KubeResult<unknown>> {
   const text = await readBounded(stream, bytesMax)
-  if (text === undefined) return unavailable(`the answer is longer than ${bytesMax} bytes`)
+  if (text === undefined) return unavailable(`the response is over ${bytesMax} bytes`)
   try {
     return { kind: 'ok', value: JSON.parse(text) as unknown }
   } catch {
-    return unavailable('the answer is no JSON')
+    return unavailable('the response is not JSON')
   }
 }
 
@@ -202,7 +226,7 @@ function toStream(response: Response, stop: () => void): KubeStream {
   return {
     read: async () => (await reader?.read())?.value,
     async close() {
-      // Both: cancelling frees the reader that waits, aborting frees the connection of a server that is hung.
+      // Cancelling frees a waiting reader, aborting the connection of a hung server.
       const cancelled = reader?.cancel().catch(() => undefined)
       stop()
       await cancelled

@@ -50,7 +50,7 @@ const never = new AbortController().signal
 const open = (pool: WatchPool, path = '/w') => pool.open({ path }, never)
 const openOk = async (pool: WatchPool, path = '/w') => expectOk('opening', await open(pool, path))
 
-test('watch pool: 60 watches at 10 streams a connection take 10 connections, and give them back', async () => {
+test('watch pool: 60 watches at 10 streams per connection use 10 connections, and close them afterwards', async () => {
   const { server, pool } = start({ server: { streamsMax: 10 } })
   const streams = await Promise.all(Array.from({ length: 60 }, (_none, nth) => openOk(pool, `/w/${nth}`)))
   expect(pool.stats()).toEqual({ watches: 60, connections: 10 })
@@ -61,7 +61,7 @@ test('watch pool: 60 watches at 10 streams a connection take 10 connections, and
   await until(() => server.connections() === 0)
 })
 
-test('watch pool: a watch beyond the bound is exhausted at once, and opens once another is closed', async () => {
+test('watch pool: a watch beyond watchesMax is exhausted at once, and opens once another is closed', async () => {
   const { server, pool } = start({ bounds: { watchesMax: 3 } })
   const streams = await Promise.all([1, 2, 3].map(() => openOk(pool)))
   expect(await open(pool)).toMatchObject({ kind: 'exhausted', status: 0 })
@@ -71,14 +71,14 @@ test('watch pool: a watch beyond the bound is exhausted at once, and opens once 
   expect(pool.stats().watches).toBe(3)
 })
 
-test('watch pool: where the server allows few streams, full connections are exhausted too', async () => {
+test('watch pool: with all connections full a watch is exhausted', async () => {
   const { pool } = start({ server: { streamsMax: 6 }, bounds: { connectionsMax: 2 } })
   await Promise.all([1, 2, 3, 4].map(() => openOk(pool)))
   expect(await open(pool)).toMatchObject({ kind: 'exhausted', message: expect.stringContaining('2 conn') })
   expect(pool.stats()).toEqual({ watches: 4, connections: 2 })
 })
 
-test('watch pool: at most so many watches are being opened at a time', async () => {
+test('watch pool: opens at most opensMax watches concurrently', async () => {
   const gate = Promise.withResolvers<void>()
   let underWay = 0
   let underWayMost = 0
@@ -97,7 +97,7 @@ test('watch pool: at most so many watches are being opened at a time', async () 
   expect(underWayMost).toBe(3)
 })
 
-test('watch pool: after a GOAWAY streams go on, new ones use another connection, and the old one ends with its last', async () => {
+test('watch pool: after a GOAWAY streams continue, new ones use another connection, and the old one ends with its last stream', async () => {
   const { server, pool, watches } = start()
   const before = await openOk(pool)
   await before.read()
@@ -110,7 +110,7 @@ test('watch pool: after a GOAWAY streams go on, new ones use another connection,
   await until(() => server.connections() === 1 && pool.stats().connections === 1)
 })
 
-test('watch pool: a connection that drains makes room where there may be no other', async () => {
+test('watch pool: at connectionsMax a draining connection is closed for a new one', async () => {
   const { server, pool } = start({ bounds: { connectionsMax: 1 } })
   const before = await openOk(pool)
   await before.read()
@@ -120,7 +120,7 @@ test('watch pool: a connection that drains makes room where there may be no othe
   expect(pool.stats().connections).toBe(1)
 })
 
-test('watch pool: after the CA file is rotated, watches of the earlier connections begin anew within the bound', async () => {
+test('watch pool: after a CA rotation watches of earlier connections restart within connectionsMax', async () => {
   const { server } = start({ server: { streamsMax: 10 } })
   let suffix = ''
   const pool = new WatchPool({
@@ -143,7 +143,7 @@ test('watch pool: after the CA file is rotated, watches of the earlier connectio
   expect(pool.stats().connections).toBe(5)
 })
 
-test('watch pool: a server that hangs is noticed by its PINGs, and its watches break', async () => {
+test('watch pool: unanswered PINGs break the watches of a hung server', async () => {
   const { server, poolFor } = start({ bounds: { pingMs: 250 } })
   const network = await startTcpProxy(Number(new URL(server.endpoint.server).port))
   closing.push(network.close)
@@ -155,7 +155,7 @@ test('watch pool: a server that hangs is noticed by its PINGs, and its watches b
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: a stream that the server ends is complete, one that breaks with its server is not', async () => {
+test('watch pool: a stream ended by the server is complete, one of a killed server throws', async () => {
   const { server, pool, watches } = start()
   const ended = await openOk(pool)
   const broken = await openOk(pool)
@@ -167,7 +167,7 @@ test('watch pool: a stream that the server ends is complete, one that breaks wit
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', code: 'ECONNREFUSED' })
 })
 
-test('watch pool: credentials are asked for each watch; another client certificate gets another connection', async () => {
+test('watch pool: reads credentials for each watch; another client certificate uses another connection', async () => {
   const { server } = start()
   let asked = 0
   const tls: { serverName: string | undefined } = { serverName: undefined }
@@ -219,9 +219,9 @@ test.each<[string, () => Response, object]>([
 })
 
 test.each<[string, Partial<Credentials>, RegExp]>([
-  ['no CA of ours', { ca: undefined }, /CERT|VERIFY|ISSUER/],
-  ['another name', { serverName: 'wrong.example' }, /ALTNAME/],
-])('watch pool: a server under %s gets no request', async (_case, change, code) => {
+  ['an unknown CA', { ca: undefined }, /CERT|VERIFY|ISSUER/],
+  ['another server name', { serverName: 'wrong.example' }, /ALTNAME/],
+])('watch pool: a server with %s gets no request', async (_case, change, code) => {
   const { server, poolFor } = start()
   const pool = poolFor(change)
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', code: expect.stringMatching(code) })
@@ -229,7 +229,7 @@ test.each<[string, Partial<Credentials>, RegExp]>([
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: a server without HTTP/2 is refused with what it lacks', async () => {
+test('watch pool: the failure for a server without HTTP/2 names HTTP/2', async () => {
   const { poolFor } = start()
   const pem = (name: string) => readFileSync(`${import.meta.dir}/../egress/fixtures/${name}.pem`, 'utf8')
   const old = Bun.serve({
@@ -241,7 +241,7 @@ test('watch pool: a server without HTTP/2 is refused with what it lacks', async 
   expect(await open(pool)).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('HTTP/2') })
 })
 
-test('watch pool: credentials that cannot be sent fail the watch, and leave no connection', async () => {
+test('watch pool: credentials that cannot be sent fail the watch and leave no connection open', async () => {
   const { server, poolFor } = start({ bounds: { pingMs: 20 } })
   const pool = poolFor({ headers: { authorization: 'Bearer a\nb' } })
   expect(await open(pool)).toMatchObject({ kind: 'unavailable' })
@@ -249,14 +249,14 @@ test('watch pool: credentials that cannot be sent fail the watch, and leave no c
   await until(() => pool.stats().connections === 0 && server.connections() === 0)
 })
 
-test('watch pool: an answer that does not come is given up with its signal', async () => {
+test('watch pool: waiting for a response ends with the signal', async () => {
   const { pool } = start({ answer: () => new Promise(() => undefined) })
   const given = AbortSignal.timeout(30)
   expect(await pool.open({ path: '/w' }, given)).toMatchObject({ kind: 'unavailable', status: 0 })
   expect(pool.stats()).toEqual({ watches: 0, connections: 0 })
 })
 
-test('watch pool: a reader that comes late gets every byte', async () => {
+test('watch pool: a late reader gets every byte', async () => {
   const bytes = 8 * 1024 * 1024
   const { pool } = start({ answer: () => new Response('x'.repeat(bytes)) })
   const stream = await openOk(pool)

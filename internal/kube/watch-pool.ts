@@ -9,24 +9,23 @@ import {
   unavailable,
 } from './failure.ts'
 import { type KubeStream, queryOf, readBounded, type WatchRequest } from './request.ts'
-import { Slots } from './slots.ts'
-import { untilAborted, whyAborted } from './until-aborted.ts'
+import { Slots, untilAborted, whyAborted } from './waits.ts'
 import { connectWatchSession, tlsIdentityOf, type WatchSession, WatchStream } from './watch-session.ts'
 
-/** Bounds of the watches of one process. */
+/** Limits of one process's watches. */
 export interface WatchBounds {
   readonly watchesMax: number
-  /** Connections for watches, those included that drain after a GOAWAY. */
+  /** Including connections that drain after a GOAWAY. */
   readonly connectionsMax: number
-  /** Watches that are being opened at a time: an API server answers 429 to a thousand at once. */
+  /** Concurrent openings: an API server answers 429 to a thousand at once. */
   readonly opensMax: number
-  /** Time between two PING frames on a connection; two unanswered ones end it. */
+  /** Interval of PING frames on a connection; two unanswered ones end it. */
   readonly pingMs: number
 }
 
 /**
- * Defaults. An API server allows 100 streams a connection unless it is told otherwise (`--http2-max-streams-per-connection`), of
- * which 96 are used: 3 000 watches take 32 connections, and eight are left for those that drain.
+ * Default limits. An API server allows 100 streams per connection by default (`--http2-max-streams-per-connection`), of which 96
+ * are used: 3 000 watches take 32 connections, and eight are left for draining ones.
  */
 export const watchBounds: WatchBounds = {
   watchesMax: 3_000,
@@ -35,13 +34,13 @@ export const watchBounds: WatchBounds = {
   pingMs: 5_000,
 }
 
-/** Watches and connections at a moment. */
+/** Open watches and connections. */
 export interface WatchStats {
   readonly watches: number
   readonly connections: number
 }
 
-/** What a pool is made with. */
+/** Options of a pool. */
 export interface WatchPoolOptions {
   readonly endpoint: Endpoint
   readonly userAgent: string
@@ -51,17 +50,17 @@ export interface WatchPoolOptions {
 const errorBytesMax = 64 * 1024
 
 /**
- * Carries many watches over few HTTP/2 connections. A connection is opened when all others are full, one at a time, and ends with
- * its last watch, so that an unused pool holds nothing.
+ * Multiplexes watches over few HTTP/2 connections. It connects when all others are full, one connection at a time, and closes a
+ * connection with its last watch, so an unused pool holds nothing.
  */
 export class WatchPool {
   readonly #options: WatchPoolOptions
   readonly #origin: string
-  /** Before each path, where the API server is behind one. */
+  /** Path prefix of the API server. */
   readonly #pathPrefix: string
   readonly #opens: Slots
   readonly #sessions = new Set<WatchSession>()
-  /** Identity of the latest credentials; connections of earlier ones take no new stream. */
+  /** TLS identity of the latest credentials; connections with another one take no new stream. */
   #newestIdentity: string | undefined
   #watches = 0
   #connecting: Promise<KubeFailure | undefined> | undefined
@@ -78,11 +77,11 @@ export class WatchPool {
     return { watches: this.#watches, connections: this.#sessions.size }
   }
 
-  /** Opens a stream for a GET; the signal bounds the wait for its head only. Never rejects; `exhausted` at a bound of the pool. */
+  /** Opens a stream for a GET; the signal bounds the wait for its head only. Never rejects; `exhausted` at a limit of the pool. */
   async open(request: WatchRequest, signal: AbortSignal): Promise<KubeResult<KubeStream>> {
     const { watchesMax } = this.#options.bounds
     if (this.#watches >= watchesMax)
-      return exhausted(`${watchesMax} watches are open, the most of one process`)
+      return exhausted(`${watchesMax} watches are open, the maximum of one process`)
     this.#watches += 1
     const release = await this.#opens.take(signal)
     try {
@@ -99,7 +98,7 @@ export class WatchPool {
     }
   }
 
-  /** The stream counts as a watch until it has finished. @throws before it has begun */
+  /** The stream counts as a watch until it ends. @throws before it is opened */
   async #begin(request: WatchRequest, signal: AbortSignal): Promise<WatchStream | KubeFailure> {
     const { endpoint, userAgent } = this.#options
     const credentials = await untilAborted(endpoint.credentials(), signal)
@@ -112,7 +111,7 @@ export class WatchPool {
     }
     const identity = tlsIdentityOf(credentials)
     this.#newestIdentity = identity
-    // Ends with the signal: each turn waits for a connection, which settles within its own bound.
+    // Ends with the signal: each iteration waits for a connection, whose set-up is bounded.
     for (;;) {
       const stream = this.#sessionWithRoom(identity)?.begin(headers, () => {
         this.#watches -= 1
@@ -129,7 +128,7 @@ export class WatchPool {
     return undefined
   }
 
-  /** All that want a connection wait for the same one. Gives why there is none. */
+  /** Concurrent callers share one connection attempt. Returns its failure. */
   #connect(credentials: Credentials): Promise<KubeFailure | undefined> {
     this.#connecting ??= this.#connectOne(credentials).finally(() => {
       this.#connecting = undefined
@@ -140,7 +139,9 @@ export class WatchPool {
   async #connectOne(credentials: Credentials): Promise<KubeFailure | undefined> {
     const { connectionsMax, pingMs } = this.#options.bounds
     if (this.#sessions.size >= connectionsMax && !this.#endOneWithoutUse())
-      return exhausted(`${connectionsMax} connections for watches are open and full, the most of one process`)
+      return exhausted(
+        `${connectionsMax} connections for watches are open and full, the maximum of one process`,
+      )
     const onClosed = (session: WatchSession) => void this.#sessions.delete(session)
     const connected = await connectWatchSession({ origin: this.#origin, credentials, pingMs, onClosed })
     if (connected.kind !== 'ok') return connected
@@ -149,8 +150,8 @@ export class WatchPool {
   }
 
   /**
-   * Makes room by ending the connection with the fewest watches among those that take no new ones: draining, or of an earlier TLS
-   * identity. Its watches begin anew. False where there is none.
+   * Closes the connection with the fewest watches among those that take no new ones: draining, or with an earlier TLS identity. Its
+   * watches restart elsewhere. False if there is none.
    */
   #endOneWithoutUse(): boolean {
     const unused = [...this.#sessions].filter(
@@ -183,7 +184,7 @@ async function answerOf(
 
 function failureOf(error: unknown, signal: AbortSignal): KubeFailure {
   if (signal.aborted) return unavailable(whyAborted(signal))
-  // A message may quote more than an address; a code is from a closed set.
+  // The code alone: an error's message may quote what was sent.
   const code = errorCode(error)
-  return unavailable(code ?? 'the connection broke before an answer', code)
+  return unavailable(code ?? 'the connection broke before a response', code)
 }

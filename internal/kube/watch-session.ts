@@ -16,9 +16,9 @@ export interface WatchSessionOptions {
   /** `https://host:port`. */
   readonly origin: string
   readonly credentials: Credentials
-  /** Time between two PING frames; two unanswered ones end the session. */
+  /** Interval of PING frames; two unanswered ones end the session. */
   readonly pingMs: number
-  /** Called once when the session has ended, however it did. */
+  /** Called once when the session has ended. */
   readonly onClosed: (session: WatchSession) => void
 }
 
@@ -26,15 +26,12 @@ export interface WatchSessionOptions {
 export type Connected = { readonly kind: 'ok'; readonly session: WatchSession } | KubeFailure
 
 const connectMsMax = 10_000
-/** Kept free below the server's limit: a stream that we reset counts there until the frame has arrived. */
+/** Unused streams below the server's limit: a reset stream counts there until the frame has arrived. */
 const streamsSpare = 4
 const pingsUnansweredMax = 2
 const closedCodes: ReadonlySet<string> = new Set(['ERR_HTTP2_GOAWAY_SESSION', 'ERR_HTTP2_INVALID_SESSION'])
 
-/**
- * Opens an HTTP/2 connection, verified against the endpoint's CA, and waits until the server has said how many streams it allows.
- * Never rejects.
- */
+/** Opens an HTTP/2 connection, verified against the endpoint's CA, and waits for the server's stream limit. Never rejects. */
 export function connectWatchSession(options: WatchSessionOptions): Promise<Connected> {
   const { promise, resolve } = Promise.withResolvers<Connected>()
   let made: ClientHttp2Session
@@ -53,14 +50,14 @@ export function connectWatchSession(options: WatchSessionOptions): Promise<Conne
   )
   made.on('error', (error) => {
     const code = errorCode(error)
-    // Also what Bun says of a server that chose HTTP/1.1.
-    const hint = code === 'ERR_HTTP2_ERROR' ? ': the API server has to offer HTTP/2, which watches need' : ''
+    // Bun's code for a server that negotiated HTTP/1.1, among others.
+    const hint = code === 'ERR_HTTP2_ERROR' ? ': watches need an API server with HTTP/2' : ''
     fail(unavailable(`${code ?? error.name}${hint}`, code))
   })
   made.once('close', () => fail(unavailable('the connection was closed before it could be used')))
   made.once('remoteSettings', ({ maxConcurrentStreams = Number.POSITIVE_INFINITY }) => {
     if (made.destroyed) return
-    if (maxConcurrentStreams < 1) return fail(unavailable('the API server allows no stream on a connection'))
+    if (maxConcurrentStreams < 1) return fail(unavailable('the API server allows no streams on a connection'))
     resolve({ kind: 'ok', session: new WatchSession(made, options, maxConcurrentStreams) })
   })
   return promise.finally(() => clearTimeout(timer))
@@ -73,7 +70,7 @@ export function tlsIdentityOf({ ca, cert, key, serverName }: Credentials): strin
 
 function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionOptions {
   return {
-    // Stated, since NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch it off.
+    // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED=0 would switch the default off.
     rejectUnauthorized: true,
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && { cert }),
@@ -83,8 +80,8 @@ function tlsOf({ ca, cert, key, serverName }: Credentials): SecureClientSessionO
 }
 
 /**
- * One HTTP/2 connection and its streams. It ends with its last stream, when the server leaves two PINGs unanswered, or when it is
- * destroyed; after a GOAWAY its streams go on, and it takes no others.
+ * One HTTP/2 connection and its streams. It ends with its last stream, after two unanswered PINGs, or when it is destroyed. After
+ * a GOAWAY its streams continue, and it opens no others.
  */
 export class WatchSession {
   /** See `tlsIdentityOf`. */
@@ -111,31 +108,27 @@ export class WatchSession {
     this.#pulse.unref()
     session.once('close', () => {
       clearInterval(this.#pulse)
-      // Copied, since each takes itself out.
+      // Copied, since each stream removes itself.
       for (const stream of [...this.#streams]) stream.break()
       options.onClosed(this)
     })
   }
 
-  /** Streams that are open. */
+  /** Number of open streams. */
   get streams(): number {
     return this.#streams.size
   }
 
-  /** Whether it takes no more streams, now and later. */
+  /** True if it will open no further stream. */
   isDraining(): boolean {
     return this.#isDraining || this.#session.closed || this.#session.destroyed
   }
 
-  /** Whether another stream may be opened. */
   hasRoom(): boolean {
     return !this.isDraining() && this.#streams.size < this.#streamsMax
   }
 
-  /**
-   * Opens a stream. Undefined when the session takes no more. `onFinished` is called once, at its end.
-   * @throws when the headers cannot be sent
-   */
+  /** Opens a stream; undefined without room. Calls `onFinished` once, at its end. @throws when the headers cannot be sent */
   begin(headers: OutgoingHttpHeaders, onFinished: () => void): WatchStream | undefined {
     if (!this.hasRoom()) return undefined
     try {
@@ -147,7 +140,7 @@ export class WatchSession {
       this.#streams.add(stream)
       return stream
     } catch (error) {
-      // A GOAWAY that the library knows of before its event has reached us.
+      // A GOAWAY whose event has not been emitted yet.
       if (!this.isDraining() && !closedCodes.has(errorCode(error) ?? '')) throw error
       this.#isDraining = true
       if (this.#streams.size === 0) this.destroy()
@@ -155,14 +148,14 @@ export class WatchSession {
     }
   }
 
-  /** Ends it and all of its streams at once. Repeating it is harmless. */
+  /** Ends the connection and its streams at once. Idempotent. */
   destroy(): void {
     this.#session.destroy()
   }
 
   /** Sends a PING. Destroys the session after two unanswered ones. */
   #ping(): void {
-    // Idle: the watch that it was opened for was aborted.
+    // Idle: its watch was aborted before it began.
     if (this.#streams.size === 0) return this.destroy()
     if (this.#pingsUnanswered >= pingsUnansweredMax) return this.destroy()
     this.#pingsUnanswered += 1
@@ -180,13 +173,13 @@ function usableOf(streamsMax: number): number {
   return streamsMax > streamsSpare ? streamsMax - streamsSpare : streamsMax
 }
 
-/** The head of an answer. */
+/** Head of a response. */
 export interface WatchHead {
   readonly status: number
   readonly retryAfter: string | null
 }
 
-/** Bytes that a reader may leave unread before the server is told to pause. */
+/** Unread bytes at which the stream is paused (back-pressure). */
 const unreadBytesMax = 1024 * 1024
 const closeMsMax = 1_000
 
@@ -206,19 +199,19 @@ export class WatchStream implements KubeStream {
   constructor(stream: ClientHttp2Stream, onFinished: () => void) {
     this.#stream = stream
     this.#onFinished = onFinished
-    // A stream that breaks before its head has no reader of the head any more when we closed it.
+    // Handled: after `close` nothing awaits the head.
     this.#head.promise.catch(() => undefined)
     stream.on('response', (headers) => this.#head.resolve(headOf(headers)))
     stream.on('data', (chunk: Uint8Array) => this.#take(chunk))
     stream.on('end', () => {
       this.#hasEnded = true
     })
-    // Its 'close' follows and says the same.
+    // 'close' follows.
     stream.on('error', () => undefined)
     stream.on('close', () => this.#finish())
   }
 
-  /** The status of the answer. @throws when the stream ends without one */
+  /** @throws when the stream ends without a response */
   head(): Promise<WatchHead> {
     return this.#head.promise
   }
@@ -244,7 +237,7 @@ export class WatchStream implements KubeStream {
     clearTimeout(late)
   }
 
-  /** The session has ended under it. */
+  /** Ends the stream after its session has ended. */
   break(): void {
     this.#finish()
   }
@@ -263,12 +256,12 @@ export class WatchStream implements KubeStream {
     return chunk
   }
 
-  /** Complete only if the server ended the stream without RST_STREAM; a killed server also emits `end`. */
+  /** Complete only if the server ended the stream without RST_STREAM: a killed server also causes `end`. */
   #finish(): void {
     if (this.#state !== 'open') return
     const isComplete = this.#isClosedByUs || (this.#hasEnded && this.#stream.rstCode === 0)
     this.#state = isComplete ? 'complete' : 'broken'
-    this.#head.reject(new Error('the stream ended without an answer'))
+    this.#head.reject(new Error('the stream ended without a response'))
     this.#wakeReader?.()
     this.#finished.resolve()
     this.#onFinished()

@@ -1,57 +1,56 @@
 import { parseObject, type Selection, selectors } from './client.ts'
 import { isObject, type KubeFailure, readWatchError, unavailable } from './failure.ts'
-import { JsonLines } from './json-lines.ts'
 import type { KubeStream } from './request.ts'
 import { collectionPath, type KubeObject, type Resource } from './resource.ts'
-import type { Timing } from './timing.ts'
 import type { Transport } from './transport.ts'
+import type { Timing } from './waits.ts'
 
-/** One change, as a watch tells it. */
+/** One change of a watch. */
 export interface WatchEvent<T> {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly object: T
 }
 
-/** How a watch ended. */
+/** End of a watch. */
 export type WatchEnd =
-  /** The server ended it in its time. */
+  /** Ended by the server. */
   | { readonly kind: 'closed' }
-  /** It was quiet for too long, or outlived the time that the server was given: the connection is taken for dead. */
+  /** Silent for too long, or open beyond `timeoutSeconds`: the connection counts as dead. */
   | { readonly kind: 'stalled' }
-  /** The signal fired. */
+  /** Ended by the signal. */
   | { readonly kind: 'stopped' }
   | { readonly kind: 'failed'; readonly failure: KubeFailure }
 
-/** What a watch is made of. */
+/** Options of a watch. The callbacks must not throw. */
 export interface WatchOptions<T extends KubeObject> {
   readonly transport: Transport
   readonly of: Resource<T>
   readonly selection: Selection
-  /** The moment to go on from. */
+  /** Start of the watch. */
   readonly resourceVersion: string
-  /** When the server is to end it; 300 to 600 keep a lost connection from lasting and the server from being busy. */
+  /** The server ends the watch after this; 300 to 600 bounds a lost connection and the server's load. */
   readonly timeoutSeconds: number
-  /** Called for each change, in order. Must not throw. */
+  /** Called for each change, in order. */
   readonly onEvent: (event: WatchEvent<T>) => void
-  /** Called with each moment that the watch has reached; a watch begun from there misses nothing. Must not throw. */
-  readonly onMoment: (resourceVersion: string) => void
-  /** Called whenever the server sent anything. Must not throw. */
-  readonly onSign: () => void
+  /** Called with each position reached; a watch from there misses nothing. */
+  readonly onPosition: (resourceVersion: string) => void
+  /** Called whenever the server sends anything. */
+  readonly onActivity: () => void
   readonly signal: AbortSignal
   readonly timing: Timing
 }
 
-/** Beyond the time that the server was given. */
+/** Added to `timeoutSeconds`. */
 const graceMs = 30_000
-/** A server that sends bookmarks does so each minute, whatever happens (kube-apiserver 1.34, cacher). */
+/** With bookmarks the server sends one each minute (kube-apiserver 1.34, cacher). */
 const quietMsMaxWithBookmarks = 180_000
 const openMsMax = 30_000
-/** etcd takes objects of at most 1.5 MiB by default; JSON and the server's own fields may double that. */
+/** etcd's default limit of an object is 1.5 MiB; JSON and managed fields may double that. */
 const lineBytesMax = 16 * 1024 * 1024
 
 /**
- * Watches once, until the server ends it, the connection dies or the signal fires. Never rejects, and leaves no connection.
- * It ends as stalled `timeoutSeconds` + 30 s after its begin, and after 3 min of silence once the server has sent a bookmark.
+ * Watches until the server ends the watch, the connection dies or the signal fires. Never rejects, and closes its stream. It ends
+ * as `stalled` `timeoutSeconds` + 30 s after its start, and after 3 min of silence once the server has sent a bookmark.
  */
 export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>): Promise<WatchEnd> {
   const { transport, of, selection, resourceVersion, timeoutSeconds, signal } = options
@@ -70,7 +69,7 @@ export async function watchOnce<T extends KubeObject>(options: WatchOptions<T>):
   })
   if (signal.aborted && opened.kind !== 'ok') return { kind: 'stopped' }
   if (opened.kind !== 'ok') return { kind: 'failed', failure: opened }
-  options.onSign()
+  options.onActivity()
   const stream = opened.value
   try {
     return await new Watch(options, stream).run()
@@ -96,7 +95,7 @@ class Watch<T extends KubeObject> {
     for (;;) {
       const read = await this.#read()
       if (read.kind !== 'bytes') return read
-      this.#options.onSign()
+      this.#options.onActivity()
       for (const line of this.#lines.push(read.bytes)) {
         const end =
           line.kind === 'value' ? this.#take(line.value) : failed(unavailable(`the watch sent ${line.why}`))
@@ -126,9 +125,9 @@ class Watch<T extends KubeObject> {
     return first
   }
 
-  /** Gives how the watch ends, if this line ends it. */
+  /** Returns the end of the watch if this line ends it. */
   #take(line: unknown): WatchEnd | undefined {
-    const { of, onEvent, onMoment } = this.#options
+    const { of, onEvent, onPosition } = this.#options
     const type = isObject(line) ? line['type'] : undefined
     const object = isObject(line) ? line['object'] : undefined
     if (type === 'ERROR') return failed(readWatchError(object))
@@ -136,20 +135,74 @@ class Watch<T extends KubeObject> {
       this.#bookmarked = true
       const version =
         isObject(object) && isObject(object['metadata']) && object['metadata']['resourceVersion']
-      if (typeof version === 'string') onMoment(version)
+      if (typeof version === 'string') onPosition(version)
       return undefined
     }
     const parsed = parseObject(of, object)
     if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')
-      return failed(unavailable('the watch sent a line of no known type'))
+      return failed(unavailable('the watch sent a line of an unknown type'))
     if (parsed.kind !== 'ok') return failed(parsed)
     onEvent({ type, object: parsed.value })
     const version = parsed.value.metadata.resourceVersion
-    if (version !== undefined) onMoment(version)
+    if (version !== undefined) onPosition(version)
     return undefined
   }
 }
 
 function failed(failure: KubeFailure): WatchEnd {
   return { kind: 'failed', failure }
+}
+
+/** One line of a JSON stream. Nothing may be read after `broken`. */
+export type JsonLine =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'broken'; readonly why: 'a line that is not JSON' | 'too long a line' }
+
+const newline = 10
+
+/** Splits a stream of bytes into lines of JSON. */
+export class JsonLines {
+  readonly #lineBytesMax: number
+  #parts: Uint8Array[] = []
+  #bytes = 0
+
+  constructor(bytesMax: number) {
+    this.#lineBytesMax = bytesMax
+  }
+
+  /** Returns the lines completed by these bytes. */
+  push(bytes: Uint8Array): JsonLine[] {
+    const lines: JsonLine[] = []
+    let from = 0
+    for (let to = bytes.indexOf(newline); to >= 0; to = bytes.indexOf(newline, from)) {
+      this.#hold(bytes.subarray(from, to))
+      from = to + 1
+      const line = this.#take()
+      if (line !== undefined) lines.push(line)
+      if (line?.kind === 'broken') return lines
+    }
+    this.#hold(bytes.subarray(from))
+    if (this.#bytes > this.#lineBytesMax) lines.push({ kind: 'broken', why: 'too long a line' })
+    return lines
+  }
+
+  #hold(part: Uint8Array): void {
+    if (part.length === 0) return
+    this.#parts.push(part)
+    this.#bytes += part.length
+  }
+
+  #take(): JsonLine | undefined {
+    const tooLong = this.#bytes > this.#lineBytesMax
+    const text = tooLong ? '' : Buffer.concat(this.#parts).toString('utf8')
+    this.#parts = []
+    this.#bytes = 0
+    if (tooLong) return { kind: 'broken', why: 'too long a line' }
+    if (text.trim() === '') return undefined
+    try {
+      return { kind: 'value', value: JSON.parse(text) as unknown }
+    } catch {
+      return { kind: 'broken', why: 'a line that is not JSON' }
+    }
+  }
 }

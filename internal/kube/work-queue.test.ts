@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
+import fc from 'fast-check'
 import { createHealth, createMetrics } from '#internal/telemetry/index.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { createKubeMetrics } from './metrics.ts'
-import { startWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts'
+import { DueTimes, startWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts'
 
 const done: WorkOutcome = { kind: 'done' }
 
@@ -45,7 +46,7 @@ function start(options: Partial<WorkQueueOptions> = {}) {
   return { queue, timing, begun, errors, turn }
 }
 
-test('keys are worked on in the order they came, so many at once as there are workers', async () => {
+test('work queue: keys get turns in order of arrival, at most concurrency at once', async () => {
   const { queue, timing, begun, turn } = start()
   for (const key of ['a', 'b', 'c', 'd']) queue.add(key)
   expect(begun).toEqual(['a', 'b'])
@@ -61,7 +62,7 @@ test('keys are worked on in the order they came, so many at once as there are wo
   await queue.stop()
 })
 
-test('a key that waits is not added twice', async () => {
+test('work queue: adding a waiting key again changes nothing', async () => {
   const { queue, timing, begun, turn } = start({ concurrency: 1 })
   for (const key of ['a', 'b', 'b', 'b']) queue.add(key)
   turn('a').end()
@@ -72,7 +73,7 @@ test('a key that waits is not added twice', async () => {
   await queue.stop()
 })
 
-test('a key that is added during its turn has one more turn after it, never one beside it', async () => {
+test('work queue: a key added during its turn gets one more turn afterwards', async () => {
   const { queue, timing, begun, turn } = start()
   queue.add('a')
   for (let i = 0; i < 3; i += 1) queue.add('a')
@@ -86,7 +87,7 @@ test('a key that is added during its turn has one more turn after it, never one 
   await queue.stop()
 })
 
-test('a failed key comes back later and later, each key by itself; a success is a new start', async () => {
+test('work queue: failed keys are retried with a backoff of their own, which a success resets', async () => {
   const { queue, timing, begun, errors, turn } = start({ backoff: { firstMs: 100, maxMs: 350 } })
   queue.add('a')
   // The clock's chance is 0: the lower half of 100, 200, 350.
@@ -109,7 +110,7 @@ test('a failed key comes back later and later, each key by itself; a success is 
   await queue.stop()
 })
 
-test('a failed key that is added does not wait for its time, and has no second turn then', async () => {
+test('work queue: adding a failed key runs it at once and cancels its retry', async () => {
   const { queue, timing, begun, turn } = start({ backoff: { firstMs: 1000, maxMs: 1000 } })
   queue.add('a')
   turn('a').fail()
@@ -121,7 +122,7 @@ test('a failed key that is added does not wait for its time, and has no second t
   await queue.stop()
 })
 
-test('a turn may ask for another after a while; the next turn decides anew', async () => {
+test('work queue: a turn can ask for a later one, which the next turn replaces', async () => {
   const { queue, timing, begun, turn } = start()
   queue.add('a')
   turn('a').end({ kind: 'again', afterMs: 60_000 })
@@ -138,24 +139,7 @@ test('a turn may ask for another after a while; the next turn decides anew', asy
   await queue.stop()
 })
 
-test('of several times the soonest counts, and it stands although the key is worked on before', async () => {
-  const { queue, timing, begun, turn } = start()
-  queue.addAfter('a', 2000)
-  queue.addAfter('a', 1000)
-  queue.addAfter('a', 3000)
-  queue.add('a')
-  turn('a').end()
-  await timing.advance(999)
-  expect(begun).toHaveLength(1)
-  await timing.advance(1)
-  expect(begun).toHaveLength(2)
-  turn('a').end()
-  await timing.advance(10_000)
-  expect(begun).toHaveLength(2)
-  await queue.stop()
-})
-
-test('a turn that takes too long is told so, and no other begins meanwhile', async () => {
+test('work queue: a turn over workMsMax is aborted, and its key gets no other turn meanwhile', async () => {
   const { queue, timing, begun, turn } = start({ workMsMax: 1000 })
   queue.add('a')
   const { signal } = turn('a')
@@ -172,7 +156,7 @@ test('a turn that takes too long is told so, and no other begins meanwhile', asy
   await queue.stop()
 })
 
-test('a turn that hangs makes the process count as dead; one that is slow within its bound does not', async () => {
+test('work queue: a hanging turn fails liveness, a slow one within workMsMax does not', async () => {
   const timing = createMovedClock()
   const health = createHealth({ clock: timing })
   const { promise, resolve } = Promise.withResolvers<WorkOutcome>()
@@ -197,11 +181,10 @@ test('a turn that hangs makes the process count as dead; one that is slow within
   expect(health.liveness().checks).toEqual([])
 })
 
-test('stop tells turns to end, waits for them, begins no other and hears of no failure', async () => {
+test('work queue: stop aborts running turns, waits for them, starts no other and reports no failure', async () => {
   const { queue, timing, begun, errors, turn } = start({ concurrency: 1 })
   queue.add('a')
   queue.add('b')
-  queue.addAfter('c', 10)
   let stopped = false
   const stopping = queue.stop().then(() => {
     stopped = true
@@ -216,7 +199,7 @@ test('stop tells turns to end, waits for them, begins no other and hears of no f
   expect(errors).toEqual([])
 })
 
-test('more keys than there is room for are refused; known ones are not', async () => {
+test('work queue: keys beyond keysMax throw, queued ones do not', async () => {
   const { queue, turn } = start({ concurrency: 1, keysMax: 2 })
   for (const key of ['a', 'b', 'c']) queue.add(key)
   expect(() => queue.add('d')).toThrow(RangeError)
@@ -225,7 +208,7 @@ test('more keys than there is room for are refused; known ones are not', async (
   await queue.stop()
 })
 
-test('what it does is counted under the names of controller-runtime', async () => {
+test('work queue: reports the metrics of controller-runtime', async () => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   const kube = createKubeMetrics(metrics)
   const { queue, timing, turn } = start({ concurrency: 1, hooks: kube.forQueue('tenant', 1) })
@@ -253,4 +236,54 @@ test('what it does is counted under the names of controller-runtime', async () =
   expect(later).toContain('controller_runtime_reconcile_errors_total{controller="tenant"} 1')
   metrics.close()
   await queue.stop()
+})
+
+test('due times: keys come out when they are due, earliest first', () => {
+  const due = new DueTimes()
+  due.set('late', 30)
+  due.set('soon', 10)
+  due.set('then', 20)
+  expect(due.first()).toBe(10)
+  expect(due.takeDue(9)).toBeUndefined()
+  expect([due.takeDue(20), due.takeDue(20), due.takeDue(20)]).toEqual(['soon', 'then', undefined])
+  expect(due.size).toBe(1)
+})
+
+test('due times: a key set twice is due once, at the later setting', () => {
+  const due = new DueTimes()
+  due.set('a', 10)
+  due.set('b', 20)
+  due.set('a', 30)
+  expect([due.takeDue(99), due.takeDue(99), due.takeDue(99)]).toEqual(['b', 'a', undefined])
+})
+
+test('due times: random operations give the same results as a sorted list', () => {
+  const step = fc.record({
+    kind: fc.constantFrom('set', 'delete', 'take'),
+    key: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'),
+    at: fc.nat(50),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const due = new DueTimes()
+      const model = new Map<string, number>()
+      for (const { kind, key, at } of steps) {
+        if (kind === 'set') {
+          due.set(key, at)
+          model.set(key, at)
+        } else if (kind === 'delete') {
+          due.delete(key)
+          model.delete(key)
+        } else {
+          const taken = due.takeDue(at)
+          const first = Math.min(...model.values())
+          if (taken === undefined) expect(first).toBeGreaterThan(at)
+          else expect(model.get(taken)).toBe(first)
+          if (taken !== undefined) model.delete(taken)
+        }
+        expect(due.size).toBe(model.size)
+        expect(due.first() ?? Infinity).toBe(Math.min(...model.values()))
+      }
+    }),
+  )
 })

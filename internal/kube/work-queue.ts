@@ -1,67 +1,63 @@
 import { type BackoffBounds, backoffMs } from '#internal/base/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import { DueTimes } from './due-times.ts'
-import { systemTiming, type Timing } from './timing.ts'
+import { systemTiming, type Timing } from './waits.ts'
 
-/** How a turn of work ended well: nothing more to do, or the same again after a while. */
+/** Result of a successful turn: nothing left to do, or another turn after a delay. */
 export type WorkOutcome = { readonly kind: 'done' } | { readonly kind: 'again'; readonly afterMs: number }
 
-/** What counts a queue; each call must be cheap and must not throw. */
+/** Metrics hooks of a queue; each must be cheap and must not throw. */
 export interface WorkQueueHooks {
   added(): void
-  /** Keys that wait for a worker; those that wait for their time are not among them. */
+  /** Keys that wait for a worker, delayed keys excluded. */
   depth(count: number): void
-  /** A worker took a key that had waited so long. */
   started(waitedSeconds: number): void
   finished(result: 'success' | 'requeue_after' | 'error', workedSeconds: number): void
-  /** A failed key waits for its next try. */
+  /** A failed key was scheduled for a retry. */
   retried(): void
 }
 
-/** What a queue is made of. */
+/** Options of a queue. */
 export interface WorkQueueOptions {
   readonly name: string
-  /** Turns that run at once, of different keys. */
+  /** Maximum concurrent turns; a key has one at a time. */
   readonly concurrency: number
-  /** One turn: brings what the key names to where it should be. Repeated at any time; what it throws is a failure. */
+  /** Reconciles one key. Must be idempotent; an exception is a failure and is retried. */
   readonly work: (key: string, signal: AbortSignal) => Promise<WorkOutcome>
-  /** Hears of a failed turn, with the number of failures in a row. Must not throw. */
+  /** Called after a failed turn with the number of failures in a row. Must not throw. */
   readonly onError: (key: string, error: unknown, failures: number) => void
-  /** After this long the turn's signal fires; the turn is waited for all the same. Default 60 s. */
+  /** The turn's signal fires after this; the queue still waits for the turn. Default 60 s. */
   readonly workMsMax?: number
-  /** The waits after failures; default 200 ms to 5 min. */
+  /** Default 200 ms to 5 min. */
   readonly backoff?: BackoffBounds
-  /** Different keys in here at once; default 200 000. */
+  /** Maximum number of queued keys; default 200 000. */
   readonly keysMax?: number
   readonly hooks?: WorkQueueHooks
-  /** Where the queue shows that no turn hangs: a turn that outlives its signal by 15 s makes the process count as dead. */
+  /** Fails liveness when a turn outlives its signal by 15 s. */
   readonly health?: Health
   /** Replaced in tests only. */
   readonly timing?: Timing
 }
 
-/** What a queue holds at a moment. */
+/** State of a queue. */
 export interface WorkQueueStats {
   readonly depth: number
   readonly running: number
-  /** The time of all running turns together, and of the longest. */
+  /** Total time of the running turns, and that of the longest. */
   readonly unfinishedMs: number
   readonly longestMs: number
 }
 
-/** A queue of keys to work on. */
+/** A queue of keys to reconcile. */
 export interface WorkQueue {
   /**
-   * Has the key worked on soon: once, however often it is added before that; once more if it is added during its turn.
-   * Ignored once stopped. @throws RangeError when there are too many keys
+   * Queues the key for one turn. Repeated calls before the turn coalesce; one during the turn causes another turn. Ignored once
+   * stopped. @throws RangeError beyond `keysMax`
    */
   add(key: string): void
-  /** The same after a while; the soonest of several counts. */
-  addAfter(key: string, afterMs: number): void
   stats(): WorkQueueStats
-  /** Resolves when nothing runs and nothing waits for a worker; what waits for its time does not count. */
+  /** Resolves when no turn runs and no key waits for a worker, delayed keys excluded. */
   idle(): Promise<void>
-  /** Begins no other turn, tells those that run to end, and waits for them. Repeating it is harmless; never rejects. */
+  /** Starts no further turn, aborts the running ones and waits for them. Idempotent; never rejects. */
   stop(): Promise<void>
 }
 
@@ -69,7 +65,7 @@ const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 300_000 }
 const overrunMsMax = 15_000
 const watchMs = 5000
 
-/** Starts a queue; its workers begin with the first key. A key is never in two turns at once. */
+/** Starts a queue. A key never has two turns at once. */
 export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   return new Queue(options)
 }
@@ -78,17 +74,15 @@ class Queue implements WorkQueue {
   readonly #options: WorkQueueOptions
   readonly #timing: Timing
   readonly #workMsMax: number
-  /** Waiting for a worker, in order, with the time since when. */
+  /** Keys that wait for a worker, in order, with the time of their arrival. */
   readonly #ready = new Map<string, number>()
-  /** In a turn, with the time of its begin. */
+  /** Keys of running turns, with their start. */
   readonly #running = new Map<string, number>()
-  /** Added during their turn. */
+  /** Keys added during their turn. */
   readonly #dirty = new Set<string>()
   readonly #failures = new Map<string, number>()
-  /** When a key's last turn wants it back: after a failure, or because it said so. The next turn decides anew. */
-  readonly #again = new DueTimes()
-  /** When somebody else wants it worked on; stands until then. */
-  readonly #later = new DueTimes()
+  /** Delayed keys: retries, and repetitions that a turn asked for. Each turn replaces its key's delay. */
+  readonly #delayed = new DueTimes()
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #background: Promise<unknown>
@@ -99,27 +93,13 @@ class Queue implements WorkQueue {
     this.#options = options
     this.#timing = options.timing ?? systemTiming
     this.#workMsMax = options.workMsMax ?? 60_000
-    this.#background = Promise.all([this.#bringDue(), this.#watchTurns()])
+    this.#background = Promise.all([this.#queueDue(), this.#watchTurns()])
   }
 
   add(key: string): void {
     if (this.#stopping.signal.aborted) return
     this.#checkRoom(key)
     this.#enqueue(key)
-  }
-
-  addAfter(key: string, afterMs: number): void {
-    if (this.#stopping.signal.aborted) return
-    if (!(afterMs > 0)) {
-      this.add(key)
-      return
-    }
-    this.#checkRoom(key)
-    const dueAtMs = this.#timing.now() + afterMs
-    const before = this.#later.get(key)
-    if (before !== undefined && before <= dueAtMs) return
-    this.#later.set(key, dueAtMs)
-    this.#wakeTimer()
   }
 
   stats(): WorkQueueStats {
@@ -142,12 +122,10 @@ class Queue implements WorkQueue {
     this.#stopping.abort()
     this.#ready.clear()
     this.#dirty.clear()
-    this.#again.clear()
-    this.#later.clear()
     this.#wakeTimer()
     this.#options.hooks?.depth(0)
     await Promise.all([...this.#turns, this.#background])
-    this.#tellIdle()
+    this.#notifyIdle()
   }
 
   #enqueue(key: string): void {
@@ -163,12 +141,11 @@ class Queue implements WorkQueue {
 
   #checkRoom(key: string): void {
     const { keysMax = 200_000, name } = this.#options
-    const known = this.#ready.has(key) || this.#running.has(key) || this.#later.get(key) !== undefined
-    if (known || (this.#ready.size < keysMax && this.#later.size < keysMax)) return
-    throw new RangeError(`the queue ${name} holds ${keysMax} keys already`)
+    if (this.#ready.has(key) || this.#running.has(key) || this.#ready.size < keysMax) return
+    throw new RangeError(`the queue ${name} is full: ${keysMax} keys`)
   }
 
-  /** Gives waiting keys to free workers. */
+  /** Assigns waiting keys to free workers. */
   #begin(): void {
     for (const [key, readyAtMs] of this.#ready) {
       if (this.#running.size >= this.#options.concurrency) break
@@ -182,7 +159,7 @@ class Queue implements WorkQueue {
   async #turn(key: string, readyAtMs: number): Promise<void> {
     const startedMs = this.#timing.now()
     this.#running.set(key, startedMs)
-    this.#again.delete(key)
+    this.#delayed.delete(key)
     const { hooks } = this.#options
     hooks?.started((startedMs - readyAtMs) / 1000)
     const result = await this.#work(key)
@@ -190,7 +167,7 @@ class Queue implements WorkQueue {
     this.#running.delete(key)
     if (this.#dirty.delete(key)) this.#ready.set(key, this.#timing.now())
     if (!this.#stopping.signal.aborted) this.#begin()
-    if (this.#isIdle()) this.#tellIdle()
+    if (this.#isIdle()) this.#notifyIdle()
   }
 
   async #work(key: string): Promise<'success' | 'requeue_after' | 'error'> {
@@ -198,13 +175,13 @@ class Queue implements WorkQueue {
     const late = new AbortController()
     const cut = () => over.abort()
     this.#stopping.signal.addEventListener('abort', cut, { once: true })
-    // Not waited for: it ends with the turn.
+    // Not awaited: it ends with the turn.
     void this.#timing.sleep(this.#workMsMax, late.signal).then(cut)
     try {
       const outcome = await this.#options.work(key, over.signal)
       this.#failures.delete(key)
       if (outcome.kind === 'done') return 'success'
-      this.#bringAgain(key, outcome.afterMs)
+      this.#delay(key, outcome.afterMs)
       return 'requeue_after'
     } catch (error) {
       this.#retry(key, error)
@@ -216,32 +193,32 @@ class Queue implements WorkQueue {
   }
 
   #retry(key: string, error: unknown): void {
-    // What a turn throws because it was told to end is no failure.
+    // An exception of an aborted turn is not a failure.
     if (this.#stopping.signal.aborted) return
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)
     const { backoff = defaultBackoff, hooks, onError } = this.#options
-    this.#bringAgain(key, backoffMs(failures - 1, backoff, this.#timing.random()))
+    this.#delay(key, backoffMs(failures - 1, backoff, this.#timing.random()))
     hooks?.retried()
     onError(key, error, failures)
   }
 
-  #bringAgain(key: string, afterMs: number): void {
+  #delay(key: string, afterMs: number): void {
     if (this.#stopping.signal.aborted) return
-    this.#again.set(key, this.#timing.now() + Math.max(0, afterMs))
+    this.#delayed.set(key, this.#timing.now() + Math.max(0, afterMs))
     this.#wakeTimer()
   }
 
-  /** Moves keys whose time has come to where the workers take them. One timer for all of them. */
-  async #bringDue(): Promise<void> {
+  /** Queues delayed keys when they are due, with one timer for all. */
+  async #queueDue(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const now = this.#timing.now()
-      for (const due of [this.#again, this.#later])
-        for (let key = due.takeDue(now); key !== undefined; key = due.takeDue(now)) this.#enqueue(key)
-      const nextMs = Math.min(this.#again.first() ?? Infinity, this.#later.first() ?? Infinity)
+      for (let key = this.#delayed.takeDue(now); key !== undefined; key = this.#delayed.takeDue(now))
+        this.#enqueue(key)
+      const nextMs = this.#delayed.first() ?? Infinity
       const woken = new AbortController()
       this.#wakeTimer = () => woken.abort()
-      // A timer of more than 2^31 ms would fire at once.
+      // setTimeout fires at once beyond 2^31 ms.
       await this.#timing.sleep(Math.min(nextMs - now, 2 ** 30), woken.signal)
     }
   }
@@ -261,9 +238,88 @@ class Queue implements WorkQueue {
     return this.#ready.size === 0 && this.#running.size === 0
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     const waiters = this.#idleWaiters
     this.#idleWaiters = []
     for (const waiter of waiters) waiter()
+  }
+}
+
+interface Entry {
+  readonly key: string
+  dueAtMs: number
+  /** Index in the heap. */
+  at: number
+}
+
+/** Due times of keys, one per key, in a binary heap. */
+export class DueTimes {
+  readonly #heap: Entry[] = []
+  readonly #entries = new Map<string, Entry>()
+
+  get size(): number {
+    return this.#heap.length
+  }
+
+  /** Returns the earliest due time. */
+  first(): number | undefined {
+    return this.#heap[0]?.dueAtMs
+  }
+
+  /** Sets or replaces a key's due time. */
+  set(key: string, dueAtMs: number): void {
+    const entry = this.#entries.get(key) ?? { key, dueAtMs, at: this.#heap.length }
+    entry.dueAtMs = dueAtMs
+    this.#entries.set(key, entry)
+    this.#heap[entry.at] = entry
+    this.#sift(entry)
+  }
+
+  /** Removes a key, if present. */
+  delete(key: string): void {
+    const entry = this.#entries.get(key)
+    if (!entry) return
+    this.#entries.delete(key)
+    const last = this.#heap.pop()
+    if (!last || last === entry) return
+    last.at = entry.at
+    this.#heap[last.at] = last
+    this.#sift(last)
+  }
+
+  /** Removes and returns the earliest key that is due at `nowMs`. */
+  takeDue(nowMs: number): string | undefined {
+    const first = this.#heap[0]
+    if (!first || first.dueAtMs > nowMs) return undefined
+    this.delete(first.key)
+    return first.key
+  }
+
+  /** Restores the heap's order after an entry's change. */
+  #sift(entry: Entry): void {
+    for (let up = this.#parentOf(entry); up && up.dueAtMs > entry.dueAtMs; up = this.#parentOf(entry))
+      this.#swap(entry, up)
+    for (let down = this.#soonerChildOf(entry); down && down.dueAtMs < entry.dueAtMs; ) {
+      this.#swap(entry, down)
+      down = this.#soonerChildOf(entry)
+    }
+  }
+
+  #parentOf(entry: Entry): Entry | undefined {
+    return entry.at === 0 ? undefined : this.#heap[(entry.at - 1) >> 1]
+  }
+
+  #soonerChildOf(entry: Entry): Entry | undefined {
+    const left = this.#heap[2 * entry.at + 1]
+    const right = this.#heap[2 * entry.at + 2]
+    return right && left && right.dueAtMs < left.dueAtMs ? right : left
+  }
+
+  #swap(one: Entry, other: Entry): void {
+    const at = one.at
+    one.at = other.at
+    other.at = at
+    this.#heap[one.at] = one
+    this.#heap[other.at] = other
   }
 }

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { JsonLines } from './json-lines.ts'
+import { JsonLines } from './watch.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-test('lines come out whole, however the bytes are cut', () => {
+test('JSON lines: come out whole, however the bytes are split', () => {
   const values = fc.array(fc.jsonValue(), { maxLength: 8 })
   fc.assert(
     fc.property(values, fc.array(fc.nat(200), { maxLength: 10 }), (wanted, cuts) => {
@@ -23,22 +23,22 @@ test('lines come out whole, however the bytes are cut', () => {
   )
 })
 
-test('an unfinished line is held, an empty one left out', () => {
+test('JSON lines: an unfinished line is held, an empty one skipped', () => {
   const lines = new JsonLines(100)
   expect(lines.push(bytes('\n\r\n{"a":'))).toEqual([])
   expect(lines.push(bytes('1}\n'))).toEqual([{ kind: 'value', value: { a: 1 } }])
 })
 
-test('garbage breaks the stream at its line', () => {
+test('JSON lines: invalid JSON breaks the stream at its line', () => {
   expect(new JsonLines(100).push(bytes('1\n<html>\n2\n'))).toEqual([
     { kind: 'value', value: 1 },
-    { kind: 'broken', why: 'not JSON' },
+    { kind: 'broken', why: 'a line that is not JSON' },
   ])
 })
 
 test.each([
-  ['that has not ended yet', '"aaaaaaaaaaaa'],
-  ['that has ended', '"aaaaaaaaa"\n'],
-])('a line too long %s breaks the stream', (_case, text) => {
-  expect(new JsonLines(10).push(bytes(text))).toEqual([{ kind: 'broken', why: 'a line too long' }])
+  ['unfinished', '"aaaaaaaaaaaa'],
+  ['finished', '"aaaaaaaaa"\n'],
+])('JSON lines: too long a line, %s, breaks the stream', (_case, text) => {
+  expect(new JsonLines(10).push(bytes(text))).toEqual([{ kind: 'broken', why: 'too long a line' }])
 })

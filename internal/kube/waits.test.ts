@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Slots } from './slots.ts'
+import { Slots } from './waits.ts'
 
 const never = new AbortController().signal
 

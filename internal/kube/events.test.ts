@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test'
-import { cleanNote } from './event-note.ts'
-import { EventBook, type Occurrence, seriesBounds } from './event-series.ts'
+import { cleanNote, EventBook, type Occurrence, seriesBounds } from './events.ts'
 
 const regarding = { apiVersion: 'latchkey.dev/v1alpha1', kind: 'Tenant', namespace: 'shop', name: 'acme' }
 const missing: Occurrence = {
@@ -21,7 +20,7 @@ function book(bounds = {}) {
   })
 }
 
-test('repetitions are one event with a count, written at once and then every 30 s', () => {
+test('event series: repetitions are one event with a count, due at once and then every 30 s', () => {
   const events = book()
   for (const nowMs of [0, 1, 2]) events.add(missing, nowMs)
   const [series] = events.due(2, 10)
@@ -41,14 +40,14 @@ test.each<[string, Partial<Occurrence>]>([
   ['reason', { reason: 'Other' }],
   ['action', { action: 'Other' }],
   ['note', { note: 'other' }],
-])('another %s is another event', (_what, change) => {
+])('event series: another %s is another event', (_what, change) => {
   const events = book()
   events.add(missing, 0)
   events.add({ ...missing, ...change }, 0)
   expect(events.due(0, 10)).toHaveLength(2)
 })
 
-test('after a long silence a repetition is a new event', () => {
+test('event series: a repetition after silentMsMax is a new event', () => {
   const events = book()
   events.add(missing, 0)
   for (const series of events.due(0, 10)) events.sent(series, 1, 0)
@@ -56,7 +55,7 @@ test('after a long silence a repetition is a new event', () => {
   expect(events.due(600_000, 10)).toMatchObject([{ count: 1, name: 'event-2' }])
 })
 
-test('one object cannot crowd out the others, and silence makes room again', () => {
+test('event series: an object beyond perObjectMax loses events until its earlier ones are silent', () => {
   const events = book({ perObjectMax: 2 })
   for (const note of ['a', 'b', 'c', 'a']) events.add(noted(note), 0)
   events.add(about('other'), 0)
@@ -68,7 +67,7 @@ test('one object cannot crowd out the others, and silence makes room again', () 
   expect(events.dropped).toBe(1)
 })
 
-test('the event not seen for longest gives way; what of it was not written is counted', () => {
+test('event series: the least recently seen event is evicted, and its unwritten count is dropped', () => {
   const events = book({ seriesMax: 2 })
   for (const name of ['a', 'b']) events.add(about(name), 0)
   events.add(about('a'), 1)
@@ -78,7 +77,7 @@ test('the event not seen for longest gives way; what of it was not written is co
   expect(events.dropped).toBe(1)
 })
 
-test('an event that the server forgot is written anew under another name', () => {
+test('event series: an event that the server dropped is written again under another name', () => {
   const events = book()
   events.add(missing, 0)
   const [series] = events.due(0, 10)
@@ -88,7 +87,7 @@ test('an event that the server forgot is written anew under another name', () =>
   expect(events.due(0, 10)).toMatchObject([{ name: 'event-2', sentCount: 0 }])
 })
 
-test('no more than asked for is due, new events first', () => {
+test('event series: due returns at most max, new events first', () => {
   const events = book({ countEveryMs: 0 })
   events.add(about('old'), 0)
   for (const series of events.due(0, 10)) events.sent(series, 1, 0)
@@ -105,13 +104,13 @@ test.each([
   ['a JWT', 'got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln'],
   ['a private key', '-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----'],
   ['a password in an address', 'postgres://latchkey:hunter2@db/latchkey'],
-])('%s is masked', (_case, note) => {
+])('event note: %s is masked', (_case, note) => {
   const clean = cleanNote(note)
   expect(clean).toContain('[secret]')
   expect(clean).not.toMatch(/0123456789|MfKQ9|abc\.def|c2ln|MHcC|hunter2/)
 })
 
-test('a plain note is left alone; a long one is cut at a character, to 1 024 bytes', () => {
+test('event note: plain text stays, long text is cut at a character to 1 024 bytes', () => {
   expect(cleanNote(missing.note)).toBe(missing.note)
   const cut = cleanNote('ä'.repeat(2000))
   expect(cut).toMatch(/^ä+…$/)

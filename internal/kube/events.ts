@@ -1,0 +1,350 @@
+import { type Clock, randomToken, systemClock } from '#internal/base/index.ts'
+import { superviseLoop } from '#internal/process/index.ts'
+import type { KubeClient } from './client.ts'
+import type { KubeFailure, KubeResult } from './failure.ts'
+import { formatMicroTime } from './lease.ts'
+import { type KubeObject, resource } from './resource.ts'
+
+/** An event of the API `events.k8s.io/v1`. */
+export interface KubeEvent extends KubeObject {
+  readonly eventTime?: string
+  readonly reportingController?: string
+  readonly reportingInstance?: string
+  readonly regarding?: object
+  readonly type?: string
+  readonly reason?: string
+  readonly action?: string
+  readonly note?: string
+  readonly series?: { readonly count: number; readonly lastObservedTime: string }
+}
+
+/** Events. */
+export const kubeEvents = resource<KubeEvent>({
+  apiVersion: 'events.k8s.io/v1',
+  kind: 'Event',
+  plural: 'events',
+})
+
+/** Options of a recorder. */
+export interface EventRecorderOptions {
+  readonly client: KubeClient
+  /** Reporting controller, such as `latchkey.dev/operator`. */
+  readonly controller: string
+  /** Reporting instance, such as the pod's name. */
+  readonly instance: string
+  /** Called for each event that could not be written. Must not throw. */
+  readonly onTrouble: (failure: KubeFailure) => void
+  readonly bounds?: Partial<SeriesBounds>
+  readonly clock?: Clock
+}
+
+/** Writes events for `kubectl describe` and `kubectl events`; nothing depends on them. */
+export interface EventRecorder {
+  /** Queues an occurrence, which is written within about a second. Never throws, never blocks. */
+  record(occurrence: Occurrence): void
+  /** Writes at most 20 due events. Never rejects. */
+  flush(): Promise<void>
+  /** Number of occurrences lost to the bounds or refused by the server. */
+  dropped(): number
+  /** Writes at most 20 remaining events, once, and ends. Idempotent; never rejects. */
+  stop(): Promise<void>
+}
+
+/** Maximum calls per second, since events have the lowest priority on a busy server. */
+const callsPerTurn = 20
+const turnMs = 1000
+const triesMax = 5
+/** Decisions of the server, which a retry does not change. */
+const final = new Set<KubeFailure['kind']>([
+  'badRequest',
+  'forbidden',
+  'invalid',
+  'notFound',
+  'conflict',
+  'gone',
+])
+
+/** Starts a recorder. Equal occurrences become one event with a count. */
+export function startEventRecorder(options: EventRecorderOptions): EventRecorder {
+  const { clock = systemClock, bounds } = options
+  const book = new EventBook({ ...seriesBounds, ...bounds }, nameOf)
+  const write = (all: boolean) => writeDue({ options, book, clock }, all)
+  const loop = superviseLoop({
+    name: 'events',
+    intervalMs: turnMs,
+    turnMsMax: 30_000,
+    runOnce: () => write(false),
+    // Failed calls are values; a bug must not end the recorder.
+    onError: () => undefined,
+  })
+  return {
+    record(occurrence) {
+      book.add(occurrence, clock.now())
+    },
+    flush: () => loop.runOnce().catch(() => undefined),
+    dropped: () => book.dropped,
+    async stop() {
+      await loop.stop()
+      await write(true)
+    },
+  }
+}
+
+interface Recording {
+  readonly options: EventRecorderOptions
+  readonly book: EventBook
+  readonly clock: Clock
+}
+
+async function writeDue(recording: Recording, all: boolean): Promise<void> {
+  const due = recording.book.due(recording.clock.now(), callsPerTurn, all)
+  await Promise.all(due.map((series) => writeSeries(recording, series)))
+}
+
+async function writeSeries({ options, book, clock }: Recording, series: EventSeries): Promise<void> {
+  const { count } = series
+  const isNew = series.sentCount === 0
+  const written = isNew ? await create(options, series) : await raise(options, series)
+  if (written.kind === 'ok' || written.kind === 'alreadyExists') {
+    book.sent(series, count, clock.now())
+    return
+  }
+  // The API server drops events after an hour by default; an event that lasts longer is created again.
+  if (!isNew && written.kind === 'notFound') {
+    book.lost(series)
+    return
+  }
+  series.failures += 1
+  if (!final.has(written.kind) && series.failures < triesMax) return
+  book.drop(series)
+  options.onTrouble(written)
+}
+
+function create(options: EventRecorderOptions, series: EventSeries): Promise<KubeResult<KubeEvent>> {
+  const { regarding, type, reason, action, note } = series.occurrence
+  return options.client.create(kubeEvents, {
+    metadata: { name: series.name, namespace: namespaceOf(series) },
+    eventTime: formatMicroTime(series.firstAtMs),
+    reportingController: options.controller,
+    reportingInstance: options.instance.slice(0, 128),
+    regarding,
+    type,
+    reason,
+    action,
+    note,
+    ...(series.count > 1 && { series: countOf(series) }),
+  })
+}
+
+function raise(options: EventRecorderOptions, series: EventSeries): Promise<KubeResult<KubeEvent>> {
+  const place = { namespace: namespaceOf(series), name: series.name }
+  return options.client.mergePatch(kubeEvents, place, { series: countOf(series) })
+}
+
+function countOf({ count, lastAtMs }: EventSeries) {
+  return { count, lastObservedTime: formatMicroTime(lastAtMs) }
+}
+
+/** The API requires `default` for events about cluster-scoped objects. */
+function namespaceOf({ occurrence }: EventSeries): string {
+  return occurrence.regarding.namespace ?? 'default'
+}
+
+function nameOf({ regarding }: Occurrence): string {
+  const random = randomToken(9)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, '0')
+  // Some kinds allow names that an event cannot have, such as `system:node`.
+  const name = regarding.name
+    .toLowerCase()
+    .slice(0, 200)
+    .replaceAll(/[^a-z0-9]+/g, '-')
+  return `${name.replaceAll(/^-|-$/g, '')}.${random}`
+}
+
+/** The object of an event. */
+export interface ObjectReference {
+  readonly apiVersion: string
+  readonly kind: string
+  /** Absent for cluster-scoped objects. */
+  readonly namespace?: string
+  readonly name: string
+  readonly uid?: string
+}
+
+/** An occurrence to report. Equal occurrences are counted as one event. */
+export interface Occurrence {
+  readonly regarding: ObjectReference
+  readonly type: 'Normal' | 'Warning'
+  /** One CamelCase word. */
+  readonly reason: string
+  /** Action that was under way, one CamelCase word. */
+  readonly action: string
+  /** Human-readable; must not contain secrets. */
+  readonly note: string
+}
+
+/** An event and its count. */
+export interface EventSeries {
+  readonly key: string
+  readonly occurrence: Occurrence
+  readonly firstAtMs: number
+  lastAtMs: number
+  count: number
+  /** Count last written; 0 before the first write. */
+  sentCount: number
+  sentAtMs: number
+  failures: number
+  /** Name in the API; a new one after the API server has dropped the event. */
+  name: string
+}
+
+/** Bounds of memory and writes. */
+export interface SeriesBounds {
+  /** Default 2 000; the least recently seen series is evicted. */
+  readonly seriesMax: number
+  /** Series per object, default 20; further ones are dropped. */
+  readonly perObjectMax: number
+  /** After this silence a repetition is a new event; default 10 min. */
+  readonly silentMsMax: number
+  /** Minimum interval between writes of a count; default 30 s. */
+  readonly countEveryMs: number
+}
+
+/** Default bounds. */
+export const seriesBounds: SeriesBounds = {
+  seriesMax: 2000,
+  perObjectMax: 20,
+  silentMsMax: 600_000,
+  countEveryMs: 30_000,
+}
+
+/** Aggregates occurrences into series. Pure state: times are arguments. */
+export class EventBook {
+  readonly #bounds: SeriesBounds
+  readonly #newName: (occurrence: Occurrence) => string
+  /** By key, least recently seen first. */
+  readonly #series = new Map<string, EventSeries>()
+  readonly #perObject = new Map<string, number>()
+  #dropped = 0
+
+  constructor(bounds: SeriesBounds, newName: (occurrence: Occurrence) => string) {
+    this.#bounds = bounds
+    this.#newName = newName
+  }
+
+  /** Number of occurrences that were lost. */
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  /** Counts one occurrence. */
+  add(occurrence: Occurrence, nowMs: number): void {
+    const clean = { ...occurrence, note: cleanNote(occurrence.note) }
+    const key = keyOf(clean)
+    const known = this.#series.get(key)
+    if (known && nowMs - known.lastAtMs < this.#bounds.silentMsMax) {
+      known.count += 1
+      known.lastAtMs = nowMs
+      this.#series.delete(key)
+      this.#series.set(key, known)
+      return
+    }
+    if (known) this.drop(known)
+    this.#forgetSilent(nowMs)
+    const object = objectOf(clean)
+    const ofObject = this.#perObject.get(object) ?? 0
+    if (ofObject >= this.#bounds.perObjectMax) {
+      this.#dropped += 1
+      return
+    }
+    const oldest =
+      this.#series.size >= this.#bounds.seriesMax ? this.#series.values().next().value : undefined
+    if (oldest) this.drop(oldest)
+    this.#perObject.set(object, (this.#perObject.get(object) ?? 0) + 1)
+    this.#series.set(key, {
+      key,
+      occurrence: clean,
+      firstAtMs: nowMs,
+      lastAtMs: nowMs,
+      count: 1,
+      sentCount: 0,
+      sentAtMs: 0,
+      failures: 0,
+      name: this.#newName(clean),
+    })
+  }
+
+  /** Returns at most `max` series to write, new events first; with `all` also counts that are not due yet. */
+  due(nowMs: number, max: number, all = false): EventSeries[] {
+    const fresh: EventSeries[] = []
+    const counts: EventSeries[] = []
+    for (const series of this.#series.values()) {
+      if (series.sentCount === 0) fresh.push(series)
+      else if (
+        series.sentCount < series.count &&
+        (all || nowMs - series.sentAtMs >= this.#bounds.countEveryMs)
+      )
+        counts.push(series)
+    }
+    return [...fresh, ...counts].slice(0, max)
+  }
+
+  /** Records that `count` was written. */
+  sent(series: EventSeries, count: number, nowMs: number): void {
+    series.sentCount = count
+    series.sentAtMs = nowMs
+    series.failures = 0
+  }
+
+  /** The API server has dropped the event: it is created again, under another name. */
+  lost(series: EventSeries): void {
+    series.sentCount = 0
+    series.name = this.#newName(series.occurrence)
+  }
+
+  /** Removes a series; its unwritten count is dropped. */
+  drop(series: EventSeries): void {
+    if (!this.#series.delete(series.key)) return
+    this.#dropped += series.count - series.sentCount
+    const object = objectOf(series.occurrence)
+    const left = (this.#perObject.get(object) ?? 1) - 1
+    if (left > 0) this.#perObject.set(object, left)
+    else this.#perObject.delete(object)
+  }
+
+  #forgetSilent(nowMs: number): void {
+    for (const series of this.#series.values()) {
+      if (nowMs - series.lastAtMs < this.#bounds.silentMsMax) return
+      this.drop(series)
+    }
+  }
+}
+
+function keyOf({ regarding, type, reason, action, note }: Occurrence): string {
+  const { kind, namespace, name, uid } = regarding
+  return JSON.stringify([kind, namespace, name, uid, type, reason, action, note])
+}
+
+function objectOf({ regarding }: Occurrence): string {
+  return JSON.stringify([regarding.kind, regarding.namespace, regarding.name])
+}
+
+/** Limit of the API. */
+const noteBytesMax = 1024
+
+const secretShapes: readonly RegExp[] = [
+  /-----BEGIN [A-Z ]+-----[\s\S]*?(-----END [A-Z ]+-----|$)/g,
+  /\b(?:Bearer|Basic)\s+[^\s,;]+/gi,
+  /\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g,
+  /\b(?:lk|whsec|sk|rk|shpss|shpat|ghp|ghs|github_pat)_[\w+/=-]{8,}/g,
+  /(?<=\/\/)[^/\s:@]*:[^/\s@]+(?=@)/g,
+]
+
+/** Masks anything shaped like a secret and cuts the note to 1 024 bytes. A last defence: callers must not pass secrets. */
+export function cleanNote(note: string): string {
+  const masked = secretShapes.reduce((text, shape) => text.replace(shape, '[secret]'), note)
+  if (Buffer.byteLength(masked) <= noteBytesMax) return masked
+  const { read } = new TextEncoder().encodeInto(masked, new Uint8Array(noteBytesMax - 3))
+  return `${masked.slice(0, read)}…`
+}

@@ -1,0 +1,104 @@
+import { type Sleep, sleep } from '#internal/process/index.ts'
+
+/** Time and randomness of a loop; replaced in tests. */
+export interface Timing {
+  /** Monotonic milliseconds: a corrected wall clock must not end a lease or a wait. */
+  now(): number
+  readonly sleep: Sleep
+  /** A number in [0, 1). */
+  random(): number
+}
+
+/** Timing of this machine. */
+export const systemTiming: Timing = { now: () => performance.now(), sleep, random: Math.random }
+
+/** Settles as `pending` does, or rejects as soon as the signal fires; for work that takes no signal. */
+export function untilAborted<T>(pending: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(new Error('aborted'))
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    pending.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/** Creates a signal that fires with another or after a time; `stop` fires it, `done` removes the timer and the listener. */
+export function boundedSignal(signal: AbortSignal | undefined, msMax: number) {
+  const ended = new AbortController()
+  const stop = () => ended.abort('aborted by the caller')
+  const timer = setTimeout(() => ended.abort(`timed out after ${Math.round(msMax)} ms`), msMax)
+  signal?.addEventListener('abort', stop, { once: true })
+  if (signal?.aborted) stop()
+  const done = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', stop)
+  }
+  return { signal: ended.signal, stop, done }
+}
+
+/** Text for a failure of an aborted call: a time-out or the caller. */
+export function whyAborted({ reason }: AbortSignal): string {
+  return typeof reason === 'string' ? reason : 'aborted by the caller'
+}
+
+/** Counting semaphore with a bounded first-in, first-out queue of waiters. */
+export class Slots {
+  readonly #slotsMax: number
+  readonly #waitersMax: number
+  /** In order of arrival. */
+  readonly #waiters = new Set<() => void>()
+  #taken = 0
+
+  /** @param waitersMax further callers of `take` are refused at once */
+  constructor(slotsMax: number, waitersMax: number) {
+    this.#slotsMax = slotsMax
+    this.#waitersMax = waitersMax
+  }
+
+  get taken(): number {
+    return this.#taken
+  }
+
+  get waiting(): number {
+    return this.#waiters.size
+  }
+
+  /**
+   * Takes a slot and returns the function that releases it, which may be called more than once. Undefined when the signal fires
+   * first or the queue is full. Never rejects.
+   */
+  async take(signal: AbortSignal): Promise<(() => void) | undefined> {
+    if (signal.aborted) return undefined
+    if (this.#taken < this.#slotsMax) {
+      this.#taken += 1
+      return this.#releaseOnce()
+    }
+    if (this.#waiters.size >= this.#waitersMax) return undefined
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const passOn = () => resolve(true)
+    const giveUp = () => {
+      // A waiter that is no longer queued owns the slot already.
+      if (this.#waiters.delete(passOn)) resolve(false)
+    }
+    this.#waiters.add(passOn)
+    signal.addEventListener('abort', giveUp, { once: true })
+    const isTaken = await promise
+    signal.removeEventListener('abort', giveUp)
+    return isTaken ? this.#releaseOnce() : undefined
+  }
+
+  #releaseOnce(): () => void {
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      const [next] = this.#waiters
+      if (next === undefined) {
+        this.#taken -= 1
+        return
+      }
+      this.#waiters.delete(next)
+      next()
+    }
+  }
+}
