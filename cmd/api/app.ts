@@ -1,7 +1,7 @@
-import { startFigures } from '#cmd/serving/figures.ts'
 import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
+import { startStats } from '#cmd/serving/stats.ts'
 import { databaseOf, openStores, redisOf } from '#cmd/serving/stores.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
@@ -34,9 +34,8 @@ import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts
 import type { FigureTally } from '#internal/usage/index.ts'
 import { startExecutions } from './executions.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
-import { startLoops } from './loops.ts'
 import { startSimulations } from './simulations.ts'
-import { registerGauges, type Telemetry, traced } from './telemetry.ts'
+import { registerGauges, startLoops, type Telemetry, traced } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
@@ -117,7 +116,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     limitsOf: (tenant: RecordTenant) => usage.limits.of(tenant).locks,
     onChecked: telemetry.checked,
   }
-  const figures = await startFigures(pool, telemetry, scope)
+  const figures = await startStats(pool, telemetry, scope)
   const intake = await startIntake(
     config,
     { pool, redis, directory, secrets: ring.secrets, settings, usage, figures },

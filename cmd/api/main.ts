@@ -1,5 +1,4 @@
-import { readConfigOrExit } from '#cmd/serving/read-config.ts'
-import { runServing } from '#cmd/serving/run.ts'
+import { readConfigOrExit, runServing } from '#cmd/serving/run.ts'
 import { startApi } from './app.ts'
 import { withRecordEvents } from './telemetry.ts'
 

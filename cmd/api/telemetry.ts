@@ -1,33 +1,37 @@
+import { openLoop } from '#cmd/serving/loop.ts'
 import {
   createProcessTelemetry,
   type ProcessTelemetry,
   type TelemetryOptions,
 } from '#cmd/serving/telemetry.ts'
+import { startTenantSubscription } from '#cmd/serving/tenants.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Traced } from '#internal/http/index.ts'
+import type { Scope } from '#internal/process/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
+import type { RedisConnection } from '#internal/storage/index.ts'
 import { type Metrics, type OwnedLogger, type Tracing, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
-/** What the API tells about itself. */
+/** Telemetry of the API. */
 export interface Telemetry extends ProcessTelemetry {
-  /** A check was answered, by itself or in a batch. */
+  /** Counts an answered check, single or in a batch. */
   checked(outcome: CheckOutcome): void
-  /** Redis lost a tenant's records: finished operations may run again. */
+  /** Counts and logs the loss of a tenant's records in Redis: completed operations may run again. */
   epochLost(tenantId: TenantId): void
-  /** A roll-up of usage failed. */
+  /** Counts a failed usage rollup. */
   flushFailed(): void
-  /** A tenant has reached a soft limit: told by one process, once a period. */
+  /** Counts and logs a crossed soft limit. Called by one process, once per period. */
   softLimitCrossed(crossing: SoftCrossing): void
 }
 
-/** Makes log, metrics, traces and health of the API. */
+/** Creates logger, metrics, tracing and health of the API. */
 export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   return withRecordEvents(await createProcessTelemetry(options))
 }
 
-/** Adds what only the API tells. To be called once for a process: it declares metrics. */
+/** Adds the metrics of the API. Call once per process. */
 export function withRecordEvents(telemetry: ProcessTelemetry): Telemetry {
   return { ...telemetry, ...recordEvents(telemetry.log, telemetry.metrics) }
 }
@@ -39,44 +43,54 @@ function recordEvents(
   const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
-    help: 'Answered checks by outcome, those in a batch each.',
+    help: 'Answered record checks by outcome. Checks of a batch count individually.',
     labels: ['outcome'],
   })
-  const epochsLost = counter('latchkey_records_epochs_lost_total', 'Tenants whose records Redis has lost.')
-  const flushFailures = counter('latchkey_usage_flush_failures_total', 'Roll-ups of usage that failed.')
+  const epochsLost = counter(
+    'latchkey_records_epochs_lost_total',
+    'Times that Redis lost the records of a tenant.',
+  )
+  const flushFailures = counter('latchkey_usage_flush_failures_total', 'Failed usage rollups.')
   const softCrossings = metrics.counter({
     name: 'latchkey_usage_soft_crossings_total',
-    help: 'Soft limits that tenants have reached, once for each tenant and period.',
+    help: 'Crossed soft limits, once per tenant and period.',
     labels: ['limit'],
   })
   return {
     checked: (outcome) => checks.with(outcome).inc(),
     epochLost(tenantId) {
       epochsLost.inc()
-      log.error({ tenant: tenantId }, 'Redis lost the records of a tenant: finished operations may run again')
+      log.error(
+        { tenant: tenantId },
+        'Redis lost the records of a tenant; completed operations may run again',
+      )
     },
     flushFailed: () => flushFailures.inc(),
     softLimitCrossed({ tenantId, limit, periodMs, used, soft }) {
       softCrossings.with(limit).inc()
       const period = new Date(periodMs).toISOString()
-      log.warn({ tenant: tenantId, limit, period, used, soft }, 'a tenant has reached a soft limit')
+      log.warn({ tenant: tenantId, limit, period, used, soft }, 'tenant crossed a soft limit')
     },
   }
 }
 
-/** Gauges that are read when they are scraped. */
+/** Declares gauges that are read at each scrape. */
 export function registerGauges(metrics: Metrics, directory: Directory, waiters: Waiters): void {
   const { gauge } = unlabelled(metrics)
-  gauge('latchkey_records_waiters_count', 'Checks that wait for a busy key.', () => waiters.count)
-  gauge('latchkey_tenants_directory_count', 'Tenants in memory.', () => directory.stats().tenants)
+  gauge('latchkey_records_waiters_count', 'Checks waiting for a locked key.', () => waiters.count)
+  gauge(
+    'latchkey_tenants_directory_count',
+    'Tenants in the in-memory directory.',
+    () => directory.stats().tenants,
+  )
   gauge(
     'latchkey_tenants_directory_overfull_count',
-    '1 while there are more tenants than are held in memory: those over the bound get no answer. Otherwise 0.',
+    '1 while there are more tenants than the in-memory directory holds, so that calls of the excess tenants are rejected; otherwise 0.',
     () => (directory.stats().overfull ? 1 : 0),
   )
   gauge(
     'latchkey_tenants_directory_age_seconds',
-    'Time since the tenants were last compared with Postgres.',
+    'Seconds since the tenant directory was last read from Postgres; -1 before the first read.',
     () => {
       const ageMs = directory.ageMs(Date.now())
       return Number.isFinite(ageMs) ? ageMs / 1000 : -1
@@ -84,7 +98,36 @@ export function registerGauges(metrics: Metrics, directory: Directory, waiters: 
   )
 }
 
-/** Runs a request's handler in a server span that continues the caller's trace. */
+/** Returns a wrapper that runs a request handler in a server span continuing the caller's trace. */
 export function traced(tracing: Tracing): Traced {
   return (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work)
+}
+
+/** Dependencies of `startLoops`. */
+export interface LoopParts {
+  readonly scope: Scope
+  readonly telemetry: Telemetry
+  readonly redis: RedisConnection
+  readonly directory: Directory
+}
+
+const readinessMs = 5000
+const turnMsMax = 5000
+
+/** Starts the background loops: readiness evaluation and tenant change subscription. */
+export async function startLoops({ scope, telemetry, redis, directory }: LoopParts): Promise<void> {
+  const { log, health } = telemetry
+  // Some checks pass for good once they have passed, so they run even if nothing polls readiness.
+  await openLoop(
+    {
+      name: 'readiness',
+      intervalMs: readinessMs,
+      turnMsMax,
+      runOnce: async () => void (await health.readiness()),
+      onError: (error, failures) => log.debug({ failures, cause: error }, 'readiness evaluation failed'),
+    },
+    telemetry,
+    scope,
+  )
+  await startTenantSubscription(redis, directory, telemetry, scope)
 }

@@ -1,5 +1,4 @@
-import { openLoop } from '#cmd/serving/loop.ts'
-import { startNews } from '#cmd/serving/news.ts'
+import { openLoop, startSubscription } from '#cmd/serving/loop.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
@@ -81,7 +80,7 @@ async function openLimits(
     telemetry,
     scope,
   )
-  await startNews(
+  await startSubscription(
     {
       name: 'limit news',
       channel: limitsChannel,

@@ -1,12 +1,10 @@
 import { withRecordEvents } from '#cmd/api/telemetry.ts'
 import { startUsage } from '#cmd/api/usage.ts'
 import { type ClusterConfig, reachCluster } from '#cmd/operator/cluster.ts'
-import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
-import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
-import { startQueueFigures } from '#cmd/serving/queue-figures.ts'
+import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
+import { startQueueStats, startStats } from '#cmd/serving/stats.ts'
 import {
   type DatabaseSettings,
   databaseOf,
@@ -15,7 +13,7 @@ import {
   redisOf,
 } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
+import { openDirectory, startTenantSubscription } from '#cmd/serving/tenants.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
@@ -69,11 +67,11 @@ export async function startBackoffice(
   )
   health.addCheck('schema', schemaCheck(pool))
   const settings = await openSettings({ pool, redis }, telemetry, scope)
-  const figures = await startFigures(pool, telemetry, scope)
-  await startQueueFigures({ pool, settings, figures }, telemetry, scope)
+  const figures = await startStats(pool, telemetry, scope)
+  await startQueueStats({ pool, settings, figures }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
   const { secrets } = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
-  await startTenantNews(redis, directory, telemetry, scope)
+  await startTenantSubscription(redis, directory, telemetry, scope)
   const usage = await startUsage({ pool, redis, directory, settings }, withRecordEvents(telemetry), scope)
   const transport = await findTransport(config, telemetry, scope)
   const keepsLine = createSampler(() => settings.current.logShare)

@@ -1,6 +1,6 @@
 import { countCall } from '#cmd/api/call-figures.ts'
 import { type Usage } from '#cmd/api/usage.ts'
-import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
+import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { type Access, createAccess, createSessions } from '#internal/access/index.ts'

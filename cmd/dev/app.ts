@@ -6,7 +6,7 @@ import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/p
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
-import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
+import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'

@@ -1,5 +1,5 @@
 import { createTelemetry } from '#cmd/api/telemetry.ts'
-import { readConfigOrExit } from '#cmd/serving/read-config.ts'
+import { readConfigOrExit } from '#cmd/serving/run.ts'
 import { openTraces } from '#cmd/serving/telemetry.ts'
 import { StoreStartError } from '#internal/dev/index.ts'
 import { runProcess } from '#internal/process/index.ts'

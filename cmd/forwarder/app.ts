@@ -1,20 +1,19 @@
-import { startFigures } from '#cmd/serving/figures.ts'
 import { openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
+import { startStats } from '#cmd/serving/stats.ts'
 import { databaseOf, openStores, type RedisSettings, redisOf } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
+import { openDirectory, startTenantSubscription } from '#cmd/serving/tenants.ts'
 import type { Config } from '#internal/config/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
 import { type DeliveriesConfig, startDeliveries } from './deliveries.ts'
-import { startPartitionsAhead } from './partitions-ahead.ts'
 import { startReplays } from './replays.ts'
-import { startRetention } from './retention.ts'
+import { startPartitionsAhead, startRetention } from './retention.ts'
 
-/** The settings that the forwarder needs. */
+/** Settings of the forwarder. */
 export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort'> &
   RedisSettings &
   DeliveriesConfig &
@@ -22,14 +21,14 @@ export type ForwarderConfig = Pick<Config<'forwarder'>, 'opsPort'> &
 
 /** A running forwarder. */
 export interface RunningForwarder {
-  /** The port that is listened on, also where the configured one was 0. */
+  /** Actual ops port, also if the configured one is 0. */
   readonly opsPort: number
 }
 
-/** For the directory and the settings; deliveries have a pool of their own. */
+/** Pool of directory and settings. Deliveries have their own. */
 const stores = { applicationName: 'latchkey-forwarder', connectionsMax: 2, queryTimeoutMs: 5_000 }
 
-/** Opens the forwarder's parts in order: the ops port, stores, tenants, then deliveries. It has no public port. */
+/** Starts the forwarder: ops port, stores, tenants, retention, deliveries, replays. It has no public port. */
 export async function startForwarder(
   config: ForwarderConfig,
   telemetry: ProcessTelemetry,
@@ -49,11 +48,11 @@ export async function startForwarder(
   const directory = await openDirectory(pool, telemetry, scope)
   const ring = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
   telemetry.health.addCheck('schema', schemaCheck(pool))
-  // Without Redis deliveries go on, a poll later: so it is no part of readiness.
-  await startTenantNews(redis, directory, telemetry, scope)
+  // Deliveries continue by polling without Redis, so readiness does not depend on it.
+  await startTenantSubscription(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
   await startRetention(config, telemetry, scope)
-  const figures = await startFigures(pool, telemetry, scope)
+  const figures = await startStats(pool, telemetry, scope)
   await startDeliveries(config, { ...ring, redis, directory, settings, figures }, telemetry, scope)
   await startReplays(config, redis, telemetry, scope)
   ops.markStarted()

@@ -1,7 +1,7 @@
-import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import type { KeyRingParts } from '#cmd/serving/key-ring.ts'
-import { startNews } from '#cmd/serving/news.ts'
-import { pausedBy, startQueueFigures } from '#cmd/serving/queue-figures.ts'
+import { startSubscription } from '#cmd/serving/loop.ts'
+import { callbackBoundsOf } from '#cmd/serving/settings.ts'
+import { pausedBy, startQueueStats } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
@@ -18,15 +18,15 @@ import type { Directory } from '#internal/tenants/index.ts'
 import type { FigureTally } from '#internal/usage/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
-/** The settings of deliveries. */
+/** Settings of deliveries. */
 export interface DeliveriesConfig
   extends DatabaseSettings,
     Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
-  /** How long a claim holds unless it is renewed, default 30 s. */
+  /** Lease duration of a claim unless renewed. Default 30 s. */
   readonly leaseMs?: number
 }
 
-/** What deliveries stand on. */
+/** Dependencies of deliveries. */
 export interface DeliveriesParts extends KeyRingParts {
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -36,19 +36,19 @@ export interface DeliveriesParts extends KeyRingParts {
 
 const queuePool = {
   applicationName: 'latchkey-forwarder',
-  /** A claim, two settlements, and one for everything else. */
+  /** One claim, two completion batches, one for other statements. */
   connectionsMax: 4,
   queryTimeoutMs: 5_000,
-  /** A session remembers the plans of each day that it met; after an hour it makes way. */
+  /** Sessions cache one plan per partition day; recycling them bounds that cache. */
   lifetimeMsMax: 3_600_000,
 }
 const allPaused = { all: true, tenants: new Set<string>() }
-/** The longest call and the statements after it; the process' own time is the other bound. */
+/** Longest callback plus the statements after it. The process' shutdown grace is the other bound. */
 const stopMsMax = 35_000
-/** Kept of the process' time for what is closed afterwards. */
+/** Share of the shutdown grace left for what closes afterwards. */
 const reserveMs = 1_000
 
-/** Starts to deliver what is due, for the scope's life. */
+/** Runs the forwarder for the scope's life. */
 export async function startDeliveries(
   config: DeliveriesConfig,
   { redis, directory, secrets, keyRingGate, settings, figures }: DeliveriesParts,
@@ -80,7 +80,7 @@ export async function startDeliveries(
         observer: countAttemptsByTenant(observer, telemetry.metrics, directory),
         ...{ secrets, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
-        // With a ring that is not proven it would take deliveries from processes that can sign them.
+        // With an unverified key ring this process could not sign deliveries that another process can.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
         onGivenBack: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
       })
@@ -93,17 +93,17 @@ export async function startDeliveries(
   settings.onChange(() => forwarder.notify('all'))
   void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
-  // What is missed is found by the poll.
-  await startNews(
+  // The forwarder's poll covers missed messages.
+  await startSubscription(
     {
-      name: 'delivery news',
+      name: 'delivery subscription',
       channel: dueChannel,
       onMessage: (message) => forwarder.notify(decodeDue(message)),
-      missing: 'not subscribed to due deliveries yet',
+      missing: 'not yet subscribed to due deliveries',
     },
     redis,
     telemetry,
     scope,
   )
-  await startQueueFigures({ pool, settings, figures }, telemetry, scope)
+  await startQueueStats({ pool, settings, figures }, telemetry, scope)
 }

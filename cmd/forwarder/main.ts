@@ -1,5 +1,4 @@
-import { readConfigOrExit } from '#cmd/serving/read-config.ts'
-import { runServing } from '#cmd/serving/run.ts'
+import { readConfigOrExit, runServing } from '#cmd/serving/run.ts'
 import { startForwarder } from './app.ts'
 
 const config = readConfigOrExit('forwarder')

@@ -8,14 +8,14 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 
 const replayPool = {
   applicationName: 'latchkey-forwarder',
-  /** A step is one transaction, and they go one after the other. */
+  /** Steps are transactions that run one after the other. */
   connectionsMax: 1,
   queryTimeoutMs: 5_000,
   lifetimeMsMax: 3_600_000,
   sessionSettings: eventReadSettings,
 }
 
-/** Works on replays for the scope's life, on a connection of its own, so that deliveries never wait for one. */
+/** Runs replay jobs for the scope's life on its own connection, so that deliveries never wait for them. */
 export async function startReplays(
   settings: DatabaseSettings,
   redis: RedisConnection,
@@ -35,9 +35,9 @@ export async function startReplays(
     open: () =>
       startReplayer({
         ...{ pool, clock: systemClock, health, onStep: observe },
-        // A message that is lost costs the rest of a second.
+        // A lost message delays the delivery until the next poll, at most 1 s.
         onQueued: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
-        onError: (cause, failures) => log.debug({ failures, cause }, 'replays cannot be looked for'),
+        onError: (cause, failures) => log.debug({ failures, cause }, 'replay poll failed'),
       }),
     close: (loop) => loop.stop(),
   })
@@ -46,23 +46,23 @@ export async function startReplays(
 function observer({ log, metrics }: ProcessTelemetry): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
   const events = metrics.counter({
     name: 'latchkey_deliveries_replayed_total',
-    help: 'Events of replays: queued for another round, or skipped.',
+    help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',
     labels: ['fate'],
   })
   const failures = metrics.counter({
     name: 'latchkey_deliveries_replay_failures_total',
-    help: 'Steps of replays that failed.',
+    help: 'Failed steps of replay jobs.',
     labels: [],
   })
   for (const fate of ['queued', 'skipped']) events.with(fate).inc(0)
   return (step) => {
     if (step.kind === 'failed') {
       failures.with().inc()
-      log.warn({ replay: step.id, cause: step.cause }, 'a step of a replay failed')
+      log.warn({ replay: step.id, cause: step.cause }, 'replay step failed')
     }
     if (step.kind !== 'stepped') return
     events.with('queued').inc(step.queuedCount)
     events.with('skipped').inc(step.skippedCount)
-    if (step.isCompleted) log.info({ replay: step.id }, 'a replay is complete')
+    if (step.isCompleted) log.info({ replay: step.id }, 'replay complete')
   }
 }

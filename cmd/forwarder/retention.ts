@@ -8,6 +8,7 @@ import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
 import { forgetReplays } from '#internal/replays/index.ts'
 import { forgetSimulations } from '#internal/simulations/index.ts'
 import {
+  ensurePartitionsAhead,
   type Pool,
   partitionedTables,
   type RetentionObserver,
@@ -18,7 +19,7 @@ import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
 import { figureTables, forgetEmissions, forgetFigures, forgetHours } from '#internal/usage/index.ts'
 
-/** What goes by time, but for partitions. */
+/** Steps that delete rows, before and after the partitions are dropped. */
 export interface RetentionSteps {
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
@@ -26,18 +27,18 @@ export interface RetentionSteps {
 
 const retentionPool = {
   applicationName: 'latchkey-retention',
-  /** The session that holds the lock and drops, and one for the batches. */
+  /** One session holds the lock and drops partitions, one deletes batches. */
   connectionsMax: 2,
   queryTimeoutMs: 15_000,
 }
 const intervalMs = 300_000
-/** A turn that is cut short is followed by the next at once. */
+/** A turn that ends early is followed by the next one immediately. */
 const turnMsMax = 60_000
 const backoff = { firstMs: 5_000, maxMs: intervalMs }
 
 /**
- * Removes what is kept no longer, at once and then every five minutes, for the scope's life, on connections of its own. Any number
- * of processes may do this: one at a time works.
+ * Deletes expired data on start and every 5 minutes for the scope's life, on its own connections. Safe in any number of processes: an
+ * advisory lock lets one run at a time.
  */
 export async function startRetention(
   settings: DatabaseSettings,
@@ -62,15 +63,14 @@ export async function startRetention(
         const result = await runRetention({ ...steps, pool, nowMs: systemClock.now(), signal, observer })
         if (result === 'more') loop.wake()
       },
-      onError: (cause, failures) =>
-        telemetry.log.warn({ failures, cause }, 'what is kept no longer could not be removed, trying again'),
+      onError: (cause, failures) => telemetry.log.warn({ failures, cause }, 'retention failed; retrying'),
     },
     telemetry,
     scope,
   )
 }
 
-/** All that goes by time beside partitions, in order. */
+/** Returns all row-deleting steps in order. */
 export function retentionSteps(pool: Pool): RetentionSteps {
   const queue = createQueueExpiry()
   const step = (table: string, remove: (pool: Pool, nowMs: number) => ReturnType<typeof forgetAudit>) => ({
@@ -97,43 +97,72 @@ export function retentionSteps(pool: Pool): RetentionSteps {
 
 function createObserver({ log, metrics }: ProcessTelemetry, tables: readonly string[]): RetentionObserver {
   const labelled = (name: string, help: string) => metrics.counter({ name, help, labels: ['table'] })
-  const dropped = labelled(
-    'latchkey_storage_partitions_dropped_total',
-    'Expired partitions that were dropped.',
-  )
+  const dropped = labelled('latchkey_storage_partitions_dropped_total', 'Dropped expired partitions.')
   const blocked = labelled(
     'latchkey_storage_partitions_blocked_total',
-    'Times that an expired partition was left for later, since somebody used it.',
+    'Expired partitions not dropped because they were in use. Each is retried.',
   )
-  const removed = labelled(
-    'latchkey_storage_expired_rows_total',
-    'Rows that were removed since their time was over.',
-  )
-  const failures = labelled('latchkey_storage_retention_failures_total', 'Steps of retention that failed.')
-  // Shown as 0 before the first one, so that the first is a rise.
+  const removed = labelled('latchkey_storage_expired_rows_total', 'Deleted expired rows.')
+  const failures = labelled('latchkey_storage_retention_failures_total', 'Failed retention steps.')
+  // Exposes the series at 0, so that `rate()` sees the first increment.
   for (const table of partitionedTables)
     for (const each of [dropped, blocked, failures]) each.with(table).inc(0)
   for (const table of tables) for (const each of [removed, failures]) each.with(table).inc(0)
   let expiredAgeMs = 0
   unlabelled(metrics).gauge(
     'latchkey_storage_expired_partition_age_seconds',
-    'How long ago the oldest partition that is still there could have been dropped; 0 for none. The same from every process.',
+    'Seconds since the oldest remaining partition expired; 0 if none is expired. Same value from every process.',
     () => expiredAgeMs / 1000,
   )
   return {
     partitionDropped({ table, day }, durationMs) {
       dropped.with(table).inc()
-      log.info({ table, day, durationMs: Math.round(durationMs) }, 'an expired partition was dropped')
+      log.info({ table, day, durationMs: Math.round(durationMs) }, 'expired partition dropped')
     },
     partitionBlocked({ table, day, state }) {
       blocked.with(table).inc()
-      log.warn({ table, day, state }, 'an expired partition is in use and is dropped later')
+      log.warn({ table, day, state }, 'expired partition in use; drop deferred')
     },
     rowsRemoved: (table, count) => removed.with(table).inc(count),
     failed(table, cause) {
       failures.with(table).inc()
-      log.warn({ table, cause }, 'a step of retention failed, the others went on')
+      log.warn({ table, cause }, 'retention step failed; other steps continued')
     },
     expiredAgeSeen: (ageMs) => void (expiredAgeMs = ageMs),
   }
+}
+
+/** Partitions exist two days ahead, so that many failed turns do no harm. */
+const aheadIntervalMs = 3_600_000
+/** Creating all missing days takes about a hundred tables; the next turn continues. */
+const aheadTurnMsMax = 60_000
+
+/** Creates the partitions of the next days on start and every hour, for the scope's life. */
+export async function startPartitionsAhead(
+  pool: Pool,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  const { log, metrics } = telemetry
+  let verifiedMs = systemClock.now()
+  unlabelled(metrics).gauge(
+    'latchkey_storage_partitions_ahead_age_seconds',
+    'Seconds since the partitions of today and the next two days were last verified; before the first time, since the start.',
+    () => Math.max(0, systemClock.now() - verifiedMs) / 1000,
+  )
+  await openLoop(
+    {
+      ...{ name: 'partitions ahead', intervalMs: aheadIntervalMs, turnMsMax: aheadTurnMsMax },
+      runOnce: async (signal) => {
+        const nowMs = systemClock.now()
+        const made = await ensurePartitionsAhead(pool, nowMs, signal)
+        verifiedMs = nowMs
+        if (made > 0) log.info({ made }, 'partitions created ahead')
+      },
+      onError: (cause, failures) =>
+        log.warn({ failures, cause }, 'creating partitions ahead failed; retrying'),
+    },
+    telemetry,
+    scope,
+  )
 }

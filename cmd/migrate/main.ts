@@ -1,4 +1,4 @@
-import { readConfigOrExit } from '#cmd/serving/read-config.ts'
+import { readConfigOrExit } from '#cmd/serving/run.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createPool, ensurePartitionsAhead, migrate } from '#internal/storage/index.ts'

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { callbackBoundsOf } from '#cmd/serving/callback-bounds.ts'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
-import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
-import { watchOutgoingCalls } from '#cmd/serving/outgoing-calls.ts'
+import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
+import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import {
   type DatabaseSettings,
   databaseOf,

@@ -11,15 +11,15 @@ import {
 import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** A process' key ring at work. */
+/** Secret opener and gate of a process. */
 export interface KeyRingParts {
-  /** Opens tenants' secrets, and reports those that cannot be opened. */
+  /** Decrypts tenant secrets and reports those that it cannot decrypt. */
   readonly secrets: SecretOpener
-  /** Open once the ring was proven; the process is not ready before. */
+  /** Opens once the key ring has decrypted a stored secret. The process is not ready before. */
   readonly keyRingGate: KeyRingGate
 }
 
-/** Key ring and the database whose sealed secrets prove it. */
+/** Options of `openKeyRing`. */
 export interface KeyRingOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
@@ -30,7 +30,7 @@ export interface KeyRingOptions {
 const lookMs = 1_000
 const turnMsMax = 10_000
 
-/** Opens the gate and the opener of secrets for the scope's life, with their metrics. To be called once in a process. */
+/** Opens the key ring gate and the secret opener for the scope's life and declares their metrics. Call once per process. */
 export async function openKeyRing(
   { directory, ...options }: KeyRingOptions & { readonly directory: Directory },
   telemetry: ProcessTelemetry,
@@ -43,19 +43,19 @@ export async function openKeyRing(
       const { id, namespace, name } = tenant
       log.error(
         { tenant: id, resource: `${namespace}/${name}`, field, sealedWith: keyIds },
-        'secrets of a tenant cannot be opened with the key ring',
+        'key ring cannot decrypt tenant secret',
       )
     },
   })
   unlabelled(metrics).gauge(
     'latchkey_tenants_unreadable_count',
-    'Tenants with secrets that this process tried to open with its key ring and could not, as long as they do not change.',
+    'Tenants with secrets that this process cannot decrypt with its key ring.',
     () => secrets.countUnreadableTenants(),
   )
   return { secrets, keyRingGate: await openKeyRingGate(options, telemetry, scope) }
 }
 
-/** Opens the gate alone, for a process without a directory. To be called once in a process. */
+/** Opens only the gate, for a process without a directory. Call once per process. */
 export async function openKeyRingGate(
   { pool, keyRing, replacesLost = false }: KeyRingOptions,
   telemetry: ProcessTelemetry,
@@ -68,13 +68,13 @@ export async function openKeyRingGate(
     onUnfit: ({ secrets, sealedWith }) =>
       log.error(
         { sealed: secrets, sealedWith, ringHas: keyRing.keyIds },
-        'the key ring opens none of the sealed secrets: this process does not become ready',
+        'key ring decrypts none of the stored secrets; process stays unready',
       ),
   })
   health.addCheck('key ring', () => gate.check())
   unlabelled(metrics).gauge(
     'latchkey_tenants_key_ring_unfit_count',
-    '1 while none of the sealed secrets can be opened with this process’ key ring, so that it is not ready; else 0.',
+    '1 while the key ring decrypts none of the stored secrets, so that the process is not ready; otherwise 0.',
     () => (gate.unfit ? 1 : 0),
   )
   const loop = await openLoop(
@@ -82,7 +82,7 @@ export async function openKeyRingGate(
       ...{ name: 'key ring', intervalMs: lookMs, turnMsMax, backoff: { firstMs: 100, maxMs: lookMs } },
       runOnce: (signal) => gate.runOnce(signal),
       onError: (cause, failures) =>
-        log.warn({ failures, cause }, 'sealed secrets could not be read to prove the key ring, trying again'),
+        log.warn({ failures, cause }, 'key ring check could not read stored secrets; retrying'),
     },
     telemetry,
     scope,
@@ -93,6 +93,6 @@ export async function openKeyRingGate(
 
 function reportOpening(log: ProcessTelemetry['log'], opening: GateOpening): void {
   if (opening === 'replacesLost')
-    log.warn({}, 'the key ring opens no sealed secret and replaces a lost one: all secrets are sealed anew')
-  else log.info({ because: opening }, 'the key ring is proven')
+    log.warn({}, 'key ring replaces a lost one; all tenant secrets will be re-encrypted')
+  else log.info({ because: opening }, 'key ring verified')
 }

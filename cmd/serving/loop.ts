@@ -1,13 +1,14 @@
 import { type LoopOptions, type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import type { ChannelListener, RedisConnection } from '#internal/storage/index.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** A loop of a process. */
+/** Options of `openLoop`. */
 export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
-  /** A last turn once the loop has stopped; what it throws is nobody's trouble any more. */
+  /** Runs once after the loop has stopped; errors are ignored. */
   readonly lastTurn?: () => Promise<void>
 }
 
-/** Turns a loop for the scope's life, shows in health that it turns, and counts its failures. */
+/** Runs a loop for the scope's life, adds its heartbeat to health and counts its failures. */
 export function openLoop(
   { lastTurn, ...options }: ProcessLoopOptions,
   { health, loopFailed }: Pick<ProcessTelemetry, 'health' | 'loopFailed'>,
@@ -18,7 +19,7 @@ export function openLoop(
     loopFailed(name)
     options.onError(error, failures)
   }
-  // Shown as 0 before the first one, so that the first is a rise.
+  // Exposes the series at 0, so that `rate()` sees the first failure.
   loopFailed(name, 0)
   return scope.open({
     name,
@@ -28,4 +29,45 @@ export function openLoop(
       await lastTurn?.().catch(() => undefined)
     },
   })
+}
+
+/** Options of `startSubscription`. */
+export interface SubscriptionOptions {
+  /** Loop name in logs and metrics. */
+  readonly name: string
+  readonly channel: string
+  readonly onMessage: ChannelListener
+  /** Constant log message while Redis has not been reachable yet. */
+  readonly missing: string
+}
+
+const subscribeMs = 5_000
+const turnMsMax = 5_000
+
+/**
+ * Subscribes to a Redis channel as soon as Redis is reachable; the connection resubscribes by itself. Messages can be missed, so the
+ * caller must also poll, and readiness does not depend on the subscription.
+ */
+export async function startSubscription(
+  { name, channel, onMessage, missing }: SubscriptionOptions,
+  redis: RedisConnection,
+  telemetry: Pick<ProcessTelemetry, 'log' | 'health' | 'loopFailed'>,
+  scope: Scope,
+): Promise<void> {
+  let subscribed = false
+  await openLoop(
+    {
+      name,
+      intervalMs: subscribeMs,
+      turnMsMax,
+      runOnce: async () => {
+        if (subscribed) return
+        await redis.subscribe(channel, onMessage)
+        subscribed = true
+      },
+      onError: (cause, failures) => telemetry.log.debug({ failures, cause }, missing),
+    },
+    telemetry,
+    scope,
+  )
 }

@@ -1,32 +1,33 @@
 import type { Config } from '#internal/config/index.ts'
 import { createOpsServer, listen } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
+import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** The addresses that a process listens on; absent: all interfaces. */
+/** Listen addresses. Default: all interfaces. */
 export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
 
-/** Where the ops port is, and what it says of a process that is still starting. */
+/** Options of `openOpsPort`. */
 export interface OpsPortOptions extends BindConfig {
   readonly opsPort: number
-  /** The check that fails until the process has started, and its reason. */
+  /** Name of the readiness check that fails until `markStarted`. */
   readonly check: string
   readonly reason: string
 }
 
 /** An open ops port. */
 export interface OpsPort {
-  /** The port that is listened on, also where the configured one was 0. */
+  /** Actual port, also if the configured one is 0. */
   readonly port: number
-  /** Base URL by which this process can call its own ops port, without / at the end. */
+  /** Base URL for calls of this process to its own ops port, without a trailing slash. */
   readonly ownUrl: string
-  /** Ends the failing check: every part is open. Repeating it is harmless. */
+  /** Makes the start-up check pass. Idempotent. */
   markStarted(): void
 }
 
 /**
- * Opens the ops port for the scope's life. To be called before any other check is added: its own is the first, so that the port
- * never answers "ready" for want of any.
+ * Opens the ops port for the scope's life. Call it before adding other readiness checks: its own check comes first, so that the port
+ * never answers "ready" with no checks registered.
  */
 export async function openOpsPort(
   { opsPort, bindAddress, opsBindAddress = bindAddress, check, reason }: OpsPortOptions,
@@ -47,4 +48,45 @@ export async function openOpsPort(
       started = true
     },
   }
+}
+
+const everyMs = 5_000
+const answerMsMax = 2_000
+/** With the intervals above, liveness fails after 24 s without an answer. */
+const turnMsMax = 3_000
+
+/**
+ * Calls the own ops port through the runtime's connection pool every 5 s. If the pool is exhausted, no outgoing call can proceed and
+ * only a restart helps, so liveness fails. Failures of other servers do not affect this check.
+ */
+export async function watchOutgoingCalls(
+  opsUrl: string,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  await openLoop(
+    {
+      name: 'outgoing calls',
+      intervalMs: everyMs,
+      turnMsMax,
+      backoff: { firstMs: 500, maxMs: everyMs },
+      failuresStopHeartbeat: true,
+      runOnce: (signal) => callSelf(opsUrl, AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)])),
+      onError: (error, failures) =>
+        telemetry.log.error(
+          { failures, cause: error instanceof Error ? error.name : 'unknown' },
+          'outgoing-call self-check failed',
+        ),
+    },
+    telemetry,
+    scope,
+  )
+}
+
+/** Calls the own ops port. Any HTTP status counts as success. @throws if there is no response */
+export async function callSelf(opsUrl: string, signal: AbortSignal): Promise<void> {
+  // Bypasses proxy environment variables. Undocumented in Bun's types; verified with Bun 1.4.5.
+  const options = { signal, proxy: false } as unknown as BunFetchRequestInit
+  const answer = await fetch(`${opsUrl}/livez`, options)
+  await answer.arrayBuffer()
 }

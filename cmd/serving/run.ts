@@ -1,11 +1,10 @@
-import { type Config, type ProcessName, printableConfig } from '#internal/config/index.ts'
+import { type Config, type ProcessName, printableConfig, readConfig } from '#internal/config/index.ts'
 import { runProcess, type Scope } from '#internal/process/index.ts'
 import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { version } from '../../package.json'
-import { exitForSettings } from './read-config.ts'
 import { createProcessTelemetry, openTraces, type ProcessTelemetry } from './telemetry.ts'
 
-/** The settings that every serving process has. */
+/** Settings that all long-running processes share. */
 export type ServingConfig = Pick<
   Config<'api' | 'forwarder' | 'operator' | 'backoffice'>,
   | 'keyRing'
@@ -17,7 +16,7 @@ export type ServingConfig = Pick<
   | 'otelSamplerRatio'
 >
 
-/** What a serving process is started with, beside its settings. */
+/** Dependencies that `runServing` passes to a process. */
 export interface ServingParts {
   readonly keyRing: KeyRing
   readonly version: string
@@ -25,16 +24,16 @@ export interface ServingParts {
   readonly scope: Scope
 }
 
-/** The ports that a process listens on, also where the configured ones were 0. */
+/** Actual listening ports, also if the configured ones are 0. */
 export interface ServingPorts {
-  /** The public one, of a process that has one. */
+  /** Public port, if the process has one. */
   readonly port?: number
   readonly opsPort: number
 }
 
 /**
- * Runs a process that serves: key ring, telemetry, then `start` opens its parts through the scope. Never returns: the process
- * exits, with code 2 for a bad key ring and otherwise as `runProcess` has it.
+ * Runs a long-running process: parses the key ring, creates telemetry, then `start` opens the rest through the scope. Never returns;
+ * exits with code 2 for an invalid key ring, otherwise with the code of `runProcess`.
  */
 export async function runServing(
   name: ProcessName,
@@ -57,4 +56,16 @@ export async function runServing(
       log.info({ port, opsPort }, 'listening')
     },
   })
+}
+
+/** Reads the settings of a process from its environment. Prints the problems and exits with code 2 if they are invalid. */
+export function readConfigOrExit<Process extends ProcessName>(name: Process): Config<Process> {
+  const read = readConfig(process.env, { process: name })
+  return read.kind === 'ok' ? read.config : exitForSettings(read.problems)
+}
+
+/** Prints one line per problem to stderr and exits with code 2. */
+export function exitForSettings(problems: readonly string[]): never {
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
+  process.exit(2)
 }

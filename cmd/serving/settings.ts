@@ -1,14 +1,16 @@
 import { systemClock } from '#internal/base/index.ts'
+import type { Config } from '#internal/config/index.ts'
+import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { SettingsWatch, settingsChannel } from '#internal/settings/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import { startNews } from './news.ts'
+import { startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
 /**
- * Follows the runtime settings for the scope's life. They were looked for once when this returns; where that failed, the defaults
- * are in force until Postgres answers.
+ * Watches the runtime settings for the scope's life. Tries one read before it returns; if that fails, the defaults apply until Postgres
+ * is reachable.
  */
 export async function openSettings(
   { pool, redis }: Stores,
@@ -28,7 +30,7 @@ export async function openSettings(
   const { gauge } = unlabelled(metrics)
   gauge(
     'latchkey_settings_age_seconds',
-    'Time since the runtime settings were last compared with Postgres.',
+    'Seconds since the runtime settings were last read from Postgres; -1 before the first read.',
     () => {
       const ageMs = settings.ageMs(systemClock.now())
       return Number.isFinite(ageMs) ? ageMs / 1000 : -1
@@ -36,19 +38,27 @@ export async function openSettings(
   )
   gauge(
     'latchkey_settings_pauses_count',
-    'Settings in force that pause forwarding or a provider, for all or for a tenant.',
+    'Number of active pause settings: forwarding or a provider paused, globally or for a tenant.',
     () => settings.current.pauses,
   )
-  await startNews(
+  await startSubscription(
     {
-      name: 'settings news',
+      name: 'settings subscription',
       channel: settingsChannel,
       onMessage: () => settings.notify(),
-      missing: 'not subscribed to settings news yet',
+      missing: 'not yet subscribed to settings changes',
     },
     redis,
     telemetry,
     scope,
   )
   return settings
+}
+
+/** Returns the platform's callback bounds from the settings. Default: public addresses and standard ports only. */
+export function callbackBoundsOf({
+  callbackCidrsMax = [],
+  callbackPorts = [],
+}: Pick<Config<'forwarder'>, 'callbackCidrsMax' | 'callbackPorts'>): CallbackBounds {
+  return { cidrsMax: callbackCidrsMax, ports: callbackPorts }
 }

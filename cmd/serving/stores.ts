@@ -11,7 +11,7 @@ import {
 } from '#internal/storage/index.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** The settings that say where Postgres is and how it is verified. */
+/** Postgres address and TLS settings. */
 export interface DatabaseSettings {
   readonly databaseUrl: string
   readonly databaseTlsCaFile?: string | undefined
@@ -20,7 +20,7 @@ export interface DatabaseSettings {
   readonly databaseTlsServerName?: string | undefined
 }
 
-/** The settings that say where Redis is and how it is verified. */
+/** Redis address and TLS settings. */
 export interface RedisSettings {
   readonly redisUrl: string
   readonly redisTlsCaFile?: string | undefined
@@ -29,7 +29,7 @@ export interface RedisSettings {
   readonly redisTlsServerName?: string | undefined
 }
 
-/** The address of Postgres. Every pool of a process is opened with it. */
+/** Returns the Postgres address for all pools of a process. */
 export function databaseOf(settings: DatabaseSettings): StoreAddress {
   return {
     url: settings.databaseUrl,
@@ -42,7 +42,7 @@ export function databaseOf(settings: DatabaseSettings): StoreAddress {
   }
 }
 
-/** The address of Redis. Every connection of a process is opened with it. */
+/** Returns the Redis address for all connections of a process. */
 export function redisOf(settings: RedisSettings): StoreAddress {
   return {
     url: settings.redisUrl,
@@ -59,24 +59,24 @@ function tlsOf(tls: StoreTls): StoreTls | undefined {
   return Object.values(tls).some((value) => value !== undefined) ? tls : undefined
 }
 
-/** Settings of the two stores of a process. */
+/** Options of `openStores`. */
 export interface StoresOptions extends Omit<PostgresOptions, 'url' | 'tls'> {
   readonly database: StoreAddress
   readonly redis: StoreAddress
 }
 
-/** The stores of a process. */
+/** Postgres pool and Redis connection of a process. */
 export interface Stores {
   readonly pool: Pool
   readonly redis: RedisConnection
 }
 
-/** What a pool of a process is opened with. */
+/** Pool options that a caller sets. */
 export type PostgresOptions = Omit<PoolOptions, 'connectTimeoutMs' | 'onIdleError'>
 
 const connectMsMax = 2_000
 
-/** Opens Postgres and Redis for the scope's life. Neither has to be there yet. */
+/** Opens Postgres and Redis for the scope's life. Neither needs to be reachable yet. */
 export async function openStores(
   { database, redis: redisAddress, ...pooled }: StoresOptions,
   telemetry: ProcessTelemetry,
@@ -87,7 +87,7 @@ export async function openStores(
   return { pool, redis }
 }
 
-/** Opens one more pool for the scope's life; `name` names it in the log. */
+/** Opens a Postgres pool for the scope's life. `name` appears in logs and metrics. */
 export function openPostgres(
   name: string,
   options: PostgresOptions,
@@ -96,7 +96,7 @@ export function openPostgres(
 ): Promise<Pool> {
   const onIdleError = (error: Error) => {
     connectionBroke(name)
-    log.warn({ cause: error.message }, 'an idle connection to Postgres broke')
+    log.warn({ cause: error.message }, 'idle Postgres connection broke')
   }
   return scope.open({
     name,
@@ -109,7 +109,7 @@ export function openPostgres(
   })
 }
 
-/** Opens one more connection to Redis for the scope's life; `name` names it in the log. */
+/** Opens a Redis connection for the scope's life. `name` appears in logs. */
 export function openRedisOf(
   name: string,
   options: Pick<RedisOptions, 'url' | 'tls' | 'deadlineMs'>,

@@ -1,6 +1,6 @@
 import { systemClock } from '#internal/base/index.ts'
 import type { Scope } from '#internal/process/index.ts'
-import type { RedisFailure } from '#internal/storage/index.ts'
+import type { Pool, RedisFailure } from '#internal/storage/index.ts'
 import {
   createHealth,
   createLogger,
@@ -14,26 +14,24 @@ import {
   type Tracing,
   unlabelled,
 } from '#internal/telemetry/index.ts'
-import { type Watched, watchParts } from './watched.ts'
 
-/** What every process that serves tells about itself. */
+/** Telemetry of a long-running process. */
 export interface ProcessTelemetry extends Watched {
   readonly log: OwnedLogger
   readonly metrics: Metrics
   readonly tracing: Tracing
   readonly health: Health
-  /** A connection to Redis failed. */
   redisError(error: unknown): void
-  /** A call of Redis got no answer. */
+  /** Counts a Redis command without a reply. */
   redisRefused(reason: RedisFailure): void
 }
 
-/** What telemetry is made with. */
+/** Options of `createProcessTelemetry`. */
 export interface TelemetryOptions {
   readonly service: string
   readonly version: string
   readonly logLevel: LogLevel
-  /** Default standard output. */
+  /** Default: standard output. */
   readonly logDestination?: LogDestination
   readonly otlpEndpoint?: string | undefined
   readonly otlpHeaders?: Readonly<Record<string, string>> | undefined
@@ -41,11 +39,11 @@ export interface TelemetryOptions {
   readonly otelSamplerRatio?: number
 }
 
-/** Connection errors come many a second while Redis is away; one line a second says as much. */
+/** Rate limit of the Redis connection error log: many errors per second occur while Redis is unreachable. */
 const redisErrorLogMs = 1000
 const tracesCloseMs = 2000
 
-/** Makes log, metrics, traces and health of any process. */
+/** Creates logger, metrics, tracing and health of a process. Call once per process. */
 export async function createProcessTelemetry(options: TelemetryOptions): Promise<ProcessTelemetry> {
   const { service, version } = options
   const log = createLogger({
@@ -61,13 +59,13 @@ export async function createProcessTelemetry(options: TelemetryOptions): Promise
     serviceName: options.otelServiceName ?? service,
     version,
     ...(options.otelSamplerRatio !== undefined && { sampleRatio: options.otelSamplerRatio }),
-    onLost: (spans, cause) => log.warn({ spans, cause }, 'spans were not sent'),
+    onLost: (spans, cause) => log.warn({ spans, cause }, 'trace export lost spans'),
   })
   const health = createHealth({ clock: systemClock })
   return { log, metrics, tracing, health, ...storeEvents(log, metrics), ...watchParts(metrics, health) }
 }
 
-/** Has the spans that are not sent yet go out when the scope ends: to be opened first, so that it closes last. */
+/** Flushes unsent spans when the scope closes. Open it first, so that it closes last. */
 export async function openTraces(
   { tracing }: Pick<ProcessTelemetry, 'tracing'>,
   scope: Scope,
@@ -89,10 +87,10 @@ function storeEvents(
   )
   const redisFailures = metrics.counter({
     name: 'latchkey_storage_redis_failures_total',
-    help: 'Calls of Redis that got no answer, by reason.',
+    help: 'Redis commands without a reply, by reason.',
     labels: ['reason'],
   })
-  // Shown as 0 before the first one, so that the first is a rise.
+  // Exposes the series at 0, so that `rate()` sees the first increment.
   for (const reason of ['disconnected', 'timeout', 'full', 'refused', 'overloaded'])
     redisFailures.with(reason).inc(0)
   let loggedMs = Number.NEGATIVE_INFINITY
@@ -101,8 +99,103 @@ function storeEvents(
       redisErrors.inc()
       if (performance.now() - loggedMs < redisErrorLogMs) return
       loggedMs = performance.now()
-      log.warn({ cause }, 'Redis cannot be reached')
+      log.warn({ cause }, 'Redis connection failed')
     },
     redisRefused: (reason) => redisFailures.with(reason).inc(),
   }
+}
+
+/** Metrics of loops and Postgres pools. */
+export interface Watched {
+  /** Counts failed turns of a loop, default 1. 0 declares the loop's series. */
+  loopFailed(loop: string, turns?: number): void
+  /** Counts a broken idle connection of a pool. */
+  connectionBroke(pool: string): void
+  /** Registers a pool to be read at each scrape. Replaces a pool of the same name. */
+  watchPool(name: string, pool: Pool, connectionsMax: number): void
+}
+
+/** Declares the metrics of loops and pools. Call once per process. */
+export function watchParts(metrics: Metrics, health: Health): Watched {
+  watchLoops(metrics, health)
+  const failures = metrics.counter({
+    name: 'latchkey_process_loop_failures_total',
+    help: 'Failed turns of background loops. Each is retried.',
+    labels: ['loop'],
+  })
+  const broken = metrics.counter({
+    name: 'latchkey_storage_postgres_connection_errors_total',
+    help: 'Broken idle connections to Postgres.',
+    labels: ['pool'],
+  })
+  const pools = new Map<string, { readonly pool: Pool; readonly connectionsMax: number }>()
+  declarePools(metrics, pools)
+  return {
+    loopFailed: (loop, turns = 1) => failures.with(loop).inc(turns),
+    connectionBroke: (pool) => broken.with(pool).inc(),
+    watchPool(name, pool, connectionsMax) {
+      pools.set(name, { pool, connectionsMax })
+      // Exposes the series at 0, so that `rate()` sees the first increment.
+      broken.with(name).inc(0)
+    },
+  }
+}
+
+function watchLoops(metrics: Metrics, health: Health): void {
+  const shown = new Set<string>()
+  metrics.gauge({
+    name: 'latchkey_process_loop_silence_ratio',
+    help: 'Time since the last turn of a background loop divided by its allowed maximum. Above 1, liveness fails.',
+    labels: ['loop'],
+    collect: (gauge) => {
+      for (const loop of shown) gauge.with(loop).set(0)
+      const longest = new Map<string, number>()
+      for (const { name, silentMs, silentMsMax } of health.heartbeats()) {
+        const loop = loopLabel(name)
+        longest.set(loop, Math.max(longest.get(loop) ?? 0, silentMs / silentMsMax))
+      }
+      for (const [loop, ratio] of longest) {
+        shown.add(loop)
+        gauge.with(loop).set(ratio)
+      }
+    },
+  })
+}
+
+/** Maps all reflectors to one label, since their names contain namespaces. */
+function loopLabel(name: string): string {
+  return name.startsWith('reflector ') ? 'reflectors' : name
+}
+
+function declarePools(
+  metrics: Metrics,
+  pools: ReadonlyMap<string, { readonly pool: Pool; readonly connectionsMax: number }>,
+): void {
+  metrics.gauge({
+    name: 'latchkey_storage_pool_connections_count',
+    help: 'Connections to Postgres by pool and state: used, idle.',
+    labels: ['pool', 'state'],
+    collect: (gauge) => {
+      for (const [name, { pool }] of pools) {
+        gauge.with(name, 'used').set(pool.totalCount - pool.idleCount)
+        gauge.with(name, 'idle').set(pool.idleCount)
+      }
+    },
+  })
+  metrics.gauge({
+    name: 'latchkey_storage_pool_bound_count',
+    help: 'Maximum connections of a Postgres pool.',
+    labels: ['pool'],
+    collect: (gauge) => {
+      for (const [name, { connectionsMax }] of pools) gauge.with(name).set(connectionsMax)
+    },
+  })
+  metrics.gauge({
+    name: 'latchkey_storage_pool_waiting_count',
+    help: 'Statements waiting for a connection of a Postgres pool.',
+    labels: ['pool'],
+    collect: (gauge) => {
+      for (const [name, { pool }] of pools) gauge.with(name).set(pool.waitingCount)
+    },
+  })
 }

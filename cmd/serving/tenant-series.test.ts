@@ -46,12 +46,12 @@ describe('requests by tenant', () => {
     expect(await shown()).toEqual([`latchkey_tenants_requests_total{tenant="acme",${labels}} 1`])
   })
 
-  test('leave out calls of nobody', async () => {
+  test('requests by tenant: skips requests without a tenant', async () => {
     countRequestsByTenant(metrics, all)(event({ tenant: undefined }))
     expect(await shown()).toEqual([])
   })
 
-  test('tell 400 tenants apart, and none that is not known', async () => {
+  test('requests by tenant: gives 400 known tenants their own series and the rest `other`', async () => {
     const known = (id: string) => (id === 'gone' ? undefined : directoryTenant({ slug: id }))
     const count = countRequestsByTenant(metrics, { findTenantById: known })
     count(event({ tenant: 'gone' }))

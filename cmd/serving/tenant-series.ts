@@ -3,21 +3,20 @@ import type { RequestEvent } from '#internal/http/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 
-/** With five results each they stay below the most series that a metric may have. */
+/** With five results each, this stays below the maximum number of series per metric. */
 const tenantsMax = 400
 const others = 'other'
 
-/** Where a tenant's slug is found. */
 type Slugs = Pick<Directory, 'findTenantById'>
 
 /**
- * Counts answered requests by tenant. The first 400 tenants of a process are told apart, all further ones are `other`. To be called
- * once for a process: it declares metrics.
+ * Declares and counts requests by tenant slug. The first 400 tenants that a process sees get their own series; later ones share `other`.
+ * Call once per process.
  */
 export function countRequestsByTenant(metrics: Metrics, slugs: Slugs): (event: RequestEvent) => void {
   const requests = metrics.counter({
     name: 'latchkey_tenants_requests_total',
-    help: 'Answered requests by tenant (the first 400, then other), by what was asked for and what became of it.',
+    help: 'Requests by tenant slug (first 400 per process, then other), API area and result.',
     labels: ['tenant', 'area', 'result'],
   })
   const slugOf = createSlugs(slugs)
@@ -27,7 +26,7 @@ export function countRequestsByTenant(metrics: Metrics, slugs: Slugs): (event: R
   }
 }
 
-/** Counts ends of attempts by tenant, bounded as `countRequestsByTenant` is, and tells `observer` all the same. Once for a process. */
+/** Wraps `observer` to count delivery attempts by tenant, bounded like `countRequestsByTenant`. Call once per process. */
 export function countAttemptsByTenant<Observer extends ForwarderObserver>(
   observer: Observer,
   metrics: Metrics,
@@ -35,7 +34,7 @@ export function countAttemptsByTenant<Observer extends ForwarderObserver>(
 ): Observer {
   const attempts = metrics.counter({
     name: 'latchkey_tenants_attempts_total',
-    help: 'Calls of callbacks by tenant (the first 400, then other), by what came of them: processed, later, failed.',
+    help: 'Delivery attempts by tenant slug (first 400 per process, then other) and ending: processed, later, failed.',
     labels: ['tenant', 'ending'],
   })
   const slugOf = createSlugs(slugs)
@@ -48,7 +47,7 @@ export function countAttemptsByTenant<Observer extends ForwarderObserver>(
   }
 }
 
-/** A slug that has been given away again stays what it was first seen as: a series does not change its name. */
+/** Keeps the first slug seen per tenant, so that a series never changes its name after a slug is reassigned. */
 function createSlugs(directory: Slugs): (tenantId: string) => string {
   const known = new Map<string, string>()
   return (tenantId) => {

@@ -2,10 +2,10 @@ import { systemClock } from '#internal/base/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { createDirectory, type Directory, directoryChannel } from '#internal/tenants/index.ts'
-import { startNews } from './news.ts'
+import { startSubscription } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
-/** Opens the directory of tenants for the scope's life; the process is not ready before they were read once. */
+/** Opens the tenant directory for the scope's life. The process is not ready before the first successful read. */
 export async function openDirectory(
   pool: Pool,
   { log, health }: ProcessTelemetry,
@@ -21,24 +21,24 @@ export async function openDirectory(
     close: (opened) => opened.stop(),
   })
   health.addCheck('tenants', () =>
-    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'the tenants have not been read yet' },
+    directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'tenants have not been read yet' },
   )
   return directory
 }
 
-/** Has the directory read anew as soon as tenants change, for the scope's life; its own poll backs it. */
-export function startTenantNews(
+/** Refreshes the directory when tenants change, by Redis pub/sub. The directory also polls. */
+export function startTenantSubscription(
   redis: RedisConnection,
   directory: Directory,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  return startNews(
+  return startSubscription(
     {
-      name: 'tenant news',
+      name: 'tenant subscription',
       channel: directoryChannel,
       onMessage: () => directory.notify(),
-      missing: 'not subscribed to tenant news yet',
+      missing: 'not yet subscribed to tenant changes',
     },
     redis,
     telemetry,

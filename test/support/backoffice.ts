@@ -2,7 +2,7 @@ import { openBackofficePort } from '#cmd/backoffice/port.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import { openDirectory, startTenantNews } from '#cmd/serving/tenants.ts'
+import { openDirectory, startTenantSubscription } from '#cmd/serving/tenants.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createTransport, type Transport } from '#internal/kube/index.ts'
@@ -80,7 +80,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   )
   const settings = await openSettings({ pool, redis }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
-  await startTenantNews(redis, directory, telemetry, scope)
+  await startTenantSubscription(redis, directory, telemetry, scope)
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
   const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
   const port = await openBackofficePort(

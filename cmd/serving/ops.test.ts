@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 
-test('the call to the own ops port ignores the proxy variables of the environment', async () => {
+test('ops self-check: ignores the proxy environment variables', async () => {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('ok') })
   const script = `
-    import { callSelf } from ${JSON.stringify(join(import.meta.dir, 'outgoing-calls.ts'))}
+    import { callSelf } from ${JSON.stringify(join(import.meta.dir, 'ops.ts'))}
     await callSelf('http://127.0.0.1:${server.port}', AbortSignal.timeout(5000))
     console.log('answered')`
   const proxy = 'http://127.0.0.1:1'

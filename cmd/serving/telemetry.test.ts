@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { createPool } from '#internal/storage/index.ts'
 import { createHealth, createMetrics, type Metrics } from '#internal/telemetry/index.ts'
 import { testStores } from '#test/support/stores.ts'
-import { watchParts } from './watched.ts'
+import { watchParts } from './telemetry.ts'
 
 let metrics: Metrics
 let nowMs = 0
@@ -17,7 +17,7 @@ async function shown(name: string): Promise<string[]> {
   return text.split('\n').filter((line) => line.startsWith(`${name}{`))
 }
 
-test('a loop’s silence is shown as a share of what it may be; reflectors are one, by the longest', async () => {
+test('loop silence gauge: shows silence as a share of its maximum; reflectors share one series with the longest', async () => {
   const health = createHealth({ clock: { now: () => nowMs } })
   watchParts(metrics, health)
   const retention = health.addHeartbeat('retention', 1_000)
@@ -31,7 +31,7 @@ test('a loop’s silence is shown as a share of what it may be; reflectors are o
   expect(await shown(name)).toEqual([`${name}{loop="retention"} 0`, `${name}{loop="reflectors"} 0.5`])
 })
 
-test('a loop is there before it fails, so that its first failure is a rise', async () => {
+test('loop failure counter: exposes 0 before the first failure', async () => {
   const { loopFailed } = watchParts(metrics, createHealth())
   const name = 'latchkey_process_loop_failures_total'
   loopFailed('retention', 0)
@@ -40,7 +40,7 @@ test('a loop is there before it fails, so that its first failure is a rise', asy
   expect(await shown(name)).toEqual([`${name}{loop="retention"} 1`])
 })
 
-test('a pool shows its connections, its bound, what waits and what broke', async () => {
+test('pool metrics: show connections, maximum, waiting statements and broken connections', async () => {
   const { watchPool, connectionBroke } = watchParts(metrics, createHealth())
   const bounds = { connectionsMax: 1, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
   const pool = createPool({ url: (await testStores()).databaseUrl, applicationName: 'test', ...bounds })

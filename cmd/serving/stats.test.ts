@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { createMetrics } from '#internal/telemetry/index.ts'
-import { showQueue } from './queue-figures.ts'
+import { showQueue } from './stats.ts'
 
-test('the queue’s figures are those of the last look, none before the first and none once it is long ago', async () => {
+test('queue gauges: expose the last reading, nothing before the first one and nothing after 30 s without a new one', async () => {
   let nowMs = 1_000
   const metrics = createMetrics({ service: 'test', version: '1' })
   const show = showQueue(metrics, { now: () => nowMs })

@@ -1,0 +1,130 @@
+import { type Clock, systemClock } from '#internal/base/index.ts'
+import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/events/index.ts'
+import type { Scope } from '#internal/process/index.ts'
+import type { SettingsWatch } from '#internal/settings/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
+import { FigureRecorder, FigureTally } from '#internal/usage/index.ts'
+import { openLoop } from './loop.ts'
+import type { ProcessTelemetry } from './telemetry.ts'
+
+const flushMs = 5_000
+const flushTurnMsMax = 15_000
+const flushBackoff = { firstMs: 1_000, maxMs: 15_000 }
+
+/**
+ * Creates the in-memory stats tally of this process. Flushes it to Postgres every 5 s and when the scope closes. Declares metrics; call
+ * once per process.
+ */
+export async function startStats(
+  pool: Pool,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<FigureTally> {
+  const { log, metrics } = telemetry
+  const { gauge } = unlabelled(metrics)
+  const tally = new FigureTally(systemClock)
+  gauge(
+    'latchkey_figures_waiting_count',
+    'Stats cells (tenant and minute) not yet written to Postgres.',
+    () => tally.size,
+  )
+  gauge(
+    'latchkey_figures_dropped_count',
+    'Occurrences missing from the stats since the start because the tally was full.',
+    () => tally.dropped,
+  )
+  const recorder = new FigureRecorder({
+    ...{ pool, tally, clock: systemClock },
+    onRefused: (cells, cause) => log.error({ cells, cause }, 'Postgres rejected stats; dropped'),
+  })
+  await openLoop(
+    {
+      ...{ name: 'figures', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
+      runOnce: () => recorder.flush(),
+      onError: (cause, failures) => log.warn({ failures, cause }, 'stats flush failed; retrying'),
+      lastTurn: () => recorder.flushAll(),
+    },
+    telemetry,
+    scope,
+  )
+  return tally
+}
+
+/** Dependencies of `startQueueStats`. */
+export interface QueueStatsParts {
+  readonly pool: Pool
+  readonly settings: SettingsWatch
+  /** Receives each reading. The maximum of a minute over all processes is kept. */
+  readonly figures: FigureTally
+}
+
+const lookMs = 5_000
+const turnMsMax = 5_000
+/** Readings older than this are not exposed: two failed reads with their intervals. */
+const knownMsMax = 30_000
+
+/**
+ * Reads the queue depth every 5 s for the scope's life and exposes it as gauges with the same values in every process. Exposes no sample
+ * before the first read, nor 30 s after the last successful one.
+ */
+export async function startQueueStats(
+  { pool, settings, figures }: QueueStatsParts,
+  telemetry: ProcessTelemetry,
+  scope: Scope,
+): Promise<void> {
+  const show = showQueue(telemetry.metrics)
+  await openLoop(
+    {
+      ...{ name: 'delivery queue', intervalMs: lookMs, turnMsMax },
+      runOnce: async () => {
+        const depth = await readQueueDepth(pool, pausedBy(settings))
+        show(depth)
+        figures.noteQueue(depth)
+      },
+      onError: (cause, failures) => telemetry.log.debug({ failures, cause }, 'queue depth read failed'),
+    },
+    telemetry,
+    scope,
+  )
+}
+
+/** Returns the paused parts of forwarding. Everything is paused until the settings have been read once. */
+export function pausedBy({ isRead, current }: SettingsWatch): PausedForwarding {
+  return { all: !isRead || current.isForwardingPaused, tenants: current.forwardingPausedFor }
+}
+
+/**
+ * Declares the queue gauges and returns the function that sets them. Autoscalers and alerts must not mistake an unknown depth for an
+ * empty queue, so the gauges expose no sample without a reading of the last 30 s.
+ */
+export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth: QueueDepth) => void {
+  let last: { readonly depth: QueueDepth; readonly atMs: number } | undefined
+  const shown = (name: string, help: string, read: (depth: QueueDepth) => number) =>
+    metrics.gauge({
+      ...{ name, help, labels: [] },
+      collect: (gauge) => {
+        if (last === undefined || clock.now() - last.atMs > knownMsMax) gauge.with().hide()
+        else gauge.with().set(read(last.depth))
+      },
+    })
+  shown(
+    'latchkey_deliveries_due_count',
+    'Due deliveries of callbacks that are neither paused, suspended nor behind an open circuit breaker; exact up to 10 000, estimated above. Same value from every process.',
+    ({ dueCount }) => dueCount,
+  )
+  shown(
+    'latchkey_deliveries_oldest_age_seconds',
+    'Age of the oldest due delivery, in seconds since it became due.',
+    ({ oldestAgeMs }) => oldestAgeMs / 1000,
+  )
+  shown('latchkey_deliveries_suspended_count', 'Suspended callbacks.', ({ suspendedCount }) => suspendedCount)
+  shown(
+    'latchkey_deliveries_breakers_open_count',
+    'Callbacks with an open circuit breaker.',
+    ({ openBreakerCount }) => openBreakerCount,
+  )
+  return (depth) => {
+    last = { depth, atMs: clock.now() }
+  }
+}
