@@ -1,18 +1,35 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { configTable } from '#internal/config/index.ts'
 import { crdFiles } from '#internal/tenants/index.ts'
-import { chartFiles } from './chart/files.ts'
 import { noticesPath, noticesText } from './notices.ts'
 
-// What is generated is committed, for those who only apply it; tests tell when this has to run again.
 const root = resolve(import.meta.dir, '../..')
-const files = [
-  ...crdFiles().map(({ name, text }) => ({ path: `crds/${name}`, text })),
-  ...chartFiles(),
-  { path: noticesPath, text: await noticesText() },
-]
-for (const { path, text } of files) {
-  mkdirSync(dirname(resolve(root, path)), { recursive: true })
-  writeFileSync(resolve(root, path), text)
-  console.log(path)
+
+/** Returns the text of each committed file that follows from code, by its path from the repository's root. */
+export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
+  const crds = crdFiles().flatMap(({ name, text }) => [
+    [`crds/${name}`, text] as const,
+    [`charts/latchkey/files/crds/${name}`, kept(text)] as const,
+  ])
+  const readme = readFileSync(resolve(root, 'README.md'), 'utf8')
+  const table = /(?<=<!-- config:begin -->\n+)[\s\S]*?(?=\n+<!-- config:end -->)/
+  return new Map([
+    ...crds,
+    ['README.md', readme.replace(table, () => configTable())],
+    [noticesPath, await noticesText()],
+  ])
+}
+
+/** Has Helm keep the definition of Tenants, and with it all Tenants, when the release is uninstalled. */
+function kept(text: string): string {
+  const keep = '  annotations:\n    helm.sh/resource-policy: keep\n'
+  return text.replace(/(?<=^kind: CustomResourceDefinition\nmetadata:\n  name: .*\n)/m, keep)
+}
+
+if (import.meta.main) {
+  for (const [path, text] of await generatedFiles()) {
+    writeFileSync(resolve(root, path), text)
+    console.log(path)
+  }
 }

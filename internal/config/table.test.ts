@@ -21,6 +21,6 @@ test('the README shows this table between its markers', () => {
   const shown = /<!-- config:begin -->\n+([\s\S]*?)\n+<!-- config:end -->/.exec(
     readFileSync(readme, 'utf8'),
   )?.[1]
-  // When it differs: paste the expected text of this failure between the markers.
+  // When it differs: run npm run generate.
   expect(shown).toBe(configTable())
 })
