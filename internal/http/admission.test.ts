@@ -80,8 +80,8 @@ function start(budget = new BodyBudget({ bytesMax: 1000 })) {
 
 const shop = '/t/shop%20%C3%A9/webhooks'
 
-describe('a route that admits', () => {
-  test('is asked with the decoded path, and its handler gets what it let in', async () => {
+describe('admission', () => {
+  test('admission: gets decoded path parameters, and the handler gets what admit returned', async () => {
     const { send, events } = start()
     const response = await send(`${shop}/card?from=vendor`)
     const params = { slug: 'shop é', provider: 'card' }
@@ -100,7 +100,7 @@ describe('a route that admits', () => {
     ])
   })
 
-  test('hands on the bytes as received, also where they are no text', async () => {
+  test('admission: the handler gets the bytes as received, also when they are not text', async () => {
     const { send } = start()
     echoed.length = 0
     const bytes = new Uint8Array([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d, 0x0a])
@@ -109,7 +109,7 @@ describe('a route that admits', () => {
     expect(echoed).toEqual(['efbbbf00ff0d0a', 'efbbbf00ff0d0a'])
   })
 
-  test('may take its time to ask who calls: until then no room is taken, and then the owner’s', async () => {
+  test('admission: an asynchronous admit charges no body meanwhile, and then the owner', async () => {
     mayEnter = Promise.withResolvers()
     const budget = new BodyBudget({ bytesMax: 10 })
     const { send, events } = start(budget)
@@ -121,7 +121,7 @@ describe('a route that admits', () => {
     expect(events.map(({ tenant }) => tenant)).toEqual(['shop é', undefined])
   })
 
-  test('may answer by itself, with an answer or an error', async () => {
+  test('admission: admit answers by itself with an answer or an error', async () => {
     const { send, events } = start()
     const refused = await send(`${shop}/card`, 'x', { 'x-stop': '1' })
     expect([refused.status, await refused.text()]).toEqual([403, refusal.body])
@@ -132,7 +132,7 @@ describe('a route that admits', () => {
     ])
   })
 
-  test('decides before a body is read', async () => {
+  test('admission: decides before the body is read', async () => {
     const { port } = start()
     let received = ''
     const socket = await Bun.connect({
@@ -154,19 +154,22 @@ describe('a route that admits', () => {
   test.each([
     ['card', 10],
     ['codehost', 20],
-  ])('reads for %s to its own bound, declared or not, and answers 413 beyond', async (provider, bytesMax) => {
-    const { send, events } = start()
-    const path = `${shop}/${provider}`
-    for (const body of [(length: number) => 'x'.repeat(length), streamOf]) {
-      expect((await send(path, body(bytesMax))).status).toBe(200)
-      const refused = await send(path, body(bytesMax + 1))
-      expect(refused.status).toBe(413)
-      expect(await refused.json()).toMatchObject({ code: 'body_too_large', error: 'Content Too Large' })
-    }
-    expect(events.at(-1)).toMatchObject({ tenant: 'shop é', fields: { provider } })
-  })
+  ])(
+    'admission: reads a body of %s up to its own limit, declared or not, and answers 413 beyond',
+    async (provider, bytesMax) => {
+      const { send, events } = start()
+      const path = `${shop}/${provider}`
+      for (const body of [(length: number) => 'x'.repeat(length), streamOf]) {
+        expect((await send(path, body(bytesMax))).status).toBe(200)
+        const refused = await send(path, body(bytesMax + 1))
+        expect(refused.status).toBe(413)
+        expect(await refused.json()).toMatchObject({ code: 'body_too_large', error: 'Content Too Large' })
+      }
+      expect(events.at(-1)).toMatchObject({ tenant: 'shop é', fields: { provider } })
+    },
+  )
 
-  test('takes of the budget for whom it let in', async () => {
+  test('admission: charges the body to the admitted owner', async () => {
     const budget = new BodyBudget({ bytesMax: 40 })
     const { send } = start(budget)
     const held = holding('shop é')
@@ -177,19 +180,19 @@ describe('a route that admits', () => {
     expect(budget.taken).toBe(0)
   })
 
-  test('keeps its log fields when its handler throws', async () => {
+  test('admission: logs its fields also when the handler throws', async () => {
     const { send, events } = start()
     expect((await send(`${shop}/card`, '')).status).toBe(500)
     expect(events).toEqual([expect.objectContaining({ outcome: 'internal', fields: { provider: 'card' } })])
   })
 
   test.each([
-    ['is empty', '/t//webhooks/card'],
-    ['is too long', `/t/${'x'.repeat(129)}/webhooks/card`],
-    ['is no UTF-8', '/t/a%ff/webhooks/card'],
-    ['is no percent-encoding', '/t/50%/webhooks/card'],
-    ['has a control character', '/t/a%00/webhooks/card'],
-  ])('is not asked where a parameter %s', async (_case, path) => {
+    ['that is empty', '/t//webhooks/card'],
+    ['that is too long', `/t/${'x'.repeat(129)}/webhooks/card`],
+    ['that is not UTF-8', '/t/a%ff/webhooks/card'],
+    ['that is not percent-encoding', '/t/50%/webhooks/card'],
+    ['with a control character', '/t/a%00/webhooks/card'],
+  ])('admission: answers 404 without calling admit for a parameter %s', async (_case, path) => {
     const { send } = start()
     const response = await send(path)
     expect(response.status).toBe(404)

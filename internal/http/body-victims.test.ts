@@ -40,7 +40,7 @@ describe('score', () => {
 })
 
 describe('chooseVictims', () => {
-  test('takes the lowest score now first, and the older of two equal ones', () => {
+  test('chooseVictims: takes the lowest score now first, and the older of two equal ones', () => {
     const bodies = [
       named('new', startProgress(nowMs)),
       named('1 MiB that stalled 2 s ago', { score: 128 * kibibyte, lastByteAtMs: 8_000 }),
@@ -57,7 +57,7 @@ describe('chooseVictims', () => {
     ])
   })
 
-  test('takes what is wanted where it can, and nothing where it is less than needed', () => {
+  test('chooseVictims: frees the wanted weight where it can, and nothing below the needed weight', () => {
     const bodies = [1, 2, 3].map((nth) => named(String(nth), { weight: 10, score: nth }))
     expect(choose(bodies, { needed: 5, wanted: 15 })).toEqual(['1', '2'])
     expect(choose(bodies, { needed: 30, wanted: 30 })).toEqual(['1', '2', '3'])
@@ -65,26 +65,26 @@ describe('chooseVictims', () => {
     expect(choose(bodies, { needed: 5, wanted: 50 })).toEqual(['1', '2', '3'])
   })
 
-  test('takes from the source with the most beyond its share until it has its share', () => {
+  test('chooseVictims: takes from the source furthest above its share until it has its share', () => {
     const many = [1, 2, 3, 4].map((nth) => named(`many ${nth}`, { source: 'many', score: 100 * nth }))
     const bodies = [named('slowest'), ...many]
     expect(choose(bodies, { sourceShare: 1, needed: 3, wanted: 3 })).toEqual(['many 1', 'many 2', 'slowest'])
   })
 
-  test('leaves a source its heaviest body, which may have any length', () => {
+  test('chooseVictims: leaves a source its heaviest body of any length', () => {
     const bodies = [named('large', { weight: 1_000, score: 9_000 }), named('slow', { weight: 10 })]
     expect(choose(bodies, { sourceShare: 5 })).toEqual(['slow'])
   })
 
   test.each<[string, number, string[]]>([
-    ['evicts a body of half the score of a requester', 500, ['other']],
-    ['evicts no body of more than half the score of a requester', 501, []],
-  ])('%s', (_case, score, expected) => {
+    ['a body of half the requester’s score is evicted', 500, ['other']],
+    ['a body of more than half the requester’s score stays', 501, []],
+  ])('chooseVictims: %s', (_case, score, expected) => {
     const requester = { source: 'requester', score: 1_000 }
     expect(choose([named('other', { score })], { requester })).toEqual(expected)
   })
 
-  test('evicts for a requester a faster body of another source that is beyond its share', () => {
+  test('chooseVictims: a requester evicts a faster body of another source above its share', () => {
     const bodies = [1, 2, 3].map((nth) => named(String(nth), { source: 'many', score: 9_000 }))
     const requester = { source: 'requester', score: 1 }
     expect(choose(bodies, { sourceShare: 1, requester })).toEqual(['1'])
@@ -92,12 +92,12 @@ describe('chooseVictims', () => {
   })
 })
 
-/** Pieces of a body: pauses before them and lengths. */
+/** Pieces of a body: pause before each, and length. */
 const pieces = fc.array(fc.record({ pauseMs: fc.nat(2_000), bytes: fc.nat(25 * 1024 * kibibyte) }), {
   maxLength: 8,
 })
 
-/** A body whose last piece of a history came so long ago. */
+/** A body whose last piece arrived `quietMs` ago. */
 function stalled(
   name: string,
   history: readonly { pauseMs: number; bytes: number }[],
@@ -113,13 +113,13 @@ function stalled(
   return named(name, { ...progress, startedAtMs })
 }
 
-/** A body that gets 64 KiB/s in pieces 100 ms apart. */
+/** A body at 64 KiB/s in pieces 100 ms apart. */
 function steady(count: number, quietMs: number): Named {
   const history = Array.from({ length: count }, () => ({ pauseMs: 100, bytes: 6.4 * kibibyte }))
   return stalled('steady', history, quietMs)
 }
 
-test('whatever other bodies did before: one with 64 KiB/s is not evicted while one that stalled 2 s ago is left', () => {
+test('chooseVictims: never evicts a body of 64 KiB/s while one that stalled 2 s ago is left', () => {
   const others = fc.array(fc.record({ history: pieces, quietMs: fc.nat(5_000) }), {
     minLength: 1,
     maxLength: 12,
@@ -135,7 +135,7 @@ test('whatever other bodies did before: one with 64 KiB/s is not evicted while o
   )
 })
 
-test('an upload of 256 KiB/s is not evicted for a requester that is compared, whatever that one sent', () => {
+test('chooseVictims: never evicts an upload of 256 KiB/s for a requester, whatever that one sent', () => {
   const history = Array.from({ length: 30 }, () => ({ pauseMs: 100, bytes: 25.6 * kibibyte }))
   fc.assert(
     fc.property(pieces, fc.nat(100), (sent, quietMs) => {

@@ -1,7 +1,12 @@
-import { describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { apiError } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import { holding } from '#test/support/body-holding.ts'
-import { type BodyBounds, parseJson, readBody, roomFor } from './body.ts'
-import { BodyBudget } from './body-budget.ts'
+import { type BodyBounds, readBody, roomFor } from './body.ts'
+import { BodyBudget, type Pace } from './body-budget.ts'
+import { type Listening, listen } from './listen.ts'
+import type { AdmittingRoute } from './route.ts'
+import { createServer } from './server.ts'
 
 const bytesMax = 10
 
@@ -43,25 +48,37 @@ async function read(
   return body.kind === 'read' ? Buffer.from(body.body).toString() : body
 }
 
-describe('a body', () => {
+describe('readBody', () => {
   test.each([
-    ['of a declared length', post('0123456789', { 'content-length': '10' }), '0123456789'],
-    ['that comes in pieces', post(chunks('01234', '56789')), '0123456789'],
-    ['that is empty', post('', { 'content-length': '0' }), ''],
-    ['that is none', post(null), ''],
-    ['said to be as it is', post('a', { 'content-length': '1', 'content-encoding': 'identity' }), 'a'],
-  ])('%s is read', async (_case, request, text) => {
+    ['a body of a declared length', post('0123456789', { 'content-length': '10' }), '0123456789'],
+    ['a body that arrives in pieces', post(chunks('01234', '56789')), '0123456789'],
+    ['an empty body', post('', { 'content-length': '0' }), ''],
+    ['no body as an empty one', post(null), ''],
+    [
+      'a body with Content-Encoding: identity',
+      post('a', { 'content-length': '1', 'content-encoding': 'identity' }),
+      'a',
+    ],
+  ])('readBody: returns %s', async (_case, request, text) => {
     expect(await read(request)).toBe(text)
   })
 
   test.each([
-    ['that says it is too long', post('a', { 'content-length': '11' }), 'longer than 10 bytes'],
-    ['whose length is no number', post('a', { 'content-length': 'ten' }), 'longer than 10 bytes'],
-    ['that grows too long', post(chunks('01234', '567890')), 'longer than 10 bytes'],
-    ['that is compressed', post('a', { 'content-encoding': 'gzip' }), 'Content-Encoding'],
-    ['that breaks off in pieces', post(broken()), 'broke off'],
-    ['that breaks off before its length', post(broken(), { 'content-length': '5' }), 'broke off'],
-  ])('%s is refused with 400', async (_case, request, text) => {
+    ['a declared length over the limit', post('a', { 'content-length': '11' }), 'longer than 10 bytes'],
+    ['a Content-Length that is not a number', post('a', { 'content-length': 'ten' }), 'longer than 10 bytes'],
+    [
+      'a body that exceeds the limit while it arrives',
+      post(chunks('01234', '567890')),
+      'longer than 10 bytes',
+    ],
+    ['a compressed body', post('a', { 'content-encoding': 'gzip' }), 'Content-Encoding'],
+    ['a chunked body that breaks off', post(broken()), 'broke off'],
+    [
+      'a body that breaks off before its declared length',
+      post(broken(), { 'content-length': '5' }),
+      'broke off',
+    ],
+  ])('readBody: answers 400 to %s', async (_case, request, text) => {
     expect(await read(request)).toMatchObject({
       kind: 'error',
       code: 'invalid_request',
@@ -70,9 +87,9 @@ describe('a body', () => {
   })
 
   test.each([
-    ['that says it is too long', post('a', { 'content-length': '11' })],
-    ['that grows too long', post(chunks('01234', '567890'))],
-  ])('%s is refused with 413 where its route says so', async (_case, request) => {
+    ['a declared length over the limit', post('a', { 'content-length': '11' })],
+    ['a body that exceeds the limit while it arrives', post(chunks('01234', '567890'))],
+  ])('readBody: answers 413 where the route says so to %s', async (_case, request) => {
     expect(await read(request, new BodyBudget({ bytesMax: 100 }), { tooLong: 'body_too_large' })).toEqual({
       kind: 'error',
       code: 'body_too_large',
@@ -81,13 +98,13 @@ describe('a body', () => {
     })
   })
 
-  test('that is too long also ends the connection, which the rest is still on', async () => {
+  test('readBody: closes the connection of a body over the limit, whose rest is still on its way', async () => {
     expect(await read(post('a', { 'content-length': '11' }))).toMatchObject({
       headers: { Connection: 'close' },
     })
   })
 
-  test('that stops coming is refused when its time is over', async () => {
+  test('readBody: answers 400 to a body that stalls past the deadline', async () => {
     const stuck = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(new Uint8Array(1)),
     })
@@ -100,8 +117,8 @@ describe('a body', () => {
   })
 })
 
-describe('the budget', () => {
-  test('refuses what has no room, with when to come again, until room is given back', async () => {
+describe('readBody and the budget', () => {
+  test('readBody: answers 503 with Retry-After without room, and reads again once room is released', async () => {
     const budget = new BodyBudget({ bytesMax: 15 })
     const held = holding('b')
     budget.grow(held, 10, 0)
@@ -118,13 +135,13 @@ describe('the budget', () => {
     ['read', () => post('0123456789', { 'content-length': '10' })],
     ['too long', () => post(chunks('0123456789', '0'))],
     ['broken off', () => post(broken())],
-  ])('is whole again after a body that was %s', async (_case, request) => {
+  ])('readBody: leaves no charge behind after a body that was %s', async (_case, request) => {
     const budget = new BodyBudget({ bytesMax })
     await read(request(), budget)
     expect(budget.taken).toBe(0)
   })
 
-  test('holds on to a body that was read, at its own length, until its room is freed', async () => {
+  test('readBody: charges a complete body at its length until free', async () => {
     const budget = new BodyBudget({ bytesMax })
     const request = post(chunks('012', '3'))
     const room = roomFor(request, bounds, owner)
@@ -137,27 +154,267 @@ describe('the budget', () => {
   })
 })
 
-describe('JSON', () => {
-  test('keeps its text beside its value', () => {
-    const text = '{"a": 1.10, "😀":820982911946154508}'
-    expect(parseJson(Buffer.from(text))).toEqual({ kind: 'json', text, value: JSON.parse(text) })
+const kibibyte = 1024
+const mebibyte = 1024 * kibibyte
+const longest = 25 * mebibyte
+const longBounds: BodyBounds = { bytesMax: longest, tooLong: 'body_too_large' }
+
+const filled = (length: number, from = 0) =>
+  Uint8Array.from({ length }, (_none, index) => (from + index) % 251)
+
+function postPieces(
+  pieces: readonly Uint8Array[],
+  headers: Record<string, string> = {},
+  ends = true,
+): Request {
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(piece)
+      if (ends) controller.close()
+    },
+  })
+  return new Request('http://localhost/', { method: 'POST', body, headers })
+}
+
+async function readLong(request: Request, budget: BodyBudget) {
+  const room = roomFor(request, longBounds, { owner: 'a', sourceOf: () => 'a' })
+  if (room.kind === 'error') throw new Error(room.message)
+  const takenBefore = budget.taken
+  const body = await readBody(request, room, budget)
+  const takenAfter = budget.taken
+  budget.free(room)
+  return { body, takenBefore, takenAfter }
+}
+
+describe('readBody of pieces', () => {
+  test.each([
+    ['no piece', []],
+    ['one byte', [1]],
+    ['bytes one by one', Array<number>(300).fill(1)],
+    ['a page', [16 * kibibyte]],
+    ['pieces across pages', [16 * kibibyte - 1, 2, 16 * kibibyte, 40 * kibibyte, 0, 5]],
+    ['pieces larger than a page', [100_000, 3 * mebibyte]],
+  ])('readBody: returns all pieces in order: %s', async (_case, lengths) => {
+    const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
+    let length = 0
+    const pieces = lengths.map((pieceLength) => {
+      const piece = filled(pieceLength, length)
+      length += pieceLength
+      return piece
+    })
+    const { body, takenBefore, takenAfter } = await readLong(postPieces(pieces), budget)
+    if (body.kind === 'error') throw new Error(body.message)
+    expect(Buffer.compare(Buffer.from(body.body), filled(length))).toBe(0)
+    expect([takenBefore, takenAfter, budget.taken]).toEqual([0, length, 0])
   })
 
-  test.each([
-    ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'UTF-8'],
-    ['UTF-16', Buffer.from('{}', 'utf16le'), 'JSON'],
-    ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'UTF-8'],
-    ['a byte order mark', Buffer.from('\ufeff{}'), 'without byte order mark'],
-    ['nothing', Buffer.from(''), 'JSON'],
-    ['half an object', Buffer.from('{"a":'), 'JSON'],
-    ['two values', Buffer.from('{}{}'), 'JSON'],
-    ['a comma too many', Buffer.from('{"a":1,}'), 'JSON'],
-    ['NaN', Buffer.from('NaN'), 'JSON'],
-  ])('is not %s', (_case, bytes, text) => {
-    expect(parseJson(bytes)).toEqual({
-      kind: 'error',
+  test('readBody: charges nothing for a declared length, and pages once bytes arrive', async () => {
+    const budget = new BodyBudget({ bytesMax: 48 * mebibyte, pace: { pauseMsMax: 50 } })
+    const request = postPieces([filled(20 * kibibyte)], { 'content-length': String(longest) }, false)
+    const reading = readLong(request, budget)
+    const takenMost = await poll(() => budget.taken || undefined, within)
+    const { body, takenBefore, takenAfter } = await reading
+    expect(body).toMatchObject({ code: 'invalid_request', message: 'The body was sent too slowly' })
+    expect([takenBefore, takenMost, takenAfter]).toEqual([0, 20 * kibibyte, 0])
+  })
+
+  test('readBody: answers 400 to a body shorter than its declared length', async () => {
+    const request = postPieces([filled(70_000)], { 'content-length': '70001' })
+    expect((await readLong(request, new BodyBudget({ bytesMax: mebibyte }))).body).toMatchObject({
       code: 'invalid_request',
-      message: expect.stringMatching(new RegExp(`^The body must be .*${text}`)),
+      message: 'The body broke off',
     })
   })
+
+  test('readBody: answers body_dropped and closes the connection when an unfinished body finds no room', async () => {
+    const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
+    budget.grow(holding('b'), 40 * mebibyte, 0)
+    const { body } = await readLong(postPieces([filled(65 * kibibyte), filled(mebibyte)], {}, false), budget)
+    expect(body).toMatchObject({
+      code: 'body_dropped',
+      headers: { 'Retry-After': '1', Connection: 'close' },
+    })
+    expect(budget.taken).toBe(40 * mebibyte)
+  })
+
+  test.each<[string, readonly Uint8Array[], Record<string, string>]>([
+    ['without a length', [filled(mebibyte)], {}],
+    ['with its last piece', [filled(30), filled(mebibyte)], { 'content-length': String(mebibyte + 30) }],
+  ])(
+    'readBody: answers overloaded when a complete body finds no room: %s',
+    async (_case, pieces, headers) => {
+      const budget = new BodyBudget({ bytesMax: 48 * mebibyte })
+      budget.grow(holding('b'), 40 * mebibyte - 8 * kibibyte, 0)
+      const { body } = await readLong(postPieces(pieces, headers), budget)
+      expect(body).toMatchObject({ code: 'overloaded', headers: { 'Retry-After': '1' } })
+    },
+  )
+
+  test.each<[string, Partial<Pace>, 'read' | 'invalid_request']>([
+    ['aborts a body below the minimum rate', { pauseMsMax: 0, bytesPerSecondMin: 1e15 }, 'invalid_request'],
+    ['aborts a body past the longest time', { longMsMax: 0 }, 'invalid_request'],
+    ['does not hold a long body to the time of a short one', { shortMsMax: 0 }, 'read'],
+  ])('readBody: %s', async (_case, pace, code) => {
+    const budget = new BodyBudget({ bytesMax: mebibyte, pace })
+    const pieces = code === 'read' ? [filled(70_000), filled(30_000)] : [filled(70_000)]
+    const { body } = await readLong(postPieces(pieces, { 'content-length': '100000' }, false), budget)
+    expect(body.kind === 'error' ? body.code : body.kind).toBe(code)
+    expect(budget.taken).toBe(0)
+  })
+
+  test('readBody: cancels the stream of a refused body', async () => {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(filled(mebibyte)),
+      cancel: () => resolve('cancelled'),
+    })
+    const request = new Request('http://localhost/', { method: 'POST', body })
+    expect((await readLong(request, new BodyBudget({ bytesMax: 48 * mebibyte }))).body).toMatchObject({
+      code: 'body_too_large',
+    })
+    expect(await promise).toBe('cancelled')
+  })
+})
+
+const open: Listening[] = []
+afterEach(async () => {
+  for (const server of open.splice(0)) await server.stop(true)
+})
+
+const route: AdmittingRoute<string> = {
+  method: 'POST',
+  path: '/:slug',
+  access: {
+    admit: ({ params: { slug = '' } }) => ({
+      kind: 'admitted',
+      admitted: slug,
+      tenant: slug,
+      bodyBytesMax: longest,
+    }),
+  },
+  handle: ({ body }) => ({
+    kind: 'answer',
+    status: 200,
+    body: String(body.length),
+    outcome: 'done',
+  }),
+}
+
+function start(pace: Partial<Pace> = {}) {
+  const budget = new BodyBudget({ bytesMax: 48 * mebibyte, pace })
+  const app = createServer<never, never>({
+    routes: [route],
+    authorize: () => apiError('api_key_invalid'),
+    nameOf: () => '',
+    explain: () => undefined,
+    onAnswered: () => undefined,
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: budget },
+  })
+  const server = listen(app, 0, '127.0.0.1')
+  open.push(server)
+  const { port } = server
+  const send = (slug: string, length: number) =>
+    fetch(`http://127.0.0.1:${port}/${slug}`, { method: 'POST', body: new Uint8Array(length) })
+  return { budget, port, send }
+}
+
+const chunked = 'Transfer-Encoding: chunked'
+
+/** Sends a head, and a body's begin. */
+async function begin(port: number, slug: string, length: string, body = '') {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  let received = ''
+  const socket = await Bun.connect({
+    hostname: '127.0.0.1',
+    port,
+    socket: {
+      data: (_socket, bytes) => {
+        received += bytes.toString()
+      },
+      close: () => resolve(received),
+    },
+  })
+  socket.write(`POST /${slug} HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n${body}`)
+  return { socket, closed: promise }
+}
+
+const within = { deadlineMs: 10_000 }
+const slugs = ['one', 'two', 'three']
+
+describe('slow unauthenticated callers', () => {
+  test('body budget: slow chunked bodies are charged 1 KiB each, and other bodies are served', async () => {
+    const { budget, port, send } = start()
+    const slow = await Promise.all(
+      slugs.flatMap((slug) => Array.from({ length: 10 }, () => begin(port, slug, chunked, '1\r\nx\r\n'))),
+    )
+    const held = slow.length * kibibyte
+    expect(await poll(() => budget.taken === held || undefined, within)).toBe(true)
+    for (const slug of ['four', 'one']) {
+      expect(await (await send(slug, 100)).text()).toBe('100')
+      expect(await (await send(slug, longest)).text()).toBe(String(longest))
+    }
+    for (const { socket } of slow) socket.end()
+    expect(await poll(() => budget.taken === 0 || undefined, within)).toBe(true)
+  })
+
+  test('body budget: a declared body that never arrives is charged nothing, and its connection is closed', async () => {
+    const { budget, port, send } = start({ pauseMsMax: 100 })
+    const silent = await Promise.all(slugs.map((slug) => begin(port, slug, `Content-Length: ${longest}`)))
+    expect(await (await send('one', longest)).text()).toBe(String(longest))
+    for (const { closed } of silent) {
+      const received = await closed
+      expect(received).toStartWith('HTTP/1.1 400')
+      expect(received).toContain('too slowly')
+    }
+    expect(budget.taken).toBe(0)
+  })
+})
+
+describe('charges of unfinished bodies', () => {
+  test.each([
+    ['cut off', `Content-Length: ${longest}`, 'x'.repeat(100)],
+    ['cut off between chunks', chunked, '1\r\nx\r\n'],
+  ])('body budget: releases the charge of a body that is %s', async (_case, length, body) => {
+    const { budget, port } = start()
+    const { socket } = await begin(port, 'one', length, body)
+    expect(await poll(() => budget.taken > 0 || undefined, within)).toBe(true)
+    socket.terminate()
+    expect(await poll(() => budget.taken === 0 || undefined, within)).toBe(true)
+  })
+
+  test('body budget: releases the charge of a body past its deadline', async () => {
+    const { budget, port } = start({ pauseMsMax: 100 })
+    const { closed } = await begin(port, 'one', chunked, '1\r\nx\r\n')
+    expect(await closed).toContain('too slowly')
+    expect(budget.taken).toBe(0)
+  })
+
+  test('body budget: releases the charge of a body that finds no more room', async () => {
+    const { budget, send } = start()
+    const other = holding('other')
+    budget.grow(other, 40 * mebibyte, 0)
+    const refused = await send('one', 2 * mebibyte)
+    expect([refused.status, refused.headers.get('connection')]).toEqual([503, 'close'])
+    expect(budget.taken).toBe(other.bytes)
+    expect((await send('one', 16 * kibibyte)).status).toBe(200)
+  })
+
+  test('body budget: releases the charge of a body once it is answered', async () => {
+    const { budget, send } = start()
+    expect(await (await send('one', 3 * mebibyte)).text()).toBe(String(3 * mebibyte))
+    expect(budget.taken).toBe(0)
+  })
+})
+
+test('readBody: a body that arrived whole is charged without being registered as unfinished', async () => {
+  const budget = new BodyBudget({ bytesMax: mebibyte })
+  let registered = 0
+  budget.begin = () => {
+    registered += 1
+  }
+  const { body, takenAfter } = await readLong(
+    postPieces([filled(1_000)], { 'content-length': '1000' }),
+    budget,
+  )
+  expect([body.kind, takenAfter, budget.taken, registered]).toEqual(['read', 1_000, 0, 0])
 })

@@ -1,9 +1,15 @@
-export { type JsonObject, parseJsonObject } from './body.ts'
 export { BodyBudget } from './body-budget.ts'
-export { type Listening, listen, urlHost } from './listen.ts'
+export { createOpsServer, type Listening, listen, type OpsOptions, urlHost } from './listen.ts'
 export { createRequestObserver, type RequestObserverOptions } from './observe.ts'
-export { createOpsServer, type OpsOptions } from './ops.ts'
-export { parseQuery, type Query } from './query.ts'
+export {
+  createParser,
+  type JsonObject,
+  type Parsed,
+  parseJsonObject,
+  parseQuery,
+  type Query,
+  quoteName,
+} from './parse.ts'
 export type {
   Admission,
   Admitted,
@@ -19,4 +25,3 @@ export type {
 } from './route.ts'
 export { createServer, type RequestEvent, type ServerOptions, type Traced } from './server.ts'
 export { createSourceAddress, networkOf } from './source-address.ts'
-export { createParser, type Parsed, quoteName } from './validate.ts'

@@ -1,12 +1,13 @@
 import { isIP } from 'node:net'
-import type { AnyElysia } from 'elysia'
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Health, HealthSnapshot, Metrics } from '#internal/telemetry/index.ts'
 
-/** A server that takes calls. */
+/** A listening server. */
 export interface Listening {
   readonly port: number
   /** Base URL by which this machine reaches the server, without / at the end: loopback when it listens on all interfaces. */
   readonly url: string
-  /** Takes no new connections and waits for the calls under way; with `true` ends them. Repeating it is harmless. */
+  /** Refuses new connections and waits for calls in flight; with `true` aborts them. Repeating it is harmless. */
   stop(now?: boolean): Promise<void>
 }
 
@@ -33,11 +34,40 @@ export function listen(app: AnyElysia, port: number, bindAddress?: string): List
 }
 
 /**
- * Returns the host for URLs by which this machine reaches a server that listens on an IP address: loopback for all interfaces, IPv6 in
- * brackets. Pure.
+ * Returns the host for URLs by which this machine reaches a server that listens on an IP address: loopback for all interfaces,
+ * IPv6 in brackets. Pure.
  */
 export function urlHost(bindAddress: string | undefined): string {
   if (bindAddress === undefined || bindAddress === '0.0.0.0') return '127.0.0.1'
   if (bindAddress === '::') return '[::1]'
   return isIP(bindAddress) === 6 ? `[${bindAddress}]` : bindAddress
+}
+
+/** Sources of the ops port. */
+export interface OpsOptions {
+  readonly health: Pick<Health, 'liveness' | 'readiness'>
+  readonly metrics: Pick<Metrics, 'render'>
+}
+
+/** Builds the app of the ops port: `/livez`, `/readyz`, `/metrics`. Never served on the public port. */
+export function createOpsServer(options: OpsOptions) {
+  return (
+    new Elysia({ serve: { idleTimeout: 30, reusePort: false } })
+      // Before the routes, since it holds for those that come after it only: Elysia's own would send the error's message.
+      .onError(({ code }) =>
+        code === 'NOT_FOUND'
+          ? new Response('Not found: /livez, /readyz, /metrics\n', { status: 404 })
+          : new Response('Internal error\n', { status: 500 }),
+      )
+      .get('/livez', () => answerHealth(options.health.liveness()))
+      .get('/readyz', async () => answerHealth(await options.health.readiness()))
+      .get('/metrics', async () => {
+        const { contentType, text } = await options.metrics.render()
+        return new Response(text, { headers: { 'Content-Type': contentType } })
+      })
+  )
+}
+
+function answerHealth(health: HealthSnapshot): Response {
+  return Response.json(health, { status: health.ok ? 200 : 503, headers: { 'Cache-Control': 'no-store' } })
 }

@@ -3,7 +3,7 @@ import { createLineLimit, type Logger, type Metrics, type Sampler } from '#inter
 import type { LogFields } from './route.ts'
 import type { RequestEvent } from './server.ts'
 
-/** Seconds, fine where a healthy store answers and coarse up to the longest wait of a check. */
+/** Seconds: fine around the latency of a healthy store, coarse up to the longest wait of a check. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** Maximum log lines per outcome and second for answers that any caller can cause at will. */
@@ -14,14 +14,13 @@ export interface RequestObserverOptions {
   readonly log: Logger
   readonly metrics: Metrics
   readonly clock: Clock
-  /** Asked for each answer under 400, whose line is left out if it says no; default: all are written. */
+  /** Samples the log lines of answers below 400; default: all are written. */
   readonly keepsLine?: Sampler
 }
 
 /**
- * Makes the observer of answered requests: one wide log line, a counter and a duration each. Answers that any caller can cause
- * (`unverified`) have at most 10 lines per outcome and second, and no part in the durations: a flood of forged calls neither fills
- * the log nor moves a latency objective.
+ * Creates the observer of answered requests: one wide log line, a counter and a duration each. Unverified outcomes get at most 10
+ * lines per outcome and second and no duration, so that a flood of forged calls neither fills the log nor moves a latency objective.
  */
 export function createRequestObserver({
   log,
@@ -36,13 +35,13 @@ export function createRequestObserver({
   })
   const durations = metrics.histogram({
     name: 'latchkey_http_request_duration_seconds',
-    help: 'Time from the request’s head to its answer; a check that waits for a busy key includes its wait. Answers that any caller can cause without a key or a signing secret are left out.',
+    help: 'Time from request head to response, including the wait of a check for a busy key. Excludes answers that any caller can cause without a key or a signing secret.',
     labels: ['method', 'route'],
     buckets: durationBuckets,
   })
   const suppressed = metrics.counter({
     name: 'latchkey_http_log_lines_suppressed_total',
-    help: 'Log lines of requests that were left out, since any caller can cause as many of them as it likes.',
+    help: 'Request log lines suppressed by the rate limit on outcomes that any caller can cause.',
     labels: ['outcome'],
   })
   const limit = createLineLimit({
@@ -51,7 +50,7 @@ export function createRequestObserver({
     onSuppressed: (outcome) => suppressed.with(outcome).inc(),
   })
   const seriesOf = (event: RequestEvent) => {
-    // A request names its own method; what no route has is counted as one.
+    // Callers choose the method: unknown routes share one label, so that series stay bounded.
     const method = event.route === 'unknown' ? 'other' : event.method
     return {
       answered: answered.with(method, event.route, String(event.status), event.outcome),
@@ -76,12 +75,12 @@ export function createRequestObserver({
   }
 }
 
-/** The line's own fields keep their names. */
+/** The event's own fields take precedence. */
 function withFields(event: RequestEvent, fields: LogFields): object {
   return { ...fields, ...event, fields: undefined }
 }
 
-/** What broke, without the text of statements or addresses that a driver's message may carry beyond its first line. */
+/** Returns the root cause in one line: a driver's message may carry statements or addresses beyond its first. */
 function causeFields(cause: unknown): object {
   if (!(cause instanceof Error)) return {}
   const root = cause.cause instanceof Error ? cause.cause : cause

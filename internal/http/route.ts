@@ -1,34 +1,36 @@
-import type { ApiError } from '#internal/base/index.ts'
+import { type ApiError, isApiError } from '#internal/base/index.ts'
+import type { BodyBounds } from './body.ts'
+import type { BodyBudget } from './body-budget.ts'
 
-/** What is known of a call before its body is read. */
+/** A call before its body is read. */
 export interface Head {
   readonly request: Request
   readonly requestId: string
-  /** The path's parameters by name, decoded: 1–128 characters each, without control characters and U+FFFD. */
+  /** Path parameters by name, decoded: 1–128 characters each, without control characters and U+FFFD. */
   readonly params: Readonly<Record<string, string>>
-  /** Where the connection comes from, which is a proxy where there is one; null once the connection is gone. */
+  /** Address of the connection's peer, which may be a proxy; null once the connection is closed. */
   peerAddress(): string | null
 }
 
-/** A call as a route's handler sees it. */
+/** A call as a handler gets it. */
 export interface Call extends Head {
-  /** The body's bytes as received; empty where the route reads none. */
+  /** Body bytes as received; empty for a route that reads none. */
   readonly body: Uint8Array
 }
 
-/** Fields that a log line gets beside its own, which keep their names: few, short, and nothing secret. */
+/** Additional fields of the request's log line: few, short, no secrets. The line's own fields take precedence. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>
 
-/** What an answer may carry; a stream is sent as it comes, and cancelled when the caller goes. */
+/** Response body. A stream is sent as it comes and cancelled when the caller disconnects. */
 export type AnswerBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>
 
-/** What a handler answers when it is no error; JSON text, unless a header names another type. */
+/** Response of a handler, errors aside; JSON text, unless a header names another type. */
 export interface Answer<Body extends AnswerBody = string> {
   readonly kind: 'answer'
   readonly status: number
   readonly body: Body
   readonly headers?: Readonly<Record<string, string>>
-  /** What happened, in one word of a closed set, for the log line and the metric. */
+  /** Label of the result for the log line and the metric, from a closed set. */
   readonly outcome: string
   readonly log?: LogFields
 }
@@ -37,73 +39,185 @@ type Answered<Body extends AnswerBody = string> = Promise<Answer<Body> | ApiErro
 
 interface RouteShape {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Such as `/v1/record`, with `:name` for a parameter. */
+  /** For example `/v1/record`; `:name` is a parameter. */
   readonly path: string
 }
 
 interface SizedRouteShape extends RouteShape {
-  /** Bytes a body may have, over which it is 400; 0 for a route that reads none. */
+  /** Maximum body length; a longer body is 400. 0 for a route that reads none. */
   readonly bodyBytesMax: number
 }
 
-/** A route that anybody may call. */
+/** A route without authentication. */
 export interface PublicRoute extends SizedRouteShape {
   readonly access: 'public'
   handle(call: Call): Answered<AnswerBody>
 }
 
-/** A route that needs an API key of one of the `Scope`s; `Principal` is who the key belongs to. */
+/** A route that needs an API key with a scope; `Principal` is the key's owner. */
 export interface GuardedRoute<Principal, Scope extends string> extends SizedRouteShape {
   readonly access: { readonly scope: Scope }
   handle(call: Call, principal: Principal): Answered
 }
 
-/** A call that is let in, and what is read of it. */
+/** An authorized call and the bounds of its body. */
 export interface Admission<Handed> {
   readonly kind: 'admitted'
-  /** Handed on to the route's handler. */
+  /** Passed to the route's handler. */
   readonly admitted: Handed
-  /** Whose call it is, for the log line; absent where it is no tenant's. */
+  /** Tenant for the log line; absent for a caller that is no tenant. */
   readonly tenant?: string
-  /** Whose share of the body budget is taken; default the tenant's. */
+  /** Owner of the charge on the body budget; default the tenant. */
   readonly owner?: string
-  /** Bytes the body may have, counted as they come; over it the call is 413 `body_too_large`. */
+  /** Maximum body length, counted as bytes arrive; a longer body is 413 `body_too_large`. */
   readonly bodyBytesMax: number
-  /** Goes into the log line whatever the call ends with. */
+  /** Logged whatever the result is. */
   readonly log?: LogFields
 }
 
-/** What becomes of a call before its body is read. */
+/** Result of authorization: the call goes on, or is answered without reading its body. */
 export type Admitted<Handed> = Admission<Handed> | Answer | ApiError
 
-/**
- * A route that decides by itself who may call, from the path and the headers. Its handler gets the body's bytes exactly as
- * received.
- */
+/** A route that authorizes callers by itself, from path and headers. */
 export interface AdmittingRoute<Handed> extends RouteShape {
   readonly access: {
-    /** Lets a call in or answers it. Runs before a body is read, so what it answers costs no memory. */
+    /** Authorizes a call or answers it. Runs before the body is read, so that refused calls cost no memory. */
     admit(head: Head): Admitted<Handed> | Promise<Admitted<Handed>>
     /**
-     * Where a call comes from, for routes whose callers are not known before their body is read: bodies of the source that has the
-     * most are dropped first when room is short. Asked only then. Default: the owner.
+     * Returns the eviction group of a call, for routes that do not know their callers before the body is read. Called only for a
+     * body that does not arrive with its head. Default: the owner.
      */
     sourceOf?(head: Head): string | null
   }
   handle(call: Call, admitted: Handed): Answered
   /**
-   * Outcomes that any caller can cause at will, whether or not it holds a key or a signing secret. Their log lines are limited.
-   * Default: none.
+   * Outcomes that any caller can cause without a key or a signing secret. Their log lines are limited in rate. Default: none.
    */
   readonly unverifiedOutcomes?: ReadonlySet<string>
-  /** Calls `admit` also when a path parameter is malformed, which then reads as '' (an empty one is absent). Default: such a call is 404 `route_unknown`. */
+  /** Calls `admit` also for a malformed path parameter, which then reads as ''; an empty one is absent. Default: 404 `route_unknown`. */
   readonly admitsMalformedParams?: true
 }
 
-/** One row of the table that shows every route with who may call it. */
+/** A row of the route table. */
 export type Route<Principal, Scope extends string> =
   | PublicRoute
   | GuardedRoute<Principal, Scope>
-  // Each such route hands on something of its own. As these are methods, one of any type stands in the table, and the server
-  // gives a handler nothing but what its own `admit` returned.
+  // `admit` and `handle` are methods, hence bivariant: a route of any `Handed` fits. The server passes to a handler only what the
+  // `admit` of the same route returned.
   | AdmittingRoute<unknown>
+
+/** An authorized call of any kind of route. */
+export interface LetIn extends Pick<Admission<unknown>, 'kind' | 'admitted' | 'owner' | 'log'> {
+  readonly tenant?: string
+  readonly bounds: BodyBounds
+}
+
+/** A route as the server runs it, whatever its access: authorization before the body, a handler after it. */
+export interface Entry {
+  readonly method: PublicRoute['method']
+  readonly path: string
+  /** Answers 400 to a query string, which the handler would ignore. */
+  readonly refusesQuery: boolean
+  readonly budget: BodyBudget
+  /** Outcomes that callers without credentials can cause. */
+  readonly unverified: 'all' | 'until admitted' | ReadonlySet<string>
+  readonly admitsMalformedParams: boolean
+  admit(head: Head): LetIn | Answer | ApiError | Promise<LetIn | Answer | ApiError>
+  /** Eviction group of a call; default: its owner. */
+  sourceOf?(head: Head): string | null
+  /** @param admitted result of this entry's `admit` */
+  handle(
+    call: Call,
+    admitted: unknown,
+  ): Promise<Answer<AnswerBody> | ApiError> | Answer<AnswerBody> | ApiError
+}
+
+/** Authenticates callers by API key. */
+export interface Authority<Principal, Scope extends string> {
+  /** Returns the key's owner, by the Authorization header, or the refusal. */
+  authorize(authorization: string | null, scope: Scope): Principal | ApiError
+  /** Returns a principal's name for the log. */
+  nameOf(principal: Principal): string
+}
+
+/** Memory for bodies, kept apart so that a flood of unauthenticated calls leaves callers with a key alone. */
+export interface BodyBudgets {
+  readonly keyed: BodyBudget
+  readonly anybody: BodyBudget
+}
+
+/** Creates the entry of a row of the route table. */
+export function createEntry<Principal, Scope extends string>(
+  route: Route<Principal, Scope>,
+  authority: Authority<Principal, Scope>,
+  budgets: BodyBudgets,
+): Entry {
+  if (isPublic(route)) return publicEntry(route, budgets.anybody)
+  return 'scope' in route.access
+    ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority, budgets.keyed)
+    : admittingEntry(route as AdmittingRoute<unknown>, budgets.anybody)
+}
+
+function isPublic(route: Route<unknown, string>): route is PublicRoute {
+  return route.access === 'public'
+}
+
+function publicEntry(route: PublicRoute, budget: BodyBudget): Entry {
+  const admission: LetIn = { kind: 'admitted', admitted: undefined, bounds: boundsOf(route) }
+  return {
+    ...route,
+    budget,
+    unverified: 'all',
+    admitsMalformedParams: false,
+    refusesQuery: route.bodyBytesMax > 0,
+    admit: () => admission,
+  }
+}
+
+function guardedEntry<Principal, Scope extends string>(
+  route: GuardedRoute<Principal, Scope>,
+  authority: Authority<Principal, Scope>,
+  budget: BodyBudget,
+): Entry {
+  const { scope } = route.access
+  const bounds = boundsOf(route)
+  return {
+    ...route,
+    budget,
+    unverified: 'until admitted',
+    admitsMalformedParams: false,
+    refusesQuery: route.bodyBytesMax > 0,
+    admit({ request }) {
+      const principal = authority.authorize(request.headers.get('authorization'), scope)
+      if (isApiError(principal)) return principal
+      return { kind: 'admitted', admitted: principal, tenant: authority.nameOf(principal), bounds }
+    },
+  }
+}
+
+function boundsOf({ bodyBytesMax }: PublicRoute | GuardedRoute<never, string>): BodyBounds {
+  return { bytesMax: bodyBytesMax, tooLong: 'invalid_request' }
+}
+
+const noOutcomes: ReadonlySet<string> = new Set()
+
+function admittingEntry(route: AdmittingRoute<unknown>, budget: BodyBudget): Entry {
+  return {
+    ...route,
+    budget,
+    unverified: route.unverifiedOutcomes ?? noOutcomes,
+    admitsMalformedParams: route.admitsMalformedParams ?? false,
+    refusesQuery: false,
+    ...(route.access.sourceOf && { sourceOf: (head: Head) => route.access.sourceOf?.(head) ?? null }),
+    admit(head) {
+      const result = route.access.admit(head)
+      return result instanceof Promise ? result.then(letIn) : letIn(result)
+    },
+  }
+}
+
+function letIn(result: Admitted<unknown>): LetIn | Answer | ApiError {
+  if (result.kind !== 'admitted') return result
+  const bounds: BodyBounds = { bytesMax: result.bodyBytesMax, tooLong: 'body_too_large' }
+  return { ...result, bounds }
+}

@@ -5,11 +5,16 @@ import { poll } from '#internal/dev/index.ts'
 import { createLogger, createMetrics } from '#internal/telemetry/index.ts'
 import { holding } from '#test/support/body-holding.ts'
 import { BodyBudget, type Pace } from './body-budget.ts'
-import type { BodyBudgets } from './entry.ts'
 import { type Listening, listen } from './listen.ts'
 import { createRequestObserver } from './observe.ts'
-import type { AdmittingRoute, Answer, Call, Route } from './route.ts'
-import { createServer, type RequestEvent, type ServerOptions } from './server.ts'
+import type { AdmittingRoute, Answer, BodyBudgets, Call, PublicRoute, Route } from './route.ts'
+import {
+  allowedMethods,
+  createRequestIds,
+  createServer,
+  type RequestEvent,
+  type ServerOptions,
+} from './server.ts'
 
 type Options = ServerOptions<string, 'read'>
 
@@ -18,7 +23,7 @@ afterEach(async () => {
   for (const server of open.splice(0)) await server.stop(true)
 })
 
-/** Stands in what must not reach a caller. */
+/** A text that must not reach a caller. */
 const inside = 'select * from tenants'
 
 const budgetsOf = (bytesMax: number, pace: Partial<Pace> = {}): BodyBudgets => ({
@@ -65,11 +70,11 @@ const routes: readonly Route<string, 'read'>[] = [
   },
 ]
 
-/** An event with what broke, where something did. */
-type Told = RequestEvent & { readonly cause?: unknown }
+/** An event with its cause. */
+type Observed = RequestEvent & { readonly cause?: unknown }
 
-function start(changes: Partial<Options> = {}): { url: string; port: number; events: Told[] } {
-  const events: Told[] = []
+function start(changes: Partial<Options> = {}): { url: string; port: number; events: Observed[] } {
+  const events: Observed[] = []
   const app = createServer<string, 'read'>({
     routes,
     authorize: (authorization): string | ApiError => authorization || apiError('api_key_invalid'),
@@ -89,8 +94,8 @@ function start(changes: Partial<Options> = {}): { url: string; port: number; eve
 
 const asAnna = { headers: { Authorization: 'anna' } }
 
-describe('a route', () => {
-  test('gets who calls, and is told of by its path with the parameters unfilled', async () => {
+describe('server', () => {
+  test('server: passes the principal to the handler and reports the path pattern', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/things/17`, asAnna)
     expect(await response.json()).toEqual({ who: 'anna' })
@@ -123,9 +128,9 @@ describe('a route', () => {
   }
   test.each([
     ['a public route', 'GET', '/open', undefined, 'done', true],
-    ['a path that no route has', 'GET', '/nothing', undefined, 'route_unknown', true],
-    ['a route without its key', 'GET', '/things/17', undefined, 'api_key_invalid', true],
-    ['a route with its key', 'GET', '/things/17', 'anna', 'done', undefined],
+    ['an unknown path', 'GET', '/nothing', undefined, 'route_unknown', true],
+    ['a keyed route without a key', 'GET', '/things/17', undefined, 'api_key_invalid', true],
+    ['a keyed route with its key', 'GET', '/things/17', 'anna', 'done', undefined],
     ['an outcome that the route lists', 'POST', '/t/a/in', 'forged', 'forged', true],
     ['an outcome that the route does not list', 'POST', '/t/a/in', 'signed', 'signed', undefined],
     ['a body that is too long', 'POST', '/t/a/in', 'more than 9', 'body_too_large', true],
@@ -135,7 +140,7 @@ describe('a route', () => {
     ['a handler that throws', 'GET', '/bug', 'anna', 'internal', undefined],
     ['a public handler that throws', 'GET', '/away', undefined, 'store_unavailable', undefined],
   ] as const)(
-    'reports whether any caller can cause an answer: %s',
+    'server: reports whether any caller can cause an answer: %s',
     async (_what, method, path, sent, outcome, unverified) => {
       const { url, events } = start({
         routes: [...routes, choosing],
@@ -151,14 +156,14 @@ describe('a route', () => {
     },
   )
 
-  test('adds its headers to those of every answer', async () => {
+  test('server: adds the headers of the answer to the common ones', async () => {
     const { headers } = await fetch(`${start().url}/open`)
     expect(headers.get('x-own')).toBe('1')
     expect(headers.get('content-type')).toBe('application/json')
     expect(headers.get('cache-control')).toBe('no-store')
   })
 
-  test('ends the connection with each answer once the process is ending', async () => {
+  test('server: closes the connection with each answer while the process drains', async () => {
     let isDraining = false
     const { port } = start({ isDraining: () => isDraining })
     const ask = () =>
@@ -179,13 +184,13 @@ describe('a route', () => {
     }
   })
 
-  test('names its requests apart', async () => {
+  test('server: gives each request its own id', async () => {
     const { url, events } = start()
     for (let count = 0; count < 5; count += 1) await fetch(`${url}/open`)
     expect(new Set(events.map(({ requestId }) => requestId)).size).toBe(5)
   })
 
-  test('answers HEAD as GET without a body', async () => {
+  test('server: answers HEAD as GET without a body', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/open`, { method: 'HEAD' })
     expect([response.status, await response.text()]).toEqual([200, ''])
@@ -198,7 +203,7 @@ describe('a route', () => {
   })
 
   test.each(['/open/', '/things/', '/things/17/', '/Open'])(
-    'is not met by another path: %s',
+    'server: answers 404 to a path that differs in case or a trailing slash: %s',
     async (path) => {
       const response = await fetch(`${start().url}${path}`, asAnna)
       expect(response.status).toBe(404)
@@ -206,7 +211,7 @@ describe('a route', () => {
     },
   )
 
-  test('that reads a body refuses a query string, which it would not read, once it knows the caller', async () => {
+  test('server: answers 400 to the query of a route with a body, after authorization', async () => {
     const { url } = start()
     const send = (query: string, init = asAnna) =>
       fetch(`${url}/things${query}`, { method: 'POST', body: 'x', ...init })
@@ -221,14 +226,14 @@ describe('a route', () => {
     expect((await fetch(`${url}/things/17?more=1`, asAnna)).status).toBe(200)
   })
 
-  test('with a parameter tells its methods to whoever comes with another', async () => {
+  test('server: answers 405 with Allow for a path with a parameter', async () => {
     const { url } = start()
     const response = await fetch(`${url}/things/17`, { method: 'PUT' })
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
     expect((await fetch(`${url}/things/17/more`)).status).toBe(404)
   })
 
-  test('runs within a span where traces are on', async () => {
+  test('server: runs the handler inside a span when tracing is on', async () => {
     const spans: (string | null)[] = []
     const { url } = start({
       traced: (name, traceparent, work) => {
@@ -241,7 +246,7 @@ describe('a route', () => {
   })
 })
 
-test('an answer that cannot be sent is 500 without a word of why', async () => {
+test('server: answers 500 without the cause when a response cannot be built', async () => {
   const broken = { ...answer('{}'), headers: { [`X ${inside}`]: '1' } }
   const { url, events } = start({
     routes: [{ method: 'GET', path: '/broken', access: 'public', bodyBytesMax: 0, handle: () => broken }],
@@ -254,8 +259,8 @@ test('an answer that cannot be sent is 500 without a word of why', async () => {
   expect(events.at(-1)).toMatchObject({ outcome: 'internal', cause: expect.any(Error) })
 })
 
-describe('what a handler throws', () => {
-  test('is 500 without a word of it, and known to the log', async () => {
+describe('exceptions of handlers', () => {
+  test('server: answers 500 without the cause to an exception, and passes the cause to the observer', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/bug`, asAnna)
     expect(response.status).toBe(500)
@@ -273,7 +278,7 @@ describe('what a handler throws', () => {
     ])
   })
 
-  test('is explained where it is no bug', async () => {
+  test('server: answers the explained error to an expected exception', async () => {
     const { url, events } = start()
     const response = await fetch(`${url}/away`)
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
@@ -284,7 +289,7 @@ describe('what a handler throws', () => {
   })
 })
 
-/** Sends the head of a POST with a body of which only a part comes. */
+/** Sends the head of a POST and a part of its body. */
 async function sendPart(port: number, authorization: string | undefined) {
   const { promise, resolve } = Promise.withResolvers<string>()
   let received = ''
@@ -315,23 +320,23 @@ function statusOf(received: string): number | undefined {
 
 const within = { deadlineMs: 5000 }
 
-describe('a body', () => {
+describe('bodies of requests', () => {
   const send = (url: string, body: string) => fetch(`${url}/things`, { method: 'POST', body, ...asAnna })
 
-  test('is read to its bound', async () => {
+  test('server: reads a body up to the route’s limit', async () => {
     const { url } = start()
     expect(await (await send(url, 'x'.repeat(100))).text()).toBe('100')
     expect((await send(url, 'x'.repeat(101))).status).toBe(400)
   })
 
-  test('is not waited for where the caller is refused', async () => {
+  test('server: answers a refused caller without waiting for its body', async () => {
     const { port } = start()
     const part = await sendPart(port, undefined)
     expect(await poll(() => statusOf(part.received()), within)).toBe(403)
     part.end()
   })
 
-  test('without room is 503, and is read when there is room again', async () => {
+  test('server: answers 503 without room for a body, and reads the next once room is released', async () => {
     const budgets = budgetsOf(100)
     const { url } = start({ budgets })
     const held = holding('bert')
@@ -343,7 +348,7 @@ describe('a body', () => {
     expect(await (await send(url, 'x'.repeat(50))).text()).toBe('50')
   })
 
-  test('makes room for a faster one: it is 503 and its connection ends', async () => {
+  test('server: answers 503 and closes the connection of an evicted body', async () => {
     const budgets = { ...budgetsOf(0), keyed: new BodyBudget({ bytesMax: 2000, bodiesMax: 1 }) }
     const { port } = start({ budgets })
     const first = await sendPart(port, 'anna')
@@ -358,7 +363,7 @@ describe('a body', () => {
     second.end()
   })
 
-  test('of a caller with a key, and one of anybody, do not take each other’s room', async () => {
+  test('server: keeps the budgets of keyed and anonymous callers apart', async () => {
     const budgets = { keyed: new BodyBudget({ bytesMax: 100 }), anybody: new BodyBudget({ bytesMax: 100 }) }
     const both: Options['routes'] = [
       ...routes,
@@ -385,7 +390,7 @@ describe('a body', () => {
     expect(await statuses()).toEqual([200, 200])
   })
 
-  test('holds its room until it is answered, whatever the answer is', async () => {
+  test('server: charges a body until its call is answered, whatever the result', async () => {
     const endings: ((end: 'answer' | 'fail' | 'throw') => void)[] = []
     const { url } = start({
       budgets: budgetsOf(100),
@@ -420,7 +425,7 @@ describe('a body', () => {
     }
   })
 
-  test('that comes too slowly is given up, and its connection with it', async () => {
+  test('server: answers 400 and closes the connection of a body below the minimum pace', async () => {
     const { url, port } = start({ budgets: budgetsOf(100, { shortMsMax: 50 }) })
     const received = await (await sendPart(port, 'anna')).closed
     expect(statusOf(received)).toBe(400)
@@ -428,7 +433,7 @@ describe('a body', () => {
     expect(await (await send(url, 'x'.repeat(100))).text()).toBe('100')
   })
 
-  test('that breaks off gives its room back', async () => {
+  test('server: releases the charge of a body that breaks off', async () => {
     const budgets = budgetsOf(2000)
     const { url, port, events } = start({ budgets })
     const part = await sendPart(port, 'anna')
@@ -441,7 +446,7 @@ describe('a body', () => {
   })
 })
 
-test('a port that is taken is not shared', () => {
+test('listen: throws for a port in use', () => {
   const { port } = start()
   expect(() => listen(createServer({ ...emptyServer, routes }), port)).toThrow('in use')
 })
@@ -455,7 +460,7 @@ const emptyServer: Options = {
   budgets: budgetsOf(1),
 }
 
-describe('what is told of a request', () => {
+describe('request observer', () => {
   function observer() {
     let text = ''
     const log = createLogger({
@@ -495,7 +500,7 @@ describe('what is told of a request', () => {
     tenant: 'ten_a',
   }
 
-  test('is one wide line, a count and a duration in seconds', async () => {
+  test('request observer: writes one log line, a count and a duration in seconds', async () => {
     const { observe, finish } = observer()
     observe(event, undefined)
     observe(event, undefined)
@@ -510,7 +515,7 @@ describe('what is told of a request', () => {
     )
   })
 
-  test('has the fields of the route beside its own, which keep their names', async () => {
+  test('request observer: logs the route’s fields, and its own fields take precedence', async () => {
     const { observe, finish } = observer()
     observe({ ...event, fields: { provider: 'card', replayed: true, status: 999 } }, undefined)
     observe({ ...event, status: 500, fields: { provider: 'card' } }, new Error('gone'))
@@ -520,7 +525,7 @@ describe('what is told of a request', () => {
     expect(lines[1]).toMatchObject({ level: 'error', provider: 'card', cause: 'Error: gone' })
   })
 
-  test('has at most 10 lines per outcome and second where any caller can cause it, and no part in the durations', async () => {
+  test('request observer: limits unverified outcomes to 10 lines a second and leaves them out of the durations', async () => {
     const { observe, finish } = observer()
     const forged = { ...event, status: 400, outcome: 'forged', unverified: true } as const
     for (let call = 0; call < 25; call += 1) {
@@ -539,7 +544,7 @@ describe('what is told of a request', () => {
     expect(metrics).toContain('status="400",outcome="forged"} 25\n')
   })
 
-  test('counts the methods of routes that nobody serves as one', async () => {
+  test('request observer: counts all methods of unknown routes under one label', async () => {
     const { observe, finish } = observer()
     for (const method of ['PROPFIND', 'TRACE'])
       observe({ ...event, method, route: 'unknown', status: 404 }, undefined)
@@ -548,7 +553,7 @@ describe('what is told of a request', () => {
     expect(metrics).not.toContain('PROPFIND')
   })
 
-  test('names what broke in one bounded line', async () => {
+  test('request observer: logs the root cause in one bounded line', async () => {
     const { observe, finish } = observer()
     const cause = new Error('outer', { cause: new TypeError(`${'long '.repeat(100)}\nsecond line`) })
     observe({ ...event, status: 503, outcome: 'store_unavailable' }, cause)
@@ -556,4 +561,168 @@ describe('what is told of a request', () => {
     expect(lines[0]).toMatchObject({ level: 'error', msg: 'request failed' })
     expect(lines[0]).toHaveProperty('cause', `TypeError: ${'long '.repeat(40)}`)
   })
+})
+
+const get = (path: string, handle: PublicRoute['handle']): PublicRoute => ({
+  ...{ access: 'public', method: 'GET', path, bodyBytesMax: 0 },
+  handle,
+})
+
+/** A server that renders errors below `/pages` for browsers. */
+function startPages(routes: readonly PublicRoute[], answerUnknown?: PublicRoute['handle']) {
+  const events: RequestEvent[] = []
+  const server = createServer<never, never>({
+    routes,
+    authorize: () => apiError('api_key_invalid'),
+    nameOf: () => '',
+    explain: () => undefined,
+    onAnswered: (event) => events.push(event),
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: new BodyBudget({ bytesMax: 0 }) },
+    present: (error, request, requestId) =>
+      new URL(request.url).pathname.startsWith('/pages')
+        ? { body: `${error.code} ${requestId}`, headers: { 'Content-Type': 'text/html', 'Retry-After': '7' } }
+        : undefined,
+    ...(answerUnknown && { answerUnknown: async (call) => answerUnknown(call) }),
+  })
+  const listening = listen(server, 0, '127.0.0.1')
+  open.push(listening)
+  return { events, url: `http://127.0.0.1:${listening.port}` }
+}
+
+test('server: sends bytes of any content type', async () => {
+  const body = new Uint8Array([0, 255, 10])
+  const headers = { 'Content-Type': 'image/x-own' }
+  const { url } = startPages([
+    get('/bytes', () => ({ kind: 'answer', status: 200, outcome: 'done', body, headers })),
+  ])
+  const answer = await fetch(`${url}/bytes`)
+  expect(answer.headers.get('content-type')).toBe('image/x-own')
+  expect(new Uint8Array(await answer.arrayBuffer())).toEqual(body)
+})
+
+test('server: cancels a streamed answer when its reader disconnects', async () => {
+  const gone = Promise.withResolvers<void>()
+  const { url } = startPages([
+    get('/stream', () => ({
+      ...{ kind: 'answer', status: 200, outcome: 'live' },
+      body: new ReadableStream({
+        start: (controller) => controller.enqueue(Uint8Array.from(Buffer.from('first'))),
+        cancel: () => gone.resolve(),
+      }),
+    })),
+  ])
+  const reader = (await fetch(`${url}/stream`)).body?.getReader()
+  expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe('first')
+  await reader?.cancel()
+  await gone.promise
+})
+
+test.each([
+  ['an expected error', '/pages/late', 503, 'overloaded'],
+  ['a bug', '/pages/bug', 500, 'internal'],
+  ['a path that nobody has', '/pages/none', 404, 'route_unknown'],
+])(
+  'server: renders an error for a browser with the error’s headers: %s',
+  async (_case, path, status, code) => {
+    const { url, events } = startPages([
+      get('/pages/late', () => apiError('overloaded', undefined, { 'Retry-After': '1', 'X-Own': '1' })),
+      get('/pages/bug', () => {
+        throw new TypeError('inside')
+      }),
+    ])
+    const answer = await fetch(`${url}${path}`, { headers: { 'X-Request-Id': 'r-1' } })
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([status, 'text/html'])
+    expect(answer.headers.get('retry-after')).toBe('7')
+    if (code === 'overloaded') expect(answer.headers.get('x-own')).toBe('1')
+    expect(await answer.text()).toBe(`${code} r-1`)
+    expect(events).toMatchObject([{ status, outcome: code }])
+  },
+)
+
+test('server: sends the JSON envelope for an error that is not rendered', async () => {
+  const { url } = startPages([])
+  const answer = await fetch(`${url}/elsewhere`)
+  expect(answer.headers.get('content-type')).toBe('application/json')
+  expect(await answer.json()).toMatchObject({ statusCode: 404, code: 'route_unknown' })
+})
+
+test('server: answers GET of an unknown path by answerUnknown, and other methods by 404', async () => {
+  const { url, events } = startPages(
+    [get('/known', () => ({ kind: 'answer', status: 200, outcome: 'done', body: '' }))],
+    ({ requestId }) => ({ kind: 'answer', status: 404, outcome: 'nowhere', body: `nothing at ${requestId}` }),
+  )
+  const answer = await fetch(`${url}/unknown`, { headers: { 'X-Request-Id': 'r-2' } })
+  expect([answer.status, await answer.text()]).toEqual([404, 'nothing at r-2'])
+  expect((await fetch(`${url}/known`)).status).toBe(200)
+  expect((await fetch(`${url}/unknown`, { method: 'POST' })).status).toBe(404)
+  expect((await fetch(`${url}/known`, { method: 'POST' })).status).toBe(405)
+  expect(events.map(({ route, outcome }) => [route, outcome])).toEqual([
+    ['unknown', 'nowhere'],
+    ['/known', 'done'],
+    ['unknown', 'route_unknown'],
+    ['unknown', 'method_not_allowed'],
+  ])
+})
+
+test('server: renders an error of answerUnknown as any other', async () => {
+  const { url } = startPages([], () => {
+    throw new TypeError('inside')
+  })
+  const answer = await fetch(`${url}/unknown`)
+  expect([answer.status, await answer.json()]).toMatchObject([500, { code: 'internal' }])
+})
+
+const served = [
+  { method: 'POST', path: '/v1/record' },
+  { method: 'GET', path: '/v1/record' },
+  { method: 'POST', path: '/v1/record/extend' },
+  { method: 'POST', path: '/v1/t/:tenantSlug/webhooks/:provider' },
+]
+
+test.each([
+  ['all methods of a path', '/v1/record', ['POST', 'GET', 'HEAD']],
+  ['a path below another', '/v1/record/extend', ['POST']],
+  ['parameters', '/v1/t/shop/webhooks/card', ['POST']],
+  ['a slash at the end', '/v1/record/', []],
+  ['an empty parameter at the end', '/v1/t/shop/webhooks/', []],
+  ['an empty parameter', '/v1/t//webhooks/card', []],
+  ['a longer path', '/v1/record/extend/more', []],
+  ['a shorter path', '/v1', []],
+  ['another letter case', '/V1/record', []],
+  ['the pattern itself as a path', '/v1/t/:tenantSlug/webhooks', []],
+  ['the root', '/', []],
+])('allowedMethods: %s', (_case, pathname, methods) => {
+  expect(allowedMethods(served, pathname)).toEqual(methods)
+})
+
+const requestIdOf = (given?: string) =>
+  createRequestIds()(
+    new Request('http://localhost/', given === undefined ? {} : { headers: { 'X-Request-Id': given } }),
+  )
+
+test.each([
+  ['letters, digits and _ . : -', 'Abc_1.2:3-4'],
+  ['one character', 'x'],
+  ['128 characters', 'x'.repeat(128)],
+])('request id: keeps the caller’s X-Request-Id of %s', (_case, given) => {
+  expect(requestIdOf(given)).toBe(given)
+})
+
+test.each([
+  ['no characters', ''],
+  ['129 characters', 'x'.repeat(129)],
+  ['a space', 'a b'],
+  ['a quote', 'a"b'],
+  ['a slash', 'a/b'],
+  ['letters outside ASCII', 'ä'],
+])('request id: replaces an X-Request-Id of %s', (_case, given) => {
+  expect(requestIdOf(given)).toMatch(/^[\w-]{12}-1$/)
+})
+
+test('request id: is unique within a process and across processes', () => {
+  const [one, other] = [createRequestIds(), createRequestIds()]
+  const request = new Request('http://localhost/')
+  const ids = Array.from({ length: 1000 }, () => [one(request), other(request)]).flat()
+  expect(new Set(ids).size).toBe(2000)
+  expect(new Set(ids.map((id) => id.slice(0, 12))).size).toBe(2)
 })

@@ -1,75 +1,80 @@
 import { Elysia } from 'elysia'
-import { type ApiError, apiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
+import { type ApiError, apiError, errorEnvelope, randomToken, statusOf } from '#internal/base/index.ts'
 import { type Room, readBody, roomFor } from './body.ts'
-import { type Authority, type BodyBudgets, createEntry, type Entry } from './entry.ts'
-import { allowedMethods } from './methods.ts'
-import { refuseQuery } from './query.ts'
-import { createRequestIds } from './request-id.ts'
-import type { Answer, AnswerBody, Call, LogFields, Route } from './route.ts'
+import { refuseQuery } from './parse.ts'
+import {
+  type Answer,
+  type AnswerBody,
+  type Authority,
+  type BodyBudgets,
+  type Call,
+  createEntry,
+  type Entry,
+  type LogFields,
+  type Route,
+} from './route.ts'
 
-/** What is known of a request when it has been answered: one wide log line's worth, and nothing secret. */
+/** An answered request, for its log line and metrics. Holds no secrets. */
 export interface RequestEvent {
   readonly requestId: string
   readonly method: string
-  /** The route's path with its parameters unfilled, or `unknown`. */
+  /** Path pattern of the route, or `unknown`. */
   readonly route: string
   readonly status: number
-  /** An outcome of the handler, or an error's code. */
+  /** Outcome of the handler, or the error's code. */
   readonly outcome: string
   readonly durationMs: number
-  /** Who called: as `nameOf` says it for an API key, or as the route itself does. */
+  /** Tenant that called, by API key or as the route determined it. */
   readonly tenant?: string | undefined
-  /** What the route adds for the log. */
   readonly fields?: LogFields | undefined
-  /** Any caller can cause this answer at will, without a key or a signing secret. Never set for a bug or a broken store. */
+  /** Set when any caller can cause this answer without a key or a signing secret. Never set for a bug or a broken store. */
   readonly unverified?: true | undefined
 }
 
-/** What a public server is made of. */
+/** Parts of a server. */
 export interface ServerOptions<Principal, Scope extends string> extends Authority<Principal, Scope>, Runtime {
   readonly routes: readonly Route<Principal, Scope>[]
   readonly budgets: BodyBudgets
 }
 
-/** What every call is served with. */
+/** Parts of a server that each call uses. */
 interface Runtime {
-  /** Turns what a handler threw into an answer, or undefined for a bug. */
+  /** Returns the error to answer for an exception of a handler, or undefined for a bug. */
   explain(error: unknown): ApiError | undefined
-  /** `cause` is a bug's error, or what the store said; never sent to the caller. */
+  /** Called for each answer. `cause` is the exception behind an error; it is never sent to the caller. */
   onAnswered(event: RequestEvent, cause: unknown): void
-  /** How an error looks where people read it; undefined, or absent: as the envelope. Adds to the headers of the error. */
+  /** Renders an error for a browser, and adds to its headers; undefined or absent: the JSON envelope. */
   present?(error: ApiError, request: Request, requestId: string): Shown | undefined
-  /** Answers a `GET` of a path that no route has, where people read what they get; absent: as any other unknown path. */
+  /** Answers a `GET` of an unknown path, for browsers; absent: 404 as for any other method. */
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
-  /** Whether this process is ending: then each answer ends its connection, so that the next call goes to another one. Absent: never. */
+  /** Returns true while the process shuts down: each answer then closes its connection, so that the next call reaches another process. Absent: never. */
   isDraining?(): boolean
-  /** Runs a handler inside a trace span; absent when traces are off. */
+  /** Absent when tracing is off. */
   readonly traced?: Traced
 }
 
-/** What of an answer the caller sees, beside its status. */
 type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
 
-/** Runs `work` inside a span that continues the caller's `traceparent`. */
+/** Runs `work` inside a trace span that continues the caller's `traceparent`. */
 export type Traced = <T>(name: string, traceparent: string | null, work: () => Promise<T>) => Promise<T>
 
 const idleTimeoutSeconds = 30
 /**
- * Each route's own bound answers with the envelope where Bun would send a bare 413. What no route reads, Bun does not keep:
- * 200 MiB sent to a handler that reads nothing took 2 MB of memory (Bun 1.4.5, 2026-11).
+ * Each route's own limit answers with the envelope; Bun's would answer 413 without a body. Bun does not buffer a body that no handler
+ * reads: 200 MiB sent to such a handler took 2 MB of memory (Bun 1.4.5, 2026-11).
  */
 const noBound = Number.MAX_SAFE_INTEGER
 
-/** Builds the Elysia app of a route table. It does not listen yet. */
+/** Creates the Elysia app of a route table. It does not listen yet. README.md says why access is not an Elysia macro. */
 export function createServer<Principal, Scope extends string>(options: ServerOptions<Principal, Scope>) {
   const nextRequestId = createRequestIds()
   const app = new Elysia({
-    // A slash more at the end is another path, and unknown.
+    // A trailing slash is another path, and unknown.
     strictPath: true,
-    // Two processes must not share a port without knowing it, hence no reusePort.
+    // Two processes must not share a port unnoticed, hence no reusePort.
     serve: { idleTimeout: idleTimeoutSeconds, maxRequestBodySize: noBound, reusePort: false },
   })
-  // Before the routes, since it holds for those that come after it only: Elysia's own would send the error's message.
+  // Before the routes, because it covers only routes that come after it. Elysia's default sends the error's message.
   app.onError(({ code, error, request }) => {
     const unknown = code === 'NOT_FOUND'
     const result = unknown ? unknownRoute(options.routes, request) : apiError('internal')
@@ -102,7 +107,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
             body: noBytes,
           }),
         {
-          // Handlers take the bytes as they came: what is parsed, and how far it is read, is theirs to say.
+          // `serve` authorizes the call before it reads the body.
           parse: 'none',
         },
       )
@@ -111,7 +116,7 @@ export function createServer<Principal, Scope extends string>(options: ServerOpt
   return app
 }
 
-/** An empty parameter in the middle matches no `:name`: where malformed ones are admitted, such a path is registered as well. */
+/** Returns the paths to register: `:name` matches no empty segment, so a route that admits malformed parameters has a path for each. */
 function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
   const inTheMiddle = admitsMalformedParams ? (path.match(/:\w+(?=\/)/g) ?? []) : []
   return [path, ...inTheMiddle.map((name) => path.replace(name, ''))]
@@ -120,12 +125,12 @@ function pathsOf({ path, admitsMalformedParams }: Entry): string[] {
 const noParams: Call['params'] = {}
 const noBytes = new Uint8Array()
 
-/** IPv4 as such, also where the socket listens for both families. */
+/** Returns IPv4 addresses without the IPv6 prefix that a dual-stack socket adds. */
 function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, request: Request): string | null {
   return server?.requestIP(request)?.address.replace(/^::ffff:(?=\d+\.)/i, '') ?? null
 }
 
-/** A call that is being served: its body comes late. */
+/** A call in progress, whose body is set once it is read. */
 type CallUnderWay = Omit<Call, 'body' | 'params'> & { body: Call['body']; params: Call['params'] }
 
 function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
@@ -136,8 +141,8 @@ function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise
 }
 
 /**
- * Access, then the body, then the handler: each step may end the call. One async function for all of it, since each one more
- * is felt by every request.
+ * Serves a call: authorization, query, body, handler. Each step may end it. One async function, because each further one costs every
+ * request time.
  */
 async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
   const { request, requestId } = call
@@ -149,11 +154,11 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
       if (!entry.admitsMalformedParams) return respond(runtime, finished, apiError('route_unknown'))
       call.params = withoutMalformed(call.params)
     }
-    const asked = entry.admit(call)
-    // Most are decided from memory: nobody waits for those.
-    const admission = asked instanceof Promise ? await asked : asked
+    const admitting = entry.admit(call)
+    // Most are decided from memory, without a promise.
+    const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind !== 'admitted') return respond(runtime, finished, admission)
-    const { admitted, tenant, owner = tenant ?? 'anybody', bounds } = admission
+    const { admitted, tenant, owner = tenant ?? 'anonymous', bounds } = admission
     finished.isAdmitted = true
     finished.tenant = tenant
     finished.fields = admission.log
@@ -179,7 +184,7 @@ async function serve(runtime: Runtime, entry: Entry, call: CallUnderWay): Promis
 
 const wellFormedParam = /^[^\p{Cc}\ufffd]{1,128}$/u
 
-/** Bun puts U+FFFD where a path's percent-encoding is none of UTF-8. */
+/** Bun decodes percent-encoding that is not UTF-8 as U+FFFD. */
 function areWellFormed(params: Call['params']): boolean {
   for (const name in params) {
     const value = params[name]
@@ -242,7 +247,7 @@ function respond(runtime: Runtime, finished: Finished, result: Answer<AnswerBody
     unverified: isUnverified(finished, outcome) || undefined,
   }
   runtime.onAnswered(event, cause)
-  // Given as one object that is there already, the headers cost half of what a new object's do.
+  // A shared Headers object costs half of a new object literal.
   const response = new Response(shown.body, { status, headers: commonHeaders })
   response.headers.set('X-Request-Id', requestId)
   if (runtime.isDraining?.()) response.headers.set('Connection', 'close')
@@ -267,4 +272,39 @@ const commonHeaders = new Headers({ 'Content-Type': 'application/json', 'Cache-C
 
 function joined(some: LogFields | undefined, more: LogFields | undefined): LogFields | undefined {
   return some && more ? { ...some, ...more } : (some ?? more)
+}
+
+const requestIdForm = /^[\w.:-]{1,128}$/
+
+/**
+ * Creates the source of request ids: the caller's `X-Request-Id` where it is 1–128 letters, digits or `_ . : -`, else an id unique
+ * across processes.
+ */
+export function createRequestIds(): (request: Request) => string {
+  const prefix = randomToken(9)
+  let count = 0
+  return (request) => {
+    const given = request.headers.get('x-request-id')
+    if (given !== null && requestIdForm.test(given)) return given
+    count += 1
+    return `${prefix}-${count.toString(36)}`
+  }
+}
+
+/** Returns the methods of a path for the Allow header, HEAD beside each GET; empty when no route has this path. */
+export function allowedMethods(
+  routes: readonly { readonly method: string; readonly path: string }[],
+  pathname: string,
+): readonly string[] {
+  const segments = pathname.split('/')
+  return routes
+    .filter((route) => matches(route.path.split('/'), segments))
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+}
+
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  if (pattern.length !== segments.length) return false
+  return pattern.every((part, index) =>
+    part.startsWith(':') ? segments[index] !== '' : part === segments[index],
+  )
 }

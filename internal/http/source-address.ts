@@ -1,12 +1,12 @@
 import { BlockList, isIP } from 'node:net'
 import type { Head } from './route.ts'
 
-/** More proxies in a row than any installation has. */
+/** Maximum of forwarded addresses that are walked. */
 const hopsMax = 20
 
 /**
- * Makes what tells where a call comes from. `X-Forwarded-For` is believed only as far as each address that vouches for the next
- * one lies in `trustedProxies` (CIDRs); without any the connection's own address counts. What is no address ends the walk.
+ * Creates the function that returns a call's client address. It walks `X-Forwarded-For` from its end while each address lies in
+ * `trustedProxies` (CIDRs); without any it returns the connection's peer. A malformed address ends the walk.
  */
 export function createSourceAddress(trustedProxies: readonly string[]): (head: Head) => string | null {
   const trusted = new BlockList()
@@ -31,7 +31,7 @@ export function createSourceAddress(trustedProxies: readonly string[]): (head: H
   }
 }
 
-/** The network that an address is counted with: an IPv4 address by itself, an IPv6 address with its /64, which one host may own. */
+/** Returns the network that an address is counted with: an IPv4 address itself, of an IPv6 address its /64, which one host may own. */
 export function networkOf(address: string | null): string | null {
   const bare = address?.replace(mapped, '') ?? null
   if (bare === null || isIP(bare) !== 6) return bare
@@ -45,7 +45,7 @@ export function networkOf(address: string | null): string | null {
     .join(':')
 }
 
-/** An IPv4 address as IPv6 writes it. */
+/** Prefix of an IPv4-mapped IPv6 address. */
 const mapped = /^::ffff:(?=\d+\.)/i
 const groupsOfAddress = 8
 const groupsOfNetwork = 4

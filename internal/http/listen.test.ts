@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { createHealth, createMetrics, type Health, type Metrics } from '#internal/telemetry/index.ts'
-import { type Listening, listen } from './listen.ts'
-import { createOpsServer } from './ops.ts'
+import { createOpsServer, type Listening, listen } from './listen.ts'
 
 const open: { server: Listening; metrics: Metrics }[] = []
 afterEach(async () => {
@@ -24,7 +23,7 @@ function start(prepare: (parts: { health: Health; metrics: Metrics }) => void = 
 }
 
 describe('/readyz', () => {
-  test('is 200 while every check is well', async () => {
+  test('/readyz: answers 200 while every check passes', async () => {
     const response = await fetch(
       `${start(({ health }) => health.addCheck('store', () => ({ ok: true })))}/readyz`,
     )
@@ -33,7 +32,7 @@ describe('/readyz', () => {
     expect(await response.json()).toEqual({ ok: true, checks: [{ name: 'store', ok: true, reason: null }] })
   })
 
-  test('is 503 with the reason, and not with what a check throws', async () => {
+  test('/readyz: answers 503 with the reason of a check, and without the exception of one', async () => {
     const url = start(({ health }) => {
       health.addCheck('schema', () => ({ ok: false, reason: 'run migrate' }))
       health.addCheck('store', () => Promise.reject(new TypeError('redis://:password@host')))
@@ -49,7 +48,7 @@ describe('/readyz', () => {
     })
   })
 
-  test('is 503 while the process ends, which does not make it dead', async () => {
+  test('/readyz: answers 503 while the process drains, and /livez stays 200', async () => {
     const url = start(({ health }) => health.startDraining())
     expect((await fetch(`${url}/readyz`)).status).toBe(503)
     expect((await fetch(`${url}/livez`)).status).toBe(200)
@@ -57,7 +56,7 @@ describe('/readyz', () => {
 })
 
 describe('/livez', () => {
-  test('is 503 when a loop has stood still for longer than it may', async () => {
+  test('/livez: answers 503 when a loop stalls for longer than its limit', async () => {
     const url = start(({ health }) => health.addHeartbeat('poll', 9000))
     const response = await fetch(`${url}/livez`)
     expect(response.status).toBe(503)
@@ -68,13 +67,13 @@ describe('/livez', () => {
 })
 
 describe('/metrics', () => {
-  test('is Prometheus’ text, with the build', async () => {
+  test('/metrics: serves Prometheus text with the build info', async () => {
     const response = await fetch(`${start()}/metrics`)
     expect(response.headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
     expect(await response.text()).toContain('latchkey_build_info{process="test",version="1.2.3"} 1\n')
   })
 
-  test('that breaks is 500 without a word of why', async () => {
+  test('/metrics: answers 500 without the cause when rendering fails', async () => {
     const url = start(({ metrics }) => {
       metrics.gauge({
         name: 'latchkey_records_things_count',

@@ -1,0 +1,175 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
+import {
+  type ApiError,
+  apiError,
+  hasRepeatedMember,
+  isNestedTooDeep,
+  jsonDepthMax,
+} from '#internal/base/index.ts'
+
+/** Query parameters by name, or the error to answer. */
+export type Query = { readonly kind: 'query'; readonly values: Readonly<Record<string, string>> } | ApiError
+
+const queryCharsMax = 8192
+
+/**
+ * Parses a query string strictly: a repeated parameter and one that is not UTF-8 in percent-encoding are 400. URLSearchParams would
+ * pick one, or put U+FFFD in its place.
+ */
+export function parseQuery(url: string): Query {
+  const mark = url.indexOf('?')
+  const values: Record<string, string> = Object.create(null) as Record<string, string>
+  if (mark < 0) return { kind: 'query', values }
+  const text = url.slice(mark + 1)
+  if (text.length > queryCharsMax)
+    return apiError('invalid_request', `The query must not be longer than ${queryCharsMax} characters`)
+  for (const pair of text.split('&')) {
+    if (pair === '') continue
+    const equals = pair.indexOf('=')
+    const name = decodeComponent(equals < 0 ? pair : pair.slice(0, equals))
+    const value = decodeComponent(equals < 0 ? '' : pair.slice(equals + 1))
+    if (name === undefined || value === undefined) {
+      return apiError('invalid_request', 'The query must be UTF-8 in percent-encoding')
+    }
+    if (name in values) return apiError('invalid_request', 'A query parameter stands twice')
+    values[name] = value
+  }
+  return { kind: 'query', values }
+}
+
+const namesListedMax = 5
+
+/** Returns 400 with the parameters' names for a call that takes no query and has one. */
+export function refuseQuery(url: string): ApiError | undefined {
+  const query = parseQuery(url)
+  if (query.kind === 'error') return query
+  const names = Object.keys(query.values)
+  if (names.length === 0) return undefined
+  const listed = names.slice(0, namesListedMax).map(quoteName).join(', ')
+  const rest = names.length > namesListedMax ? ' and more' : ''
+  return apiError('invalid_request', `This call takes no query parameters: send ${listed}${rest} in the body`)
+}
+
+function decodeComponent(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return undefined
+  }
+}
+
+const byteOrderMark = '\ufeff'
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** A JSON text with its value, or the error to answer. */
+export type JsonBody = { readonly kind: 'json'; readonly text: string; readonly value: unknown } | ApiError
+
+/** Parses a body as JSON in UTF-8 (RFC 8259), at most `jsonDepthMax` levels deep; anything else is 400. */
+export function parseJson(body: Uint8Array): JsonBody {
+  const text = decodeUtf8(body)
+  if (text === undefined || text.startsWith(byteOrderMark))
+    return apiError('invalid_request', 'The body must be UTF-8 without byte order mark')
+  if (isNestedTooDeep(text)) {
+    return apiError('invalid_request', `The body must not be nested deeper than ${jsonDepthMax} levels`)
+  }
+  try {
+    return { kind: 'json', text, value: JSON.parse(text) as unknown }
+  } catch {
+    return apiError('invalid_request', 'The body must be JSON')
+  }
+}
+
+/** A JSON object as text and as value, or the error to answer. */
+export type JsonObject = { readonly kind: 'object'; readonly text: string; readonly value: object } | ApiError
+
+/** Parses a body as a JSON object without repeated fields, since JSON parsers disagree which of two counts. */
+export function parseJsonObject(body: Uint8Array): JsonObject {
+  const json = parseJson(body)
+  if (json.kind === 'error') return json
+  const { text, value } = json
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return apiError('invalid_request', 'The body must be a JSON object')
+  }
+  if (hasRepeatedMember(text, value)) return apiError('invalid_request', 'A field stands twice in the body')
+  return { kind: 'object', text, value }
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** A value that fits its schema, or the error to answer. */
+export type Parsed<T> = { readonly kind: 'parsed'; readonly value: T } | ApiError
+
+/**
+ * Compiles a schema into a parser of values from outside. Its error names the first invalid field and the values it takes, and never
+ * repeats the value. A schema's `expected` replaces the generated text.
+ */
+export function createParser<Schema extends TSchema>(
+  schema: Schema,
+): (value: unknown) => Parsed<Static<Schema>> {
+  const compiled = TypeCompiler.Compile(schema)
+  return (value) => {
+    if (compiled.Check(value)) return { kind: 'parsed', value }
+    const error = compiled.Errors(value).First()
+    return apiError('invalid_request', error ? describe(error) : undefined)
+  }
+}
+
+function describe(error: ValueError): string {
+  const field = fieldName(error.path)
+  switch (error.type) {
+    case ValueErrorType.ObjectRequiredProperty:
+      return `${field} is required`
+    case ValueErrorType.ObjectAdditionalProperties:
+      return `${field} is not a field of this call: check its spelling`
+    default:
+      return `${field} must be ${expectation(error.schema)}`
+  }
+}
+
+const nameLengthMax = 64
+
+/** Returns a field's name from its JSON pointer. */
+function fieldName(pointer: string): string {
+  if (pointer === '') return 'The body'
+  return quoteName(pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+/** Quotes a caller's name for an error text: cut at 64 characters, control characters escaped. */
+export function quoteName(name: string): string {
+  return JSON.stringify(name.length > nameLengthMax ? `${name.slice(0, nameLengthMax)}…` : name)
+}
+
+function expectation(schema: TSchema): string {
+  if (typeof schema.expected === 'string') return schema.expected
+  if (schema.type === 'integer') return `a whole number${range(schema.minimum, schema.maximum)}`
+  if (schema.type === 'RegExp') return textExpectation(String(schema.source))
+  if (schema.type === 'array')
+    return `an array of ${schema.minItems ?? 0} to ${schema.maxItems ?? 'many'} elements`
+  if (Array.isArray(schema.enum))
+    return `one of ${schema.enum.map((each) => JSON.stringify(each)).join(', ')}`
+  if (schema.type === 'string') return 'a string'
+  if (schema.type === 'boolean') return 'true or false'
+  if (schema.type === 'object') return 'a JSON object'
+  return 'of the type that the contract gives'
+}
+
+function range(minimum: unknown, maximum: unknown): string {
+  if (minimum === undefined && maximum === undefined) return ''
+  return ` from ${String(minimum ?? 'any')} to ${String(maximum ?? 'any')}`
+}
+
+function textExpectation(source: string): string {
+  const letters = /^\^\[A-Za-z\]\{(\d+),\1\}\$$/.exec(source)
+  if (letters) return `a string of ${letters[1]} letters`
+  const length = /\{(\d+),(\d+)\}\$$/.exec(source)
+  const plain = source.includes('\\p{Cc}') ? ' without control characters or U+FFFD' : ''
+  return length ? `a string of ${length[1]} to ${length[2]} characters${plain}` : `a string${plain}`
+}
