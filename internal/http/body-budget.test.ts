@@ -12,16 +12,16 @@ afterEach(() => {
   for (const { budget, body } of begun.splice(0)) budget.finish(body)
 })
 
-/** A budget with bodies that are held, or waited for; those that are given up are listed by name. */
+/** A budget with complete and unfinished bodies; aborted ones are listed by name. */
 function open(bounds: BudgetBounds) {
   const budget = new BodyBudget(bounds)
   const givenUp: string[] = []
-  /** A body that was read; undefined when it got no room. */
+  /** A complete body; undefined when it found no room. */
   const take = (owner: string, bytes: number, nowMs = 0) => {
     const body = holding(owner, { bytesDeclared: bytes })
     return budget.grow(body, bytes, nowMs) ? body : undefined
   }
-  /** A body that is waited for since a time, of which so many bytes have arrived. */
+  /** An unfinished body since a time, of which some bytes have arrived. */
   const wait = (
     name: string,
     { bytes = 0, sinceMs = 0, owner = name, source = name, bytesDeclared = 25 * mebibyte },
@@ -39,7 +39,7 @@ function open(bounds: BudgetBounds) {
 }
 
 describe('shares of the budget', () => {
-  test('one owner gets a quarter for small bodies, and the rest is for others', () => {
+  test('budget: an owner’s small bodies get a quarter at most', () => {
     const { budget, take } = open({ bytesMax: 100 })
     const first = take('a', 20)
     expect([take('a', 6), take('a', 5)?.bytes]).toEqual([undefined, 5])
@@ -49,7 +49,7 @@ describe('shares of the budget', () => {
     expect([take('a', 20)?.bytes, budget.taken]).toEqual([20, 100])
   })
 
-  test('larger bodies leave a sixth to small ones, also of the same owner', () => {
+  test('budget: large bodies leave a sixth to small ones, also of the same owner', () => {
     const { take } = open({ bytesMax: 48 * mebibyte })
     for (const owner of ['a', 'b', 'c', 'd'])
       for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
@@ -58,7 +58,7 @@ describe('shares of the budget', () => {
     expect(take('b', 16 * kibibyte)).toBeUndefined()
   })
 
-  test('one owner gets one body of any length, with few larger ones beside it and small ones as ever', () => {
+  test('budget: an owner gets one body over its share, few large ones beside it, and small ones as before', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     const wide = wait('a', {})
     if (!wide) throw new Error('nothing is needed for it')
@@ -71,7 +71,7 @@ describe('shares of the budget', () => {
     expect(take('a', 5 * mebibyte)).toBeDefined()
   })
 
-  test('bodies over 1 MiB get a half together, or one of them', () => {
+  test('budget: bodies over 1 MiB get a half together, or one of them more', () => {
     const { budget, take } = open({ bytesMax: 48 * mebibyte })
     const long = ['a', 'b', 'c', 'd', 'e', 'f'].map((owner) => take(owner, 4 * mebibyte))
     expect(long).not.toContain(undefined)
@@ -81,7 +81,7 @@ describe('shares of the budget', () => {
     expect([take('y', mebibyte + 1), take('y', mebibyte)?.bytes]).toEqual([undefined, mebibyte])
   })
 
-  test('a body that comes in chunks is small until it has more than 64 KiB', () => {
+  test('budget: a chunked body counts as small up to 64 KiB', () => {
     const { budget, take, wait, arrive } = open({ bytesMax: 48 * mebibyte })
     for (const owner of ['a', 'b', 'c', 'd'])
       for (let nth = 0; nth < 10; nth++) expect(take(owner, mebibyte)).toBeDefined()
@@ -96,7 +96,7 @@ describe('shares of the budget', () => {
     expect(budget.taken).toBe(40 * mebibyte)
   })
 
-  test('a refusal changes nothing, nor does giving back twice', () => {
+  test('budget: a refused charge and a repeated free change nothing', () => {
     const { budget, take } = open({ bytesMax: 8 })
     expect(take('a', 9)).toBeUndefined()
     expect(budget.taken).toBe(0)
@@ -111,15 +111,15 @@ describe('shares of the budget', () => {
   })
 })
 
-describe('where room is short', () => {
-  test('nothing is dropped for what is announced, only for bytes', () => {
+describe('eviction', () => {
+  test('budget: evicts for bytes that arrive, not for a declared length', () => {
     const { budget, givenUp, wait, take } = open({ bytesMax: 48 * mebibyte })
     for (let nth = 0; nth < 2_000; nth++) wait(`header-only ${nth}`, {})
     expect([budget.taken, givenUp]).toEqual([0, []])
     expect(take('a', mebibyte, 10_000)).toBeDefined()
   })
 
-  test('a small body gets the room of the body with the least recent progress', () => {
+  test('budget: a small body evicts the body with the least recent progress', () => {
     const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
     wait('stalled', { bytes: 16 * kibibyte, bytesDeclared: 17 * kibibyte })
     for (const owner of ['b', 'c', 'd'])
@@ -128,7 +128,7 @@ describe('where room is short', () => {
     expect(givenUp).toEqual(['stalled evicted'])
   })
 
-  test('a complete body of any length is not compared, whether it came at once or its last piece came now', () => {
+  test('budget: a complete body evicts whatever the progress of others, also with its last piece', () => {
     const { givenUp, wait, take, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
     const last = wait('last piece missing', { bytesDeclared: mebibyte })
     for (let nth = 0; nth < 10; nth++)
@@ -142,7 +142,7 @@ describe('where room is short', () => {
     expect(take('e', 100 * kibibyte, 902)).toBeDefined()
   })
 
-  test('a small body of an owner at its share gets the room of another of its bodies', () => {
+  test('budget: a small body of an owner at its share evicts another of the same owner', () => {
     const { givenUp, wait, take } = open({ bytesMax: 64 * kibibyte, pace: { graceMs } })
     wait('stalled', { owner: 'a', bytes: 16 * kibibyte - 1, bytesDeclared: 16 * kibibyte })
     wait('of another owner', { bytes: 10, bytesDeclared: 16 * kibibyte })
@@ -150,7 +150,7 @@ describe('where room is short', () => {
     expect(givenUp).toEqual(['stalled evicted'])
   })
 
-  test('a larger body evicts a stalled one, however much that sent, and none of similar progress', () => {
+  test('budget: a large body evicts a stalled one, however much that sent, and none of similar progress', () => {
     const { givenUp, wait, arrive } = open({ bytesMax: 48 * mebibyte, pace: { graceMs } })
     const burst = wait('burst', { owner: 'a' })
     const steady = wait('steady', { owner: 'a' })
@@ -168,20 +168,20 @@ describe('where room is short', () => {
     expect(givenUp).toEqual(['burst evicted'])
   })
 
-  test('a body that has been read is dropped for no other', () => {
+  test('budget: a complete body is never evicted', () => {
     const { givenUp, take } = open({ bytesMax: 100 })
     for (const owner of ['a', 'b', 'c', 'd']) take(owner, 25)
     expect([take('e', 1, 60_000), givenUp]).toEqual([undefined, []])
   })
 
-  test('nothing is dropped where that would not give room enough', () => {
+  test('budget: evicts nothing when that would free too little', () => {
     const { givenUp, take, wait } = open({ bytesMax: 100 })
     for (const owner of ['a', 'b', 'c']) take(owner, 25)
     wait('d', { bytes: 10, bytesDeclared: 20 })
     expect([take('e', 30, 60_000), givenUp]).toEqual([undefined, []])
   })
 
-  test('one body more to wait for takes the place of the one with the least recent progress', () => {
+  test('budget: over the maximum of unfinished bodies the one with the least recent progress is evicted', () => {
     const { budget, givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 3, pace: { graceMs } })
     wait('older', { sinceMs: 0, bytes: 1_000 })
     wait('header-only', { sinceMs: 1_000 })
@@ -193,7 +193,7 @@ describe('where room is short', () => {
     expect(budget.arriving).toBe(3)
   })
 
-  test('a source with more than its share of places loses them first, however fast its bodies are', () => {
+  test('budget: bodies of a source over its share are evicted first, however fast they are', () => {
     const { givenUp, wait } = open({ bytesMax: mebibyte, bodiesMax: 64, pace: { graceMs } })
     for (let nth = 0; nth < 60; nth++) wait(`attacker ${nth}`, { source: 'attacker', bytes: 100 })
     for (let nth = 0; nth < 4; nth++) wait(`other ${nth}`, { source: `other ${nth}` })
@@ -203,7 +203,7 @@ describe('where room is short', () => {
   })
 })
 
-test('whatever happens to bodies, what is taken is the sum of what they hold, within the bounds, and 0 in the end', () => {
+test('budget: after any sequence of calls the total is the sum of all bodies, within the limits, and 0 in the end', () => {
   const lengths = fc.constantFrom(1, 900, 1_024, 16_384, 20_000, 65_536, 600_000, 3_000_000)
   const step = fc.record({
     act: fc.constantFrom('take', 'wait', 'arrive', 'finish', 'free', 'late'),
@@ -246,31 +246,31 @@ test('whatever happens to bodies, what is taken is the sum of what they hold, wi
         budget.free(body)
       }
       expect([budget.taken, budget.arriving]).toEqual([0, 0])
-      // No share is left over either: each class has its whole room again.
+      // No pool keeps a charge: each class has its whole limit again.
       const whole = holding('a', { bytesDeclared: 2 * mebibyte })
       expect(budget.grow(whole, 2 * mebibyte, nowMs)).toBe(true)
     }),
   )
 })
 
-describe('a body that is waited for', () => {
+describe('isLate', () => {
   const { pace } = new BodyBudget({ bytesMax: 1 })
   const late = (bytesDeclared: number | null, bytesArrived: number, nowMs: number, lastByteAtMs = nowMs) =>
     isLate(pace satisfies Pace, bytesDeclared, { startedAtMs: 0, lastByteAtMs, bytesArrived }, nowMs)
   test.each([
-    ['is in time in its first five seconds, whatever came', null, 1, 5_000, false],
-    ['is too slow with one byte after them', null, 1, 5_001, true],
-    ['is in time with 16 KiB for each second more', null, 80 * kibibyte, 10_000, false],
-    ['is too slow with less', null, 80 * kibibyte - 1, 10_000, true],
-    ['is in time for a minute at a good rate', 25 * mebibyte, 24 * mebibyte, 60_000, false],
-    ['is too slow after it at any rate', 25 * mebibyte, 25 * mebibyte, 60_001, true],
-    ['that is short has ten seconds at any rate', 64 * kibibyte, 1, 10_000, false],
-    ['that is short is too slow after them', 64 * kibibyte, 60_000, 10_001, true],
-  ])('%s', (_case, bytesDeclared, bytes, nowMs, expected) => {
+    ['a body is in time in its first five seconds at any rate', null, 1, 5_000, false],
+    ['a body of one byte is late after five seconds', null, 1, 5_001, true],
+    ['a body with 16 KiB for each further second is in time', null, 80 * kibibyte, 10_000, false],
+    ['a body with less than 16 KiB for each further second is late', null, 80 * kibibyte - 1, 10_000, true],
+    ['a body at a good rate is in time for a minute', 25 * mebibyte, 24 * mebibyte, 60_000, false],
+    ['a body is late after a minute at any rate', 25 * mebibyte, 25 * mebibyte, 60_001, true],
+    ['a short body is in time for ten seconds at any rate', 64 * kibibyte, 1, 10_000, false],
+    ['a short body is late after ten seconds', 64 * kibibyte, 60_000, 10_001, true],
+  ])('isLate: %s', (_case, bytesDeclared, bytes, nowMs, expected) => {
     expect(late(bytesDeclared, bytes, nowMs)).toBe(expected)
   })
 
-  test('is too slow after five seconds without a byte', () => {
+  test('isLate: a body is late after five seconds without a byte', () => {
     expect([late(null, mebibyte, 8_000, 3_000), late(null, mebibyte, 8_001, 3_000)]).toEqual([false, true])
   })
 })

@@ -8,17 +8,17 @@ import {
   startProgress,
 } from './body-victims.ts'
 
+/** Maximum size of a small body. */
+export const smallBytes: number = 64 * 1024
+const longBytes = 1024 * 1024
 /** Divisor of the budget: maximum share of one owner, separately for small and for larger bodies. A single larger body may exceed it. */
 const ownersShare = 4
 /** Divisor of the budget: maximum for an owner's other large bodies while one body exceeds the owner's share. */
 const besideShare = 64
-/** Maximum size of a small body. */
-export const smallBytes: number = 64 * 1024
 /** Divisor of the budget: reserve for small bodies, which larger ones cannot use. */
 const reserveShare = 6
 /** Divisor of the budget: maximum of all bodies over `longBytes`, or one of them. */
 const longShare = 2
-const longBytes = 1024 * 1024
 /** Divisor of a limit: a source above it, not counting its largest body, is evicted first. */
 const sourcesShare = 16
 /** Divisor of a limit: an eviction frees at least this much where it can, so that bodies are seldom ranked. */
@@ -101,19 +101,23 @@ export interface Holding {
   sourceOf(): string
 }
 
-/** Bytes of one owner. */
-interface Owned {
-  small: number
-  large: number
-  /** The body that exceeds the owner's share. */
-  wide: Holding | undefined
+/** A limit for the bodies of one size class, of all owners or of one. */
+interface Pool {
+  readonly counts: 'all' | 'small' | 'large' | 'long'
+  readonly limit: number
+  /** Undefined for a pool of all owners. */
+  readonly owner?: string
+  /** One body may exceed the limit alone, with at most this many bytes beside it. Absent: none may. */
+  readonly besideMax?: number
+  taken: number
+  /** The body that exceeds the limit; undefined for pools that exempt the body that asks. */
+  wide?: Holding | undefined
 }
 
-/** Exceeded limit: bytes to free, and the bodies that count against it. */
+/** An exceeded limit with the bytes to free. */
 interface Lack {
   readonly needed: number
-  readonly limit: number
-  isHeldBy(body: Holding): boolean
+  readonly pool: Pool
 }
 
 /** Bounds of a budget. */
@@ -141,12 +145,12 @@ export class BodyBudget {
   readonly turns: LoopTurns = new LoopTurns()
   readonly #bytesMax: number
   readonly #bodiesMax: number
-  /** Changed in place, since every request comes by here. */
-  readonly #owners = new Map<string, Owned>()
+  readonly #all: Pool
+  /** Pools of all owners, in the order in which they are checked. */
+  readonly #pools: readonly Pool[]
+  /** Pools of owners that hold something. */
+  readonly #owned = new Map<string, readonly Pool[]>()
   readonly #arriving = new Set<Holding>()
-  #taken = 0
-  #takenByLarge = 0
-  #takenByLong = 0
   #timer: Timer | undefined
 
   constructor({ bytesMax, bodiesMax = bodiesMaxDefault, pace = {}, gathersSmall = false }: BudgetBounds) {
@@ -154,11 +158,17 @@ export class BodyBudget {
     this.#bodiesMax = bodiesMax
     this.pace = { ...defaultPace, ...pace }
     this.gathersSmall = gathersSmall
+    this.#all = { counts: 'all', limit: bytesMax, taken: 0 }
+    this.#pools = [
+      this.#all,
+      { counts: 'large', limit: bytesMax * (1 - 1 / reserveShare), taken: 0 },
+      { counts: 'long', limit: bytesMax / longShare, besideMax: 0, taken: 0 },
+    ]
   }
 
   /** Bytes charged now. */
   get taken(): number {
-    return this.#taken
+    return this.#all.taken
   }
 
   /** Unfinished bodies now. */
@@ -200,8 +210,9 @@ export class BodyBudget {
     if (bytes <= body.bytes) return true
     // Each turn evicts a body at least.
     for (let lack = this.#lackOf(body, bytes); lack; lack = this.#lackOf(body, bytes)) {
-      const { needed, limit, isHeldBy } = lack
-      const candidates = [...this.#arriving].filter((other) => other !== body && isHeldBy(other))
+      const { needed, pool } = lack
+      const { limit } = pool
+      const candidates = [...this.#arriving].filter((other) => other !== body && isIn(pool, other))
       const requester = this.#requesterOf(body, bytes, nowMs)
       const victims = chooseVictims(candidates.map(asCandidate), {
         ...{ needed, wanted: Math.max(needed, limit / evictShare), sourceShare: limit / sourcesShare },
@@ -260,65 +271,68 @@ export class BodyBudget {
     return { source: arrival.source, score: scoreAt(arrival, nowMs) }
   }
 
-  /** Returns the first limit that a body would exceed, or undefined. */
+  /** Returns the first limit that a body would exceed, or undefined. An owner that holds nothing has no limit of its own yet. */
   #lackOf(body: Holding, bytes: number): Lack | undefined {
-    const { bytes: before } = body
-    const largeMore = largeOf(body, bytes) - largeOf(body, before)
-    const total = this.#taken + bytes - before - this.#bytesMax
-    if (total > 0) return { needed: total, limit: this.#bytesMax, isHeldBy: (other) => other.bytes > 0 }
-    if (largeMore > 0) {
-      const limit = this.#bytesMax * (1 - 1 / reserveShare)
-      const needed = this.#takenByLarge + largeMore - limit
-      if (needed > 0) return { needed, limit, isHeldBy: (other) => largeOf(other, other.bytes) > 0 }
-    }
-    const longMore = longOf(bytes) - longOf(before)
-    if (longMore > 0) {
-      const limit = this.#bytesMax / longShare
-      const others = this.#takenByLong - longOf(before)
-      const needed = Math.min(others, others + longOf(bytes) - limit)
-      if (needed > 0) return { needed, limit, isHeldBy: (other) => longOf(other.bytes) > 0 }
-    }
-    return this.#ownersLackOf(body, bytes)
+    return findLack(this.#pools, body, bytes) ?? findLack(this.#owned.get(body.owner) ?? [], body, bytes)
   }
 
-  #ownersLackOf(body: Holding, bytes: number): Lack | undefined {
-    const owned = this.#owners.get(body.owner)
-    if (!owned) return undefined
-    const isOwners = (other: Holding) => other.owner === body.owner && other.bytes > 0
-    const limit = this.#bytesMax / ownersShare
-    const large = largeOf(body, bytes)
-    if (large === 0) {
-      const needed = owned.small + bytes - body.bytes - limit
-      return needed > 0
-        ? { needed, limit, isHeldBy: (other) => isOwners(other) && largeOf(other, other.bytes) === 0 }
-        : undefined
-    }
-    const largeAfter = owned.large + large - largeOf(body, body.bytes)
-    const { wide = body } = owned
-    const beside = largeAfter - (wide === body ? large : wide.bytes) - this.#bytesMax / besideShare
-    const needed = Math.min(largeAfter - limit, beside)
-    return needed > 0
-      ? { needed, limit, isHeldBy: (other) => isOwners(other) && largeOf(other, other.bytes) > 0 }
-      : undefined
-  }
-
-  /** Sets what a body holds. */
+  /** Sets the bytes that a body holds. */
   #charge(body: Holding, bytes: number): void {
     const { bytes: before, owner } = body
-    const more = bytes - before
-    const largeMore = largeOf(body, bytes) - largeOf(body, before)
-    let owned = this.#owners.get(owner)
-    if (!owned) this.#owners.set(owner, (owned = { small: 0, large: 0, wide: undefined }))
-    owned.large += largeMore
-    owned.small += more - largeMore
-    if (more > 0 && owned.large > this.#bytesMax / ownersShare) owned.wide ??= body
-    if (bytes === 0 && owned.wide === body) owned.wide = undefined
-    if (owned.large + owned.small === 0) this.#owners.delete(owner)
-    this.#taken += more
-    this.#takenByLarge += largeMore
-    this.#takenByLong += longOf(bytes) - longOf(before)
+    for (const pool of this.#pools) pool.taken += weigh(pool, body, bytes) - weigh(pool, body, before)
+    let owned = this.#owned.get(owner)
+    if (!owned) this.#owned.set(owner, (owned = this.#poolsOf(owner)))
+    let held = 0
+    for (const pool of owned) {
+      pool.taken += weigh(pool, body, bytes) - weigh(pool, body, before)
+      held += pool.taken
+      if (pool.besideMax === undefined) continue
+      if (bytes > before && pool.taken > pool.limit) pool.wide ??= body
+      if (bytes === 0 && pool.wide === body) pool.wide = undefined
+    }
+    if (held === 0) this.#owned.delete(owner)
     body.bytes = bytes
   }
+
+  #poolsOf(owner: string): readonly Pool[] {
+    const limit = this.#bytesMax / ownersShare
+    return [
+      { counts: 'small', limit, owner, taken: 0 },
+      { counts: 'large', limit, owner, besideMax: this.#bytesMax / besideShare, taken: 0 },
+    ]
+  }
+}
+
+function findLack(pools: readonly Pool[], body: Holding, bytes: number): Lack | undefined {
+  for (const pool of pools) {
+    const own = weigh(pool, body, bytes)
+    const before = weigh(pool, body, body.bytes)
+    if (own <= before) continue
+    const after = pool.taken + own - before
+    const { wide = body, besideMax } = pool
+    const beside = besideMax === undefined ? Infinity : after - (wide === body ? own : wide.bytes) - besideMax
+    const needed = Math.min(after - pool.limit, beside)
+    if (needed > 0) return { needed, pool }
+  }
+  return undefined
+}
+
+/** Returns the bytes of a body that count in a pool. */
+function weigh({ counts }: Pool, body: Holding, bytes: number): number {
+  switch (counts) {
+    case 'all':
+      return bytes
+    case 'small':
+      return bytes - largeOf(body, bytes)
+    case 'large':
+      return largeOf(body, bytes)
+    case 'long':
+      return bytes > longBytes ? bytes : 0
+  }
+}
+
+function isIn(pool: Pool, body: Holding): boolean {
+  return (pool.owner === undefined || pool.owner === body.owner) && weigh(pool, body, body.bytes) > 0
 }
 
 function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
@@ -331,10 +345,6 @@ function asCandidate(body: Holding): Candidate & { readonly body: Holding } {
 /** Returns `bytes` for a large body, 0 for a small one. */
 function largeOf(body: Holding, bytes: number): number {
   return bytes > smallBytes || (body.bytesDeclared ?? 0) > smallBytes ? bytes : 0
-}
-
-function longOf(bytes: number): number {
-  return bytes > longBytes ? bytes : 0
 }
 
 /** Returns whether an unfinished body is below the minimum pace or past its deadline. */
