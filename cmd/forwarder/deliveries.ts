@@ -82,7 +82,7 @@ export async function startDeliveries(
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         // With an unverified key ring this process could not sign deliveries that another process can.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
-        onGivenBack: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+        onReleased: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
       return opened

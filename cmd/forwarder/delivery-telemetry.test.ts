@@ -11,12 +11,12 @@ const tenantId = someTenantId()
 
 interface Case {
   readonly kind: 'processed' | 'later' | 'failed'
-  readonly round?: number
+  readonly cycle?: number
   readonly isGone?: boolean
 }
 
 /** An attempt that took 30 ms and began 100 ms after the event's receipt. */
-function report({ kind, round = 1, isGone = false }: Case): AttemptReport {
+function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
   const attempt = {
     ...{ startedAtMs: nowMs + 100, durationMs: 30, status: null, cause: null, answer: null },
     outcome: kind === 'processed' ? ('delivered' as const) : ('failed' as const),
@@ -25,7 +25,7 @@ function report({ kind, round = 1, isGone = false }: Case): AttemptReport {
   return {
     delivery: {
       ...{ eventId: createEventId(nowMs, 90), tenantId, payloadExpiresOn: '2026-12-01', payloadBytes: 2 },
-      ...{ round, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+      ...{ cycle, attempts: 0, claims: 1, isRetry: false, isProbe: false },
     },
     content: isGone ? undefined : { ...texts, occurredAtMs: nowMs, receivedAtMs: nowMs },
     ending: kind === 'later' ? { kind, dueAtMs: nowMs, attempt } : { kind, attempt },
@@ -39,7 +39,7 @@ test.each<[string, Case, Record<string, number>]>([
     { kind: 'processed' },
     { delivered: 1, latency_250: 1 },
   ],
-  ['of a replay the time says nothing', { kind: 'processed', round: 2 }, { delivered: 1 }],
+  ['of a replay the time says nothing', { kind: 'processed', cycle: 2 }, { delivered: 1 }],
   ['what is tried again has not failed', { kind: 'later' }, { attempts_failed: 1 }],
   ['a last attempt is both', { kind: 'failed' }, { attempts_failed: 1, failed: 1 }],
   ['without its payload nobody was called', { kind: 'failed', isGone: true }, { failed: 1 }],

@@ -36,23 +36,23 @@ export function createDeliveryTelemetry(
 }
 
 /**
- * Counts an attempt among its tenant's figures, with its time only in a first round: later it says nothing of how long a delivery
+ * Counts an attempt among its tenant's figures, with its time only in a first cycle: later it says nothing of how long a delivery
  * takes. Memory only; never throws.
  */
 export function countAttempt(figures: FigureTally, { delivery, content, ending }: AttemptReport): void {
-  const { tenantId, round } = delivery
+  const { tenantId, cycle } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt
   if (outcome !== 'delivered' && content) figures.count(tenantId, 'attemptsFailed')
   if (ending.kind === 'failed') figures.count(tenantId, 'failed')
   if (ending.kind !== 'processed') return
-  const isFirstRound = round === 1 && content !== undefined
-  figures.countDelivered(tenantId, isFirstRound ? startedAtMs + durationMs - content.receivedAtMs : undefined)
+  const isFirstCycle = cycle === 1 && content !== undefined
+  figures.countDelivered(tenantId, isFirstCycle ? startedAtMs + durationMs - content.receivedAtMs : undefined)
 }
 
 function workObserver(
   { log, metrics }: ProcessTelemetry,
   keepsLine: Sampler,
-): Pick<ForwarderObserver, 'claimed' | 'attempted' | 'leasesLost' | 'gaveBack' | 'failed'> {
+): Pick<ForwarderObserver, 'claimed' | 'attempted' | 'leasesLost' | 'released' | 'failed'> {
   const { counter, histogram } = unlabelled(metrics)
   const attempts = metrics.counter({
     name: 'latchkey_deliveries_attempts_total',
@@ -107,7 +107,7 @@ function workObserver(
       lost.inc(count)
       log.warn({ count }, 'deliveries were not settled in time, and are made once more')
     },
-    gaveBack(count) {
+    released(count) {
       back.inc(count)
       log.info({ count }, 'deliveries were given back')
     },
@@ -128,7 +128,7 @@ function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): o
     tenant: delivery.tenantId,
     provider: content?.provider,
     type: content?.type,
-    round: delivery.round,
+    cycle: delivery.cycle,
     attempt: delivery.attempts + 1,
     outcome: attempt.outcome,
     status: attempt.status ?? undefined,
@@ -168,16 +168,16 @@ function troubleObserver({
     'Ends of deliveries that Postgres refuses for what is in them: stays flat unless something is wrong here.',
   )
   return {
-    unwritable({ eventId, tenantId, round, attempts }, cause) {
+    unwritable({ eventId, tenantId, cycle, attempts }, cause) {
       unwritable.inc()
       log.error(
-        { event: eventId, tenant: tenantId, round, attempt: attempts + 1, cause },
+        { event: eventId, tenant: tenantId, cycle, attempt: attempts + 1, cause },
         'the end of a delivery cannot be written and is given up: the delivery is made once more',
       )
     },
-    swept(lanes) {
-      swept.inc(lanes)
-      log.warn({ lanes }, 'lanes overslept')
+    swept(queues) {
+      swept.inc(queues)
+      log.warn({ queues }, 'sweep woke stalled tenant queues')
     },
     breakerOpened(tenant) {
       opened.inc()
@@ -209,7 +209,7 @@ function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'watch'>
       gauge(
         'latchkey_deliveries_unsettled_count',
         'Answers that are not written yet.',
-        () => stats().unsettled,
+        () => stats().uncompleted,
       )
     },
   }

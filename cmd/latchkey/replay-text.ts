@@ -5,14 +5,14 @@ const refusals = {
   payload_expired: 'its payload is gone: nothing is left to send',
   not_enabled: 'it was only verified: set spec.walletRollout.stage of its tenant to enabled first',
   rounds_exhausted: 'it had as many rounds as can be counted',
-  changed: 'it is in another round by now',
+  changed: 'it is in another delivery cycle by now',
   not_found: 'there is no such event, or its time is over',
 } as const
 
 /** What came of the replay of one event, for people. */
 export function eventText(result: ReplayEventResult): string {
-  if (result.kind === 'queued') return `queued: round ${result.round} begins now`
-  if (result.kind === 'already_queued') return `round ${result.round} is under way: nothing to do`
+  if (result.kind === 'queued') return `queued: delivery cycle ${result.cycle} begins now`
+  if (result.kind === 'already_queued') return `delivery cycle ${result.cycle} is under way: nothing to do`
   return `not replayed: ${refusals[result.kind]}`
 }
 

@@ -16,11 +16,11 @@ beforeEach(async () => {
   await truncateEvents(lab.pool, 'audit', 'replays')
 })
 
-/** Events whose round has ended. */
+/** Events whose delivery cycle has ended. */
 async function processed(count: number): Promise<EventId[]> {
   const ids = await lab.accept(tenantId, count)
   await lab.pool.query('TRUNCATE deliveries_due')
-  await lab.pool.query("UPDATE events SET state = 'processed', settled_at = now()")
+  await lab.pool.query("UPDATE events SET state = 'processed', completed_at = now()")
   return ids.toSorted()
 }
 
@@ -32,10 +32,13 @@ describe('latchkey replay', () => {
     const [id = ''] = await processed(1)
     expect(await run('event', id, '--by', 'ann')).toEqual({
       code: 0,
-      out: 'queued: round 2 begins now\n',
+      out: 'queued: delivery cycle 2 begins now\n',
       err: '',
     })
-    expect(await run('event', id)).toMatchObject({ code: 0, out: 'round 2 is under way: nothing to do\n' })
+    expect(await run('event', id)).toMatchObject({
+      code: 0,
+      out: 'delivery cycle 2 is under way: nothing to do\n',
+    })
     const { rows } = await lab.pool.query('SELECT actor, tenant_id FROM audit')
     expect(rows).toEqual([{ actor: 'ann', tenant_id: tenantId }])
     const unknown = createEventId(Date.now(), 90)

@@ -221,18 +221,18 @@ async function replay(
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock } = parts
   const tenantId = reached.value.tenant.id
-  const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ round }) }
+  const request = { eventId: id, tenantId, by: actorName(actor), ...defined({ cycle: round }) }
   const result = await replayEvent(pool, request, clock.now())
   switch (result.kind) {
     case 'queued':
       // If the notification is lost, a forwarder finds the event by polling.
       await tellForwarders(redis, [tenantId]).catch(() => undefined)
-      return ok({ tenantId, round: result.round, isQueued: true })
+      return ok({ tenantId, round: result.cycle, isQueued: true })
     case 'already_queued':
-      return ok({ tenantId, round: result.round, isQueued: false })
+      return ok({ tenantId, round: result.cycle, isQueued: false })
     case 'changed':
-      return round !== undefined && result.round > round
-        ? ok({ tenantId, round: result.round, isQueued: false })
+      return round !== undefined && result.cycle > round
+        ? ok({ tenantId, round: result.cycle, isQueued: false })
         : conflict('The event is in an earlier delivery cycle than this one: read it again')
     case 'not_found':
       return notFound

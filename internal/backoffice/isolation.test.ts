@@ -85,7 +85,7 @@ const unknown: SeededTenant = {
 async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
   const { rows } = await backoffice.pool.query(
     `SELECT (SELECT count(*) FROM events WHERE tenant_id = $1) AS events,
-       (SELECT json_agg(e.round ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
+       (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
        (SELECT json_agg(r.state) FROM replays r WHERE tenant_id = $1) AS replays,
        (SELECT json_agg(s.* ORDER BY s.id) FROM simulations s WHERE tenant_id = $1) AS simulations,
        (SELECT count(*) FROM usage_emissions WHERE tenant_id = $1) AS emissions,

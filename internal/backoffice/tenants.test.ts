@@ -98,7 +98,7 @@ describe('tenants', () => {
   test('tell that their callback is suspended, and that its breaker is open', async () => {
     const id = backoffice.tenantId('acorn')
     await backoffice.pool.query(
-      `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
+      `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
        VALUES ($1, now(), now(), 'gone', now() + interval '1 minute')`,
       [id],
     )

@@ -300,7 +300,7 @@ async function readTenantRecord(pool: Pool, id: TenantId): Promise<TenantRecord 
        CASE WHEN l.suspended_at IS NOT NULL
          THEN json_build_object('cause', l.suspended_cause, 'sinceMs', ${ms('l.suspended_at')}) END AS "suspendedCallback",
        CASE WHEN l.breaker_until > now() THEN ${ms('l.breaker_until')} END AS "breakerUntilMs"
-     FROM tenants t LEFT JOIN lanes l ON l.tenant_id = t.id WHERE t.id = $1 AND t.deleted_at IS NULL`,
+     FROM tenants t LEFT JOIN tenant_queues l ON l.tenant_id = t.id WHERE t.id = $1 AND t.deleted_at IS NULL`,
     [id],
   )
   return rows[0]

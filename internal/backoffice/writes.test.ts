@@ -83,7 +83,7 @@ const writes: Readonly<Record<string, Repeated>> = {
       failedId = id
       await failEvent(backoffice, id)
     },
-    effect: () => value('SELECT round FROM events WHERE id = $1', [failedId]),
+    effect: () => value('SELECT cycle AS round FROM events WHERE id = $1', [failedId]),
     expected: 2,
   },
   'a replay of many': {
@@ -151,9 +151,9 @@ const writes: Readonly<Record<string, Repeated>> = {
     ...{ method: 'POST', path: () => mine('callback/resume'), options: () => ({}) },
     action: 'callbacks.resumed',
     async prepare() {
-      await backoffice.pool.query(`UPDATE lanes SET suspended_at = now(), suspended_cause = 'gone'`)
+      await backoffice.pool.query(`UPDATE tenant_queues SET suspended_at = now(), suspended_cause = 'gone'`)
     },
-    effect: () => value('SELECT count(*) FROM lanes WHERE suspended_at IS NOT NULL'),
+    effect: () => value('SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL'),
     expected: 0,
   },
 }
@@ -281,7 +281,7 @@ describe('a callback', () => {
   test('that asks to be left alone is not, since it was only tried out', async () => {
     receiver.answer(() => new Response(null, { status: 410 }))
     await done('POST', mine('callback/test'))
-    expect(await value('SELECT count(*) FROM lanes WHERE suspended_at IS NOT NULL')).toBe(0)
+    expect(await value('SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL')).toBe(0)
   })
 
   test('that cannot be reached is told so', async () => {

@@ -1,28 +1,28 @@
 import { expect, test } from 'bun:test'
-import { Capacity, laneDeliveriesMax } from './capacity.ts'
+import { Capacity, tenantDeliveriesMax } from './capacity.ts'
 
 const mb = 1024 * 1024
 
 test('a tenant has room for its share and no more, whatever the others hold', () => {
   const capacity = new Capacity()
-  for (let each = 0; each < laneDeliveriesMax; each += 1) capacity.take('a')
+  for (let each = 0; each < tenantDeliveriesMax; each += 1) capacity.take('a')
   capacity.take('b')
-  expect(capacity.laneRooms()).toEqual(
+  expect(capacity.tenantRooms()).toEqual(
     new Map([
       ['a', 0],
-      ['b', laneDeliveriesMax - 1],
+      ['b', tenantDeliveriesMax - 1],
     ]),
   )
-  expect(capacity.count).toBe(laneDeliveriesMax + 1)
-  expect(capacity.room).toBe(1_024 - laneDeliveriesMax - 1)
+  expect(capacity.count).toBe(tenantDeliveriesMax + 1)
+  expect(capacity.room).toBe(1_024 - tenantDeliveriesMax - 1)
 })
 
 test('giving says whether a full tenant has room again, and leaves nothing of one that has none left', () => {
   const capacity = new Capacity()
-  const places = Array.from({ length: laneDeliveriesMax }, () => capacity.take('a'))
+  const places = Array.from({ length: tenantDeliveriesMax }, () => capacity.take('a'))
   expect(places.splice(-2).map((place) => capacity.give(place, true))).toEqual([true, false])
   expect(capacity.give(capacity.take('b'), true)).toBe(false)
-  expect([...capacity.laneRooms().keys()]).toEqual(['a'])
+  expect([...capacity.tenantRooms().keys()]).toEqual(['a'])
 })
 
 test('callbacks that answer in time have room beyond the rest, until they hang themselves', () => {
@@ -44,7 +44,7 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   expect([capacity.room, capacity.quickRoom]).toEqual([0, 512])
   const places = Array.from({ length: 64 }, () => capacity.take('quick'))
   expect([capacity.room, capacity.quickRoom]).toEqual([0, 448])
-  expect(capacity.laneRooms().get('quick')).toBe(0)
+  expect(capacity.tenantRooms().get('quick')).toBe(0)
   nowMs = 2_499
   expect(capacity.paceOf('quick')).toBe('quick')
   nowMs = 2_500
@@ -60,7 +60,7 @@ test('of what was quick and hangs 2 048 are held in all', () => {
   let nowMs = 0
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
-  for (let round = 0; round < 2; round += 1) {
+  for (let cycle = 0; cycle < 2; cycle += 1) {
     expect(capacity.quickRoom).toBe(512)
     for (let each = 0; each < 512; each += 1) capacity.take('quick')
     expect(capacity.quickRoom).toBe(0)
@@ -74,7 +74,7 @@ test('a tenant whose breaker has just opened has no room, also when it holds not
   capacity.take('a')
   capacity.holdBack('a')
   capacity.holdBack('b')
-  expect(capacity.laneRooms()).toEqual(
+  expect(capacity.tenantRooms()).toEqual(
     new Map([
       ['a', 0],
       ['b', 0],

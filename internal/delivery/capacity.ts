@@ -16,7 +16,7 @@ const heldMax = 2_048
 /** Callbacks whose pace is known; of more the one known longest is forgotten. */
 const pacesMax = 10_000
 /** At 100 ms an answer that is 640 deliveries a second for one tenant in each process. */
-export const laneDeliveriesMax = 64
+export const tenantDeliveriesMax = 64
 /** Texts in memory; a tenant gets a quarter of them. */
 const bytesMax = 64 * 1024 * 1024
 
@@ -76,9 +76,9 @@ export class Capacity {
   }
 
   /** How many more deliveries each tenant may have here that has some already. */
-  laneRooms(): Map<string, number> {
+  tenantRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
-    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, laneDeliveriesMax - held))
+    for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, tenantDeliveriesMax - held))
     for (const [tenantId, untilMs] of this.#heldBackUntilMs) {
       if (this.#now() < untilMs) rooms.set(tenantId, 0)
       else this.#heldBackUntilMs.delete(tenantId)
@@ -111,7 +111,7 @@ export class Capacity {
     const left = held - 1
     if (left > 0) this.#held.set(tenantId, left)
     else this.#held.delete(tenantId)
-    return held >= laneDeliveriesMax
+    return held >= tenantDeliveriesMax
   }
 
   /** Takes room for an event's texts; false when there is none, or the tenant has its quarter. */

@@ -6,8 +6,8 @@ import type { ClaimedDelivery } from '#internal/events/delivery.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { SettlementQueue } from './completion-queue.ts'
-import type { LaneChange } from './queue-change.ts'
+import { CompletionQueue } from './completion-queue.ts'
+import type { QueueChange } from './queue-change.ts'
 
 let lab: DeliveryLab
 
@@ -26,7 +26,7 @@ const ending = {
 
 function queueOn(pool: Pool) {
   const told = { lost: 0, unwritable: [] as string[], failed: 0, opened: 0, suspended: 0 }
-  const queue = new SettlementQueue({
+  const queue = new CompletionQueue({
     pool,
     leaseToken: 'lab',
     observer: {
@@ -53,7 +53,7 @@ const leased = (delivery: ClaimedDelivery) => ({ delivery, leaseEndsMs: 0 })
 const narrowPool = () =>
   createPool({
     url: lab.databaseUrl,
-    applicationName: 'latchkey test settlements',
+    applicationName: 'latchkey test completions',
     connectionsMax: 1,
     queryTimeoutMs: 5_000,
     connectTimeoutMs: 500,
@@ -62,7 +62,7 @@ const narrowPool = () =>
 
 const waiting = 'SELECT count(*) FROM deliveries_due'
 
-describe('the queue of settlements', () => {
+describe('the queue of completions', () => {
   test('writes all that it was given, in few statements', async () => {
     let statements = 0
     const counting = new Proxy(lab.pool, {
@@ -110,17 +110,17 @@ describe('the queue of settlements', () => {
     await pool.end()
   })
 
-  test('changes a lane once for all that ask for it, and counts what others have taken over', async () => {
+  test('changes a queue once for all that ask for it, and counts what others have taken over', async () => {
     const { queue, told } = queueOn(lab.pool)
     const deliveries = await claimed(4)
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [
       deliveries[0]?.eventId,
     ])
     for (const delivery of deliveries)
-      queue.add({ leased: leased(delivery), ending, laneChange: { kind: 'suspend', cause: 'gone' } })
+      queue.add({ leased: leased(delivery), ending, queueChange: { kind: 'suspend', cause: 'gone' } })
     await queue.drain(10_000)
     expect(told).toEqual({ lost: 1, unwritable: [], failed: 0, opened: 0, suspended: 1 })
-    expect(await lab.value('SELECT suspended_cause FROM lanes')).toBe('gone')
+    expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     expect(await lab.value(waiting)).toBe(1)
   })
 
@@ -160,15 +160,15 @@ describe('the queue of settlements', () => {
       queue.add({ leased: leased(first), ending })
       for (const [index, delivery] of deliveries.entries()) {
         const kind = kinds[index] ?? 'close_breaker'
-        const laneChange: LaneChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
-        queue.add({ leased: leased(delivery), ending, laneChange })
+        const queueChange: QueueChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
+        queue.add({ leased: leased(delivery), ending, queueChange })
       }
       expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ tenantId }) => tenantId))
       client.release()
       await queue.drain(10_000)
       expect(told).toMatchObject({ lost: 0, suspended: 1 })
       expect(queue.suspending.size).toBe(0)
-      expect(await lab.value('SELECT suspended_cause FROM lanes')).toBe('gone')
+      expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
       await pool.end()
     },
   )
@@ -185,7 +185,7 @@ describe('the queue of settlements', () => {
     const again = (await lab.claim({ woken: [delivery.tenantId] })).claimed[0]?.delivery
     if (!again) throw new Error('nothing was claimed')
     expect(queue.adopt(leased({ ...again, attempts: 1 }))).toBe(false)
-    expect(queue.adopt(leased({ ...again, round: 2 }))).toBe(false)
+    expect(queue.adopt(leased({ ...again, cycle: 2 }))).toBe(false)
     expect(queue.adopt(leased(again))).toBe(true)
     client.release()
     await queue.drain(10_000)

@@ -8,32 +8,32 @@ import {
 } from '#internal/base/index.ts'
 import {
   closeBreaker,
+  complete,
   type Ending,
   type Leased,
   openBreaker,
   releaseProbe,
-  settle,
   suspendCallback,
 } from '#internal/events/index.ts'
 import { sleep } from '#internal/process/index.ts'
 import { classifySqlError, type Pool } from '#internal/storage/index.ts'
 import { breakerOpenMs } from './breaker.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { type LaneChange, strongestChanges } from './queue-change.ts'
+import { type QueueChange, strongestChanges } from './queue-change.ts'
 
-/** A row's end, and what it means for its lane. */
+/** A row's end, and what it means for its tenant queue. */
 export interface Concluded {
   /** The queue's own from now on: its lease is renewed, and may be taken anew, until the end is written. */
   readonly leased: Leased
   readonly ending: Ending
-  readonly laneChange?: LaneChange | undefined
+  readonly queueChange?: QueueChange | undefined
 }
 
-interface Unsettled {
+interface Uncompleted {
   readonly leased: Leased
   readonly ending: Ending
   /** Undefined once it is written. */
-  laneChange: LaneChange | undefined
+  queueChange: QueueChange | undefined
 }
 
 /** How often one batch, with all parts of it, was refused by Postgres itself. */
@@ -42,7 +42,7 @@ interface Tries {
 }
 
 /** What the queue works with. */
-export interface SettlementQueueOptions {
+export interface CompletionQueueOptions {
   readonly pool: Pool
   readonly leaseToken: string
   readonly observer: Pick<
@@ -68,20 +68,20 @@ const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
  * Brings the ends of attempts into few statements. Bounded by its caller, which claims nothing while much waits or nothing can be
  * written. One row that Postgres refuses for what is in it is given up, and holds up no other.
  */
-export class SettlementQueue {
-  readonly #options: SettlementQueueOptions
+export class CompletionQueue {
+  readonly #options: CompletionQueueOptions
   readonly #closing = new AbortController()
-  readonly #unsettled = new Map<EventId, Unsettled>()
+  readonly #uncompleted = new Map<EventId, Uncompleted>()
   readonly #suspending = new Set<TenantId>()
   readonly #failing = new Set<Tries>()
-  #waiting: Unsettled[] = []
+  #waiting: Uncompleted[] = []
   #underWay = 0
   #statements = 0
   #startedAtMs = Number.NEGATIVE_INFINITY
   #timer: Timer | undefined
   #drained: (() => void) | undefined
 
-  constructor(options: SettlementQueueOptions) {
+  constructor(options: CompletionQueueOptions) {
     this.#options = options
   }
 
@@ -102,24 +102,24 @@ export class SettlementQueue {
 
   /** The leases of rows whose end is not written yet. */
   *leased(): Iterable<Leased> {
-    for (const { leased } of this.#unsettled.values()) yield leased
+    for (const { leased } of this.#uncompleted.values()) yield leased
   }
 
   /** Takes a row's end; it is written soon, and tried again while Postgres is away. */
-  add({ leased, ending, laneChange }: Concluded): void {
-    const entry: Unsettled = { leased, ending, laneChange }
-    if (laneChange?.kind === 'suspend') this.#suspending.add(leased.delivery.tenantId)
-    this.#unsettled.set(leased.delivery.eventId, entry)
+  add({ leased, ending, queueChange }: Concluded): void {
+    const entry: Uncompleted = { leased, ending, queueChange }
+    if (queueChange?.kind === 'suspend') this.#suspending.add(leased.delivery.tenantId)
+    this.#uncompleted.set(leased.delivery.eventId, entry)
     this.#waiting.push(entry)
     this.#startNext()
   }
 
   /** Writes the end that is known of a row under its new claim. False when none is known of this attempt. */
   adopt({ delivery, leaseEndsMs }: Leased): boolean {
-    const leased = this.#unsettled.get(delivery.eventId)?.leased
+    const leased = this.#uncompleted.get(delivery.eventId)?.leased
     if (leased === undefined) return false
-    const { round, attempts } = leased.delivery
-    if (delivery.round !== round || delivery.attempts !== attempts) return false
+    const { cycle, attempts } = leased.delivery
+    if (delivery.cycle !== cycle || delivery.attempts !== attempts) return false
     Object.assign(leased, { delivery, leaseEndsMs })
     return true
   }
@@ -164,12 +164,12 @@ export class SettlementQueue {
   }
 
   /** Day by day, as statements go, so that what one of them wrote is not written again with another. */
-  async #writeAll(batch: readonly Unsettled[], tries: Tries): Promise<void> {
+  async #writeAll(batch: readonly Uncompleted[], tries: Tries): Promise<void> {
     const byDay = Map.groupBy(batch, ({ leased }) => expiryDayOf(leased.delivery.eventId))
     for (const part of byDay.values()) await this.#writeUntilDone(part, tries)
   }
 
-  async #writeUntilDone(part: readonly Unsettled[], tries: Tries): Promise<void> {
+  async #writeUntilDone(part: readonly Uncompleted[], tries: Tries): Promise<void> {
     const { observer } = this.#options
     while (tries.failures < triesMax && !this.#closing.signal.aborted) {
       try {
@@ -179,7 +179,7 @@ export class SettlementQueue {
       } catch (error) {
         const failure = classifySqlError(error)
         if (failure.kind === 'rejected') return await this.#writeHalves(part, failure.code, tries)
-        observer.failed('settle', error)
+        observer.failed('complete', error)
         this.#failing.add(tries)
         await sleep(backoffMs(tries.failures, retryWaits, Math.random()), this.#closing.signal)
         tries.failures += 1
@@ -190,7 +190,7 @@ export class SettlementQueue {
   }
 
   /** Until the row that is refused stands alone: at most twice as many statements as rows. */
-  async #writeHalves(part: readonly Unsettled[], refusal: string, tries: Tries): Promise<void> {
+  async #writeHalves(part: readonly Uncompleted[], refusal: string, tries: Tries): Promise<void> {
     const half = Math.floor(part.length / 2)
     if (half > 0) {
       await this.#writeUntilDone(part.slice(0, half), tries)
@@ -202,12 +202,12 @@ export class SettlementQueue {
     }
   }
 
-  /** Lanes first: were their change lost, an ended event would have said something that nobody heeds. */
-  async #write(part: readonly Unsettled[]): Promise<void> {
+  /** Tenant queues first: were their change lost, an ended event would have said something that nobody heeds. */
+  async #write(part: readonly Uncompleted[]): Promise<void> {
     const { pool, leaseToken, observer } = this.#options
-    await this.#changeLanes(part)
+    await this.#changeQueues(part)
     const written = part.map(({ leased, ending }) => ({ delivery: leased.delivery, ending }))
-    const settled = await settle(pool, leaseToken, written)
+    const completed = await complete(pool, leaseToken, written)
     let lost = 0
     for (const [at, entry] of part.entries()) {
       const delivery = written[at]?.delivery
@@ -217,21 +217,21 @@ export class SettlementQueue {
         continue
       }
       this.#forget(entry)
-      if (!settled.has(delivery.eventId)) lost += 1
+      if (!completed.has(delivery.eventId)) lost += 1
     }
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  async #changeLanes(part: readonly Unsettled[]): Promise<void> {
+  async #changeQueues(part: readonly Uncompleted[]): Promise<void> {
     const changes = strongestChanges(
-      part.map(({ leased, laneChange }) => ({ tenantId: leased.delivery.tenantId, laneChange })),
+      part.map(({ leased, queueChange }) => ({ tenantId: leased.delivery.tenantId, queueChange })),
     )
     if (changes.size === 0) return
-    for (const [tenantId, change] of changes) await this.#changeLane(tenantId, change)
-    for (const entry of part) entry.laneChange = undefined
+    for (const [tenantId, change] of changes) await this.#changeQueue(tenantId, change)
+    for (const entry of part) entry.queueChange = undefined
   }
 
-  async #changeLane(tenantId: TenantId, change: LaneChange): Promise<void> {
+  async #changeQueue(tenantId: TenantId, change: QueueChange): Promise<void> {
     const { pool, observer } = this.#options
     switch (change.kind) {
       case 'suspend':
@@ -249,9 +249,9 @@ export class SettlementQueue {
     }
   }
 
-  #forget(entry: Unsettled): void {
+  #forget(entry: Uncompleted): void {
     const { eventId, tenantId } = entry.leased.delivery
-    if (this.#unsettled.get(eventId) === entry) this.#unsettled.delete(eventId)
-    if (entry.laneChange?.kind === 'suspend') this.#suspending.delete(tenantId)
+    if (this.#uncompleted.get(eventId) === entry) this.#uncompleted.delete(eventId)
+    if (entry.queueChange?.kind === 'suspend') this.#suspending.delete(tenantId)
   }
 }

@@ -18,7 +18,7 @@ export interface RetrySchedule {
 /** What is decided from. */
 export interface DecideInput {
   readonly end: AttemptEnd
-  /** Which attempt of its round this was, from 1. */
+  /** Which attempt of its delivery cycle this was, from 1. */
   readonly attempt: number
   readonly schedule: RetrySchedule
   /** In [0, 1). */

@@ -12,13 +12,13 @@ import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
 import type { Capacity } from './capacity.ts'
-import type { SettlementQueue } from './completion-queue.ts'
+import type { CompletionQueue } from './completion-queue.ts'
 import { type AttemptResult, callbackDidWell, concludeAttempt, concludeWithoutPayload } from './conclude.ts'
 import { jitteredMs } from './decide-next.ts'
 import { type Held, Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
-import type { LaneChange } from './queue-change.ts'
+import type { QueueChange } from './queue-change.ts'
 import { type Sending, type SendParts, sendDelivery } from './send.ts'
 
 /** What deliveries are brought to their end with. */
@@ -28,19 +28,19 @@ export interface DelivererOptions extends SendParts {
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly prepared: PreparedTenants
   readonly capacity: Capacity
-  readonly settlements: SettlementQueue
+  readonly completions: CompletionQueue
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
   /** Told that a delivery has ended, and whether its tenant had all that it may have until then. */
-  readonly onRoom: (laneWasFull: boolean) => void
+  readonly onRoom: (tenantWasFull: boolean) => void
 }
 
 type Plan =
   | { readonly kind: 'send'; readonly tenant: PreparedTenant }
-  | { readonly kind: 'put_off'; readonly byMs: number }
+  | { readonly kind: 'snoozed'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly result: AttemptResult; readonly tenant: PreparedTenant }
 
-/** A taking that was not settled may have been a worker's end; after so many, the delivery is taken to be the cause. */
+/** A taking that was not completed may have been a worker's end; after so many, the delivery is taken to be the cause. */
 const claimsMax = 5
 /** The directory of this process may be behind by a poll. */
 const unknownTenantMs = 5_000
@@ -71,7 +71,7 @@ export class Deliverer {
       ...options,
       onLoaded: (held, event) => this.#continue(held, event),
       // They are due again soon, here or elsewhere.
-      onFailed: (held) => (this.#stopped ? this.#keep(held) : this.#putOff(held, unknownTenantMs)),
+      onFailed: (held) => (this.#stopped ? this.#keep(held) : this.#snooze(held, unknownTenantMs)),
       onLost: (lost) => {
         for (const held of lost) this.#release(held)
         options.observer.leasesLost(lost.length)
@@ -139,7 +139,7 @@ export class Deliverer {
   /** What came back to us while its call goes on, or its end is being written, goes on under its new claim and is not sent twice. */
   #adopt(leased: Leased): boolean {
     const held = this.#held.get(leased.delivery.eventId)
-    if (held === undefined) return this.#options.settlements.adopt(leased)
+    if (held === undefined) return this.#options.completions.adopt(leased)
     Object.assign(held, leased)
     return true
   }
@@ -152,7 +152,7 @@ export class Deliverer {
     if (this.#stopped) return this.#keep(held)
     if (!delivery.isProbe) this.#health.seenClosed(delivery.tenantId, this.#now())
     const plan = this.#planOf(delivery)
-    if (plan.kind === 'put_off') return this.#putOff(held, plan.byMs)
+    if (plan.kind === 'snoozed') return this.#snooze(held, plan.byMs)
     if (plan.kind === 'not_sent')
       return this.#conclude(held, undefined, { ...plan, startedAtMs: this.#now() })
     if (content !== undefined && this.#loader.takeBytes(held)) void this.#send(held, content, plan.tenant)
@@ -160,24 +160,24 @@ export class Deliverer {
   }
 
   #planOf(delivery: ClaimedDelivery): Plan {
-    const { directory, prepared, observer, settlements } = this.#options
+    const { directory, prepared, observer, completions } = this.#options
     const found = directory.findTenantById(delivery.tenantId)
-    if (found === undefined) return { kind: 'put_off', byMs: unknownTenantMs }
-    if (found.suspended || settlements.suspending.has(delivery.tenantId))
-      return { kind: 'put_off', byMs: suspendedTenantMs }
+    if (found === undefined) return { kind: 'snoozed', byMs: unknownTenantMs }
+    if (found.suspended || completions.suspending.has(delivery.tenantId))
+      return { kind: 'snoozed', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
-    if (paused?.all || paused?.tenants.has(delivery.tenantId)) return { kind: 'put_off', byMs: pausedMs }
+    if (paused?.all || paused?.tenants.has(delivery.tenantId)) return { kind: 'snoozed', byMs: pausedMs }
     const tenant = prepared.of(found)
     if (tenant.isUnreadable) {
       if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(delivery.tenantId, found)
-      return { kind: 'put_off', byMs: unreadableTenantMs }
+      return { kind: 'snoozed', byMs: unreadableTenantMs }
     }
     if (delivery.claims > claimsMax)
       return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
     const { waitsMs, jitterPercent } = tenant.schedule
     const firstWaitMs = waitsMs[0] ?? 0
     if (delivery.attempts === 0 && !delivery.isRetry && firstWaitMs > 0)
-      return { kind: 'put_off', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
+      return { kind: 'snoozed', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
     if (tenant.keys.length > 0) return { kind: 'send', tenant }
     observer.signingUnavailable(delivery.tenantId)
     return {
@@ -222,16 +222,16 @@ export class Deliverer {
       ...{ delivery, result, startedAtMs, schedule: tenant.schedule },
       ...{ random: Math.random(), nowMs: this.#now() },
     })
-    const laneChange: LaneChange | undefined = suspends
+    const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
       : this.#breakerChange(delivery, result)
-    const isFirst = delivery.attempts === 0 && delivery.round === 1 && content !== undefined
+    const isFirst = delivery.attempts === 0 && delivery.cycle === 1 && content !== undefined
     const delayMs = isFirst ? startedAtMs - content.receivedAtMs : undefined
     observer.attempted({ delivery, content, ending, delayMs })
-    this.#settle(held, ending, laneChange)
+    this.#complete(held, ending, queueChange)
   }
 
-  #breakerChange({ tenantId, isProbe }: ClaimedDelivery, result: AttemptResult): LaneChange | undefined {
+  #breakerChange({ tenantId, isProbe }: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
     const didWell = callbackDidWell(result)
     if (didWell === undefined) return undefined
     const opens = this.#health.record(tenantId, didWell, this.#now())
@@ -245,14 +245,14 @@ export class Deliverer {
     return { kind: 'open_breaker' }
   }
 
-  #putOff(held: Held, byMs: number): void {
-    this.#settle(held, { kind: 'put_off', dueAtMs: this.#now() + byMs })
+  #snooze(held: Held, byMs: number): void {
+    this.#complete(held, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
   /** A probe that asked nobody makes way for another. */
-  #settle(held: Held, ending: Ending, laneChange?: LaneChange): void {
+  #complete(held: Held, ending: Ending, queueChange?: QueueChange): void {
     const unasked = held.delivery.isProbe ? ({ kind: 'release_probe' } as const) : undefined
-    this.#options.settlements.add({ leased: held, ending, laneChange: laneChange ?? unasked })
+    this.#options.completions.add({ leased: held, ending, queueChange: queueChange ?? unasked })
     this.#release(held)
   }
 
@@ -267,12 +267,12 @@ export class Deliverer {
     this.#loader.giveBytes(held)
     if (this.#stopped) return this.#keep(held)
     if (loaded?.kind === 'whole')
-      return this.#putOff(held, plan.kind === 'put_off' ? plan.byMs : unknownTenantMs)
+      return this.#snooze(held, plan.kind === 'snoozed' ? plan.byMs : unknownTenantMs)
     if (loaded?.kind === 'payload_expired') {
       const ending = concludeWithoutPayload(this.#now())
       observer.attempted({ delivery, content: undefined, ending, delayMs: undefined })
-      this.#settle(held, ending)
-    } else this.#settle(held, { kind: 'expired' })
+      this.#complete(held, ending)
+    } else this.#complete(held, { kind: 'expired' })
   }
 
   /** For `stop` to give back. */

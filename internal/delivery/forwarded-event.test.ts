@@ -8,7 +8,7 @@ const delivery = {
   tenantId: someTenantId(),
   payloadExpiresOn: '2026-01-01',
   payloadBytes: 10,
-  round: 1,
+  cycle: 1,
   attempts: 0,
   claims: 1,
   isRetry: false,

@@ -46,7 +46,7 @@ describe('a delivery', () => {
     expect(call?.headers.get('content-type')).toBe('application/json')
     expect(call?.headers.get('latchkey-hops')).toBe('1')
     expect(
-      await lab.value("SELECT count(*) FROM events WHERE state = 'processed' AND settled_at IS NOT NULL"),
+      await lab.value("SELECT count(*) FROM events WHERE state = 'processed' AND completed_at IS NOT NULL"),
     ).toBe(300)
     expect(
       await lab.value("SELECT count(*) FROM attempts WHERE outcome = 'delivered' AND status = 204"),
@@ -57,7 +57,7 @@ describe('a delivery', () => {
       lost: 0,
       unwritable: 0,
       swept: 0,
-      gaveBack: 0,
+      released: 0,
       opened: 0,
       suspended: 0,
       failed: [],
@@ -102,7 +102,7 @@ describe('a delivery', () => {
     ])
   })
 
-  test('ends as delivery_failed after the last attempt, and a new round begins when it comes again', async () => {
+  test('ends as delivery_failed after the last attempt, and a new cycle begins when it comes again', async () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s'] })
     receiver.answer(() => new Response(null, { status: receiver.calls.length <= 2 ? 503 : 204 }))
     const [id] = await lab.accept(tenant.id)
@@ -120,12 +120,12 @@ describe('a delivery', () => {
     await stop()
     expect(receiver.calls.length).toBe(3)
     const { rows } = await lab.pool.query(
-      'SELECT round, attempt, cause FROM attempts ORDER BY round, attempt',
+      'SELECT cycle, attempt, cause FROM attempts ORDER BY cycle, attempt',
     )
     expect(rows).toEqual([
-      { round: 1, attempt: 1, cause: null },
-      { round: 1, attempt: 2, cause: 'attempts_exhausted' },
-      { round: 2, attempt: 1, cause: null },
+      { cycle: 1, attempt: 1, cause: null },
+      { cycle: 1, attempt: 2, cause: 'attempts_exhausted' },
+      { cycle: 2, attempt: 1, cause: null },
     ])
   })
 
@@ -148,7 +148,7 @@ describe('a delivery', () => {
     const [id] = await lab.accept(tenant.id)
     const { forwarder, told, stop } = lab.forwarder()
     await lab.becomes('delivery_failed', stateOf, [id])
-    expect(await lab.value('SELECT suspended_cause FROM lanes')).toBe('gone')
+    expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     const [later] = await lab.accept(tenant.id)
     // Another tenant's event, claimed after it, shows that a claim has passed it over.
     const other = startReceiver()
@@ -176,7 +176,7 @@ describe('a delivery', () => {
     const { stop } = lab.forwarder()
     await lab.becomes('delivery_failed', stateOf, [id])
     await stop()
-    expect(await lab.value('SELECT suspended_at FROM lanes')).toBeNull()
+    expect(await lab.value('SELECT suspended_at FROM tenant_queues')).toBeNull()
     expect(await lab.value('SELECT cause FROM attempts')).toBe('aborted')
   })
 
@@ -258,7 +258,7 @@ describe('a delivery', () => {
 })
 
 describe('a delivery that is to try a callback again', () => {
-  const openedBefore = "UPDATE lanes SET breaker_until = now() - interval '1 s'"
+  const openedBefore = "UPDATE tenant_queues SET breaker_until = now() - interval '1 s'"
 
   test.each([
     ['is put off', async () => undefined],
@@ -278,7 +278,7 @@ describe('a delivery that is to try a callback again', () => {
     expect(receiver.calls.length).toBe(0)
     expect(
       await lab.value(
-        "SELECT breaker_until BETWEEN now() - interval '5 s' AND now() + interval '1 s' FROM lanes",
+        "SELECT breaker_until BETWEEN now() - interval '5 s' AND now() + interval '1 s' FROM tenant_queues",
       ),
     ).toBe(true)
   })
@@ -290,7 +290,7 @@ describe('a callback that fails', () => {
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
     const { forwarder, told, stop } = lab.forwarder()
-    await lab.becomes(true, 'SELECT breaker_until > now() FROM lanes')
+    await lab.becomes(true, 'SELECT breaker_until > now() FROM tenant_queues')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     expect(told.opened).toBeGreaterThan(0)
     const callsBefore = receiver.calls.length
@@ -302,11 +302,11 @@ describe('a callback that fails', () => {
     const claimsNothing = await lab.claim({ woken: [tenant.id] })
     expect(claimsNothing.claimed).toEqual([])
     expect([receiver.calls.length, await lab.value<number>(spent)]).toEqual([callsBefore, spentBefore])
-    await lab.pool.query("UPDATE lanes SET breaker_until = now() - interval '1 s'")
+    await lab.pool.query("UPDATE tenant_queues SET breaker_until = now() - interval '1 s'")
     forwarder.notify([tenant.id])
     await lab.becomes(12, "SELECT count(*) FROM events WHERE state = 'processed'")
     await stop()
-    expect(await lab.value("SELECT breaker_until = '-infinity' FROM lanes")).toBe(true)
+    expect(await lab.value("SELECT breaker_until = '-infinity' FROM tenant_queues")).toBe(true)
     expect(receiver.calls.length - callsBefore).toBe(ids.length)
   })
 
@@ -327,13 +327,13 @@ describe('a callback that fails', () => {
     }
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     expect(told.opened).toBe(1)
-    await lab.pool.query("UPDATE lanes SET breaker_until = now() - interval '1 s'")
+    await lab.pool.query("UPDATE tenant_queues SET breaker_until = now() - interval '1 s'")
     forwarder.notify([tenant.id])
     await lab.becomes(33, 'SELECT count(*) FROM attempts')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     await stop()
     expect(told.opened).toBe(1)
-    expect(await lab.value('SELECT breaker_until > now() FROM lanes')).toBe(true)
+    expect(await lab.value('SELECT breaker_until > now() FROM tenant_queues')).toBe(true)
   })
 
   test('opens its breaker for several processes at once: one of them notices', async () => {
@@ -363,7 +363,7 @@ describe('a callback that fails', () => {
     expect(Math.max(...calls.map(({ atMs }) => atMs)) - toldAtMs).toBeLessThan(900)
     expect(new Set(calls.map(({ id }) => id))).toEqual(new Set(ids))
     await lab.becomes(true, "SELECT count(*) >= 64 FROM attempts WHERE cause = 'timeout'")
-    await lab.becomes(true, 'SELECT breaker_until > now() FROM lanes WHERE tenant_id = $1', [slow.id])
+    await lab.becomes(true, 'SELECT breaker_until > now() FROM tenant_queues WHERE tenant_id = $1', [slow.id])
     // The nine before the tenth failure may have made room for others.
     expect(hanging.calls.length).toBeLessThan(64 + 10)
     release()
@@ -436,7 +436,7 @@ describe('payloads that wait for memory', () => {
     const stopped = stop(10_000)
     allow()
     await stopped
-    expect(told.gaveBack).toBe(1)
+    expect(told.released).toBe(1)
     expect(await lab.value(claimedCount)).toBe(0)
     expect(receiver.calls.length).toBe(0)
   })
@@ -474,7 +474,7 @@ describe('a forwarder', () => {
     answerSlow()
     await stopped
     expect(await lab.value(stateOf, [slowId])).toBe('processed')
-    expect(first.told.gaveBack).toBe(3)
+    expect(first.told.released).toBe(3)
     const { rows } = await lab.pool.query(
       'SELECT lease, claims, attempts, greatest(due_at, leased_until) <= now() AS due FROM deliveries_due',
     )
@@ -526,7 +526,7 @@ describe('a forwarder', () => {
     await lab.becomes('processed', stateOf, [id])
     await stop()
     expect(receiver.calls.length).toBe(1)
-    expect(forwarder.stats()).toEqual({ inFlight: 0, unsettled: 0 })
+    expect(forwarder.stats()).toEqual({ inFlight: 0, uncompleted: 0 })
     expect(told.lost).toBe(0)
   })
 
@@ -580,7 +580,7 @@ describe('a forwarder', () => {
     await lab.accept(tenant.id)
     await lab.pool.query('UPDATE tenants SET suspended = true WHERE id = $1', [tenant.id])
     const { forwarder, stop } = lab.forwarder()
-    await lab.becomes(true, 'SELECT next_due_at > now() FROM lanes')
+    await lab.becomes(true, 'SELECT next_due_at > now() FROM tenant_queues')
     expect(receiver.calls.length).toBe(0)
     await lab.pool.query('UPDATE tenants SET suspended = false WHERE id = $1', [tenant.id])
     forwarder.notify([tenant.id])

@@ -5,11 +5,11 @@ import {
   type ClaimRequest,
   claimDue,
   type DueNews,
-  giveBack,
   type Lease,
   type PausedForwarding,
+  releaseLeases,
   renewLeases,
-  sweepLanes,
+  sweepTenantQueues,
   UsualDaysTally,
   wokenMaxOf,
 } from '#internal/events/index.ts'
@@ -17,8 +17,8 @@ import { type SupervisedLoop, sleep, superviseLoop } from '#internal/process/ind
 import type { Pool } from '#internal/storage/index.ts'
 import type { Health, Tracing } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { Capacity, laneDeliveriesMax } from './capacity.ts'
-import { SettlementQueue } from './completion-queue.ts'
+import { Capacity, tenantDeliveriesMax } from './capacity.ts'
+import { CompletionQueue } from './completion-queue.ts'
 import { Deliverer } from './deliverer.ts'
 import type { ForwarderObserver } from './observer.ts'
 import { type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
@@ -40,7 +40,7 @@ export interface ForwarderOptions {
   /** What is not to be sent just now; asked for each claim and each delivery. Tell `notify` when it ends. Default: nothing. */
   readonly paused?: () => PausedForwarding
   /** Told of the tenants whose deliveries were given back, so that another process takes them at once. Must not throw. */
-  readonly onGivenBack?: (tenantIds: readonly string[]) => void
+  readonly onReleased?: (tenantIds: readonly string[]) => void
 }
 
 /** What a forwarder holds now, for metrics. */
@@ -48,7 +48,7 @@ export interface ForwarderStats {
   /** Claimed and not answered. */
   readonly inFlight: number
   /** Answered and not written. */
-  readonly unsettled: number
+  readonly uncompleted: number
 }
 
 /** What a killed process held waits so long. Renewed each sixth of it, so that five renewals in a row may fail. */
@@ -68,28 +68,28 @@ const gatherMsMax = 50
 const claimRowsMax = 200
 const claimBytesMax = 4 * 1024 * 1024
 /** With less room than that, callbacks that answer in time are served apart from the others. */
-const tightRoom = laneDeliveriesMax
-/** Then the others are claimed so many at a time, since a claim of one would always be for the lane that waited longest. */
+const tightRoom = tenantDeliveriesMax
+/** Then the others are claimed so many at a time, since a claim of one would always be for the tenant queue that waited longest. */
 const tightRowsMin = 8
 /** Answered deliveries whose end is not written: while Postgres is slow or refuses them nothing more is begun. */
-const unsettledMax = 2_048
+const uncompletedMax = 2_048
 const wokenMax = 500
 /** Kept of the process' time for the last statements. */
 const lastStatementsMs = 2_000
 
 /**
- * Claims due deliveries, sends them and settles them, until it is stopped. Any number of them share one queue. `start` begins at
+ * Claims due deliveries, sends them and completes them, until it is stopped. Any number of them share one queue. `start` begins at
  * once and never fails; what Postgres refuses is tried again, later and later.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions
   readonly #lease: Lease
   readonly #capacity = new Capacity()
-  readonly #settlements: SettlementQueue
+  readonly #completions: CompletionQueue
   readonly #deliverer: Deliverer
   readonly #usualDays: UsualDaysTally
   #woken = new Set<string>()
-  /** The last claim left something behind, for want of room or because a lane got its whole share. */
+  /** The last claim left something behind, for want of room or because a tenant queue got its whole share. */
   #hasMore = false
   #claimedAtMs = Number.NEGATIVE_INFINITY
   #claimedRows = 0
@@ -101,21 +101,21 @@ export class Forwarder {
     const { pool, observer, secrets, clock } = options
     this.#lease = { token: randomToken(), lengthMs: options.leaseMs ?? defaultLeaseMs }
     this.#usualDays = new UsualDaysTally(clock.now())
-    this.#settlements = new SettlementQueue({ pool, leaseToken: this.#lease.token, observer })
+    this.#completions = new CompletionQueue({ pool, leaseToken: this.#lease.token, observer })
     this.#deliverer = new Deliverer({
       ...options,
       prepared: new PreparedTenants(secrets),
       capacity: this.#capacity,
-      settlements: this.#settlements,
-      onRoom: (laneWasFull) => {
-        if (laneWasFull || this.#hasMore) this.#loops[0]?.wake()
+      completions: this.#completions,
+      onRoom: (tenantWasFull) => {
+        if (tenantWasFull || this.#hasMore) this.#loops[0]?.wake()
       },
     })
   }
 
   /** What is under way. */
   stats(): ForwarderStats {
-    return { inFlight: this.#capacity.count, unsettled: this.#settlements.size }
+    return { inFlight: this.#capacity.count, uncompleted: this.#completions.size }
   }
 
   /** Begins; once. */
@@ -130,7 +130,7 @@ export class Forwarder {
     this.#loops = [
       loop('deliveries', pollMs, (signal) => this.#turn(signal)),
       loop('delivery leases', this.#lease.lengthMs / 6, () => this.#renew()),
-      loop('delivery lanes', sweepMs, () => this.#sweep()),
+      loop('delivery queues', sweepMs, () => this.#sweep()),
     ]
   }
 
@@ -151,8 +151,8 @@ export class Forwarder {
     await claims?.stop()
     const unfinished = await this.#deliverer.stop(callsMs)
     await Promise.all([
-      this.#settlements.drain(Math.max(lastStatementsMs / 2, deadlineMs - performance.now())),
-      this.#giveBack(unfinished),
+      this.#completions.drain(Math.max(lastStatementsMs / 2, deadlineMs - performance.now())),
+      this.#releaseLeases(unfinished),
       ...others.map((loop) => loop.stop()),
     ])
   }
@@ -161,20 +161,20 @@ export class Forwarder {
     const waitMs = this.#claimedAtMs + this.#gatherMs - performance.now()
     const isBehind = this.#hasMore && this.#claimedRows >= claimRowsWanted
     if (waitMs > 0 && !isBehind) await sleep(waitMs, signal)
-    const settlementsMax = Math.min(claimRowsMax, unsettledMax - this.#settlements.size)
+    const completionsMax = Math.min(claimRowsMax, uncompletedMax - this.#completions.size)
     const isTight = this.#capacity.room < tightRoom
-    this.#hasMore = isTight || settlementsMax <= 0 || this.#settlements.isFailing
+    this.#hasMore = isTight || completionsMax <= 0 || this.#completions.isFailing
     this.#deliverer.load()
     if (
-      settlementsMax <= 0 ||
-      this.#settlements.isFailing ||
+      completionsMax <= 0 ||
+      this.#completions.isFailing ||
       signal.aborted ||
       this.#options.paused?.().all ||
       !this.#options.directory.hasSnapshot()
     )
       return
-    if (isTight) await this.#claimForQuick(settlementsMax)
-    const rowsMax = Math.min(settlementsMax, this.#capacity.room)
+    if (isTight) await this.#claimForQuick(completionsMax)
+    const rowsMax = Math.min(completionsMax, this.#capacity.room)
     if (rowsMax >= (isTight ? tightRowsMin : 1)) await this.#claimForAll(rowsMax, isTight)
   }
 
@@ -182,8 +182,8 @@ export class Forwarder {
    * Of tenants that are said to have work, those whose callbacks answer, and one delivery of those nobody has called yet. Who has
    * all it may have is kept for later.
    */
-  async #claimForQuick(settlementsMax: number): Promise<void> {
-    const rowsMax = Math.min(settlementsMax, this.#capacity.quickRoom)
+  async #claimForQuick(completionsMax: number): Promise<void> {
+    const rowsMax = Math.min(completionsMax, this.#capacity.quickRoom)
     const rooms = this.#rooms()
     for (const id of this.#woken)
       if (this.#capacity.paceOf(id) === 'unknown') rooms.set(id, rooms.has(id) ? 0 : 1)
@@ -194,7 +194,7 @@ export class Forwarder {
     if (woken.length === 0) return
     // Of a thousand that hold something, those that are asked for.
     const theirs = new Map(woken.flatMap((id) => (rooms.has(id) ? [[id, rooms.get(id) ?? 0]] : [])))
-    // A lane that got its whole share may have more; nobody else would tell.
+    // A tenant queue that got its whole share may have more; nobody else would tell.
     if (await this.#claim(woken, { rooms: theirs, rowsMax, wokenAlone: true })) this.notify(woken)
   }
 
@@ -224,7 +224,7 @@ export class Forwarder {
         ...more,
         lease: this.#lease,
         woken,
-        laneRowsMax: laneDeliveriesMax,
+        queueRowsMax: tenantDeliveriesMax,
         usualDays: this.#usualDays.current,
         payloadBytesMax: this.#deliverer.isFull ? 0 : Math.min(claimBytesMax, this.#capacity.bytesRoom),
       })
@@ -248,8 +248,8 @@ export class Forwarder {
    * secrets this process cannot open: another process may be able to.
    */
   #rooms(): Map<string, number> {
-    const rooms = this.#capacity.laneRooms()
-    for (const tenantId of this.#settlements.suspending) rooms.set(tenantId, 0)
+    const rooms = this.#capacity.tenantRooms()
+    for (const tenantId of this.#completions.suspending) rooms.set(tenantId, 0)
     for (const tenantId of this.#options.paused?.().tenants ?? []) rooms.set(tenantId, 0)
     for (const tenantId of this.#deliverer.unreadableTenants()) rooms.set(tenantId, 0)
     return rooms
@@ -258,7 +258,7 @@ export class Forwarder {
   async #renew(): Promise<void> {
     const startedMs = performance.now()
     const halfMs = this.#lease.lengthMs / 2
-    const old = [...this.#deliverer.held(), ...this.#settlements.leased()].filter(
+    const old = [...this.#deliverer.held(), ...this.#completions.leased()].filter(
       ({ leaseEndsMs }) => leaseEndsMs - startedMs < halfMs,
     )
     if (old.length === 0) return
@@ -273,22 +273,22 @@ export class Forwarder {
   }
 
   async #sweep(): Promise<void> {
-    const lanes = await sweepLanes(this.#options.pool)
-    if (lanes === 0) return
-    this.#options.observer.swept(lanes)
+    const queues = await sweepTenantQueues(this.#options.pool)
+    if (queues === 0) return
+    this.#options.observer.swept(queues)
     this.#loops[0]?.wake()
   }
 
-  async #giveBack(unfinished: readonly ClaimedDelivery[]): Promise<void> {
+  async #releaseLeases(unfinished: readonly ClaimedDelivery[]): Promise<void> {
     if (unfinished.length === 0) return
-    const { pool, observer, onGivenBack } = this.#options
+    const { pool, observer, onReleased } = this.#options
     try {
-      const given = await giveBack(pool, this.#lease.token, unfinished)
-      observer.gaveBack(given.size)
-      onGivenBack?.([...new Set(unfinished.map(({ tenantId }) => tenantId))])
+      const given = await releaseLeases(pool, this.#lease.token, unfinished)
+      observer.released(given.size)
+      onReleased?.([...new Set(unfinished.map(({ tenantId }) => tenantId))])
     } catch (error) {
       // Their leases end by themselves.
-      observer.failed('give back', error)
+      observer.failed('release', error)
     }
   }
 }

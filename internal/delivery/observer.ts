@@ -13,12 +13,12 @@ export interface AttemptReport {
   /** Absent where nothing was loaded because nothing was to be sent. */
   readonly content: EventContent | undefined
   readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>
-  /** From the provider's call to this call; of first attempts of first rounds only. */
+  /** From the provider's call to this call; of first attempts of first delivery cycles only. */
   readonly delayMs: number | undefined
 }
 
 /** Statements that may fail while the work goes on. */
-export type ForwarderStep = 'claim' | 'load' | 'send' | 'settle' | 'renew' | 'sweep' | 'give back'
+export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release'
 
 /** Hears what a forwarder does. Nothing in it may throw or wait. */
 export interface ForwarderObserver {
@@ -28,9 +28,9 @@ export interface ForwarderObserver {
   leasesLost(count: number): void
   /** A row's end that Postgres refuses for what is in it: given up. `cause` is an SQLSTATE or an error's name. */
   unwritable(delivery: ClaimedDelivery, cause: string): void
-  /** Lanes that overslept; stays 0 unless something else is wrong. */
-  swept(lanes: number): void
-  gaveBack(count: number): void
+  /** Tenant queues that overslept; stays 0 unless something else is wrong. */
+  swept(queues: number): void
+  released(count: number): void
   /** Called once per opening over all processes: not for each delivery in flight, and not again when a probe fails. */
   breakerOpened(tenantId: TenantId): void
   callbackSuspended(tenantId: TenantId, cause: SuspendedCause): void

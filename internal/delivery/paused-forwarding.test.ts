@@ -123,7 +123,7 @@ test('while all are paused nothing is claimed, whoever calls, and then everythin
     await until(() => looks > before)
   }
   expect(await lab.value(untouched)).toBe(3)
-  expect(await lab.value("SELECT count(*) FROM lanes WHERE last_served_at = '-infinity'")).toBe(1)
+  expect(await lab.value("SELECT count(*) FROM tenant_queues WHERE last_served_at = '-infinity'")).toBe(1)
   paused = { all: false, tenants: new Set() }
   forwarder.notify('all')
   await receiver.received(3)

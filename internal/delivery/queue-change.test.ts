@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { type LaneChange, strongerChange, strongestChanges } from './queue-change.ts'
+import { type QueueChange, strongerChange, strongestChanges } from './queue-change.ts'
 
-const suspend: LaneChange = { kind: 'suspend', cause: 'gone' }
-const open: LaneChange = { kind: 'open_breaker' }
-const close: LaneChange = { kind: 'close_breaker' }
-const release: LaneChange = { kind: 'release_probe' }
+const suspend: QueueChange = { kind: 'suspend', cause: 'gone' }
+const open: QueueChange = { kind: 'open_breaker' }
+const close: QueueChange = { kind: 'close_breaker' }
+const release: QueueChange = { kind: 'release_probe' }
 
-describe('of two changes of a lane', () => {
+describe('of two changes of a queue', () => {
   test.each([
     ['a suspension outlasts an open breaker', suspend, open],
     ['a suspension outlasts a closed breaker', suspend, close],
@@ -24,13 +24,13 @@ describe('of two changes of a lane', () => {
   })
 })
 
-test('each lane gets its own change, and none where nothing changes', () => {
+test('each queue gets its own change, and none where nothing changes', () => {
   const changes = strongestChanges([
-    { tenantId: 'ten_a', laneChange: suspend },
-    { tenantId: 'ten_b', laneChange: close },
-    { tenantId: 'ten_a', laneChange: open },
-    { tenantId: 'ten_c', laneChange: undefined },
-    { tenantId: 'ten_a', laneChange: undefined },
+    { tenantId: 'ten_a', queueChange: suspend },
+    { tenantId: 'ten_b', queueChange: close },
+    { tenantId: 'ten_a', queueChange: open },
+    { tenantId: 'ten_c', queueChange: undefined },
+    { tenantId: 'ten_a', queueChange: undefined },
   ] as unknown as Parameters<typeof strongestChanges>[0])
   expect([...changes]).toEqual([
     ['ten_a', suspend],

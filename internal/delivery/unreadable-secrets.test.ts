@@ -30,7 +30,7 @@ test('a delivery waits without an attempt while its signing secrets cannot be op
   expect(await lab.value('SELECT claims FROM deliveries_due WHERE event_id = $1', [id])).toBe(0)
   lab.changeTenant(tenant.id, { secrets: tenant.secrets })
   await lab.pool.query('UPDATE deliveries_due SET due_at = now() WHERE event_id = $1', [id])
-  await lab.pool.query('UPDATE lanes SET next_due_at = now() WHERE tenant_id = $1', [tenant.id])
+  await lab.pool.query('UPDATE tenant_queues SET next_due_at = now() WHERE tenant_id = $1', [tenant.id])
   await lab.becomes('processed', stateOf, [id])
   await stop()
   expect(await lab.value('SELECT count(*) FROM attempts WHERE event_id = $1', [id])).toBe(1)

@@ -4,9 +4,9 @@ import type { Pool } from '#internal/storage/index.ts'
 import { claimRequest, createDeliveryLab, type DeliveryLab, idsOf } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue } from './claim.ts'
-import { giveBack, renewLeases } from './lease.ts'
+import { releaseLeases, renewLeases } from './lease.ts'
 import { loadEvents } from './load.ts'
-import { sweepLanes } from './sweep.ts'
+import { sweepTenantQueues } from './sweep.ts'
 
 let lab: DeliveryLab
 
@@ -38,7 +38,7 @@ describe('a claim', () => {
       ...{
         eventId: id,
         tenantId: tenant.id,
-        round: 1,
+        cycle: 1,
         attempts: 0,
         claims: 1,
         isRetry: false,
@@ -96,7 +96,7 @@ describe('a claim', () => {
       [full.id as string, 0],
       [half.id as string, 7],
     ])
-    const { claimed } = await lab.claim({ rooms, woken: [full.id], laneRowsMax: 30 })
+    const { claimed } = await lab.claim({ rooms, woken: [full.id], queueRowsMax: 30 })
     expect(countBy(claimed.map(({ delivery }) => delivery.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
   })
 
@@ -119,7 +119,7 @@ describe('a claim', () => {
     expect({ fresh: claimed.length - retries, retries }).toEqual(taken)
   })
 
-  test('waits for nobody: rows and lanes that others hold are passed over', async () => {
+  test('waits for nobody: rows and queues that others hold are passed over', async () => {
     const [held, free] = await tenants(2)
     if (!held || !free) throw new Error('no tenant')
     const heldIds = await lab.accept(held.id, 3)
@@ -131,7 +131,7 @@ describe('a claim', () => {
       const first = await lab.claim()
       expect(first.claimed).toHaveLength(5)
       await lab.accept(free.id, 1)
-      await client.query('SELECT FROM lanes WHERE tenant_id = $1 FOR UPDATE', [free.id])
+      await client.query('SELECT FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE', [free.id])
       expect((await lab.claim({ woken: [free.id] })).claimed).toEqual([])
     } finally {
       await client.query('ROLLBACK')
@@ -170,7 +170,7 @@ describe('a claim', () => {
       await client.query('BEGIN')
       await client.query('SELECT FROM deliveries_due WHERE event_id = $1 FOR UPDATE', [retry])
       expect((await lab.claim({ rowsMax: 8 })).claimed).toHaveLength(7)
-      expect(await lab.value('SELECT next_due_at <= now() FROM lanes')).toBe(true)
+      expect(await lab.value('SELECT next_due_at <= now() FROM tenant_queues')).toBe(true)
     } finally {
       await client.query('ROLLBACK')
       client.release()
@@ -201,9 +201,9 @@ describe('a claim', () => {
     await lab.accept(tenant.id, 2)
     await lab.pool.query(change, [tenant.id])
     expect((await lab.claim()).claimed).toEqual([])
-    expect(await lab.value("SELECT next_due_at BETWEEN now() AND now() + interval '10 s' FROM lanes")).toBe(
-      true,
-    )
+    expect(
+      await lab.value("SELECT next_due_at BETWEEN now() AND now() + interval '10 s' FROM tenant_queues"),
+    ).toBe(true)
     expect(await lab.value('SELECT max(claims) FROM deliveries_due')).toBe(0)
   })
 
@@ -212,15 +212,15 @@ describe('a claim', () => {
     ['open', "breaker_until = now() + interval '1 min'", 0],
     ['half open', "breaker_until = now() - interval '1 s'", 1],
     ['closed', "breaker_until = '-infinity'", 10],
-  ])('of a lane that is %s', async (_what, set, taken) => {
+  ])('of a queue that is %s', async (_what, set, taken) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 10)
-    await lab.pool.query(`UPDATE lanes SET ${set}`)
+    await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
     const { claimed } = await lab.claim({ woken: [tenant.id] })
     expect(claimed).toHaveLength(taken)
     expect(claimed.filter(({ delivery }) => delivery.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
-    // While one tries a half-open lane, nobody else does.
+    // While one tries a half-open tenant queue, nobody else does.
     expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
   })
 })
@@ -235,7 +235,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
         SELECT id, id, 'shops', id, id, true, '{}', 1, now(), now(), now()
         FROM (SELECT 'ten_still' || n AS id FROM generate_series(1, $1::integer) n) t
         ON CONFLICT DO NOTHING)
-      INSERT INTO lanes (tenant_id, next_due_at) SELECT 'ten_still' || n, now() FROM generate_series(1, $1::integer) n`,
+      INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT 'ten_still' || n, now() FROM generate_series(1, $1::integer) n`,
       [suspendedCount],
     )
   })
@@ -254,7 +254,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
     if (!tenant) throw new Error('no tenant')
     for (let turn = 0; turn < 3; turn += 1) {
       await lab.accept(tenant.id, 3)
-      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      await lab.pool.query('UPDATE tenant_queues SET next_due_at = now()')
       const { taken, claims } = await claimAll()
       expect(taken).toBe(3)
       expect(claims).toBeLessThan(suspendedCount / 50 + 5)
@@ -267,7 +267,7 @@ describe('beside 1 000 tenants whose work waits while they are suspended', () =>
     await lab.accept(tenant.id, 1)
     await lab.claim({ woken: [tenant.id] })
     await lab.accept(tenant.id, 1)
-    await lab.pool.query("UPDATE lanes SET next_due_at = now() - interval '1 min'")
+    await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() - interval '1 min'")
     expect((await lab.claim({ woken: [tenant.id] })).claimed).toHaveLength(1)
   })
 
@@ -296,14 +296,14 @@ describe('a lease', () => {
     expect(second.claimed[0]?.delivery.eventId).not.toBe(kept.delivery.eventId)
     const all = first.claimed.map(({ delivery }) => delivery)
     expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([kept.delivery.eventId])
-    expect([...(await giveBack(lab.pool, 'mine', all))]).toEqual([kept.delivery.eventId])
+    expect([...(await releaseLeases(lab.pool, 'mine', all))]).toEqual([kept.delivery.eventId])
     expect((await lab.claim()).claimed[0]?.delivery).toMatchObject({
       eventId: kept.delivery.eventId,
       claims: 1,
     })
   })
 
-  test('holds up nobody behind it, and its lane sleeps until it ends', async () => {
+  test('holds up nobody behind it, and its queue sleeps until it ends', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
     await lab.accept(tenant.id, 3)
@@ -311,11 +311,11 @@ describe('a lease', () => {
     const behind = await lab.accept(tenant.id, 1)
     expect(idsOf((await lab.claim({ lease: { token: 'other', lengthMs: 120_000 } })).claimed)).toEqual(behind)
     for (let look = 0; look < 2; look += 1) {
-      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      await lab.pool.query('UPDATE tenant_queues SET next_due_at = now()')
       expect((await lab.claim()).claimed).toEqual([])
     }
     const leasedUntil = await lab.value<Date>('SELECT min(leased_until) FROM deliveries_due')
-    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(leasedUntil)
+    expect(await lab.value<Date>('SELECT next_due_at FROM tenant_queues')).toEqual(leasedUntil)
   })
 
   test('is found when it ends, without anybody’s news', async () => {
@@ -324,13 +324,13 @@ describe('a lease', () => {
     await lab.accept(tenant.id, 1)
     await lab.claim({ lease: { token: 'crashed', lengthMs: 200 } })
     const leasedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
-    expect(await lab.value<Date>('SELECT next_due_at FROM lanes')).toEqual(leasedUntil)
+    expect(await lab.value<Date>('SELECT next_due_at FROM tenant_queues')).toEqual(leasedUntil)
     await lab.becomes(true, 'SELECT now() > leased_until FROM deliveries_due')
     expect((await lab.claim()).claimed).toHaveLength(1)
   })
 })
 
-describe('a lane', () => {
+describe('a queue', () => {
   test('is looked at twice after its last row, and then sleeps until something is due', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
@@ -339,10 +339,10 @@ describe('a lane', () => {
     await lab.pool.query('DELETE FROM deliveries_due')
     const looks: unknown[] = []
     for (let look = 0; look < 3; look += 1) {
-      await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+      await lab.pool.query('UPDATE tenant_queues SET next_due_at = now()')
       await lab.claim()
       const { rows } = await lab.pool.query(
-        "SELECT idle_checks, next_due_at = 'infinity' AS sleeps FROM lanes",
+        "SELECT idle_checks, next_due_at = 'infinity' AS sleeps FROM tenant_queues",
       )
       looks.push(rows[0])
     }
@@ -358,11 +358,11 @@ describe('a lane', () => {
     await lab.accept(tenant.id, 2)
     await lab.pool.query("UPDATE deliveries_due SET is_retry = true, due_at = now() + interval '1 h'")
     await lab.claim()
-    await lab.pool.query('UPDATE lanes SET next_due_at = now()')
+    await lab.pool.query('UPDATE tenant_queues SET next_due_at = now()')
     await lab.claim()
-    expect(await lab.value('SELECT next_due_at = (SELECT min(due_at) FROM deliveries_due) FROM lanes')).toBe(
-      true,
-    )
+    expect(
+      await lab.value('SELECT next_due_at = (SELECT min(due_at) FROM deliveries_due) FROM tenant_queues'),
+    ).toBe(true)
   })
 
   test('never oversleeps: of what is stored while claims go on, all is claimed without news', async () => {
@@ -375,15 +375,16 @@ describe('a lane', () => {
     const inserting = Promise.all(all.map(({ id }) => insert(id))).then(() => {
       isStored = true
     })
-    // What a lane's five seconds are for is made to happen at once.
-    const wakeLanes = "UPDATE lanes SET next_due_at = now() WHERE next_due_at < now() + interval '6 s'"
+    // What a tenant queue's five seconds are for is made to happen at once.
+    const wakeLanes =
+      "UPDATE tenant_queues SET next_due_at = now() WHERE next_due_at < now() + interval '6 s'"
     for (let turn = 0; claimed < 180 && turn < 5_000; turn += 1) {
       claimed += (await lab.claim({ rowsMax: 20 })).claimed.length
       if (isStored) await lab.pool.query(wakeLanes)
     }
     await inserting
     expect(claimed).toBe(180)
-    expect(await sweepLanes(lab.pool)).toBe(0)
+    expect(await sweepTenantQueues(lab.pool)).toBe(0)
   })
 
   test('that overslept is woken by the sweep, once, and one that is missing is made', async () => {
@@ -394,13 +395,13 @@ describe('a lane', () => {
     await lab.pool.query("UPDATE deliveries_due SET due_at = now() + interval '1 min' WHERE tenant_id = $1", [
       later.id,
     ])
-    await lab.pool.query("UPDATE lanes SET next_due_at = 'infinity' WHERE tenant_id IN ($1, $2)", [
+    await lab.pool.query("UPDATE tenant_queues SET next_due_at = 'infinity' WHERE tenant_id IN ($1, $2)", [
       asleep.id,
       later.id,
     ])
-    await lab.pool.query('DELETE FROM lanes WHERE tenant_id = $1', [missing.id])
-    expect(await sweepLanes(lab.pool)).toBe(2)
-    expect(await sweepLanes(lab.pool)).toBe(0)
+    await lab.pool.query('DELETE FROM tenant_queues WHERE tenant_id = $1', [missing.id])
+    expect(await sweepTenantQueues(lab.pool)).toBe(2)
+    expect(await sweepTenantQueues(lab.pool)).toBe(0)
     expect((await lab.claim()).claimed).toHaveLength(9)
   })
 
@@ -408,7 +409,7 @@ describe('a lane', () => {
     ['suspended', 'UPDATE tenants SET suspended = true'],
     ['deleted', 'UPDATE tenants SET deleted_at = now()'],
     ['gone altogether', 'DELETE FROM tenants'],
-    ['whose callback is suspended', 'UPDATE lanes SET suspended_at = now()'],
+    ['whose callback is suspended', 'UPDATE tenant_queues SET suspended_at = now()'],
   ])('has not overslept where it is of a tenant that is %s', async (_what, change) => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
@@ -416,7 +417,7 @@ describe('a lane', () => {
     await lab.pool.query("UPDATE deliveries_due SET due_at = now() - interval '1 min'")
     await lab.pool.query(change)
     await lab.claim()
-    await lab.pool.query("UPDATE lanes SET next_due_at = now() + interval '10 s'")
-    expect(await sweepLanes(lab.pool)).toBe(0)
+    await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() + interval '10 s'")
+    expect(await sweepTenantQueues(lab.pool)).toBe(0)
   })
 })

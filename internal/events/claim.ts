@@ -6,14 +6,14 @@ import { checkedDay } from './load.ts'
 /** What a process has room for. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants that are said to have new work, whatever their lanes say. Give no more than `wokenMaxOf`. */
+  /** Tenants that are said to have new work, whatever their tenant queues say. Give no more than `wokenMaxOf`. */
   readonly woken: readonly string[]
   /** Looks at those tenants and at no others; default false. */
   readonly wokenAlone?: boolean
-  /** How much less than `laneRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
+  /** How much less than `queueRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
-  readonly laneRowsMax: number
+  readonly queueRowsMax: number
   /** Days of the partitions whose events and payloads come along; others are loaded on their own. */
   readonly usualDays: UsualDays
   /** Payloads beyond this sum do not come along. */
@@ -32,33 +32,33 @@ export interface Claimed {
   readonly content: EventContent | undefined
 }
 
-/** What a claim took. `hasMore`: a lane got its whole share, or there may be lanes that it did not look at. */
+/** What a claim took. `hasMore`: a tenant queue got its whole share, or there may be tenant queues that it did not look at. */
 export interface ClaimResult {
   readonly claimed: readonly Claimed[]
   readonly hasMore: boolean
 }
 
-/** Lanes of one claim. */
-const lanesMax = 50
+/** Tenant queues of one claim. */
+const queuesMax = 50
 /** More than those, since other processes may hold the first ones just now. */
 const candidatesMax = 200
 /** While a probe is under way nobody sends another one; its end, or this time, opens or closes the breaker. */
 const probeMs = 30_000
 /** Longer than an insert may take, so that a look after it sees what a look before it could not. */
 const lookAgainMs = 5_000
-/** Lanes of tenants that are suspended or gone are looked at this seldom. */
+/** Tenant queues of tenants that are suspended or gone are looked at this seldom. */
 const standStillMs = 10_000
 
-// Locks the lanes that waited longest for their turn, woken ones and others by turns, and in each the rows due longest; both SKIP
-// LOCKED, so that it waits for nobody, and any number of processes share the work. Every lane that was looked at goes to the end of
+// Locks the tenant queues that waited longest for their turn, woken ones and others by turns, and in each the rows due longest; both SKIP
+// LOCKED, so that it waits for nobody, and any number of processes share the work. Every tenant queue that was looked at goes to the end of
 // the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each
 // share, and either kind may use what the other leaves. A repeated claim takes other rows; what a lost one took comes back when its
 // lease ends, which is why its commit need not wait for the disk. Rows under a lease keep their place in the index and are stepped
-// over. A lane is then looked at again at once where it may have more (it got its share, or a retry that was counted was another's
-// by then), else when its soonest row is due (of a lane that had some, its soonest retry: all else is due from its beginning),
-// and after 5 s in any case, once more when a look found nothing: intake leaves alone only lanes that are due with idle_checks = 0,
+// over. A tenant queue is then looked at again at once where it may have more (it got its share, or a retry that was counted was another's
+// by then), else when its soonest row is due (of a tenant queue that had some, its soonest retry: all else is due from its beginning),
+// and after 5 s in any case, once more when a look found nothing: intake leaves alone only tenant queues that are due with idle_checks = 0,
 // so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each is planned and
-// locked; an event is the first one from its id on, as for settlements.
+// locked; an event is the first one from its id on, as for completions.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -68,11 +68,11 @@ WITH relaxed AS MATERIALIZED (
   SELECT tenant_id FROM (
     (SELECT l.tenant_id, l.last_served_at, true AS is_woken FROM (SELECT DISTINCT unnest($1::text[]) AS tenant_id) w
     CROSS JOIN LATERAL (
-      SELECT tenant_id, last_served_at FROM lanes
+      SELECT tenant_id, last_served_at FROM tenant_queues
       WHERE tenant_id = w.tenant_id AND suspended_at IS NULL AND breaker_until <= now() OFFSET 0) l
     WHERE l.tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0)))
     UNION ALL
-    (SELECT tenant_id, last_served_at, false FROM lanes
+    (SELECT tenant_id, last_served_at, false FROM tenant_queues
     WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND tenant_id <> ALL($1::text[])
       AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
     ORDER BY last_served_at LIMIT $9::integer)) due
@@ -81,11 +81,11 @@ WITH relaxed AS MATERIALIZED (
   SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
     coalesce(t.is_live, false) AS is_live
   FROM candidates c CROSS JOIN relaxed CROSS JOIN LATERAL (
-    SELECT tenant_id, breaker_until FROM lanes
+    SELECT tenant_id, breaker_until FROM tenant_queues
     WHERE tenant_id = c.tenant_id AND suspended_at IS NULL AND breaker_until <= now() FOR UPDATE SKIP LOCKED) l
   LEFT JOIN LATERAL (
     SELECT NOT suspended AND deleted_at IS NULL AS is_live FROM tenants WHERE id = l.tenant_id OFFSET 0) t ON true
-  LIMIT least(${lanesMax}, $4::integer)
+  LIMIT least(${queuesMax}, $4::integer)
 ), shares AS MATERIALIZED (
   SELECT tenant_id, is_half_open, is_live, CASE WHEN NOT is_live THEN 0 WHEN is_half_open THEN 1
     ELSE least(coalesce(room, $5::integer), greatest(1, $4::integer / count(*) OVER ())) END::integer AS share
@@ -111,7 +111,7 @@ WITH relaxed AS MATERIALIZED (
 ), claimed AS (
   UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
-  RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, attempts, claims, is_retry
+  RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
@@ -133,7 +133,7 @@ WITH relaxed AS MATERIALIZED (
   FROM shares s CROSS JOIN LATERAL (
     SELECT coalesce(max(taken), 0) AS taken, bool_or(has_missed) AS has_missed FROM taken WHERE tenant_id = s.tenant_id OFFSET 0) n
 ), left_behind AS (
-  UPDATE lanes l SET
+  UPDATE tenant_queues l SET
     last_served_at = clock_timestamp(),
     breaker_until = CASE WHEN k.taken > 0 AND k.is_half_open THEN now() + interval '${probeMs} ms' ELSE l.breaker_until END,
     idle_checks = CASE WHEN k.taken = 0 AND k.is_live THEN 1 ELSE 0 END,
@@ -147,10 +147,10 @@ WITH relaxed AS MATERIALIZED (
   SELECT *, tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open)) AS is_probe,
     sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
 )
-SELECT n.lanes, n.has_full_share, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.round,
+SELECT n.queues, n.has_full_share, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.cycle,
   s.attempts, s.claims, s.is_retry, s.is_probe, e.provider, e.raw_type, e.type,
   floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
-FROM (SELECT count(*)::integer AS lanes,
+FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
 LEFT JOIN sized s ON true
 LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id >= s.event_id AND s.expires_on = '{event_day}'
@@ -161,14 +161,14 @@ LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{paylo
 /** What was looked at comes with each row; a row of nothing else stands for a claim that took nothing. */
 type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...unknown[]]
 
-type LookedAt = [lanes: number, hasFullShare: boolean]
+type LookedAt = [queues: number, hasFullShare: boolean]
 
 type TakenRow = [
   eventId: EventId,
   tenantId: TenantId,
   payloadExpiresOn: Day,
   payloadBytes: number,
-  round: number,
+  cycle: number,
   attempts: number,
   claims: number,
   isRetry: boolean,
@@ -181,9 +181,9 @@ type TakenRow = [
   payload: string | null,
 ]
 
-/** How many woken tenants a claim of so many rows has turns for: half of its lanes, since the others have waited as well. */
+/** How many woken tenants a claim of so many rows has turns for: half of its tenant queues, since the others have waited as well. */
 export function wokenMaxOf(rowsMax: number): number {
-  return Math.max(1, Math.floor(Math.min(lanesMax, rowsMax) / 2))
+  return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
 
 /**
@@ -201,17 +201,17 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       textArrayParam([...rooms.keys()]),
       textArrayParam(Array.from(rooms.values(), String)),
       request.rowsMax,
-      request.laneRowsMax,
+      request.queueRowsMax,
       lease.token,
       lease.lengthMs,
       request.payloadBytesMax,
       request.wokenAlone ? 0 : candidatesMax,
     ],
   })
-  const [lanes = 0, hasFullShare = false] = rows[0] ?? []
+  const [queues = 0, hasFullShare = false] = rows[0] ?? []
   return {
     claimed: rows.flatMap((row) => (row[2] === null ? [] : [claimedOf(takenOf(row))])),
-    hasMore: hasFullShare || lanes >= Math.min(lanesMax, request.rowsMax),
+    hasMore: hasFullShare || queues >= Math.min(queuesMax, request.rowsMax),
   }
 }
 
@@ -250,14 +250,14 @@ function takenOf([, , ...row]: [...LookedAt, ...TakenRow]): TakenRow {
 }
 
 function claimedOf(row: TakenRow): Claimed {
-  const [eventId, tenantId, payloadExpiresOn, payloadBytes, round, attempts, claims, isRetry, isProbe] = row
+  const [eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] = row
   return {
     delivery: {
       eventId,
       tenantId,
       payloadExpiresOn,
       payloadBytes,
-      round,
+      cycle,
       attempts,
       claims,
       isRetry,

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { type AttemptRecord, type Ending, settle } from './complete.ts'
+import { type AttemptRecord, complete, type Ending } from './complete.ts'
 import type { ClaimedDelivery } from './delivery.ts'
 
 let lab: DeliveryLab
@@ -31,8 +31,8 @@ async function claimed(count = 1): Promise<ClaimedDelivery[]> {
   return (await lab.claim()).claimed.map(({ delivery }) => delivery)
 }
 
-const settleAll = (deliveries: readonly ClaimedDelivery[], ending: Ending, token = 'lab') =>
-  settle(
+const completeAll = (deliveries: readonly ClaimedDelivery[], ending: Ending, token = 'lab') =>
+  complete(
     lab.pool,
     token,
     deliveries.map((delivery) => ({ delivery, ending })),
@@ -41,41 +41,41 @@ const settleAll = (deliveries: readonly ClaimedDelivery[], ending: Ending, token
 const rowsOf = async (text: string) => (await lab.pool.query(text)).rows
 const queue = () =>
   rowsOf('SELECT is_retry, attempts, claims, lease, due_at FROM deliveries_due ORDER BY event_id')
-const states = () => rowsOf('SELECT state, settled_at IS NOT NULL AS settled FROM events')
+const states = () => rowsOf('SELECT state, completed_at IS NOT NULL AS completed FROM events')
 const tried = () =>
-  rowsOf('SELECT round, attempt, outcome, status, cause, answer, duration_ms, started_at FROM attempts')
+  rowsOf('SELECT cycle, attempt, outcome, status, cause, answer, duration_ms, started_at FROM attempts')
 
-describe('a settled delivery', () => {
+describe('a completed delivery', () => {
   test.each([
     ['processed', 'processed'],
     ['failed', 'delivery_failed'],
   ] as const)('that is %s leaves the queue, and its event says so', async (kind, state) => {
     const deliveries = await claimed(3)
-    const settled = await settleAll(deliveries, { kind, attempt })
-    expect(settled.size).toBe(3)
+    const completed = await completeAll(deliveries, { kind, attempt })
+    expect(completed.size).toBe(3)
     expect(await queue()).toEqual([])
-    expect(await states()).toEqual(Array.from({ length: 3 }, () => ({ state, settled: true })))
+    expect(await states()).toEqual(Array.from({ length: 3 }, () => ({ state, completed: true })))
     const [one, ...others] = await tried()
     expect(others).toHaveLength(2)
     expect(one).toEqual({
-      ...{ round: 1, attempt: 1, outcome: 'refused', status: 500, cause: null, answer: 'no' },
+      ...{ cycle: 1, attempt: 1, outcome: 'refused', status: 500, cause: null, answer: 'no' },
       ...{ duration_ms: 12, started_at: new Date(startedAtMs) },
     })
   })
 
   test('that is due again waits as a retry, with its attempt counted', async () => {
     const deliveries = await claimed()
-    await settleAll(deliveries, { kind: 'later', dueAtMs, attempt })
+    await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })
     expect(await queue()).toEqual([
       { is_retry: true, attempts: 1, claims: 0, lease: null, due_at: new Date(dueAtMs) },
     ])
-    expect(await states()).toEqual([{ state: 'accepted', settled: false }])
+    expect(await states()).toEqual([{ state: 'accepted', completed: false }])
     expect(await tried()).toHaveLength(1)
   })
 
   test('that is put off waits without an attempt', async () => {
     const deliveries = await claimed()
-    await settleAll(deliveries, { kind: 'put_off', dueAtMs })
+    await completeAll(deliveries, { kind: 'snoozed', dueAtMs })
     expect(await queue()).toEqual([
       { is_retry: true, attempts: 0, claims: 0, lease: null, due_at: new Date(dueAtMs) },
     ])
@@ -86,20 +86,20 @@ describe('a settled delivery', () => {
     const [delivery] = await claimed()
     if (!delivery) throw new Error('nothing was claimed')
     await lab.pool.query('UPDATE deliveries_due SET claims = 4')
-    await settleAll([{ ...delivery, claims: 4 }], { kind: 'put_off', dueAtMs })
+    await completeAll([{ ...delivery, claims: 4 }], { kind: 'snoozed', dueAtMs })
     expect(await queue()).toMatchObject([{ claims: 3, lease: null }])
   })
 
   test('whose event is gone leaves nothing behind', async () => {
     const deliveries = await claimed()
-    await settleAll(deliveries, { kind: 'expired' })
+    await completeAll(deliveries, { kind: 'expired' })
     expect([await queue(), await tried()]).toEqual([[], []])
-    expect(await states()).toEqual([{ state: 'accepted', settled: false }])
+    expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
   test('keeps an answer that is no text in Postgres’ eyes', async () => {
     const deliveries = await claimed()
-    await settleAll(deliveries, { kind: 'processed', attempt: { ...attempt, answer: 'a\u0000b' } })
+    await completeAll(deliveries, { kind: 'processed', attempt: { ...attempt, answer: 'a\u0000b' } })
     expect(await tried()).toMatchObject([{ answer: 'a\ufffdb' }])
   })
 })
@@ -111,46 +111,46 @@ describe('a row that is no longer ours', () => {
     ['another worker has it', "UPDATE deliveries_due SET lease = 'other'"],
     ['it was given back', 'UPDATE deliveries_due SET lease = NULL'],
     ['it was taken again, even by us', 'UPDATE deliveries_due SET claims = claims + 1'],
-    ['its attempt was settled before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
-    ['its round is another', 'UPDATE deliveries_due SET round = round + 1'],
+    ['its attempt was completed before', 'UPDATE deliveries_due SET attempts = attempts + 1'],
+    ['its cycle is another', 'UPDATE deliveries_due SET cycle = cycle + 1'],
     ['it is gone', 'DELETE FROM deliveries_due'],
   ])('is left as it is: %s', async (_what, change) => {
     const deliveries = await claimed()
     await lab.pool.query(change)
     const before = await queue()
-    expect(await settleAll(deliveries, processed)).toEqual(new Set())
-    expect(await settleAll(deliveries, { kind: 'later', dueAtMs, attempt })).toEqual(new Set())
+    expect(await completeAll(deliveries, processed)).toEqual(new Set())
+    expect(await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })).toEqual(new Set())
     expect(await queue()).toEqual(before)
     expect(await tried()).toEqual([])
-    expect(await states()).toEqual([{ state: 'accepted', settled: false }])
+    expect(await states()).toEqual([{ state: 'accepted', completed: false }])
   })
 
-  test('does not keep the others of its batch from being settled', async () => {
+  test('does not keep the others of its batch from being completed', async () => {
     const deliveries = await claimed(3)
     const [lost] = deliveries
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [lost?.eventId])
-    const settled = await settleAll(deliveries, processed)
-    expect(settled.size).toBe(2)
-    expect(settled.has(lost?.eventId ?? ('' as never))).toBe(false)
+    const completed = await completeAll(deliveries, processed)
+    expect(completed.size).toBe(2)
+    expect(completed.has(lost?.eventId ?? ('' as never))).toBe(false)
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
   })
 
   test('settling twice writes once', async () => {
     const deliveries = await claimed()
-    expect((await settleAll(deliveries, processed)).size).toBe(1)
-    expect((await settleAll(deliveries, processed)).size).toBe(0)
+    expect((await completeAll(deliveries, processed)).size).toBe(1)
+    expect((await completeAll(deliveries, processed)).size).toBe(0)
     expect(await tried()).toHaveLength(1)
   })
 })
 
-describe('around a settled delivery', () => {
+describe('around a completed delivery', () => {
   test('the days’ tables are made where they are missing', async () => {
     const deliveries = await claimed()
     const tables = await rowsOf(
       "SELECT relname FROM pg_class WHERE relname LIKE 'attempts_2%' AND relkind = 'r'",
     )
     for (const { relname } of tables) await lab.pool.query(`DROP TABLE ${String(relname)}`)
-    expect((await settleAll(deliveries, { kind: 'processed', attempt })).size).toBe(1)
+    expect((await completeAll(deliveries, { kind: 'processed', attempt })).size).toBe(1)
     expect(await tried()).toHaveLength(1)
   })
 
@@ -163,13 +163,13 @@ describe('around a settled delivery', () => {
       "next_due_at = '2026-12-01', idle_checks = 1",
       false,
     ],
-  ])('a lane %s', async (_what, set, moved) => {
+  ])('a queue %s', async (_what, set, moved) => {
     const deliveries = await claimed()
-    await lab.pool.query(`UPDATE lanes SET ${set}`)
-    await settleAll(deliveries, { kind: 'later', dueAtMs, attempt })
-    const [lane] = await rowsOf('SELECT next_due_at, idle_checks FROM lanes')
+    await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
+    await completeAll(deliveries, { kind: 'later', dueAtMs, attempt })
+    const [queue] = await rowsOf('SELECT next_due_at, idle_checks FROM tenant_queues')
     const expected = moved ? new Date(dueAtMs) : new Date('2026-12-01')
-    expect(lane).toMatchObject({ idle_checks: 0 })
-    expect(new Date(lane.next_due_at).toISOString().slice(0, 10)).toBe(expected.toISOString().slice(0, 10))
+    expect(queue).toMatchObject({ idle_checks: 0 })
+    expect(new Date(queue.next_due_at).toISOString().slice(0, 10)).toBe(expected.toISOString().slice(0, 10))
   })
 })

@@ -23,57 +23,57 @@ export interface AttemptRecord {
 }
 
 /**
- * What becomes of a claimed row. `processed` and `failed` end the round; `later` is due again after an attempt; `put_off` is due
+ * What becomes of a claimed row. `processed` and `failed` end the delivery cycle; `later` is due again after an attempt; `put_off` is due
  * again without one, as if it had not been taken; `expired`: the event itself is gone.
  */
 export type Ending =
   | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
   | { readonly kind: 'later'; readonly dueAtMs: number; readonly attempt: AttemptRecord }
-  | { readonly kind: 'put_off'; readonly dueAtMs: number }
+  | { readonly kind: 'snoozed'; readonly dueAtMs: number }
   | { readonly kind: 'expired' }
 
 /** A row of ours with its end. */
-export interface Settlement {
+export interface Completion {
   readonly delivery: ClaimedDelivery
   readonly ending: Ending
 }
 
-// Only rows that are still ours by lease, round, claims and attempts are touched, so that a late worker's end writes nothing; its own
+// Only rows that are still ours by lease, delivery cycle, claims and attempts are touched, so that a late worker's end writes nothing; its own
 // rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
-// one commit. A lane is written only where it would look too late, in order of ids, and lanes are locked by a claim for moments
-// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with the next round, or at that
-// round's end where the statement that began it did not see the entry yet. Repeating it finds rows that are gone or no longer ours,
+// one commit. A tenant queue is written only where it would look too late, in order of ids, and tenant queues are locked by a claim for moments
+// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with the next delivery cycle, or at that
+// delivery cycle's end where the statement that began it did not see the entry yet. Repeating it finds rows that are gone or no longer ours,
 // and writes nothing.
 // A plan may be made while there is nothing, and used when there is much. So rows are found by keys, one look each, in forms that
 // cannot be planned as a walk over all of them: LATERAL with a lock, an array of keys, a conflict (which each row that goes back
-// meets). An event, which only its settlement changes while it is accepted, is the first one from its id on: only the primary key
+// meets). An event, which only its completion changes while it is accepted, is the first one from its id on: only the primary key
 // serves that order, while other indexes have the id as well.
-const settleText = (day: Day) => `
+const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
-  SELECT id, round::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
+  SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
     duration_ms::integer, outcome, status::smallint, cause, answer
   FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::text[], $13::text[])
-    AS i(id, round, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
+    AS i(id, cycle, claims, attempts, ending, due_at, started_at, duration_ms, outcome, status, cause, answer)
 ), ours AS MATERIALIZED (
   SELECT i.*, d.tenant_id, d.expires_on, d.payload_expires_on, d.payload_bytes FROM input i CROSS JOIN LATERAL (
     SELECT tenant_id, expires_on, payload_expires_on, payload_bytes FROM deliveries_due
-    WHERE event_id = i.id AND lease = $1 AND claims = i.claims AND attempts = i.attempts AND round = i.round FOR UPDATE) d
+    WHERE event_id = i.id AND lease = $1 AND claims = i.claims AND attempts = i.attempts AND cycle = i.cycle FOR UPDATE) d
 ), ended AS (
   DELETE FROM deliveries_due
   WHERE event_id = ANY(ARRAY(SELECT id FROM ours WHERE ending IN ('processed', 'failed', 'expired')))
 ), later AS (
   INSERT INTO deliveries_due
-    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, is_retry, due_at, claims, attempts)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, true, due_at,
+    (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at, claims, attempts)
+  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, true, due_at,
     CASE ending WHEN 'later' THEN 0 ELSE greatest(claims - 1, 0) END, attempts + CASE ending WHEN 'later' THEN 1 ELSE 0 END
-  FROM ours WHERE ending IN ('later', 'put_off')
+  FROM ours WHERE ending IN ('later', 'snoozed')
   ON CONFLICT (event_id) DO UPDATE SET is_retry = true, due_at = excluded.due_at, lease = NULL, leased_until = '-infinity',
     claims = excluded.claims, attempts = excluded.attempts
 ), tried AS (
   INSERT INTO ${partitionName({ table: 'attempts', day })}
-    (event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, cause, answer)
-  SELECT id, '${day}', round, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
+    (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, cause, answer)
+  SELECT id, '${day}', cycle, attempts + 1, started_at, duration_ms, outcome, status, cause, answer
   FROM ours WHERE outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 ), places AS MATERIALIZED (
@@ -83,22 +83,22 @@ WITH input AS MATERIALIZED (
 ), closed AS (
   UPDATE ${partitionName({ table: 'events', day })}
   SET state = CASE WHEN id = ANY(ARRAY(SELECT id FROM ours WHERE ending = 'failed')) THEN 'delivery_failed' ELSE 'processed' END,
-    settled_at = now()
+    completed_at = now()
   WHERE ctid = ANY(ARRAY(SELECT place FROM places))
   RETURNING ${failedEventColumns}, state
 ), failures AS (
   INSERT INTO failed_events (${failedEventColumns})
   SELECT ${failedEventColumns}
   FROM closed WHERE state = 'delivery_failed'
-  ON CONFLICT (tenant_id, id) DO UPDATE SET round = excluded.round, settled_at = excluded.settled_at,
+  ON CONFLICT (tenant_id, id) DO UPDATE SET cycle = excluded.cycle, completed_at = excluded.completed_at,
     payload_bytes = excluded.payload_bytes, payload_expires_on = excluded.payload_expires_on
 ), mended AS (
-  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND round > 1))
-), lanes_left AS (
-  UPDATE lanes l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
+  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM closed WHERE state = 'processed' AND cycle > 1))
+), queues_left AS (
+  UPDATE tenant_queues l SET next_due_at = least(l.next_due_at, w.due_at), idle_checks = 0
   FROM (SELECT l.tenant_id, n.due_at FROM (
-      SELECT tenant_id, min(due_at) AS due_at FROM ours WHERE ending IN ('later', 'put_off') GROUP BY tenant_id) n
-    JOIN lanes l ON l.tenant_id = n.tenant_id AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
+      SELECT tenant_id, min(due_at) AS due_at FROM ours WHERE ending IN ('later', 'snoozed') GROUP BY tenant_id) n
+    JOIN tenant_queues l ON l.tenant_id = n.tenant_id AND (l.next_due_at > n.due_at OR l.idle_checks > 0)
     ORDER BY l.tenant_id FOR UPDATE OF l) w
   WHERE l.tenant_id = w.tenant_id
 )
@@ -107,39 +107,39 @@ SELECT id FROM ours`
 /**
  * Writes how claimed rows ended, and gives the ids of those that were still ours; of the others nothing was written. Give it a
  * pool made with `queueSessionSettings`. Safe to repeat.
- * @param settlements no event twice
- * @throws whatever Postgres throws; then days that were handled before stay settled
+ * @param completions no event twice
+ * @throws whatever Postgres throws; then days that were handled before stay completed
  */
-export async function settle(
+export async function complete(
   pool: Pool,
   leaseToken: string,
-  settlements: readonly Settlement[],
+  completions: readonly Completion[],
 ): Promise<ReadonlySet<EventId>> {
-  const settled = new Set<EventId>()
-  const byDay = Map.groupBy(settlements, ({ delivery }) => expiryDayOf(delivery.eventId))
+  const completed = new Set<EventId>()
+  const byDay = Map.groupBy(completions, ({ delivery }) => expiryDayOf(delivery.eventId))
   for (const [day, ofDay] of byDay) {
-    for (const id of await settleDay(pool, leaseToken, day, ofDay)) settled.add(id)
+    for (const id of await completeDay(pool, leaseToken, day, ofDay)) completed.add(id)
   }
-  return settled
+  return completed
 }
 
 const undefinedTable = '42P01'
 
-async function settleDay(
+async function completeDay(
   pool: Pool,
   leaseToken: string,
   day: Day,
-  settlements: readonly Settlement[],
+  completions: readonly Completion[],
 ): Promise<EventId[]> {
   try {
-    return await writeEndings(pool, leaseToken, day, settlements)
+    return await writeEndings(pool, leaseToken, day, completions)
   } catch (error) {
     if (!isMissingTable(error)) throw error
     await ensurePartitions(pool, [
       { table: 'attempts', day },
       { table: 'events', day },
     ])
-    return await writeEndings(pool, leaseToken, day, settlements)
+    return await writeEndings(pool, leaseToken, day, completions)
   }
 }
 
@@ -151,19 +151,19 @@ async function writeEndings(
   pool: Pool,
   leaseToken: string,
   day: Day,
-  settlements: readonly Settlement[],
+  completions: readonly Completion[],
 ): Promise<EventId[]> {
-  const column = (pick: (one: Settlement) => string | null) => textArrayParam(settlements.map(pick))
+  const column = (pick: (one: Completion) => string | null) => textArrayParam(completions.map(pick))
   const tried = (pick: (attempt: AttemptRecord) => string | null) =>
     column(({ ending }) => ('attempt' in ending ? pick(ending.attempt) : null))
   const { rows } = await pool.query<[EventId]>({
-    name: `settle_${day}`,
-    text: settleText(day),
+    name: `complete_${day}`,
+    text: completeText(day),
     rowMode: 'array',
     values: [
       leaseToken,
       column(({ delivery }) => delivery.eventId),
-      column(({ delivery }) => String(delivery.round)),
+      column(({ delivery }) => String(delivery.cycle)),
       column(({ delivery }) => String(delivery.claims)),
       column(({ delivery }) => String(delivery.attempts)),
       column(({ ending }) => ending.kind),

@@ -6,12 +6,12 @@ export interface ClaimedDelivery {
   readonly tenantId: TenantId
   readonly payloadExpiresOn: Day
   readonly payloadBytes: number
-  readonly round: number
-  /** Attempts of this round that have ended. */
+  readonly cycle: number
+  /** Attempts of this delivery cycle that have ended. */
   readonly attempts: number
-  /** Takings since the last attempt that was settled; with the lease it tells whether the row is still ours. */
+  /** Takings since the last attempt that was completed; with the lease it tells whether the row is still ours. */
   readonly claims: number
-  /** Not the first try of its round, or one that was put off. */
+  /** Not the first try of its delivery cycle, or one that was snoozed. */
   readonly isRetry: boolean
   /** Tries a callback whose breaker is half open. */
   readonly isProbe: boolean

@@ -1,7 +1,7 @@
 import { createEventId, type Day, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 
 /**
- * What became of an event. `accepted`: a round of attempts is under way or waits; `verified`: stored and not to be delivered, as
+ * What became of an event. `accepted`: a delivery cycle of attempts is under way or waits; `verified`: stored and not to be delivered, as
  * long as its provider is only tried out.
  */
 export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verified'] as const

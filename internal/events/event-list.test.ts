@@ -82,7 +82,7 @@ describe('one event', () => {
   const read = (id: EventId, owner?: TenantId, nowMs = Date.now()) =>
     readEvent(lab.pool, { id, ...(owner && { tenantId: owner }) }, nowMs)
 
-  test('is told with its place in the queue, its attempts of all rounds, and whether its payload is there', async () => {
+  test('is told with its place in the queue, its attempts of all cycles, and whether its payload is there', async () => {
     const receiver = startReceiver()
     receiver.answer(() => new Response('no', { status: 500 }))
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s'] })
@@ -123,7 +123,7 @@ describe('one event', () => {
     const [id] = await lab.accept(tenantId)
     if (id === undefined) throw new Error('no event')
     await lab.pool.query(
-      `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+      `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
        SELECT id, expires_on, n / 10, n % 10, now(), 1, 'failed' FROM events, generate_series(10, 260) n`,
     )
     const found = await read(id)

@@ -28,7 +28,7 @@ beforeAll(async () => {
   lab = await createDeliveryLab()
   tenants = (await Promise.all([lab.addTenant(), lab.addTenant()])).map(({ id }) => id)
   for (let nth = 0; nth < 400; nth += 1) known.push(await stored(nth))
-  await settleAll()
+  await completeAll()
   return () => lab.close()
 })
 
@@ -50,21 +50,21 @@ async function stored(nth: number): Promise<Known> {
 }
 
 /** As deliveries would leave them; some failed twice, and some failed before they were delivered. */
-async function settleAll(): Promise<void> {
+async function completeAll(): Promise<void> {
   const idsOf = (state: EventState) => known.filter((one) => one.state === state).map(({ id }) => id)
-  const settled = [...idsOf('processed'), ...idsOf('delivery_failed')]
-  await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [settled])
+  const completed = [...idsOf('processed'), ...idsOf('delivery_failed')]
+  await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [completed])
   for (const state of ['processed', 'delivery_failed'] as const)
-    await lab.pool.query('UPDATE events SET state = $2, settled_at = now() WHERE id = ANY($1)', [
+    await lab.pool.query('UPDATE events SET state = $2, completed_at = now() WHERE id = ANY($1)', [
       idsOf(state),
       state,
     ])
   const failedOnce = [...idsOf('delivery_failed'), ...idsOf('processed').slice(0, 20)]
-  await lab.pool.query('UPDATE events SET round = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
+  await lab.pool.query('UPDATE events SET cycle = 2 WHERE id = ANY($1)', [failedOnce.slice(30)])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
-     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed' FROM events e, generate_series(1, e.round) r
-     WHERE e.id = ANY($1) AND NOT (e.state = 'processed' AND r = e.round)`,
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+     SELECT e.id, e.expires_on, r, 1, now(), 5, 'failed' FROM events e, generate_series(1, e.cycle) r
+     WHERE e.id = ANY($1) AND NOT (e.state = 'processed' AND r = e.cycle)`,
     [failedOnce],
   )
   await listFailedEvents(lab.pool)
@@ -175,7 +175,7 @@ describe('a walk over events', () => {
   test('finds what is accepted in a queue that is too long to be read whole', async () => {
     const tenant = tenants[0]
     await lab.pool.query(
-      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+      `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
        SELECT 'evt_none' || n, $1, current_date, current_date, 1, 1, now() FROM generate_series(1, 2100) n`,
       [tenant],
     )

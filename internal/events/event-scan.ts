@@ -25,7 +25,7 @@ export interface EventSummary {
   readonly state: EventState
   /** Which walk through the schedule of attempts, 1 for the first. */
   readonly round: number
-  /** When its last round ended; null while one is under way. */
+  /** When its last delivery cycle ended; null while one is under way. */
   readonly settledAtMs: number | null
 }
 
@@ -59,7 +59,7 @@ export const eventReadSettings = {
 /** What is selected of an event `e` for `summaryOf`. */
 export const selectedColumns = `e.id, e.tenant_id, e.provider, e.source_event_id, e.raw_type, e.type,
   floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.payload_bytes, to_char(e.payload_expires_on, 'YYYY-MM-DD'), e.state,
-  e.round, floor(extract(epoch FROM e.settled_at) * 1000)::bigint`
+  e.cycle, floor(extract(epoch FROM e.completed_at) * 1000)::bigint`
 
 /** A row of `selectedColumns`. */
 export type EventRow = [

@@ -34,7 +34,7 @@ export interface EventSource {
 
 /** What is read of an event; its texts are not. */
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-  payload_expires_on, state, round, settled_at`
+  payload_expires_on, state, cycle, completed_at`
 
 /** A tenant's queue is read whole up to here; what is longer is probably what its latest events wait in. */
 const shortQueueMax = 2_000
@@ -109,7 +109,7 @@ function queueSource({ filter, range, order, examinedMax }: SourceRequest): Even
   }
 }
 
-// Read by its lane, whose order is another one, and sorted here.
+// Read by its tenant queue, whose order is another one, and sorted here.
 function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)

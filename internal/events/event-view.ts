@@ -10,12 +10,12 @@ export interface AttemptView extends AttemptRecord {
   readonly attempt: number
 }
 
-/** The place of an event in the queue while a round is under way. */
+/** The place of an event in the queue while a delivery cycle is under way. */
 export interface QueuedView {
   /** When it is due; while it is claimed, when the claim ends. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
-  /** Attempts of this round that have ended. */
+  /** Attempts of this delivery cycle that have ended. */
   readonly attempts: number
 }
 
@@ -123,10 +123,10 @@ async function readRow(
 // By the key, in one partition, the latest first. A read, no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
-    text: `SELECT round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
+    text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
         duration_ms AS "durationMs", outcome, status, cause, answer
       FROM attempts WHERE expires_on = '${checkedDay(expiryDayOf(id))}' AND event_id = $1
-      ORDER BY round DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
+      ORDER BY cycle DESC, attempt DESC LIMIT ${attemptsMax + 1}`,
     values: [id],
   })
   return rows

@@ -4,7 +4,7 @@ import { replayEvent } from '#internal/replays/replay-event.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { type Ending, settle } from './complete.ts'
+import { complete, type Ending } from './complete.ts'
 import { rangeOf } from './event-filter.ts'
 import { scanEvents } from './event-scan.ts'
 import { forgetFailedEvents } from './failed-events.ts'
@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 
 const columns = `id, tenant_id, expires_on::text, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-  payload_expires_on::text, round, settled_at`
+  payload_expires_on::text, cycle, completed_at`
 const listed = async () => (await lab.pool.query(`SELECT ${columns} FROM failed_events ORDER BY id`)).rows
 const failed = async () =>
   (await lab.pool.query(`SELECT ${columns} FROM events WHERE state = 'delivery_failed' ORDER BY id`)).rows
@@ -31,18 +31,18 @@ async function accepted(count = 1): Promise<EventId[]> {
   return await lab.accept(tenant.id, count)
 }
 
-/** Ends the round of all that is due. */
+/** Ends the delivery cycle of all that is due. */
 async function end(kind: 'processed' | 'failed' | 'expired'): Promise<void> {
   const { claimed } = await lab.claim()
   const attempt = { startedAtMs: Date.now(), durationMs: 1, outcome: 'refused', status: 500 } as const
   const ending: Ending =
     kind === 'expired' ? { kind } : { kind, attempt: { ...attempt, cause: null, answer: null } }
-  const settled = await settle(
+  const completed = await complete(
     lab.pool,
     'lab',
     claimed.map(({ delivery }) => ({ delivery, ending })),
   )
-  expect(settled.size).toBeGreaterThan(0)
+  expect(completed.size).toBeGreaterThan(0)
 }
 
 const replay = async (id: EventId | undefined) =>
@@ -52,7 +52,7 @@ const replay = async (id: EventId | undefined) =>
   })
 
 describe('what failed', () => {
-  test('is listed as it is, in the statement that ends its round', async () => {
+  test('is listed as it is, in the statement that ends its cycle', async () => {
     await accepted(3)
     await end('failed')
     expect(await listed()).toEqual(await failed())
@@ -78,7 +78,7 @@ describe('what failed', () => {
     expect(await listed()).toMatchObject([{ id: other }])
     await end('failed')
     expect(await listed()).toEqual(await failed())
-    expect(new Map((await listed()).map((each) => [each.id, each.round]))).toEqual(
+    expect(new Map((await listed()).map((each) => [each.id, each.cycle]))).toEqual(
       new Map([
         [id, 2],
         [other, 1],

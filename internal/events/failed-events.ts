@@ -2,11 +2,11 @@ import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#inte
 
 /** All columns of failed_events, which have the names of those of events that they repeat. */
 export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
-    payload_expires_on, round, settled_at`
+    payload_expires_on, cycle, completed_at`
 
 /**
- * SQL that removes the entries of events that begin another round, to stand in a WITH after `revived`, which has their `id`. By
- * keys in any plan, as settlements do; `failed_events_id` is there for it. Sees what stood there when its statement began. Repeating it finds none.
+ * SQL that removes the entries of events that begin another delivery cycle, to stand in a WITH after `revived`, which has their `id`. By
+ * keys in any plan, as completions do; `failed_events_id` is there for it. Sees what stood there when its statement began. Repeating it finds none.
  */
 export const removeRevivedText = 'DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))'
 

@@ -1,5 +1,5 @@
 export { type Claimed, type ClaimRequest, claimDue, queueSessionSettings, wokenMaxOf } from './claim.ts'
-export { type AttemptRecord, type Ending, settle } from './complete.ts'
+export { type AttemptRecord, complete, type Ending } from './complete.ts'
 export type { ClaimedDelivery, EventContent, Lease, Leased } from './delivery.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
 export {
@@ -37,12 +37,12 @@ export { createQueueExpiry, type QueueExpiry } from './expire-queued.ts'
 export { forgetFailedEvents } from './failed-events.ts'
 export { forgetDedupeKeys } from './forget-dedupe-keys.ts'
 export { findEventsByKey } from './insert.ts'
-export { giveBack, renewLeases } from './lease.ts'
+export { releaseLeases, renewLeases } from './lease.ts'
 export { type LoadedEvent, loadEvents } from './load.ts'
 export type { PausedForwarding } from './paused-forwarding.ts'
 export { type QueueDepth, readQueueDepth } from './queue-depth.ts'
 export type { EventStateAtReceipt, ReceivedEvent } from './received-event.ts'
-export { queueRounds, type ReplayFate, replayFates, roundsMax } from './replay-cycles.ts'
+export { beginCycles, cycleEventsMax, type ReplayFate, replayFates } from './replay-cycles.ts'
 export { type RequeueCandidate, requeueFailed } from './requeue.ts'
 export {
   type Acceptance,
@@ -51,7 +51,7 @@ export {
   type StoreBatchOptions,
   storeBatch,
 } from './store-batch.ts'
-export { sweepLanes } from './sweep.ts'
+export { sweepTenantQueues } from './sweep.ts'
 export {
   closeBreaker,
   openBreaker,
@@ -61,4 +61,4 @@ export {
   suspendCallback,
 } from './tenant-queue.ts'
 export { UsualDaysTally } from './usual-days.ts'
-export { wakeLanesText } from './wake-tenant-queues.ts'
+export { wakeTenantQueuesText } from './wake-tenant-queues.ts'

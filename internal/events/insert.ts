@@ -1,12 +1,12 @@
 import type { EventId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam, type WantedPartition } from '#internal/storage/index.ts'
 import type { ReceivedEvent } from './received-event.ts'
-import { wakeLanesText } from './wake-tenant-queues.ts'
+import { wakeTenantQueuesText } from './wake-tenant-queues.ts'
 
 // One statement, so one commit: dedupe key, event, payload, first delivery. The unique key decides between any number of callers;
 // a row that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows come
-// sorted by key, so that two batches wait for each other in one direction only; so are lanes. Repeating it is safe: what is there
-// is left alone, and a batch of duplicates wakes no lane.
+// sorted by key, so that two batches wait for each other in one direction only; so are tenant queues. Repeating it is safe: what is there
+// is left alone, and a batch of duplicates wakes no tenant queue.
 const insertText = `
 WITH input AS MATERIALIZED (
   SELECT key::uuid, id, tenant_id, provider, source_event_id, raw_type, type, occurred_at::timestamptz, received_at::timestamptz,
@@ -20,22 +20,22 @@ WITH input AS MATERIALIZED (
   ON CONFLICT DO NOTHING RETURNING event_id
 ), stored AS (
   INSERT INTO events (id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
-    payload_bytes, payload_expires_on, state, round, over_limit)
+    payload_bytes, payload_expires_on, state, cycle, over_limit)
   SELECT id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers,
     payload_bytes, payload_expires_on, state, 1, id = ANY($17::text[]) FROM input JOIN fresh ON event_id = id
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, payload_expires_on, payload FROM input JOIN fresh ON event_id = id
 ), due AS (
-  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
   SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, 1, now() FROM input JOIN fresh ON event_id = id
   WHERE state = 'accepted'
 ), with_work AS MATERIALIZED (
   SELECT DISTINCT tenant_id FROM input JOIN fresh ON event_id = id WHERE state = 'accepted' ORDER BY tenant_id
-), new_lanes AS (
-  INSERT INTO lanes (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work ON CONFLICT DO NOTHING
-), woken_lanes AS (
-  ${wakeLanesText('= ANY(ARRAY(SELECT tenant_id FROM with_work))')}
+), new_queues AS (
+  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, now() FROM with_work ON CONFLICT DO NOTHING
+), woken_queues AS (
+  ${wakeTenantQueuesText('= ANY(ARRAY(SELECT tenant_id FROM with_work))')}
 )
 SELECT event_id FROM fresh`
 
@@ -75,7 +75,7 @@ export async function insertEvents(
   return new Set(rows.map(([id]) => id))
 }
 
-/** The tenants whose lanes have new work, sorted. */
+/** The tenants whose tenant queues have new work, sorted. */
 export function tenantsToWake(events: readonly ReceivedEvent[]): string[] {
   const ids = new Set<string>()
   for (const { state, tenantId } of events) if (state === 'accepted') ids.add(tenantId)

@@ -1,11 +1,11 @@
 import type { EventId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import type { ClaimedDelivery, Lease } from './delivery.ts'
-import { wakeLanesText } from './wake-tenant-queues.ts'
+import { wakeTenantQueuesText } from './wake-tenant-queues.ts'
 
-// Touches rows that are ours by lease and claims, found by their keys as settlements find them. One that is being settled or
+// Touches rows that are ours by lease and claims, found by their keys as completions find them. One that is being completed or
 // claimed just now is passed over, since those lock in another order; its turn comes with the next renewal. Repeating it moves their
-// end again. Lanes are left as they are: they look too early and find nothing due.
+// end again. Tenant queues are left as they are: they look too early and find nothing due.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -38,19 +38,19 @@ WITH ours AS MATERIALIZED (
 ), back AS (
   UPDATE deliveries_due SET lease = NULL, leased_until = '-infinity', claims = claims - 1
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id, tenant_id
-), woken_lanes AS (
-  ${wakeLanesText('IN (SELECT tenant_id FROM back)')}
+), woken_queues AS (
+  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM back)')}
 )
 SELECT event_id FROM back`
 
 /** Gives rows back that were not begun, for others to take at once; gives their ids. Repeating it finds none. */
-export async function giveBack(
+export async function releaseLeases(
   pool: Pool,
   leaseToken: string,
   deliveries: readonly ClaimedDelivery[],
 ): Promise<ReadonlySet<EventId>> {
   const { rows } = await pool.query<[EventId]>({
-    name: 'give_back',
+    name: 'release_leases',
     text: giveBackText,
     rowMode: 'array',
     values: [leaseToken, ...idsAndClaims(deliveries)],

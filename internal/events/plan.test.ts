@@ -5,8 +5,8 @@ import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/expla
 import { receivedEvent } from '#test/support/received-event.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, queueSessionSettings } from './claim.ts'
-import { settle } from './complete.ts'
-import { giveBack, renewLeases } from './lease.ts'
+import { complete } from './complete.ts'
+import { releaseLeases, renewLeases } from './lease.ts'
 import { readQueueDepth } from './queue-depth.ts'
 
 const backlog = 100_000
@@ -33,19 +33,19 @@ function onePool(url: string): Pool {
 async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
   const { expiresOn, payloadExpiresOn } = claimRequest().usualDays
   await pool.query(
-    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+    `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
      SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
      FROM generate_series(1, $2::integer) n`,
     // What tells the day is at the beginning of an id.
     [tenantId, count, expiresOn, payloadExpiresOn, receivedEvent().id.slice(0, 16)],
   )
   await pool.query(
-    'INSERT INTO lanes (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()',
+    'INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()',
     [tenantId],
   )
 }
 
-describe('with one lane of 100 000 rows beside others', () => {
+describe('with one queue of 100 000 rows beside others', () => {
   test.each([
     ['a table of no pages', 20, 'VACUUM ANALYZE deliveries_due'],
     ['pages that nothing is left in', 20, 'ANALYZE deliveries_due'],
@@ -59,8 +59,8 @@ describe('with one lane of 100 000 rows beside others', () => {
       kind: 'processed',
       attempt: { startedAtMs: 1, durationMs: 1, outcome: 'delivered', status: 204, cause: null, answer: '' },
     } as const
-    const settleAll = async (pool: Pool, rows: Awaited<ReturnType<typeof claimDue>>) =>
-      settle(
+    const completeAll = async (pool: Pool, rows: Awaited<ReturnType<typeof claimDue>>) =>
+      complete(
         pool,
         'lab',
         rows.claimed.map(({ delivery }) => ({ delivery, ending })),
@@ -71,14 +71,14 @@ describe('with one lane of 100 000 rows beside others', () => {
 
     // The session prepares all while there is next to nothing, and statistics say so.
     await lab.accept(dead.id, count)
-    await settleAll(one, await claimDue(one, claimRequest()))
+    await completeAll(one, await claimDue(one, claimRequest()))
     await lab.pool.query(learn)
     await lab.accept(dead.id, 1)
     const { lease } = claimRequest()
-    await giveBack(one, lease.token, deliveriesOf(await claimDue(one, claimRequest())))
+    await releaseLeases(one, lease.token, deliveriesOf(await claimDue(one, claimRequest())))
     const only = await claimDue(one, claimRequest())
     expect((await renewLeases(one, lease, deliveriesOf(only))).size).toBe(1)
-    await settleAll(one, only)
+    await completeAll(one, only)
 
     await pile(lab.pool, dead.id, backlog)
     for (const { id } of others) await lab.accept(id, 20)
@@ -106,9 +106,9 @@ describe('with one lane of 100 000 rows beside others', () => {
       // For it does what it explains: all are renewed, half of them end, and half go back.
       const [first, second] = [mine.claimed.slice(0, 32), mine.claimed.slice(32)]
       plans.push(...(await explained(again, (pool) => renewLeases(pool, lease, deliveriesOf(mine)))))
-      plans.push(...(await explained(again, (pool) => settleAll(pool, { ...mine, claimed: first }))))
+      plans.push(...(await explained(again, (pool) => completeAll(pool, { ...mine, claimed: first }))))
       const back = deliveriesOf({ ...mine, claimed: second })
-      plans.push(...(await explained(again, (pool) => giveBack(pool, lease.token, back))))
+      plans.push(...(await explained(again, (pool) => releaseLeases(pool, lease.token, back))))
     } finally {
       again.release()
     }
@@ -128,19 +128,19 @@ describe('with one lane of 100 000 rows beside others', () => {
       ...scans.filter((node) => node['Node Type'].includes('Scan')).map((node) => node['Actual Rows']),
     )
     expect(most).toBeLessThanOrEqual(200)
-    const [beside, both, renewed, settled, back] = plans.map(blocksOf)
+    const [beside, both, renewed, completed, back] = plans.map(blocksOf)
     // About 25 blocks a row that is taken, whatever waits; the whole backlog has several thousand.
     expect(beside).toBeLessThan(180 * 40)
     expect(both).toBeLessThan(64 * 40 + 500)
     expect(renewed).toBeLessThan(64 * 20)
-    expect(settled).toBeLessThan(32 * 60 + 500)
+    expect(completed).toBeLessThan(32 * 60 + 500)
     expect(back).toBeLessThan(32 * 20 + 100)
     expect(await held()).toEqual([before[0] - 32, before[1] - 64])
   })
 
   test('the queue’s depth is told at a bounded cost', async () => {
     await lab.pool.query('ANALYZE deliveries_due')
-    await lab.pool.query("UPDATE lanes SET next_due_at = now() - interval '1 s'")
+    await lab.pool.query("UPDATE tenant_queues SET next_due_at = now() - interval '1 s'")
     const depth = await readQueueDepth(lab.pool)
     expect(depth.dueCount).toBeGreaterThan(10_000)
     expect(depth.oldestAgeMs).toBeGreaterThan(3_500_000)

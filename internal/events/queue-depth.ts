@@ -12,17 +12,17 @@ export interface QueueDepth {
 }
 
 const countedMax = 10_000
-const lanesMax = 1_000
+const queuesMax = 1_000
 
-// A read, no locks. Its work is bounded whatever waits: at most 1 000 lanes, two probes each for the oldest, 10 001 rows counted,
+// A read, no locks. Its work is bounded whatever waits: at most 1 000 tenant queues, two probes each for the oldest, 10 001 rows counted,
 // and a step for each one under a lease; past that the table's own estimate speaks, which autovacuum keeps.
 const depthText = `
-WITH open_lanes AS MATERIALIZED (
-  SELECT tenant_id FROM lanes
+WITH open_queues AS MATERIALIZED (
+  SELECT tenant_id FROM tenant_queues
   WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
-    AND NOT $1::boolean AND tenant_id <> ALL($2::text[]) ORDER BY next_due_at LIMIT ${lanesMax}
+    AND NOT $1::boolean AND tenant_id <> ALL($2::text[]) ORDER BY next_due_at LIMIT ${queuesMax}
 ), kinds AS (
-  SELECT tenant_id, is_retry FROM open_lanes CROSS JOIN (VALUES (true), (false)) k(is_retry)
+  SELECT tenant_id, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
 ), counted AS (
   SELECT count(*) AS due FROM (
     SELECT FROM kinds k CROSS JOIN LATERAL (
@@ -40,8 +40,8 @@ SELECT
   CASE WHEN due > ${countedMax} THEN greatest(due, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'deliveries_due'::regclass))
     ELSE due END,
   coalesce(greatest(0, extract(epoch FROM now() - oldest.due_at) * 1000), 0)::bigint,
-  (SELECT count(*) FROM lanes WHERE suspended_at IS NOT NULL),
-  (SELECT count(*) FROM lanes WHERE breaker_until > now() AND suspended_at IS NULL)
+  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL),
+  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL)
 FROM counted, oldest`
 
 /** Reads how much waits, at a bounded cost. @throws what Postgres throws */

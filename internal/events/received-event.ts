@@ -2,7 +2,7 @@ import type { Day, EventId, TenantId } from '#internal/base/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 
 /**
- * `accepted`: a round of attempts is under way or waits. `verified`: stored and not to be delivered, as long as the provider is
+ * `accepted`: a delivery cycle of attempts is under way or waits. `verified`: stored and not to be delivered, as long as the provider is
  * only tried out.
  */
 export type EventStateAtReceipt = 'accepted' | 'verified'

@@ -7,7 +7,7 @@ import {
   type WantedPartition,
 } from '#internal/storage/index.ts'
 import { removeRevivedText } from './failed-events.ts'
-import { wakeLanesText } from './wake-tenant-queues.ts'
+import { wakeTenantQueuesText } from './wake-tenant-queues.ts'
 
 /** An event that may have failed, to be tried again from the schedule's beginning. */
 export interface RequeueCandidate {
@@ -20,7 +20,7 @@ export interface RequeueCandidate {
 
 // Rows of events are locked in order of their ids, so that two calls wait for each other in one direction only; whoever comes
 // second finds the state changed and does nothing. The row in deliveries_due went in the statement that set the state, so a new
-// one meets none; an entry in failed_events that this statement does not see yet stays until the round ends. A stored payload is
+// one meets none; an entry in failed_events that this statement does not see yet stays until the delivery cycle ends. A stored payload is
 // kept; a new one goes no later than its event. $1 is one day, so that one partition of events is planned for.
 const requeueText = `
 WITH input AS MATERIALIZED (
@@ -36,31 +36,31 @@ WITH input AS MATERIALIZED (
     WHERE p.event_id = e.id AND p.expires_on = e.payload_expires_on) AS is_there) stored
   WHERE stored.is_there OR i.payload IS NOT NULL
 ), revived AS (
-  UPDATE events e SET state = 'accepted', round = e.round + 1, settled_at = NULL,
+  UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL,
     payload_bytes = CASE WHEN u.is_there THEN e.payload_bytes ELSE octet_length(u.payload) END,
     payload_expires_on = CASE WHEN u.is_there THEN e.payload_expires_on ELSE u.new_expires_on END
   FROM usable u WHERE e.id = u.id AND e.expires_on = $1::date
-  RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.round
+  RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
   ${removeRevivedText}
 ), payloads AS (
   INSERT INTO event_payloads (event_id, expires_on, payload)
   SELECT id, new_expires_on, payload FROM usable WHERE NOT is_there
 ), due AS (
-  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, now() FROM revived
-), new_lanes AS (
-  INSERT INTO lanes (tenant_id, next_due_at) SELECT DISTINCT tenant_id, now() FROM revived ORDER BY tenant_id
+  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
+  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() FROM revived
+), new_queues AS (
+  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT DISTINCT tenant_id, now() FROM revived ORDER BY tenant_id
   ON CONFLICT DO NOTHING
-), woken_lanes AS (
-  ${wakeLanesText('IN (SELECT tenant_id FROM revived)')}
+), woken_queues AS (
+  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM revived)')}
 )
 SELECT id FROM revived`
 
 const candidatesMax = 1_000
 
 /**
- * Begins a new round for each of these events that ended as `delivery_failed`, and gives the ids of those. All others are left
+ * Begins a new delivery cycle for each of these events that ended as `delivery_failed`, and gives the ids of those. All others are left
  * alone, so repeating it, also forty times at once, queues an event once. Call `tellForwarders` afterwards.
  * @param candidates at most 1 000
  * @throws whatever Postgres throws; then days that were handled before stay handled

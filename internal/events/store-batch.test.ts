@@ -63,14 +63,14 @@ const many = (count: number, fields: Partial<ReceivedEvent> = {}) =>
   Array.from({ length: count }, () => receivedEvent(fields))
 
 describe('a batch', () => {
-  test('of two tenants is one commit, makes their lanes and wakes them', async () => {
+  test('of two tenants is one commit, makes their queues and wakes them', async () => {
     const [one, other] = [someTenantId(), someTenantId()]
     const events = [...many(3, { tenantId: one }), ...many(2, { tenantId: other })]
     expect(await fatesOf(events)).toEqual(Array(5).fill('stored'))
     expect(woken).toEqual([[one, other].toSorted()])
     const transactions = await rowsOf('SELECT DISTINCT xmin FROM events')
     expect(transactions).toHaveLength(1)
-    expect(await rowsOf('SELECT tenant_id FROM lanes ORDER BY 1')).toEqual(
+    expect(await rowsOf('SELECT tenant_id FROM tenant_queues ORDER BY 1')).toEqual(
       [one, other].toSorted().map((tenant_id) => ({ tenant_id })),
     )
   })
@@ -102,26 +102,27 @@ describe('a batch', () => {
     expect(told).toEqual([`${fresh.id} stored`])
   })
 
-  test('that is only to be verified makes neither delivery nor lane', async () => {
+  test('that is only to be verified makes neither delivery nor queue', async () => {
     expect(await fatesOf(many(2, { state: 'verified' }))).toEqual(['stored', 'stored'])
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toEqual([])
-    expect(await rowsOf('SELECT 1 FROM lanes')).toEqual([])
+    expect(await rowsOf('SELECT 1 FROM tenant_queues')).toEqual([])
     expect(woken).toEqual([[]])
   })
 
-  test('wakes a lane that sleeps and leaves one alone that is due', async () => {
+  test('wakes a queue that sleeps and leaves one alone that is due', async () => {
     const [asleep, busy] = [someTenantId(), someTenantId()]
     await pool.query(
-      `INSERT INTO lanes (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
+      `INSERT INTO tenant_queues (tenant_id, next_due_at, idle_checks) VALUES ($1, 'infinity', 2), ($2, '2026-01-01', 0)`,
       [asleep, busy],
     )
-    const before = await rowsOf('SELECT ctid FROM lanes WHERE tenant_id = $1', [busy])
+    const before = await rowsOf('SELECT ctid FROM tenant_queues WHERE tenant_id = $1', [busy])
     await store([receivedEvent({ tenantId: asleep }), receivedEvent({ tenantId: busy })])
-    expect(await rowsOf('SELECT ctid FROM lanes WHERE tenant_id = $1', [busy])).toEqual(before)
+    expect(await rowsOf('SELECT ctid FROM tenant_queues WHERE tenant_id = $1', [busy])).toEqual(before)
     expect(
-      await rowsOf('SELECT next_due_at <= now() AS due, idle_checks FROM lanes WHERE tenant_id = $1', [
-        asleep,
-      ]),
+      await rowsOf(
+        'SELECT next_due_at <= now() AS due, idle_checks FROM tenant_queues WHERE tenant_id = $1',
+        [asleep],
+      ),
     ).toEqual([{ due: true, idle_checks: 0 }])
   })
 
@@ -136,13 +137,13 @@ describe('a batch', () => {
         event.id,
         event.expiresOn,
       ])
-      let settled = false
+      let completed = false
       const fates = fatesOf([{ ...event, id: receivedEvent().id }]).finally(() => {
-        settled = true
+        completed = true
       })
       const waits = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
       while ((await rowsOf(waits)).length === 0) await new Promise((resolve) => setImmediate(resolve))
-      expect(settled).toBe(false)
+      expect(completed).toBe(false)
       await client.query('ROLLBACK')
       expect(await fates).toEqual(['stored'])
     } finally {
@@ -179,13 +180,13 @@ describe('random batches by several callers at once', () => {
     const keys = Array.from({ length: 60 }, (_, index) => {
       return receivedEvent({ tenantId: tenants[index % 3] ?? someTenantId() })
     })
-    const rounds = Array.from({ length: 24 }, () => {
+    const cycles = Array.from({ length: 24 }, () => {
       const picked = keys.filter(() => Math.random() < 0.4)
       return picked.map((event) => ({ ...event, id: receivedEvent().id }))
     })
-    const fates = await Promise.all(rounds.filter((round) => round.length > 0).map((round) => fatesOf(round)))
+    const fates = await Promise.all(cycles.filter((cycle) => cycle.length > 0).map((cycle) => fatesOf(cycle)))
     const stored = fates.flat().filter((fate) => fate === 'stored')
-    const used = new Set(rounds.flat().map(({ dedupeKey }) => dedupeKey))
+    const used = new Set(cycles.flat().map(({ dedupeKey }) => dedupeKey))
     expect(stored).toHaveLength(used.size)
     expect(fates.flat().every((fate) => fate === 'stored' || fate === 'duplicate')).toBe(true)
     expect(await rowsOf('SELECT 1 FROM deliveries_due')).toHaveLength(used.size)

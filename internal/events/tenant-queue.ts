@@ -4,12 +4,12 @@ import type { Pool, PoolClient } from '#internal/storage/index.ts'
 /** Why a callback is left alone. */
 export type SuspendedCause = 'gone' | 'disabled'
 
-/** Rows that are put off one after the other take turns no faster than that. */
+/** Rows that are snoozed one after the other take turns no faster than that. */
 const probeAgainMs = 1_000
 
 // One row by its key; a claim that holds it is over in moments. The first suspension stands, so repeating it changes nothing.
 const suspendText = `
-UPDATE lanes SET suspended_at = now(), suspended_cause = $2 WHERE tenant_id = $1 AND suspended_at IS NULL`
+UPDATE tenant_queues SET suspended_at = now(), suspended_cause = $2 WHERE tenant_id = $1 AND suspended_at IS NULL`
 
 /** Stops all deliveries of a tenant, whose events go on to be accepted and wait. False when it was stopped already. */
 export async function suspendCallback(
@@ -27,7 +27,7 @@ export async function suspendCallback(
 
 // One row by its key, also its breaker's, since whoever resumes says that the callback is well. Repeating it changes nothing.
 const resumeText = `
-UPDATE lanes SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
+UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
 WHERE tenant_id = $1 AND suspended_at IS NOT NULL`
 
 /** Lets the deliveries of a suspended callback go on. False when it was not suspended. Call `tellForwarders` afterwards. */
@@ -46,8 +46,8 @@ export async function resumeCallback(
 // One row by its key. The later end stands when several processes open the breaker at once. The row is locked before it is compared,
 // so that of concurrent calls one sees the closed breaker.
 const openText = `
-UPDATE lanes l SET breaker_until = greatest(l.breaker_until, now() + $2::integer * interval '1 ms')
-FROM (SELECT tenant_id, breaker_until FROM lanes WHERE tenant_id = $1 FOR UPDATE) was
+UPDATE tenant_queues l SET breaker_until = greatest(l.breaker_until, now() + $2::integer * interval '1 ms')
+FROM (SELECT tenant_id, breaker_until FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE) was
 WHERE l.tenant_id = $1 AND l.tenant_id = was.tenant_id
 RETURNING was.breaker_until = '-infinity' AS opened`
 
@@ -68,17 +68,17 @@ export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number
 // One row by its key. A later end, which an open breaker may have, gives way as well: then the next probe finds out. Repeating it
 // changes next to nothing.
 const releaseText = `
-UPDATE lanes SET breaker_until = least(breaker_until, now() + interval '${probeAgainMs} ms')
+UPDATE tenant_queues SET breaker_until = least(breaker_until, now() + interval '${probeAgainMs} ms')
 WHERE tenant_id = $1 AND breaker_until > now()`
 
-/** Lets another delivery try a half-open lane in a second, where the one that was to try it was not sent. Safe to repeat. */
+/** Lets another delivery try a half-open tenant queue in a second, where the one that was to try it was not sent. Safe to repeat. */
 export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
   await pool.query({ name: 'release_probe', text: releaseText, values: [tenantId] })
 }
 
-// One row by its key; the lane is due so that what waited goes at once. Repeating it changes nothing.
+// One row by its key; the tenant queue is due so that what waited goes at once. Repeating it changes nothing.
 const closeText = `
-UPDATE lanes SET breaker_until = '-infinity', next_due_at = least(next_due_at, now()), idle_checks = 0
+UPDATE tenant_queues SET breaker_until = '-infinity', next_due_at = least(next_due_at, now()), idle_checks = 0
 WHERE tenant_id = $1 AND breaker_until > '-infinity'`
 
 /** Ends what `openBreaker` began. Safe to repeat. */

@@ -7,7 +7,7 @@ const nowMs = Date.UTC(2026, 10, 20, 12)
 const row = (eventDays: number, payloadDays: number) => ({
   ...{ eventId: createEventId(nowMs, eventDays), tenantId: someTenantId() },
   payloadExpiresOn: dayAfter(nowMs, payloadDays),
-  ...{ payloadBytes: 1, round: 1, attempts: 0, claims: 1, isRetry: false, isProbe: false },
+  ...{ payloadBytes: 1, cycle: 1, attempts: 0, claims: 1, isRetry: false, isProbe: false },
 })
 
 test('begins with the days of a tenant that says nothing, and follows most of the rows', () => {

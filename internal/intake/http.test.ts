@@ -89,7 +89,7 @@ describe('a signed call', () => {
       type: 'order.created',
       payload: body,
       state: 'accepted',
-      round: 1,
+      cycle: 1,
       payload_bytes: Buffer.byteLength(body),
       occurred_at: new Date('2026-11-01T10:00:00.500Z'),
     })
@@ -100,9 +100,9 @@ describe('a signed call', () => {
     expect(headers).toMatchObject({ 'x-shop': 'a', 'latchkey-hops': '1' })
     expect(headers).not.toHaveProperty('cookie')
     expect(headers).not.toHaveProperty('x-service-signature')
-    const due = await pool.query('SELECT event_id, round, attempts, lease FROM deliveries_due')
-    expect(due.rows).toEqual([{ event_id: rows[0].id, round: 1, attempts: 0, lease: null }])
-    expect(await count('lanes')).toBe(1)
+    const due = await pool.query('SELECT event_id, cycle, attempts, lease FROM deliveries_due')
+    expect(due.rows).toEqual([{ event_id: rows[0].id, cycle: 1, attempts: 0, lease: null }])
+    expect(await count('tenant_queues')).toBe(1)
   })
 
   test('comes in by API key as well, and is the same event either way', async () => {
@@ -172,9 +172,9 @@ describe('a signed call', () => {
 
 describe('an event that failed', () => {
   const state = async () => {
-    const { rows } = await pool.query(`SELECT e.*, d.round AS due, p.payload, l.next_due_at FROM events e
+    const { rows } = await pool.query(`SELECT e.*, d.cycle AS due, p.payload, l.next_due_at FROM events e
       LEFT JOIN deliveries_due d ON d.event_id = e.id LEFT JOIN event_payloads p ON p.event_id = e.id
-      LEFT JOIN lanes l ON l.tenant_id = e.tenant_id`)
+      LEFT JOIN tenant_queues l ON l.tenant_id = e.tenant_id`)
     return rows
   }
 
@@ -182,8 +182,8 @@ describe('an event that failed', () => {
     const body = genericBody()
     await bySlug(signGeneric(body))
     await pool.query(
-      `UPDATE events SET state = 'delivery_failed', settled_at = now(); DELETE FROM deliveries_due; DELETE FROM event_payloads;
-        UPDATE lanes SET next_due_at = now() + interval '1 day'`,
+      `UPDATE events SET state = 'delivery_failed', completed_at = now(); DELETE FROM deliveries_due; DELETE FROM event_payloads;
+        UPDATE tenant_queues SET next_due_at = now() + interval '1 day'`,
     )
     const before = await state()
     expect(before).toHaveLength(1)
@@ -202,9 +202,9 @@ describe('an event that failed', () => {
       new Set(['{"ok":true,"cached":true}']),
     )
     const { rows } = await pool.query(
-      'SELECT state, e.round, d.round AS due FROM events e JOIN deliveries_due d ON event_id = id',
+      'SELECT state, e.cycle, d.cycle AS due FROM events e JOIN deliveries_due d ON event_id = id',
     )
-    expect(rows).toEqual([{ state: 'accepted', round: 2, due: 2 }])
+    expect(rows).toEqual([{ state: 'accepted', cycle: 2, due: 2 }])
   })
 
   test('has its payload stored again where retention had taken it and its tenant opted in', async () => {

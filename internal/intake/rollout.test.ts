@@ -163,7 +163,7 @@ describe('stage verify', () => {
     const body = walletBody('WH-1')
     expect(await send('trying', body)).toMatchObject(fresh)
     expect(await stored('trying')).toEqual([{ ...captured, state: 'verified', due: false }])
-    const { rows } = await pool.query('SELECT count(*)::int AS n FROM lanes')
+    const { rows } = await pool.query('SELECT count(*)::int AS n FROM tenant_queues')
     expect(rows).toEqual([{ n: 0 }])
     const payloads = await pool.query('SELECT payload FROM event_payloads')
     expect(payloads.rows).toEqual([{ payload: body }])

@@ -231,7 +231,7 @@ describe('what is done is answered as the document says', () => {
     ])
     const eventId = String(appended.json['id'])
     await backoffice.pool.query(
-      `UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = $1`,
+      `UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = $1`,
       [failed],
     )
     await backoffice.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [failed])

@@ -27,17 +27,17 @@ const replay = (eventId: EventId, fields: { tenantId?: EventIdOwner; nowMs?: num
   )
 type EventIdOwner = Awaited<ReturnType<DeliveryLab['addTenant']>>['id']
 
-/** An event whose round has ended like this. */
+/** An event whose delivery cycle has ended like this. */
 async function ended(state: string, url = receiver.url) {
   const tenant = await lab.addTenant({ url })
   const [id] = await lab.accept(tenant.id)
   if (id === undefined) throw new Error('no event')
   await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
-  await lab.pool.query('UPDATE events SET state = $2, settled_at = now() WHERE id = $1', [id, state])
+  await lab.pool.query('UPDATE events SET state = $2, completed_at = now() WHERE id = $1', [id, state])
   return { tenant, id }
 }
 
-const rounds = 'SELECT round FROM deliveries_due WHERE event_id = $1'
+const cycles = 'SELECT cycle FROM deliveries_due WHERE event_id = $1'
 const enable = (tenantId: string, stage: string) =>
   lab.pool.query(
     `UPDATE tenants SET spec = jsonb_build_object('walletRollout', jsonb_build_object('stage', $2::text))
@@ -46,15 +46,15 @@ const enable = (tenantId: string, stage: string) =>
   )
 
 describe('replaying one event', () => {
-  test('of the round that was seen: forty such at once, and any later, begin one round', async () => {
+  test('of the cycle that was seen: forty such at once, and any later, begin one cycle', async () => {
     const { tenant, id } = await ended('processed')
-    const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', round: 1 }, Date.now())
+    const seen = () => replayEvent(lab.pool, { eventId: id, by: 'ann', cycle: 1 }, Date.now())
     const results = await Promise.all(Array.from({ length: 40 }, seen))
     expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
     expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['queued', 'already_queued']))
     await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
-    await lab.pool.query(`UPDATE events SET state = 'processed', settled_at = now() WHERE id = $1`, [id])
-    expect(await seen()).toEqual({ kind: 'changed', tenantId: tenant.id, round: 2 })
+    await lab.pool.query(`UPDATE events SET state = 'processed', completed_at = now() WHERE id = $1`, [id])
+    expect(await seen()).toEqual({ kind: 'changed', tenantId: tenant.id, cycle: 2 })
     expect(await lab.value('SELECT count(*) FROM audit')).toBe(1)
   })
 
@@ -63,20 +63,20 @@ describe('replaying one event', () => {
     async (state) => {
       const { tenant, id } = await ended(state)
       const { forwarder, stop } = lab.forwarder()
-      expect(await replay(id)).toEqual({ kind: 'queued', tenantId: tenant.id, round: 2 })
+      expect(await replay(id)).toEqual({ kind: 'queued', tenantId: tenant.id, cycle: 2 })
       forwarder.notify([tenant.id])
       const [call] = await receiver.received(1)
       await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [id])
       await stop()
       expect(call?.id).toBe(id)
-      expect(await lab.value('SELECT round FROM attempts')).toBe(2)
+      expect(await lab.value('SELECT cycle FROM attempts')).toBe(2)
     },
   )
 
   test('is found without news, by the poll', async () => {
     const { id } = await ended('processed')
     await lab.pool.query(
-      "INSERT INTO lanes (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
+      "INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT tenant_id, 'infinity' FROM events ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = 'infinity', idle_checks = 1",
     )
     const { stop } = lab.forwarder()
     await replay(id)
@@ -90,10 +90,10 @@ describe('replaying one event', () => {
     expect(results.filter(({ kind }) => kind === 'queued')).toHaveLength(1)
     expect(results.filter(({ kind }) => kind === 'already_queued')).toHaveLength(39)
     expect(new Set(results.map((result) => JSON.stringify({ ...result, kind: '' }))).size).toBe(1)
-    expect(await lab.value(rounds, [id])).toBe(2)
+    expect(await lab.value(cycles, [id])).toBe(2)
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
     const { rows } = await lab.pool.query('SELECT actor, action, tenant_id, detail FROM audit')
-    const detail = { event: id, round: 2 }
+    const detail = { event: id, cycle: 2 }
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 
@@ -126,9 +126,9 @@ describe('replaying one event', () => {
     await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])
     expect(await replay(id)).toEqual({ kind: 'not_found' })
     await lab.pool.query('UPDATE tenants SET deleted_at = NULL WHERE id = $1', [tenant.id])
-    await lab.pool.query('UPDATE events SET round = 32767')
+    await lab.pool.query('UPDATE events SET cycle = 32767')
     expect(await replay(id)).toEqual({ kind: 'rounds_exhausted' })
-    await lab.pool.query('UPDATE events SET round = 32766')
+    await lab.pool.query('UPDATE events SET cycle = 32766')
     await lab.pool.query('DELETE FROM event_payloads')
     expect(await replay(id)).toEqual({ kind: 'payload_expired' })
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(0)
@@ -145,9 +145,9 @@ describe('replaying one event', () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     if (id === undefined) throw new Error('no event')
-    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, round: 1 })
+    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, cycle: 1 })
     await lab.claim()
-    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, round: 1 })
+    expect(await replay(id)).toEqual({ kind: 'already_queued', tenantId: tenant.id, cycle: 1 })
     expect(await lab.value('SELECT claims FROM deliveries_due')).toBe(1)
   })
 })

@@ -33,7 +33,7 @@ export interface ReplayJob {
   /** What matched when it was started. */
   readonly total: ReplayCount
   readonly queuedCount: number
-  /** Events that matched and got no round, by cause. */
+  /** Events that matched and got no delivery cycle, by cause. */
   readonly skipped: Readonly<Partial<Record<Exclude<ReplayFate, 'queued'>, number>>>
   /** Everything up to this one has been looked at. */
   readonly examinedTo: string | null

@@ -25,7 +25,7 @@ const stepExamined = 10_000
 /** Looked at in all, where an index does not know the filter: then the count says "at least". */
 const stepsMax = 12
 const examplesMax = 20
-/** Looked at for the latest: those before it may have a round under way. */
+/** Looked at for the latest: those before it may have a delivery cycle under way. */
 const newestRows = 100
 
 /**

@@ -1,10 +1,10 @@
 import type { TenantId } from '#internal/base/index.ts'
 import {
+  beginCycles,
+  cycleEventsMax,
   type Queryable,
-  queueRounds,
   rangeBeyond,
   rangeOf,
-  roundsMax,
   type ScannedEvents,
   scanEvents,
 } from '#internal/events/index.ts'
@@ -68,8 +68,8 @@ FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDE
 
 /**
  * Takes the replay whose turn it is one step further, in one transaction: at most half a second's worth of events, and 500, get
- * another round. Any number of processes may call this. What is cut short was not done. Give it a pool with `eventReadSettings`.
- * @throws what Postgres throws while there is no replay to put off; otherwise it is in the result
+ * another delivery cycle. Any number of processes may call this. What is cut short was not done. Give it a pool with `eventReadSettings`.
+ * @throws what Postgres throws while there is no replay to snoozed; otherwise it is in the result
  */
 export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep> {
   let picked: Picked | undefined
@@ -83,7 +83,7 @@ export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep>
     })
   } catch (cause) {
     if (picked === undefined) throw cause
-    await putOff(pool, picked.id, causeOf(cause))
+    await snooze(pool, picked.id, causeOf(cause))
     return { kind: 'failed', id: picked.id, cause }
   }
 }
@@ -106,7 +106,7 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   }
   const { events, searchedTo } = await nextEvents(client, job, nowMs)
   const { tenantId, state } = job.filter
-  const results = await queueRounds(
+  const results = await beginCycles(
     client,
     {
       ids: events.flatMap((event) => (event.state === 'accepted' ? [] : [event.id])),
@@ -133,7 +133,7 @@ async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promis
   const whole = rangeOf(job.filter, nowMs)
   const bounded = job.endsBefore < whole.highId ? { ...whole, highId: job.endsBefore } : whole
   const range = job.examinedTo === null ? bounded : rangeBeyond(bounded, job.examinedTo, 'oldest')
-  const rowsMax = Math.min(roundsMax, Math.max(1, Math.ceil((job.rate * stepMs) / 1_000)))
+  const rowsMax = Math.min(cycleEventsMax, Math.max(1, Math.ceil((job.rate * stepMs) / 1_000)))
   return await scanEvents(client, { filter: job.filter, range, order: 'oldest', rowsMax, examinedMax })
 }
 
@@ -154,7 +154,7 @@ interface Advance {
   readonly searchedTo: string | undefined
 }
 
-// By key, a row that we hold. Each event that got a round takes its share of a second.
+// By key, a row that we hold. Each event that got a delivery cycle takes its share of a second.
 async function advance(client: Queryable, { id, rate }: Picked, done: Advance): Promise<void> {
   const { queuedCount, skipped, searchedTo } = done
   await client.query({
@@ -184,7 +184,7 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
 }
 
 // By key, outside of the step, which was undone. Others that wait for their turn are not held up by one that fails.
-async function putOff(pool: Pool, id: ReplayId, cause: string): Promise<void> {
+async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
         next_step_at = now() + least(60, power(2, failures)) * interval '1 s',

@@ -35,16 +35,17 @@ beforeEach(async () => {
   tenantId = (await lab.addTenant()).id
 })
 
-/** Events whose round has failed, as deliveries leave them. */
+/** Events whose delivery cycle has failed, as deliveries leave them. */
 async function failed(count: number, owner = tenantId): Promise<EventId[]> {
   const ids = await lab.accept(owner, count)
   await lab.pool.query('DELETE FROM deliveries_due WHERE event_id = ANY($1)', [ids])
-  await lab.pool.query("UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = ANY($1)", [
-    ids,
-  ])
   await lab.pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
-     SELECT id, expires_on, round, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
+    "UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = ANY($1)",
+    [ids],
+  )
+  await lab.pool.query(
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, cycle, 1, now(), 5, 'failed' FROM events WHERE id = ANY($1)`,
     [ids],
   )
   await listFailedEvents(lab.pool)
@@ -105,7 +106,7 @@ describe('a replay of a filter', () => {
     const done = await readReplay(pool, { id: job.id, tenantId })
     expect(done).toMatchObject({ state: 'completed', queuedCount: 1_100, skipped: {}, failedCause: null })
     expect(done?.endedAtMs).toBeGreaterThanOrEqual(done?.startedAtMs ?? Number.NaN)
-    expect(await lab.value('SELECT count(*) FROM events WHERE round = 2')).toBe(1_100)
+    expect(await lab.value('SELECT count(*) FROM events WHERE cycle = 2')).toBe(1_100)
     expect((await queuedIds()).some((id) => others.includes(id))).toBe(false)
   })
 
@@ -154,7 +155,7 @@ describe('a replay of a filter', () => {
     expect(jobs.map((job) => job?.state)).toEqual(['completed', 'completed'])
     expect(jobs.reduce((sum, job) => sum + (job?.queuedCount ?? 0), 0)).toBe(1_200)
     expect(await queuedIds()).toEqual(ids)
-    expect(await lab.value('SELECT max(round) FROM events')).toBe(2)
+    expect(await lab.value('SELECT max(cycle) FROM events')).toBe(2)
   })
 
   test('that is cut short in a step goes on as if that had never been', async () => {
@@ -217,7 +218,7 @@ describe('a replay of a filter', () => {
   test('stands still while its tenant has enough to deliver', async () => {
     await failed(5)
     const job = await started()
-    const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at, is_retry)
+    const busy = `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at, is_retry)
       SELECT 'evt_busy' || n, $1, current_date, current_date, 1, 1, now(), true FROM generate_series(1, 1000) n`
     await lab.pool.query(busy, [tenantId])
     expect(await stepReplay(pool, Date.now())).toMatchObject({ kind: 'waiting' })

@@ -302,7 +302,7 @@ export async function findCallbackSuspension(
   tenantId: TenantId,
 ): Promise<CallbackSuspension | undefined> {
   const { rows } = await pool.query<{ cause: string; since: Date }>(
-    `SELECT suspended_cause AS cause, suspended_at AS since FROM lanes WHERE tenant_id = $1 AND suspended_at IS NOT NULL`,
+    `SELECT suspended_cause AS cause, suspended_at AS since FROM tenant_queues WHERE tenant_id = $1 AND suspended_at IS NOT NULL`,
     [tenantId],
   )
   const [row] = rows
@@ -315,7 +315,7 @@ export async function listSuspendedCallbacks(
   rowsMax: number,
 ): Promise<readonly Pick<LiveTenant, 'uid' | 'namespace' | 'name'>[]> {
   const { rows } = await pool.query<Pick<LiveTenant, 'uid' | 'namespace' | 'name'>>(
-    `SELECT t.uid, t.namespace, t.name FROM lanes l JOIN tenants t ON t.id = l.tenant_id
+    `SELECT t.uid, t.namespace, t.name FROM tenant_queues l JOIN tenants t ON t.id = l.tenant_id
      WHERE l.suspended_at IS NOT NULL AND t.deleted_at IS NULL LIMIT $1`,
     [rowsMax],
   )

@@ -170,7 +170,7 @@ test('a suspended callback is a condition that tells the way back: an annotation
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
-    `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')`,
+    `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')`,
     [id],
   )
   const callback = (object: TenantObject) => conditionOf(object, 'CallbackAllowed')
@@ -189,7 +189,7 @@ test('a suspended callback is a condition that tells the way back: an annotation
     'paused',
     ({ metadata }) => metadata.annotations?.['latchkey.dev/resume-callback'] === undefined,
   )
-  expect(await stage.lab.row('SELECT suspended_at FROM lanes WHERE tenant_id = $1', [id])).toEqual({
+  expect(await stage.lab.row('SELECT suspended_at FROM tenant_queues WHERE tenant_id = $1', [id])).toEqual({
     suspended_at: null,
   })
   await stage.lab.becomes(stage.shops, 'paused', (object) => callback(object)?.status === 'True')

@@ -39,7 +39,15 @@ afterAll(async () => {
   await receiver.stop()
 })
 beforeEach(async () => {
-  await emptyTables(pool, 'dedupe_keys', 'events', 'event_payloads', 'attempts', 'deliveries_due', 'lanes')
+  await emptyTables(
+    pool,
+    'dedupe_keys',
+    'events',
+    'event_payloads',
+    'attempts',
+    'deliveries_due',
+    'tenant_queues',
+  )
 })
 
 /** A tenant that may call by every provider, with a callback on this machine. */

@@ -63,7 +63,7 @@ beforeEach(async () => {
     'event_payloads',
     'attempts',
     'deliveries_due',
-    'lanes',
+    'tenant_queues',
     'refused_calls',
   )
 })

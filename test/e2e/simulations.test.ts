@@ -71,7 +71,7 @@ beforeEach(async () => {
     'event_payloads',
     'attempts',
     'deliveries_due',
-    'lanes',
+    'tenant_queues',
   )
 })
 

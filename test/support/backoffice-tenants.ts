@@ -82,7 +82,7 @@ export async function seedTenant(backoffice: TestBackoffice, slug: string): Prom
 
 /** Makes an event one whose last attempt failed. */
 export async function failEvent({ pool }: Pick<TestBackoffice, 'pool'>, id: EventId): Promise<void> {
-  await pool.query(`UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE id = $1`, [id])
+  await pool.query(`UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE id = $1`, [id])
   await listFailedEvents(pool)
   await pool.query('DELETE FROM deliveries_due WHERE event_id = $1', [id])
 }

@@ -58,7 +58,7 @@ export interface LabForwarder {
     lost: number
     unwritable: number
     swept: number
-    gaveBack: number
+    released: number
     opened: number
     suspended: number
     failed: unknown[]
@@ -144,7 +144,7 @@ export function claimRequest(): ClaimRequest {
     woken: [],
     rooms: new Map(),
     rowsMax: 200,
-    laneRowsMax: 64,
+    queueRowsMax: 64,
     usualDays: { expiresOn, payloadExpiresOn },
     payloadBytesMax: 1_000_000,
   }
@@ -188,14 +188,14 @@ async function insertTenant(pool: Pool, id: TenantId): Promise<void> {
 function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForwarder {
   const attempts: AttemptReport[] = []
   const failed: unknown[] = []
-  const told = { lost: 0, unwritable: 0, swept: 0, gaveBack: 0, opened: 0, suspended: 0, failed }
+  const told = { lost: 0, unwritable: 0, swept: 0, released: 0, opened: 0, suspended: 0, failed }
   const observer: ForwarderObserver = {
     claimed: () => undefined,
     attempted: (report) => void attempts.push(report),
     leasesLost: (count) => void (told.lost += count),
     unwritable: () => void (told.unwritable += 1),
-    swept: (lanes) => void (told.swept += lanes),
-    gaveBack: (count) => void (told.gaveBack += count),
+    swept: (queues) => void (told.swept += queues),
+    released: (count) => void (told.released += count),
     breakerOpened: () => void (told.opened += 1),
     callbackSuspended: () => void (told.suspended += 1),
     signingUnavailable: () => undefined,

@@ -7,7 +7,7 @@ const eventTables = [
   'event_payloads',
   'attempts',
   'deliveries_due',
-  'lanes',
+  'tenant_queues',
 ]
 
 /** Removes all events with all that is kept of each, and the rows of these other tables. Waits for whoever reads them. */

@@ -226,7 +226,9 @@ describe('a replay of an event', () => {
       const { status, location } = await admin.post(`/events/${id}/replay`, { round: '1' })
       expect([time, status, location]).toEqual([time, 303, `/events/${id}`])
     }
-    const { rows } = await backoffice.pool.query('SELECT round, state FROM events WHERE id = $1', [id])
+    const { rows } = await backoffice.pool.query('SELECT cycle AS round, state FROM events WHERE id = $1', [
+      id,
+    ])
     expect(rows).toEqual([{ round: 2, state: 'accepted' }])
     expect((await admin.get(`/events/${id}`)).html).toContain('Round 2')
   })
@@ -238,7 +240,7 @@ describe('a replay of an event', () => {
     expect((await viewer.get(`/events/${id}`)).html).not.toContain(`/events/${id}/replay`)
     expect((await viewer.get(`/events/${id}/replay`)).status).toBe(403)
     expect((await viewer.post(`/events/${id}/replay`, { round: '1' })).status).toBe(403)
-    const { rows } = await backoffice.pool.query('SELECT round FROM events WHERE id = $1', [id])
+    const { rows } = await backoffice.pool.query('SELECT cycle AS round FROM events WHERE id = $1', [id])
     expect(rows).toEqual([{ round: 1 }])
   })
 

@@ -219,7 +219,7 @@ describe('a tenant’s key', () => {
 
 async function stateOf({ tenantId }: SeededTenant): Promise<unknown> {
   const { rows } = await backoffice.pool.query(
-    `SELECT (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audits, (SELECT json_agg(e.round ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
+    `SELECT (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audits, (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS rounds,
        (SELECT json_agg(r.state ORDER BY r.id) FROM replays r WHERE tenant_id = $1) AS replays`,
     [tenantId],
   )

@@ -159,7 +159,7 @@ describe('a test event', () => {
 
 test('a suspended callback is told of, and goes on by the button', async () => {
   await backoffice.pool.query(
-    `INSERT INTO lanes (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
+    `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
      ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
     [acme],
   )

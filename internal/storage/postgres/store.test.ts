@@ -121,7 +121,7 @@ describe('a migrated database', () => {
   /** Their statements are written by hand; what they hold is told in their migrations. */
   const withoutDescription = [
     ...['events', 'event_payloads', 'attempts', 'refused_calls'],
-    ...['dedupe_keys', 'deliveries_due', 'lanes', 'record_epochs'],
+    ...['dedupe_keys', 'deliveries_due', 'tenant_queues', 'record_epochs'],
     ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
     ...['usage_emissions', 'replays', 'simulations', 'sessions', 'failed_events'],
     ...['figures_minutely', 'figures_hourly', 'figures_queue', 'figures_writers'],

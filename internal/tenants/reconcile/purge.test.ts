@@ -26,7 +26,7 @@ const tables = [
     'limit_overrides',
     'record_epochs',
     'deliveries_due',
-    'lanes',
+    'tenant_queues',
     'refused_calls',
     'settings',
     'executions',
@@ -97,12 +97,12 @@ async function fill(id: TenantId): Promise<void> {
     [id, refusedDays],
   )
   await pool.query(
-    `INSERT INTO attempts (event_id, expires_on, round, attempt, started_at, duration_ms, outcome)
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
      SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
      WHERE tenant_id = $1`,
     [id],
   )
-  await pool.query("UPDATE events SET state = 'delivery_failed', settled_at = now() WHERE tenant_id = $1", [
+  await pool.query("UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE tenant_id = $1", [
     id,
   ])
   await listFailedEvents(pool)

@@ -117,7 +117,7 @@ async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promi
        (SELECT event_id FROM deliveries_due WHERE tenant_id = $1 ORDER BY is_retry, due_at LIMIT $2)`,
     [id, rowsMax],
   )
-  if (rowCount === 0) await pool.query('DELETE FROM lanes WHERE tenant_id = $1', [id])
+  if (rowCount === 0) await pool.query('DELETE FROM tenant_queues WHERE tenant_id = $1', [id])
   return rowCount ?? 0
 }
 

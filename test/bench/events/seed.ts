@@ -143,7 +143,7 @@ function eventsText(
   const shares = (of: readonly (readonly [string, number])[]) => of.map(([, share]) => share)
   const names = (of: readonly (readonly [string, number])[]) => arrayText(of.map(([name]) => name))
   return `(id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload_bytes,
-      payload_expires_on, state, round, settled_at)
+      payload_expires_on, state, cycle, completed_at)
     SELECT id, '${expiresOn}', tenant_id, provider, 'seed_' || g, type, type, received_at, received_at, '${headers}',
       ${payloadFiller.length}, '${payloadExpiresOn}',
       CASE WHEN provider = 'wallet' AND g % 3 = 0 THEN 'verified' WHEN ${chance(4)} < ${failedTenThousandths} THEN 'delivery_failed'
@@ -158,7 +158,7 @@ function eventsText(
 }
 
 function attemptsText(events: string): string {
-  return `(event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status, answer)
+  return `(event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status, answer)
     SELECT id, expires_on, 1, nth, received_at + nth * interval '1 s', 20,
       CASE state WHEN 'delivery_failed' THEN 'refused' ELSE 'delivered' END,
       CASE state WHEN 'delivery_failed' THEN 500 ELSE 200 END, '{"ok":true}'

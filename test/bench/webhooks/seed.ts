@@ -26,21 +26,21 @@ export async function seedWaiting(
   await pool.query(
     `WITH new AS (SELECT ${seedId} AS id, i FROM generate_series(1, $2::integer) i), stored AS (
        INSERT INTO events (id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at,
-         headers, payload_bytes, payload_expires_on, state, round)
+         headers, payload_bytes, payload_expires_on, state, cycle)
        SELECT id, $4::date, $3, 'generic', id, 'order.created', 'order.created', now(), now(), '{}', length($6), $5::date,
          'accepted', 1 FROM new
      ), payloads AS (
        INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, $5::date, $6 FROM new
      ), lane AS (
-       INSERT INTO lanes (tenant_id, next_due_at) VALUES ($3, now())
+       INSERT INTO tenant_queues (tenant_id, next_due_at) VALUES ($3, now())
        ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now()
      )
-     INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, round, due_at)
+     INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
      SELECT id, $3, $4::date, $5::date, length($6), 1, now() FROM new`,
     values,
   )
   // As autovacuum would within the minute: the planner is to know of them.
-  await pool.query('ANALYZE deliveries_due, lanes')
+  await pool.query('ANALYZE deliveries_due, tenant_queues')
 }
 
 /** How much lies behind. */
@@ -103,14 +103,14 @@ async function seedDay(pool: Pool, { receivedMs, from, count, tenantIds }: SeedD
       'events',
       expiresOn,
       `(id, expires_on, tenant_id, provider, source_event_id, raw_type, type, occurred_at, received_at, headers, payload_bytes,
-         payload_expires_on, state, round, settled_at)
+         payload_expires_on, state, cycle, completed_at)
        SELECT ${id}, '${expiresOn}', ${tenant}, 'generic', 'seed_' || i, 'order.created', 'order.created', ${received},
          ${received}, '{}', ${payload.length}, '${payloadExpiresOn}', 'processed', 1, ${received}`,
     )
     await fill(
       'attempts',
       expiresOn,
-      `(event_id, expires_on, round, attempt, started_at, duration_ms, outcome, status)
+      `(event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome, status)
        SELECT ${id}, '${expiresOn}', 1, 1, ${received}, 20, 'processed', 200`,
     )
     if (payloadExpiresOn <= dayAfter(Date.now(), 0)) return

@@ -91,7 +91,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
     stopForwarder,
     async restartForwarder(prepare) {
       await stopForwarder()
-      await observer.query('TRUNCATE deliveries_due, lanes')
+      await observer.query('TRUNCATE deliveries_due, tenant_queues')
       await prepare?.()
       forwarder = await startService({ name: 'forwarder', latchkey, env })
       return forwarder

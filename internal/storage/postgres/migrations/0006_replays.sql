@@ -1,4 +1,4 @@
--- A replay queues a new round for each event that its filter matches, oldest first. Whoever works on one holds its row locked for
+-- A replay queues a new delivery cycle for each event that its filter matches, oldest first. Whoever works on one holds its row locked for
 -- a step's transaction, in which the events are queued and examined_to moves: what is cut short was never done, and is done once.
 -- tenant_id: null for all tenants. state: queued, running, completed, cancelled, failed. ends_before: an event's id; what was
 -- received later is not replayed. skipped: amounts by cause. failures: steps in a row that failed.
