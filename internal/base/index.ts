@@ -8,30 +8,24 @@ export {
   isApiError,
   statusOf,
 } from './api-error.ts'
-export { type BackoffBounds, backoffMs } from './backoff.ts'
-export { Bell } from './bell.ts'
-export { type Clock, systemClock } from './clock.ts'
-export { Deadlines } from './deadlines.ts'
 export {
+  type Branded,
   createEventId,
   type Day,
   dayAfter,
-  type EventId,
-  expiryDayOf,
-  parseEventId,
-  receivedAtMsOf,
-} from './event-id.ts'
-export {
-  type Branded,
   decodeBase32,
+  type EventId,
   encodeBase32,
+  expiryDayOf,
   idPattern,
   isTenantId,
+  parseEventId,
   parseTenantId,
   randomToken,
+  receivedAtMsOf,
   type TenantId,
   tenantIdFromBytes,
-} from './id.ts'
+} from './ids.ts'
 export {
   findElements,
   findMembers,
@@ -42,5 +36,5 @@ export {
   type Span,
 } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'
-export { Shares } from './shares.ts'
-export { within } from './within.ts'
+export { Bell, Shares } from './shares.ts'
+export { type BackoffBounds, backoffMs, type Clock, Deadlines, systemClock, within } from './time.ts'

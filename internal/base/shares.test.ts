@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Shares } from './shares.ts'
+import { Bell, Shares } from './shares.ts'
 
 test('one owner gets a quarter and leaves the rest to the others', () => {
   const shares = new Shares(100)
@@ -31,4 +31,29 @@ test('a refusal takes nothing', () => {
   expect(shares.take(9, 'a')).toBe(false)
   expect(shares.taken).toBe(0)
   expect(shares.take(8, 'a')).toBe(true)
+})
+
+const soonMs = 900
+
+test('a sleep lasts as long as it was asked for', async () => {
+  const startedAt = performance.now()
+  await new Bell().sleep(50)
+  expect(performance.now() - startedAt).toBeWithin(49, soonMs)
+})
+
+test('a ring ends the sleep', async () => {
+  const bell = new Bell()
+  const sleeping = bell.sleep(60_000)
+  bell.ring()
+  await sleeping
+})
+
+test('a ring while nobody sleeps ends the next sleep, and that one only', async () => {
+  const bell = new Bell()
+  bell.ring()
+  bell.ring()
+  await bell.sleep(60_000)
+  const startedAt = performance.now()
+  await bell.sleep(50)
+  expect(performance.now() - startedAt).toBeWithin(49, soonMs)
 })

@@ -1,5 +1,11 @@
-export { didYouMean } from './did-you-mean.ts'
-export { type PrintableConfig, printableConfig } from './print.ts'
-export { type Config, type Environment, type ReadConfig, readConfig } from './read.ts'
+export {
+  type Config,
+  configTable,
+  didYouMean,
+  type Environment,
+  type PrintableConfig,
+  printableConfig,
+  type ReadConfig,
+  readConfig,
+} from './read.ts'
 export { type ProcessName, processNames } from './settings.ts'
-export { configTable } from './table.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { type Environment, readConfig } from './read.ts'
+import { readFileSync } from 'node:fs'
+import { configTable, type Environment, printableConfig, readConfig } from './read.ts'
 import { type ProcessName, processNames, type Setting, settings } from './settings.ts'
 
 const key = `k1:${Buffer.alloc(32, 7).toString('base64')}`
@@ -138,4 +139,54 @@ describe('the schema', () => {
       for (const process of setting.requiredBy ?? []) expect(setting.usedBy).toContain(process)
     }
   })
+})
+
+test('a printed configuration holds what is set, and no secret', () => {
+  const read = readConfig(
+    {
+      LATCHKEY_DATABASE_URL: 'postgres://app:pw-database@db/latchkey',
+      LATCHKEY_REDIS_URL: 'redis://:pw-redis@redis',
+      LATCHKEY_KEY_RING: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
+      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=pw-otlp',
+      LATCHKEY_TRUSTED_PROXIES: '10.0.0.0/8,::1',
+    },
+    { process: 'api' },
+  )
+  if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
+  const printed = printableConfig(read.config)
+  expect(printed).toMatchObject({
+    LATCHKEY_API_PORT: 8080,
+    LATCHKEY_DATABASE_URL: 'postgres://app:[redacted]@db/latchkey',
+    LATCHKEY_KEY_RING: '[redacted]',
+    OTEL_EXPORTER_OTLP_HEADERS: '[redacted]',
+    LATCHKEY_TRUSTED_PROXIES: '10.0.0.0/8,::1',
+  })
+  expect(JSON.stringify(printed)).not.toMatch(/pw-|BwcH/)
+  expect(printed).not.toHaveProperty('OTEL_EXPORTER_OTLP_ENDPOINT')
+})
+
+test('a field that no setting is named for is not printed', () => {
+  expect(printableConfig({ other: 'secret' })).toEqual({})
+})
+
+const readme = new URL('../../README.md', import.meta.url)
+
+test('the table holds one row a setting, with its default', () => {
+  const rows = configTable().split('\n').slice(2)
+  expect(rows).toHaveLength(Object.keys(settings).length)
+  for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(7)
+  expect(rows[0]).toBe(
+    '| `LATCHKEY_API_PORT` | port | `8080` | api, dev | Port of the public routes, `/v1/…`. |',
+  )
+  expect(configTable()).toContain(
+    '| `LATCHKEY_KEY_RING` | id:base64 of 32 bytes, comma separated | required; dev: ',
+  )
+})
+
+test('the README shows this table between its markers', () => {
+  const shown = /<!-- config:begin -->\n+([\s\S]*?)\n+<!-- config:end -->/.exec(
+    readFileSync(readme, 'utf8'),
+  )?.[1]
+  // When it differs: run npm run generate.
+  expect(shown).toBe(configTable())
 })

@@ -1,7 +1,6 @@
-import { didYouMean } from './did-you-mean.ts'
-import { type ProcessName, type Setting, settings } from './settings.ts'
+import { type ProcessName, processNames, type Setting, settings } from './settings.ts'
 import { storeTlsProblems } from './store-tls.ts'
-import type { ValueKind } from './value-kind.ts'
+import type { ValueKind } from './value-kinds.ts'
 
 type Settings = typeof settings
 type UsedBy<Field extends keyof Settings> = Settings[Field]['usedBy'][number]
@@ -97,4 +96,87 @@ function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
   return [`${devDemo.env} works with the sample tenants only: unset it or ${tenantsDir.env}`]
+}
+
+/** A configuration as it may be logged: by environment name, secrets and passwords replaced, unset settings left out. */
+export type PrintableConfig = Readonly<Record<string, string | number | boolean>>
+
+/**
+ * Makes a configuration printable. Accepts the configuration of any process; a field that no setting is named for is left
+ * out, so that nothing unknown is printed.
+ */
+export function printableConfig(config: Readonly<Record<string, unknown>>): PrintableConfig {
+  const printable: Record<string, string | number | boolean> = {}
+  for (const [field, setting] of Object.entries(settings)) {
+    const value = config[field]
+    if (value !== undefined) printable[setting.env] = print(setting, value)
+  }
+  return printable
+}
+
+function print(setting: Setting, value: unknown): string | number | boolean {
+  if (setting.secret) return '[redacted]'
+  // The value was made by this setting's own parser.
+  if (setting.type.print) return setting.type.print(value as never)
+  return typeof value === 'number' || typeof value === 'boolean' ? value : String(value)
+}
+
+const distanceMax = 4
+
+/** The known name that is fewest edits away from `name`, if it is close enough to be meant; the first of equals. */
+export function didYouMean(name: string, known: readonly string[]): string | undefined {
+  let closest: string | undefined
+  let closestDistance = distanceMax + 1
+  for (const candidate of known) {
+    const distance = editDistance(name, candidate)
+    if (distance < closestDistance) {
+      closest = candidate
+      closestDistance = distance
+    }
+  }
+  return closest
+}
+
+/** Levenshtein's distance; names longer than twice any of ours count as far, which bounds the work. */
+function editDistance(left: string, right: string): number {
+  if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
+  let row = Array.from({ length: right.length + 1 }, (_none, index) => index)
+  for (let i = 1; i <= left.length; i += 1) {
+    const next = [i]
+    for (let j = 1; j <= right.length; j += 1) {
+      const same = left[i - 1] === right[j - 1]
+      const replaced = (row[j - 1] ?? 0) + (same ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[right.length] ?? 0
+}
+
+/** The configuration table of the documentation, in Markdown, one row a setting; ends without a line feed. */
+export function configTable(): string {
+  const rows = Object.values(settings).map(rowOf)
+  return ['| Name | Type | Default | Used by | |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
+function rowOf(setting: Setting): string {
+  const secret = setting.secret ? ' Secret.' : ''
+  const cells = [
+    `\`${setting.env}\``,
+    setting.type.name,
+    defaultOf(setting),
+    usersOf(setting),
+    setting.doc + secret,
+  ]
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+}
+
+function defaultOf(setting: Setting): string {
+  const note = setting.default === undefined ? setting.defaultNote : `\`${setting.default}\``
+  if (!setting.requiredBy) return note ?? ''
+  return note === undefined ? 'required' : `required; ${note}`
+}
+
+function usersOf(setting: Setting): string {
+  return setting.usedBy.length === processNames.length ? 'all' : setting.usedBy.join(', ')
 }

@@ -1,9 +1,9 @@
-import { certificatesFile, privateKeyFile } from './pem-file.ts'
-import { httpUrl, postgresUrl, redisUrl } from './url-kind.ts'
 import {
+  certificatesFile,
   cidrs,
   flag,
   headerPairs,
+  httpUrl,
   integer,
   ipAddress,
   keyRing,
@@ -12,9 +12,12 @@ import {
   oneOf,
   port,
   ports,
+  postgresUrl,
+  privateKeyFile,
   ratio,
+  redisUrl,
   type ValueKind,
-} from './value-kind.ts'
+} from './value-kinds.ts'
 
 /** Every process that reads a configuration, named as its folder in `cmd`; `latchkey` stands for its tools. */
 export const processNames = [

@@ -1,5 +1,5 @@
-import { isKeyOf } from './pem-file.ts'
 import { settings } from './settings.ts'
+import { isKeyOf } from './value-kinds.ts'
 
 /** The TLS settings of one store, and its URL. */
 interface StoreSettings {

@@ -1,5 +1,3 @@
-export type { LoopOptions, SupervisedLoop } from './loop.ts'
-export { superviseLoop } from './loop.ts'
+export { type LoopOptions, type Sleep, type SupervisedLoop, sleep, superviseLoop } from './loop.ts'
 export { type RunOptions, runProcess } from './run.ts'
 export type { Scope, Step } from './scope.ts'
-export { type Sleep, sleep } from './sleep.ts'

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createHealth } from '#internal/telemetry/index.ts'
-import { type LoopOptions, superviseLoop } from './loop.ts'
-import type { Sleep } from './sleep.ts'
+import { type LoopOptions, type Sleep, superviseLoop } from './loop.ts'
 
 /** Pauses that last until the test ends them; `asked` holds their lengths. */
 function heldSleep() {

@@ -1,6 +1,5 @@
 import { type BackoffBounds, backoffMs } from '#internal/base/index.ts'
 import type { Health, Heartbeat } from '#internal/telemetry/index.ts'
-import { type Sleep, sleep } from './sleep.ts'
 
 /** What a loop is made of. */
 export interface LoopOptions {
@@ -131,4 +130,21 @@ class Loop implements SupervisedLoop {
     }
     this.#stopping.signal.removeEventListener('abort', end)
   }
+}
+
+/** Waits `ms`, or until the signal fires if that is sooner. Never rejects. */
+export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
+
+/** Sleep on the machine's own timers. */
+export const sleep: Sleep = (ms, signal) => {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    signal.addEventListener('abort', done, { once: true })
+  })
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { createRedactor } from './redact.ts'
-import { isCardNumber } from './redact-cards.ts'
+import { isCardNumber } from './redact-shapes.ts'
 
 const redactor = createRedactor(['loyaltyCode'])
 const shown = (text: string) => redactor.payload(text).text

@@ -1,9 +1,7 @@
-import { isCardNumber } from './redact-cards.ts'
-import { hideEncoded } from './redact-encoded.ts'
 import { redactJson } from './redact-json.ts'
 import { createHidesValue, type HidesValue, isCredentialHeader } from './redact-names.ts'
-import { hidePairs } from './redact-pairs.ts'
-import { hiddenMark, hidePersonal, hideTokens, unreadMark } from './redact-shapes.ts'
+import { hiddenMark, hidePersonal, hideTokens, isCardNumber, unreadMark } from './redact-shapes.ts'
+import { hideEncoded, hidePairs } from './redact-text.ts'
 
 /** A payload as it may be shown. */
 export interface RedactedText {

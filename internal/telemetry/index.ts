@@ -1,36 +1,50 @@
-export type {
-  Check,
-  CheckResult,
-  Health,
-  HealthOptions,
-  HealthSnapshot,
-  Heartbeat,
-  HeartbeatState,
-  NamedCheck,
+export {
+  type Check,
+  type CheckResult,
+  createHealth,
+  type Health,
+  type HealthOptions,
+  type HealthSnapshot,
+  type Heartbeat,
+  type HeartbeatState,
+  type NamedCheck,
 } from './health.ts'
-export { createHealth } from './health.ts'
-export type { LineLimit, LineLimitOptions } from './line-limit.ts'
-export { createLineLimit } from './line-limit.ts'
-export type { Logger, LoggerOptions, LogLevel, OwnedLogger } from './log.ts'
-export { createLogger } from './log.ts'
+export {
+  createLineLimit,
+  createLogger,
+  createSampler,
+  type LineLimit,
+  type LineLimitOptions,
+  type Logger,
+  type LoggerOptions,
+  type LogLevel,
+  type OwnedLogger,
+  type Sampler,
+} from './log.ts'
 export { redactedFieldNames } from './log-fields.ts'
 export type { LogDestination } from './log-sink.ts'
-export type {
-  Counter,
-  Gauge,
-  GaugeOptions,
-  Histogram,
-  HistogramOptions,
-  MetricOptions,
-  Metrics,
-  MetricsOptions,
+export {
+  type Counter,
+  createMetrics,
+  type Gauge,
+  type GaugeOptions,
+  type Histogram,
+  type HistogramOptions,
+  type MetricOptions,
+  type Metrics,
+  type MetricsOptions,
+  type UnlabelledMetrics,
+  unlabelled,
 } from './metrics.ts'
-export { createMetrics } from './metrics.ts'
-export type { Sampler } from './sampler.ts'
-export { createSampler } from './sampler.ts'
-export type { TracePlace } from './traceparent.ts'
-export { formatTraceparent, parseTraceparent } from './traceparent.ts'
-export type { SpanAttributes, SpanKind, SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'
-export { createTracing } from './tracing.ts'
-export type { UnlabelledMetrics } from './unlabelled.ts'
-export { unlabelled } from './unlabelled.ts'
+export {
+  createTracing,
+  formatTraceparent,
+  parseTraceparent,
+  type SpanAttributes,
+  type SpanKind,
+  type SpanOptions,
+  type TracePlace,
+  type TraceSpan,
+  type Tracing,
+  type TracingOptions,
+} from './tracing.ts'

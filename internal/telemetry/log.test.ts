@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { DrizzleQueryError } from 'drizzle-orm'
-import { createLogger, type LoggerOptions, type OwnedLogger } from './log.ts'
+import { createLineLimit, createLogger, createSampler, type LoggerOptions, type OwnedLogger } from './log.ts'
 
 type Line = Record<string, unknown>
 
@@ -167,4 +167,46 @@ test('pretty lines are short and keep the stack readable', () => {
     '09:08:07.006 info  listening port=8080 url=http://localhost:8080 note="two words" ms=1.23\n',
   )
   expect(plain).toContain('failed cause="boom"\n    Error: boom\n')
+})
+
+test('line limit: writes at most so many lines per cause and second, and reports the others', () => {
+  const suppressed: string[] = []
+  let nowMs = 5_000
+  const limit = createLineLimit({
+    perSecondMax: 3,
+    clock: { now: () => nowMs },
+    onSuppressed: (cause) => suppressed.push(cause),
+  })
+  const written = (cause: string, lines: number) =>
+    Array.from({ length: lines }, () => limit(cause)).filter(Boolean).length
+  expect(written('a', 10)).toBe(3)
+  expect(written('b', 2)).toBe(2)
+  expect(suppressed).toEqual(Array(7).fill('a'))
+  nowMs = 5_999
+  expect(written('a', 1)).toBe(0)
+  nowMs = 6_000
+  expect(written('a', 10)).toBe(3)
+})
+
+const letThrough = (share: number, lines: number) => {
+  const sampler = createSampler(() => share)
+  return Array.from({ length: lines }, sampler).filter(Boolean).length
+}
+
+test.each([
+  [1, 1_000, 1_000],
+  [0.5, 1_000, 500],
+  [0.25, 1_000, 250],
+  [0.001, 10_000, 10],
+  [0, 1_000, 0],
+])('of a share of %d %d lines become %d', (share, lines, written) => {
+  expect(Math.abs(letThrough(share, lines) - written)).toBeLessThanOrEqual(share > 0 && share < 1 ? 1 : 0)
+})
+
+test('a share that changes holds from the next line on', () => {
+  let share = 0
+  const sampler = createSampler(() => share)
+  expect([sampler(), sampler()]).toEqual([false, false])
+  share = 1
+  expect([sampler(), sampler()]).toEqual([true, true])
 })

@@ -1,7 +1,6 @@
 import { type Clock, systemClock } from '#internal/base/index.ts'
 import { createFieldCleaner, createFlatPrinter, createNameJudge, redactedFieldNames } from './log-fields.ts'
-import { prettyLine } from './log-pretty.ts'
-import { type LogDestination, LogSink, stdoutDestination } from './log-sink.ts'
+import { type LogDestination, LogSink, prettyLine, stdoutDestination } from './log-sink.ts'
 
 const levels = ['debug', 'info', 'warn', 'error'] as const
 
@@ -114,5 +113,59 @@ function createTimePrinter(clock: Clock): () => string {
       text = new Date(nowMs).toISOString()
     }
     return text
+  }
+}
+
+/** Returns whether a line of this cause is written; counts it if so. */
+export type LineLimit = (cause: string) => boolean
+
+/** Options of `createLineLimit`. */
+export interface LineLimitOptions {
+  /** Maximum lines per cause and second. */
+  readonly perSecondMax: number
+  readonly clock: { now(): number }
+  /** Called for each line that is left out. Must not throw. */
+  onSuppressed(cause: string): void
+}
+
+/**
+ * Makes a limit of log lines per cause and second, in memory and for this process. Causes must come from a closed set: the counts of
+ * one second are kept for each.
+ */
+export function createLineLimit({ perSecondMax, clock, onSuppressed }: LineLimitOptions): LineLimit {
+  const written = new Map<string, number>()
+  let second = 0
+  return (cause) => {
+    const now = Math.floor(clock.now() / 1000)
+    if (now !== second) {
+      second = now
+      written.clear()
+    }
+    const count = written.get(cause) ?? 0
+    if (count >= perSecondMax) {
+      onSuppressed(cause)
+      return false
+    }
+    written.set(cause, count + 1)
+    return true
+  }
+}
+
+/** Says of one line after the other whether it is written. */
+export type Sampler = () => boolean
+
+/**
+ * Makes a sampler that lets a share of lines through, 0 to 1, evenly and without chance: of four lines at 0.5 two. The share is
+ * asked for each time, so that it may change.
+ */
+export function createSampler(share: () => number): Sampler {
+  let owed = 0
+  return () => {
+    const now = share()
+    if (now >= 1) return true
+    owed += now
+    if (owed < 1) return false
+    owed -= 1
+    return true
   }
 }

@@ -1,14 +1,14 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { type Metric, Registry } from 'prom-client'
 import {
   CounterSeries,
+  checkMetric,
   GaugeSeries,
   HistogramSeries,
   type LabelValues,
   MetricFamily,
   type Sample,
 } from './metric-family.ts'
-import { checkMetric } from './metric-name.ts'
-import { collectProcess } from './process-metrics.ts'
 
 /** What every metric is declared with. `labels` come from closed sets only. */
 export interface MetricOptions<Labels extends readonly string[]> {
@@ -114,4 +114,66 @@ export type MetricType = 'counter' | 'gauge' | 'histogram'
 function asMetric(name: string, help: string, type: MetricType, samples: () => Sample[]): Metric {
   const metric = { name, help, type, get: async () => ({ name, help, type, values: samples() }) }
   return metric as unknown as Metric
+}
+
+type Add = (name: string, help: string, type: 'counter' | 'gauge', samples: () => Sample[]) => void
+
+const lagResolutionMs = 20
+
+/**
+ * Adds what a process knows of itself, under the names that Prometheus' dashboards expect.
+ * https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics (2026-11)
+ * @returns ends the measuring
+ */
+export function collectProcess(add: Add): () => void {
+  const lag = monitorEventLoopDelay({ resolution: lagResolutionMs })
+  lag.enable()
+  const startedSeconds = Date.now() / 1000 - process.uptime()
+
+  const gauge = (name: string, help: string, read: () => number) =>
+    add(name, help, 'gauge', () => [{ labels: {}, value: read() }])
+  add('process_cpu_seconds_total', 'User and system CPU time spent, in seconds.', 'counter', () => {
+    const { user, system } = process.cpuUsage()
+    return [{ labels: {}, value: (user + system) / 1e6 }]
+  })
+  gauge(
+    'process_start_time_seconds',
+    'When the process started, in seconds since 1970.',
+    () => startedSeconds,
+  )
+  gauge('process_resident_memory_bytes', 'Resident memory.', () => process.memoryUsage.rss())
+  gauge('latchkey_process_heap_used_bytes', 'Heap in use.', () => process.memoryUsage().heapUsed)
+  gauge('latchkey_process_event_loop_lag_seconds', 'Longest delay of a timer since the last scrape.', () => {
+    // The histogram holds the whole time between two samples, of which the resolution is no delay.
+    const seconds = Math.max(0, lag.max / 1e6 - lagResolutionMs) / 1000
+    lag.reset()
+    return Number.isFinite(seconds) ? seconds : 0
+  })
+  return () => {
+    lag.disable()
+  }
+}
+
+/** Declares metrics without labels: their only series is at hand at once. */
+export interface UnlabelledMetrics {
+  /** Is rendered from the start, as 0. */
+  counter(name: string, help: string): ReturnType<Counter<readonly []>['with']>
+  /** Is read when it is scraped; `read` is cheap and must not throw. */
+  gauge(name: string, help: string, read: () => number): void
+  histogram(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+  ): ReturnType<Histogram<readonly []>['with']>
+}
+
+/** Gives the short form of declaring metrics without labels. Names and buckets are held to the same rules. */
+export function unlabelled(metrics: Metrics): UnlabelledMetrics {
+  return {
+    counter: (name, help) => metrics.counter({ name, help, labels: [] }).with(),
+    gauge(name, help, read) {
+      metrics.gauge({ name, help, labels: [], collect: (each) => each.with().set(read()) })
+    },
+    histogram: (name, help, buckets) => metrics.histogram({ name, help, labels: [], buckets }).with(),
+  }
 }

@@ -18,8 +18,14 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import { within } from '#internal/base/index.ts'
-import { formatTraceparent, parseTraceparent } from './traceparent.ts'
-import type { SpanOptions, TraceSpan, Tracing, TracingOptions } from './tracing.ts'
+import {
+  formatTraceparent,
+  parseTraceparent,
+  type SpanOptions,
+  type TraceSpan,
+  type Tracing,
+  type TracingOptions,
+} from './tracing.ts'
 
 const kinds = {
   internal: SpanKind.INTERNAL,

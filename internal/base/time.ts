@@ -1,3 +1,54 @@
+/** Where time comes from. Passed in, so that tests can move it. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  now(): number
+}
+
+/** The machine's own clock. */
+export const systemClock: Clock = { now: () => Date.now() }
+
+/** Bounds of a growing wait. */
+export interface BackoffBounds {
+  readonly firstMs: number
+  readonly maxMs: number
+}
+
+/**
+ * The wait before attempt `attempt` (0 is the first retry): doubling from `firstMs` up to `maxMs`, then spread
+ * evenly over its upper half so that many waiters do not come back together.
+ * @param random a number in [0, 1)
+ */
+export function backoffMs(attempt: number, bounds: BackoffBounds, random: number): number {
+  const full = Math.min(bounds.maxMs, bounds.firstMs * 2 ** Math.min(attempt, 30))
+  return Math.round(full / 2 + (full / 2) * random)
+}
+
+/**
+ * Gives what `work` gives or throws or, when that takes longer than `msMax`, what `late` gives or throws. `work` itself goes
+ * on, and what it throws later is nobody's. For calls that are many and of one length `Deadlines` is cheaper.
+ */
+export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () => Late): Promise<T | Late> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      try {
+        resolve(late())
+      } catch (error) {
+        reject(error)
+      }
+    }, msMax)
+    work.then(
+      (value) => {
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
+  })
+}
+
 /** A call under way, in a list of all in the order they began, which is the order they are due in. */
 interface Waiting {
   readonly dueAtMs: number

@@ -1,3 +1,5 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
 /** What a kind made of a value's text; `expected` never quotes the text, which may be a secret. */
@@ -177,4 +179,128 @@ export function ok<T>(value: T): ParsedValue<T> {
 /** A value that is not; `expected` completes "expected …". */
 export function invalid(expected: string): ParsedValue<never> {
   return { kind: 'invalid', expected }
+}
+
+// An `@` after the first one is refused in every URL: it shows a password that was not encoded, which would be printed as path.
+
+/** An `http://` or `https://` address. */
+export const httpUrl: ValueKind<string> = {
+  name: 'http or https URL',
+  parse(value) {
+    const url = /^https?:\/\/(?:[^@/?#\s]*@)?[^@\s]*$/.test(value) ? URL.parse(value) : null
+    return url ? ok(value) : invalid('an http:// or https:// URL, user and password percent-encoded')
+  },
+  print: withoutPassword,
+}
+
+const postgresPattern = /^postgres(?:ql)?:\/\/(?:[^@/?#\s]*@)?([^/?#\s]*)(?:\/[^@?#\s]*)?(?:\?([^@#\s]*))?$/
+
+/** A `postgres://` address; `?host=/dir` connects through a socket. */
+export const postgresUrl: ValueKind<string> = {
+  name: 'postgres URL',
+  parse(value) {
+    const match = postgresPattern.exec(value)
+    const hasHost = match && (match[1] !== '' || new URLSearchParams(match[2] ?? '').has('host'))
+    return hasHost ? ok(value) : invalid('postgres://user:password@host:5432/database, percent-encoded')
+  },
+  print: withoutPassword,
+}
+
+const redisPattern =
+  /^rediss?(?:\+(sentinel|cluster))?:\/\/(?:[^@/?\s]*@)?([^@/?\s]+)(?:\/([^@/?\s]*))?(?:\?[^@\s]*)?$/
+const nodePattern = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::\d{1,5})?$/
+
+/**
+ * The four forms of Redis: one server, `rediss://` for TLS, `redis+sentinel://h1,h2/<master-name>`, `redis+cluster://h1,h2`.
+ * Only the form is checked here; the storage room reads the parts.
+ */
+export const redisUrl: ValueKind<string> = {
+  name: 'redis URL',
+  parse(value) {
+    const [matched, mode, hosts = '', path = ''] = redisPattern.exec(value) ?? []
+    if (matched === undefined)
+      return invalid(
+        'redis://host:6379, rediss://…, redis+sentinel://host:26379/master-name or redis+cluster://host:6379',
+      )
+    const nodes = hosts.split(',')
+    if (!nodes.every((node) => nodePattern.test(node))) return invalid('hosts of the form host:port')
+    if (mode === undefined && nodes.length > 1)
+      return invalid('one host, or redis+sentinel:// or redis+cluster:// for several')
+    if (mode === 'sentinel' && path === '') return invalid("the master's name as path of redis+sentinel://")
+    if (mode === 'cluster' && path !== '' && path !== '0') return invalid('database 0 of a cluster')
+    return ok(value)
+  },
+  print: withoutPassword,
+}
+
+/** The URL with its password, and every query value that may be one, replaced. */
+export function withoutPassword(url: string): string {
+  return url
+    .replace(/^([a-z0-9+.-]+:\/\/)([^@/?#]*)@/i, (_all, scheme: string, credentials: string) => {
+      const colon = credentials.indexOf(':')
+      // Without a colon the one part may be a token, as in redis://token@host.
+      return colon < 0 ? `${scheme}[redacted]@` : `${scheme}${credentials.slice(0, colon)}:[redacted]@`
+    })
+    .replace(/([?&][^=&#]*(?:pass|pwd|secret|token|key)[^=&#]*=)[^&#]*/gi, '$1[redacted]')
+}
+
+const fileBytesMax = 4 * 1024 * 1024
+const certificatePattern = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
+
+/** The path of a readable PEM file with one or more certificates; read now, so that a wrong one stops the start. */
+export const certificatesFile: ValueKind<string> = {
+  name: 'PEM file',
+  parse: (path) =>
+    checkedPem(path, (text) => {
+      const certificates = text.match(certificatePattern) ?? []
+      if (certificates.length === 0) return 'it holds no PEM certificate'
+      const bad = certificates.findIndex((each) => !parses(() => new X509Certificate(each)))
+      return bad < 0 ? undefined : `its certificate ${bad + 1} cannot be read`
+    }),
+}
+
+/** The path of a readable PEM file with an unencrypted private key; read now, as `certificatesFile`. */
+export const privateKeyFile: ValueKind<string> = {
+  name: 'PEM file',
+  parse: (path) =>
+    checkedPem(path, (text) =>
+      parses(() => createPrivateKey(text)) ? undefined : 'it holds no unencrypted PEM private key',
+    ),
+}
+
+/** Whether the key file belongs to the first certificate of the certificate file. Both were parsed by their kinds. */
+export function isKeyOf(keyPath: string, certificatePath: string): boolean {
+  const certificate = new X509Certificate(readFileSync(certificatePath))
+  return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
+}
+
+/** The text of a file never gets into a problem: it may be a key. */
+function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
+  const read = readBounded(path)
+  const fault = read.kind === 'unreadable' ? read.fault : faultOf(read.text)
+  return fault === undefined ? ok(path) : invalid(`the path of a readable PEM file: ${fault}`)
+}
+
+type Read =
+  | { readonly kind: 'read'; readonly text: string }
+  | { readonly kind: 'unreadable'; readonly fault: string }
+
+function readBounded(path: string): Read {
+  try {
+    if (statSync(path).size > fileBytesMax)
+      return { kind: 'unreadable', fault: `it is larger than ${fileBytesMax} bytes` }
+    return { kind: 'read', text: readFileSync(path, 'utf8') }
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    return { kind: 'unreadable', fault: `it cannot be read (${code})` }
+  }
+}
+
+function parses(parse: () => unknown): boolean {
+  try {
+    parse()
+    return true
+  } catch {
+    return false
+  }
 }

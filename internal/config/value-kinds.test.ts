@@ -1,16 +1,19 @@
 import { describe, expect, test } from 'bun:test'
-import { httpUrl, postgresUrl, redisUrl, withoutPassword } from './url-kind.ts'
 import {
   cidrs,
   headerPairs,
+  httpUrl,
   integer,
   ipAddress,
   keyRing,
   line,
   ports,
+  postgresUrl,
   ratio,
+  redisUrl,
   type ValueKind,
-} from './value-kind.ts'
+  withoutPassword,
+} from './value-kinds.ts'
 
 const key = Buffer.alloc(32, 1).toString('base64')
 

@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { backoffMs, Deadlines, within } from './time.ts'
+
+const bounds = { firstMs: 100, maxMs: 1000 }
+
+test.each([
+  ['the first, shortest', 0, 0, 50],
+  ['the first, longest', 0, 1, 100],
+  ['the second', 1, 1, 200],
+  ['the fourth', 3, 1, 800],
+  ['the fifth, at its bound', 4, 1, 1000],
+  ['the thousandth', 1000, 0.5, 750],
+])('%s', (_case, attempt, random, waitMs) => {
+  expect(backoffMs(attempt, bounds, random)).toBe(waitMs)
+})
+
+describe('a wait', () => {
+  test('is a whole number in the upper half of its bound, and the bound never shrinks', () => {
+    const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+    const limits = fc.record({
+      firstMs: fc.integer({ min: 2, max: 10_000 }),
+      maxMs: fc.integer({ min: 10_000, max: 86_400_000 }),
+    })
+    fc.assert(
+      fc.property(fc.nat(5000), limits, random, (attempt, limit, dice) => {
+        const longest = backoffMs(attempt, limit, 1)
+        const waitMs = backoffMs(attempt, limit, dice)
+        expect(Number.isInteger(waitMs)).toBe(true)
+        expect(waitMs).toBeGreaterThanOrEqual(Math.floor(longest / 2))
+        expect(waitMs).toBeLessThanOrEqual(longest)
+        expect(longest).toBeLessThanOrEqual(limit.maxMs)
+        expect(backoffMs(attempt + 1, limit, 1)).toBeGreaterThanOrEqual(longest)
+      }),
+    )
+  })
+})
+
+const never = () => new Promise<string>(() => undefined)
+
+test('work in time gives its value, or its error', async () => {
+  expect(await within(1000, Promise.resolve('value'), () => 'late')).toBe('value')
+  await expect(within(1000, Promise.reject(new Error('own')), () => 'late')).rejects.toThrow('own')
+})
+
+test('work that is late gives what the deadline gives or throws', async () => {
+  expect(await within(10, never(), () => 'late')).toBe('late')
+  const thrown = within(10, never(), () => {
+    throw new RangeError('too late')
+  })
+  await expect(thrown).rejects.toThrow(RangeError)
+})
+
+test('an error that comes after the deadline is nobody’s', async () => {
+  const { promise, reject } = Promise.withResolvers<string>()
+  expect(await within(10, promise, () => 'late')).toBe('late')
+  reject(new Error('unheard'))
+  await expect(promise).rejects.toThrow('unheard')
+})
+
+describe('a guarded call', () => {
+  test('gives its value when it comes in time', async () => {
+    expect(await new Deadlines(1000).guard(Promise.resolve('value'), () => 'late')).toBe('value')
+  })
+
+  test('gives its error when that comes in time', async () => {
+    const failing = new Deadlines(1000).guard(Promise.reject(new Error('own')), () => 'late')
+    await expect(failing).rejects.toThrow('own')
+  })
+
+  test('gives what the deadline gives, at its time and at most a moment later', async () => {
+    const startedAt = performance.now()
+    expect(await new Deadlines(100).guard(never(), () => 'late')).toBe('late')
+    expect(performance.now() - startedAt).toBeWithin(99, 800)
+  })
+
+  test('throws what the deadline throws', async () => {
+    const late = new Deadlines(10).guard(never(), () => {
+      throw new RangeError('too late')
+    })
+    await expect(late).rejects.toThrow(RangeError)
+  })
+
+  test('is told of its deadline once, and not at all when it was in time', async () => {
+    const deadlines = new Deadlines(30)
+    const told: string[] = []
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const guarded = deadlines.guard(promise, () => String(told.push('slow')))
+    await deadlines.guard(Promise.resolve('quick'), () => String(told.push('quick')))
+    await guarded
+    resolve('at last')
+    await deadlines.guard(never(), () => '')
+    expect(told).toEqual(['slow'])
+  })
+})
+
+test('ten thousand calls under one timer each get their own end', async () => {
+  const deadlines = new Deadlines(60)
+  const ends = await Promise.all(
+    Array.from({ length: 10_000 }, (_none, index) =>
+      deadlines.guard(index % 2 === 0 ? Promise.resolve(`value ${index}`) : never(), () => `late ${index}`),
+    ),
+  )
+  expect(ends).toEqual(ends.map((_end, index) => `${index % 2 === 0 ? 'value' : 'late'} ${index}`))
+})
