@@ -6,7 +6,9 @@ import { lockFolder } from './folder-lock.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const folders: string[] = []
+const holders: Bun.Subprocess[] = []
 afterEach(() => {
+  for (const holder of holders.splice(0)) holder.kill('SIGKILL')
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
 })
 
@@ -16,17 +18,19 @@ function folder(): string {
   return path
 }
 
-/** Another process that takes the folder and keeps it until it is killed. */
+/** Starts a process that locks the folder, forgets the result, collects its garbage, and waits to be killed. */
 async function otherHolder(dir: string): Promise<Bun.Subprocess> {
-  const code = `import { lockFolder } from '#internal/dev/index.ts'
-    console.log(lockFolder(${JSON.stringify(dir)}).kind); setInterval(() => {}, 1000)`
+  const code = `import { lockFolder } from './internal/dev/folder-lock.ts'
+    const { kind } = lockFolder(${JSON.stringify(dir)}); Bun.gc(true)
+    setTimeout(() => { Bun.gc(true); console.log(kind) }, 1); setInterval(() => {}, 1000)`
   const child = Bun.spawn([process.execPath, '-e', code], { cwd: root, stdout: 'pipe' })
+  holders.push(child)
   const { value } = await child.stdout.getReader().read()
   expect(new TextDecoder().decode(value)).toBe('locked\n')
   return child
 }
 
-test('a folder that another process holds is refused with its pid, and free once that is killed', async () => {
+test('folder lock: a folder that another process holds is refused with its pid, and free once that process is killed', async () => {
   const dir = folder()
   const other = await otherHolder(dir)
   expect(lockFolder(dir)).toEqual({ kind: 'taken', pid: other.pid })
@@ -37,7 +41,7 @@ test('a folder that another process holds is refused with its pid, and free once
   if (again.kind === 'locked') again.lock.release()
 })
 
-test('one process holds a folder once', () => {
+test('folder lock: one process cannot hold a folder twice, and can lock it again after a release', () => {
   const dir = folder()
   const first = lockFolder(dir)
   expect(lockFolder(dir)).toEqual({ kind: 'taken', pid: process.pid })
@@ -47,12 +51,12 @@ test('one process holds a folder once', () => {
   if (second.kind === 'locked') second.lock.release()
 })
 
-test('two folders are two locks', () => {
+test('folder lock: two folders are locked independently', () => {
   const locks = [lockFolder(folder()), lockFolder(folder())]
   expect(locks.map(({ kind }) => kind)).toEqual(['locked', 'locked'])
   for (const result of locks) if (result.kind === 'locked') result.lock.release()
 })
 
-test('a folder that cannot be written is an error, not a taken one', () => {
+test('folder lock: a folder that cannot be written throws instead of being reported as taken', () => {
   expect(() => lockFolder('/dev/null/nowhere')).toThrow()
 })

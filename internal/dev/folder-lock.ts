@@ -2,22 +2,24 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The right to a data folder. It ends with `release` or with the process, however that ends. */
+/** Exclusive use of a folder. It ends with `release` or with the process, however that ends. */
 export interface FolderLock {
-  /** Gives the folder back. Repeating it is safe. */
+  /** Releases the folder. Repeating it is safe. */
   release(): void
 }
 
-/** What asking for a folder gave. */
+/** Result of a request for a folder; `pid` is the holder's where it is known. */
 export type LockResult =
   | { readonly kind: 'locked'; readonly lock: FolderLock }
   | { readonly kind: 'taken'; readonly pid: number | undefined }
 
+/** Keeps locks alive: a `Database` that is garbage collected is closed, which would release its folder. */
+const held = new Set<Database>()
+
 /**
- * Takes a folder for this process. The lock is the kernel's, held on a SQLite file: it falls with its process, so that a
- * kill -9 leaves none behind and a pid used again by another program means nothing. The pid beside it is only for messages.
- * Bun gives no flock, hence SQLite.
- * @param waitMs how long to wait for another holder; 0 asks once
+ * Locks a folder for this process. The kernel holds the lock on a SQLite file, so that it falls even after kill -9 and a reused pid
+ * means nothing; the pid beside it is for messages only. SQLite, because Bun has no flock.
+ * @param waitMs bound of the wait for another holder; 0 asks once
  */
 export function lockFolder(dir: string, waitMs = 0): LockResult {
   const pidPath = join(dir, 'lock.pid')
@@ -30,16 +32,21 @@ export function lockFolder(dir: string, waitMs = 0): LockResult {
     if (!(error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY')) throw error
     return { kind: 'taken', pid: readPid(pidPath) }
   }
+  held.add(database)
   writeFileSync(pidPath, `${process.pid}\n`)
-  return { kind: 'locked', lock: { release: () => database.close() } }
+  const release = () => {
+    held.delete(database)
+    database.close()
+  }
+  return { kind: 'locked', lock: { release } }
 }
 
+/** Returns undefined while the holder has not written its pid yet. */
 function readPid(path: string): number | undefined {
   try {
     const pid = Number(readFileSync(path, 'utf8'))
     return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
   } catch {
-    // The holder has the lock but has not written its pid yet.
     return undefined
   }
 }
