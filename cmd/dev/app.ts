@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
@@ -10,30 +12,25 @@ import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { StoreStartError, startStores } from '#internal/dev/index.ts'
+import { inPortTurn, portChooser, StoreStartError, startSink, startStores } from '#internal/dev/index.ts'
 import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate, type StoreAddress } from '#internal/storage/index.ts'
-import type { KeyRing } from '#internal/tenants/index.ts'
-import { startDemo } from './demo.ts'
-import { createFiguresNote } from './figures-note.ts'
-import { openKeyRing } from './key-ring.ts'
-import { inPortTurn, portChooser } from './ports.ts'
-import { repeating } from './repeating.ts'
-import { openSink } from './sink.ts'
+import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
+import { createFiguresNote, startDemo } from './demo.ts'
 import { startDevTenants } from './tenants.ts'
-import { knowsSampleKey, printWelcome } from './welcome.ts'
+import { knowsSampleKey, repeating, welcomeText } from './welcome.ts'
 
-/** Relative folders are the repository's, wherever the command was typed. */
+/** Base of relative folders, in whichever folder the command was typed. */
 const root = resolve(import.meta.dir, '../..')
-/** Both stores get 10 s to end in good order before they are killed. */
+/** Both stores have 10 s to end in good order before they are killed. */
 const storesCloseMsMax = 15_000
-/** `cmd/dev/setup.mjs` knows it, too. */
+/** Read by `cmd/dev/setup.mjs` as well. */
 const addressesFile = 'stores.json'
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Opens everything in order: stores, schema, the API, the tenants of the folder; then says where it all is. */
+/** Opens everything in order: stores, schema, the API, the folder's tenants, deliveries and the demo; then prints the addresses. */
 export async function startDev(
   config: Config<'dev'>,
   env: Env,
@@ -49,12 +46,9 @@ export async function startDev(
     )
   const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
   const database = databaseOf({ ...config, databaseUrl })
-  await bringUpToDate(database, telemetry)
-  await leaveAddresses(
-    { LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl, ...tlsSettingsOf(env) },
-    dataDir,
-    scope,
-  )
+  await applyMigrations(database, telemetry)
+  const addresses = { LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }
+  await leaveAddresses({ ...addresses, ...tlsSettingsOf(env) }, dataDir, scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const figuresNote = createFiguresNote()
@@ -70,7 +64,7 @@ export async function startDev(
     telemetry,
     scope,
   )
-  // After the sink, so that at the end deliveries stop before their receiver does.
+  // Opened after the sink, so that at the end deliveries stop before their receiver does.
   const delivering = { redis, directory, secrets, keyRingGate, settings, figures }
   await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
   await startReplays({ ...config, databaseUrl }, redis, telemetry, scope)
@@ -80,15 +74,12 @@ export async function startDev(
       'Other machines can reach this server, and the sample tenants’ keys are public: unset LATCHKEY_BIND_ADDRESS and LATCHKEY_OPS_BIND_ADDRESS to listen on loopback',
     )
   say(`Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`)
-  printWelcome({
-    tenants,
-    hasSampleKey: knowsSampleKey(directory),
-    apiUrl: api.url,
-    opsUrl: api.opsUrl,
-    sinkUrl: sink.url,
-    tenantsDir,
-    dashboard,
-  })
+  process.stdout.write(
+    welcomeText({
+      ...{ tenants, tenantsDir, dashboard, hasSampleKey: knowsSampleKey(directory) },
+      ...{ apiUrl: api.url, opsUrl: api.opsUrl, sinkUrl: sink.url },
+    }),
+  )
   await startDemo({ config, env, database, directory, apiUrl: api.url, say, figuresNote }, telemetry, scope)
 }
 
@@ -106,53 +97,47 @@ interface PortsConfig
   readonly redisUrl: string
 }
 
-/** Every port is chosen in one turn, so that of two dev servers that start together each gets its own. */
+/** Chooses and opens all ports. To be called in the port turn. */
 async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, scope: Scope) {
-  const { bindAddress } = config
+  const { bindAddress, keyRing } = config
   const choosePort = portChooser({ env, say, bindAddress })
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
   const opsPort = await choosePort({ name: 'ops port', env: 'LATCHKEY_OPS_PORT', port: config.opsPort })
-  const wanted = await choosePort({
+  const backofficePort = await choosePort({
     ...{ name: 'dashboard', env: 'LATCHKEY_BACKOFFICE_PORT', port: config.backofficePort },
+  })
+  const sinkPort = await choosePort({
+    ...{ name: 'receiver of deliveries', env: 'LATCHKEY_DEV_SINK_PORT', port: config.devSinkPort },
   })
   const api = await startApi({ ...config, apiPort, opsPort }, telemetry, scope)
   const { directory } = api
-  const devToken = randomToken()
   let pages = ''
-  const sayDelivery = repeating(say, () => `Pages: ${pages}`)
-  const sink = await openSink(
-    { config, choosePort, directory, keyRing: config.keyRing, say: sayDelivery },
-    scope,
-  )
-  const port = await openBackofficePort(
-    {
-      ...{ ...config, backofficePort: wanted, devToken },
-      publicUrl: api.url,
-    },
-    api,
-    telemetry,
-    scope,
-  )
+  const sink = await scope.open({
+    name: 'dev sink',
+    open: () =>
+      startSink({
+        ...{ port: sinkPort, bindAddress, keyRing, say: repeating(say, () => `Pages: ${pages}`) },
+        findTenant: (id) => directory.findTenantById(id),
+      }),
+    close: (opened) => opened.stop(),
+  })
+  const devToken = randomToken()
+  const opened = { ...config, backofficePort, devToken, publicUrl: api.url }
+  const port = await openBackofficePort(opened, api, telemetry, scope)
   pages = `http://${urlHost(bindAddress)}:${port}/sign-in#token=${devToken}`
   return { api, sink, dashboard: pages }
 }
 
-/** One line of progress for the person at the terminal; the log has its own lines. */
-export function say(line: string): void {
+/** Prints a line of progress at the terminal, beside the log. */
+function say(line: string): void {
   process.stdout.write(`> ${line}\n`)
 }
 
 async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) {
+  const { databaseUrl, redisUrl } = config
   const stores = await scope.open({
     name: 'stores',
-    open: () =>
-      startStores({
-        dataDir,
-        durable: true,
-        onProgress: say,
-        ...(config.databaseUrl !== undefined && { databaseUrl: config.databaseUrl }),
-        ...(config.redisUrl !== undefined && { redisUrl: config.redisUrl }),
-      }),
+    open: () => startStores({ dataDir, durable: true, onProgress: say, databaseUrl, redisUrl }),
     close: (opened) => opened.stop(),
     closeMsMax: storesCloseMsMax,
   })
@@ -162,7 +147,7 @@ async function openStores(config: Config<'dev'>, dataDir: string, scope: Scope) 
   return stores
 }
 
-/** For `npm run latchkey`, which finds this server's stores by it; gone when the server is. */
+/** Writes the stores' addresses for `npm run latchkey`, and removes them when the scope ends. */
 function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<string> {
   const path = join(dataDir, addressesFile)
   return scope.open({
@@ -175,7 +160,7 @@ function leaveAddresses(addresses: Env, dataDir: string, scope: Scope): Promise<
   })
 }
 
-/** TLS settings of external stores, with absolute paths, since the reader may run in another folder. */
+/** Returns the TLS settings of external stores, with absolute paths, since the reader may run in another folder. */
 function tlsSettingsOf(env: Env): Env {
   return Object.fromEntries(
     Object.entries(env)
@@ -184,13 +169,10 @@ function tlsSettingsOf(env: Env): Env {
   )
 }
 
-async function bringUpToDate(database: StoreAddress, { log }: Telemetry): Promise<void> {
+async function applyMigrations(database: StoreAddress, { log }: Telemetry): Promise<void> {
   const pool = createPool({
-    ...database,
-    applicationName: 'latchkey-dev migrate',
-    connectionsMax: 1,
-    queryTimeoutMs: 60_000,
-    connectTimeoutMs: 10_000,
+    ...{ ...database, applicationName: 'latchkey-dev migrate', connectionsMax: 1 },
+    ...{ queryTimeoutMs: 60_000, connectTimeoutMs: 10_000 },
   })
   try {
     const { versionBefore, versionAfter } = await migrate(pool, { log })
@@ -199,4 +181,21 @@ async function bringUpToDate(database: StoreAddress, { log }: Telemetry): Promis
   } finally {
     await pool.end()
   }
+}
+
+/**
+ * Returns the key ring of the settings, else the data folder's own, made at the first start and readable by its owner only: secrets
+ * sealed by it must open again after a restart.
+ * @throws StoreStartError when it cannot be parsed
+ */
+async function openKeyRing(given: string | undefined, dataDir: string): Promise<KeyRing> {
+  const path = join(dataDir, 'key-ring')
+  let text = given ?? (await readFile(path, 'utf8').catch(() => undefined))?.trim()
+  if (text === undefined) {
+    text = `dev:${randomBytes(32).toString('base64')}`
+    await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx' })
+  }
+  const parsed = parseKeyRing(text)
+  if (parsed.kind === 'ok') return parsed.keyRing
+  throw new StoreStartError(`${given === undefined ? path : 'LATCHKEY_KEY_RING'}: ${parsed.message}`)
 }

@@ -1,16 +1,16 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
+import type { DashboardOptions } from '#internal/dashboard/index.ts'
 import { DemoTraffic, readMadeUpUntil, writeDemoHistory } from '#internal/dev/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { StoreAddress } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import type { FiguresNote } from './figures-note.ts'
-import { sampleTenant } from './sample.ts'
-import { knowsSampleKey } from './welcome.ts'
+import { knowsSampleKey, sampleTenant } from './welcome.ts'
 
-/** What demo traffic is made with. */
+/** Inputs of the demo. */
 export interface DemoOptions {
   readonly config: Pick<Config<'dev'>, 'devDemo'>
   readonly env: Readonly<Record<string, string | undefined>>
@@ -18,40 +18,62 @@ export interface DemoOptions {
   readonly directory: Directory
   /** Base URL of the API, without / at the end. */
   readonly apiUrl: string
-  /** Prints a line for the person at the terminal. */
+  /** Prints a line at the terminal. */
   readonly say: (line: string) => void
-  /** Told of figures that are made up. */
-  readonly figuresNote: Pick<FiguresNote, 'know'>
+  readonly figuresNote: FiguresNote
+}
+
+/** Note of the dashboard beside made-up figures. */
+export interface FiguresNote {
+  /** Returns the note for charts that show made-up figures, otherwise undefined. */
+  readonly note: NonNullable<DashboardOptions['figuresNote']>
+  /** Sets the tenant of the made-up figures, and their end. */
+  know(tenantId: TenantId, untilMs: number): void
 }
 
 const intervalMs = 4_000
 const turnMsMax = 30_000
-/** Room for the history's largest statement on a slow machine. */
+/** Leaves the history's largest statement enough time on a slow machine. */
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
+/** Makes the note, which stays silent until `know`. */
+export function createFiguresNote(): FiguresNote {
+  let madeUp: { readonly tenantId: TenantId; readonly untilMs: number } | undefined
+  return {
+    know: (tenantId, untilMs) => void (madeUp = { tenantId, untilMs }),
+    note({ fromMs, tenantId }) {
+      if (madeUp === undefined || fromMs >= madeUp.untilMs) return undefined
+      if (tenantId !== undefined && tenantId !== madeUp.tenantId) return undefined
+      const until = new Date(madeUp.untilMs).toISOString()
+      return {
+        title: `Figures from before ${until.slice(0, 10)} ${until.slice(11, 16)} UTC are made up`,
+        text: 'This dev server generated them for the demo tenant, so that charts have a shape. There are no events behind them: the lists that they link to show only events that were received.',
+      }
+    },
+  }
+}
+
 /**
- * Starts the sample tenant's demo traffic for the scope's life, at most an event each four seconds after a burst; with the first one
- * a made-up history of figures is written, of which the dashboard is told. Does nothing where the tenants are not the samples, or it is switched off.
+ * Starts the sample tenant's demo traffic for the scope's life: a burst, then about one event each four seconds. Writes a made-up
+ * history first. Does nothing without the sample tenants, or where it is switched off.
  */
 export async function startDemo(
   options: DemoOptions,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { config, env, database, directory, apiUrl, say } = options
+  const { config, env, database, directory, apiUrl, say, figuresNote } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
   const pool = await openPostgres('postgres of the demo', { ...historyPool, ...database }, telemetry, scope)
-  const tellOfHistory = async () => {
+  const noteHistory = async () => {
     const untilMs = await readMadeUpUntil(pool, tenant.id)
-    if (untilMs !== undefined) options.figuresNote.know(tenant.id, untilMs)
+    if (untilMs !== undefined) figuresNote.know(tenant.id, untilMs)
   }
-  // An earlier start's stays, whether or not there is traffic now.
-  await tellOfHistory()
+  // Also without traffic: the history of an earlier start stays.
+  await noteHistory()
   if (!config.devDemo) return
-  say(
-    'Demo traffic: made-up events of the sample tenant come in all the time (LATCHKEY_DEV_DEMO=false: none)',
-  )
+  say('Demo traffic: made-up events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false: none)')
   const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false
   await openLoop(
@@ -62,15 +84,15 @@ export async function startDemo(
         if (hasBegun) await traffic.next(signal)
         else {
           await writeDemoHistory({ pool, tenantId: tenant.id, nowMs: Date.now(), random: Math.random })
-          await tellOfHistory()
+          await noteHistory()
           hasBegun = true
           await traffic.burst(signal)
         }
         if (traffic.isFutile)
-          say('Demo traffic: the sample tenant is not what it was, so that it comes to nothing: it has ended')
+          say('Demo traffic: the sample tenant was changed and its calls fail: demo traffic has ended')
       },
       onError: (cause, failures) =>
-        telemetry.log.warn({ failures, cause }, 'the demo’s history could not be written, trying again'),
+        telemetry.log.warn({ failures, cause }, 'demo history could not be written, will be retried'),
     },
     telemetry,
     scope,

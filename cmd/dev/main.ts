@@ -2,11 +2,11 @@ import { createTelemetry } from '#cmd/api/telemetry.ts'
 import { readConfigOrExit } from '#cmd/serving/run.ts'
 import { openTraces } from '#cmd/serving/telemetry.ts'
 import { StoreStartError } from '#internal/dev/index.ts'
-import { runProcess } from '#internal/process/index.ts'
+import { runProcess, type Scope } from '#internal/process/index.ts'
 import { version } from '../../package.json'
 import { startDev } from './app.ts'
-import { endWithParent } from './lifetime.ts'
 
+const parentCheckMs = 500
 const config = readConfigOrExit('dev')
 const telemetry = await createTelemetry({ ...config, service: 'latchkey-dev', version })
 await runProcess({
@@ -20,3 +20,12 @@ await runProcess({
   },
   explain: (cause) => (cause instanceof StoreStartError ? cause.message : undefined),
 })
+
+/** Ends the dev server with its terminal or parent process: a killed npm sends no signal, and the stores would run on. */
+function endWithParent(scope: Scope): void {
+  process.on('SIGHUP', () => scope.stop())
+  const parent = process.ppid
+  setInterval(() => {
+    if (process.ppid !== parent) scope.stop()
+  }, parentCheckMs).unref()
+}

@@ -60,10 +60,10 @@ async function runDev(bun, args) {
 }
 
 async function runTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
   if (redis !== 0) return redis
   if (drivesBrowser(args)) {
-    const chromium = await run(bun, ['cmd/dev/ensure-chromium.ts'])
+    const chromium = await run(bun, ['cmd/dev/ensure.ts', 'chromium'])
     if (chromium !== 0) return chromium
   }
   const without = [clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`)
@@ -84,7 +84,7 @@ function drivesBrowser(args) {
 
 /** Faults of the stores, of the processes and of callbacks. Each prints what was sent, acknowledged, delivered and lost. */
 async function runFaultTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
   if (redis !== 0) return redis
   const { flags, files } = chooseTests(faultTests, args, () => true)
   if (files.length === 0) fail(`no test in ${faultTests} has ${args.join(' ')} in its path`)
@@ -99,7 +99,7 @@ async function runFaultTest(bun, args) {
  * by LATCHKEY_NODE_URL.
  */
 async function runClusterTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
   if (redis !== 0) return redis
   const isOfNode = (path) => path.includes('/node-')
   const isMeant = (path) =>
@@ -166,7 +166,7 @@ No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in it
 
 /** Measures records, or what is named by the first argument: `webhooks`, or `events` with many of them behind. */
 async function runBench(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure-redis.ts'])
+  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
   if (redis !== 0) return redis
   const [first, ...others] = args
   return first === 'webhooks' || first === 'events'

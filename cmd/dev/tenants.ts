@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { poll, withSinkAddress } from '#internal/dev/index.ts'
+import { poll } from '#internal/dev/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
 import type { Scope } from '#internal/process/index.ts'
@@ -17,11 +17,14 @@ import {
   type LiveTenant,
   listLiveTenants,
   type SourceProblem,
+  type SourceState,
+  type TenantManifest,
+  type TenantSource,
   tellDirectories,
 } from '#internal/tenants/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 
-/** What keeping the folder's tenants in force takes. */
+/** Inputs of the folder's tenants. */
 export interface DevTenantsOptions {
   readonly database: StoreAddress
   readonly redis: RedisConnection
@@ -29,26 +32,27 @@ export interface DevTenantsOptions {
   readonly dataDir: string
   readonly keyRing: KeyRing
   readonly directory: Directory
-  /** Address of the receiver of callbacks. */
   readonly sinkUrl: string
   readonly callbackBounds: CallbackBounds
 }
 
 /** The folder's tenants at a moment. */
 export interface DevTenants {
-  /** Those in force, whatever the folder holds by now. */
+  /** Those in force, also where the folder has changed since. */
   readonly inForce: readonly LiveTenant[]
-  /** What keeps the folder from being in force as it stands, one sentence each. */
+  /** Reasons why the folder is not in force as it stands, one sentence each. */
   readonly complaints: readonly string[]
 }
 
 const tenantsMax = 100_000
-/** How long the welcome waits for the first tenants; the API runs already, and without Postgres there may be none. */
+/** Bound of the welcome's wait for the first tenants: the API runs already, and without Postgres there may be none. */
 const inForceMsMax = 5000
+/** Host that stands for the sink in a manifest's callback, since the sink's port is known only at the start. */
+const sinkHost = 'sink.localhost'
 
 /**
- * Keeps the tenants of the folder in force until the scope ends; readiness waits for them to be so for the first time. Gives
- * them as they are then.
+ * Keeps the folder's tenants in force until the scope ends; readiness waits until they are so for the first time. Returns them as they
+ * are then.
  */
 export async function startDevTenants(
   options: DevTenantsOptions,
@@ -114,4 +118,30 @@ function describeProblem({ file, line, field, message }: SourceProblem): string 
 
 function describeNotReady([name, [ready]]: [string, readonly Condition[]]): string[] {
   return ready === undefined || ready.status === 'True' ? [] : [`${name}: ${ready.reason}, ${ready.message}`]
+}
+
+/** Wraps a source: replaces `http://sink.localhost` in each callback by the sink's address; the path stays. */
+export function withSinkAddress(source: TenantSource, sinkUrl: string): TenantSource {
+  let last: { readonly from: SourceState; readonly to: SourceState } | undefined
+  return {
+    uidPrefix: source.uidPrefix,
+    async read() {
+      const from = await source.read()
+      // Returns the same object for an unchanged state, as the source does.
+      if (last?.from !== from)
+        last = { from, to: { ...from, tenants: from.tenants.map((each) => fillIn(each, sinkUrl)) } }
+      return last.to
+    },
+    readSecret: (namespace, name) => source.readSecret(namespace, name),
+    writeSecret: (secret) => source.writeSecret(secret),
+    onHint: (listener) => source.onHint(listener),
+  }
+}
+
+function fillIn(manifest: TenantManifest, sinkUrl: string): TenantManifest {
+  const { callback } = manifest.spec
+  const url = URL.parse(callback.url)
+  if (url?.protocol !== 'http:' || url.hostname !== sinkHost) return manifest
+  url.host = new URL(sinkUrl).host
+  return { ...manifest, spec: { ...manifest.spec, callback: { ...callback, url: url.href } } }
 }

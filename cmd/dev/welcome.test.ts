@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { tenantIdFromBytes } from '#internal/base/index.ts'
-import { welcomeText } from './welcome.ts'
+import { repeating, welcomeText } from './welcome.ts'
 
 const sinkUrl = 'http://127.0.0.1:8082/'
 const id = tenantIdFromBytes(new Uint8Array(16))
@@ -15,27 +15,38 @@ function text(inForce: readonly string[], complaints: readonly string[] = [], ha
   })
 }
 
-test('names ten tenants at most, and how many more there are', () => {
+test('welcome: names ten tenants at most, and how many more there are', () => {
   const names = Array.from({ length: 12 }, (_, index) => `t${index}`)
   expect(text(names.slice(0, 2))).toContain('Tenants  shops/t0, shops/t1   (/manifests)\n')
   expect(text(names)).toContain('shops/t8, shops/t9 and 2 more   (/manifests)\n')
   expect(text([])).toContain('Tenants  none in force   (/manifests)\n')
 })
 
-test('tells ten complaints at most', () => {
+test('welcome: shows ten complaints at most', () => {
   const complaints = Array.from({ length: 12 }, (_, index) => `mistake ${index}`)
   const lines = text(['one'], complaints).split('\n')
   expect(lines.filter((line) => line.includes('! mistake'))).toHaveLength(10)
 })
 
-test('prints no key but the sample’s', () => {
+test('welcome: prints no API key but the sample tenant’s', () => {
   expect(text(['one'])).toContain('Bearer <api key>')
   expect(text(['one'], [], true)).toContain('Bearer lk_demo_')
 })
 
-test('says how to sign in, and for how long', () => {
+test('welcome: explains how to sign in, and for how long', () => {
   expect(text(['one'])).toContain(`  Pages    http://127.0.0.1:8081/sign-in#token=local-token
-           the dashboard. The token signs in until this server ends; whoever is signed in stays so for
-           8 h, or 1 h without use, over restarts as well
+           the dashboard. The token signs in until this server ends. A session lasts
+           8 h, or 1 h without use, also over restarts
 `)
+})
+
+test('terminal lines: a line that scrolled away is repeated after each forty lines', () => {
+  const said: string[] = []
+  const say = repeating(
+    (line) => said.push(line),
+    () => 'here',
+  )
+  for (let count = 0; count < 100; count += 1) say(`line ${count}`)
+  expect(said).toHaveLength(102)
+  expect([said[40], said[81]]).toEqual(['here', 'here'])
 })

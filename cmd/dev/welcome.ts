@@ -1,48 +1,44 @@
 import { createHash } from 'node:crypto'
 import { sessionIdleMsMax, sessionMsMax } from '#internal/access/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { sampleTenant } from './sample.ts'
 import type { DevTenants } from './tenants.ts'
 
-/** What there is to say once everything runs. */
+/** Addresses and tenants of a dev server that is ready. */
 export interface Welcome {
   readonly tenants: DevTenants
-  /** Whether the sample tenant's key is in force, and may stand in the call. */
+  /** True when the sample tenant's key is in force, and may stand in the example call. */
   readonly hasSampleKey: boolean
   readonly tenantsDir: string
   /** Base URLs of the API and the ops port, without / at the end. */
   readonly apiUrl: string
   readonly opsUrl: string
-  /** Where deliveries are shown. */
   readonly sinkUrl: string
-  /** The dashboard's address, with the token that lets this person in until this server ends. */
+  /** URL of the dashboard, with the sign-in token of this server. */
   readonly dashboard: string
 }
 
-/** Public; nobody else's key is ever printed. */
-const sampleKey = sampleTenant.apiKey
+/** Slug and API key of the sample tenant in `config/samples/dev/demo.yaml`. The key is public; no other key is ever printed. */
+export const sampleTenant = { slug: 'demo', apiKey: 'lk_demo_0000000000000000000000000000' } as const
+
 const hourMs = 3_600_000
 const tenantsShownMax = 10
 const complaintsShownMax = 10
+/** Lines that scroll the welcome out of a usual terminal. */
+const scrolledLines = 40
 
-/** Prints the addresses, the tenants in force, and a first call to paste. */
-export function printWelcome(welcome: Welcome): void {
-  process.stdout.write(welcomeText(welcome))
-}
-
-/** What `printWelcome` prints. */
+/** Returns the welcome for the terminal: the addresses, the tenants in force, and a first call to paste. */
 export function welcomeText(welcome: Welcome): string {
   const { tenants, hasSampleKey, tenantsDir, apiUrl, opsUrl, sinkUrl, dashboard } = welcome
   const shown = tenants.inForce.slice(0, tenantsShownMax).map(({ namespace, name }) => `${namespace}/${name}`)
-  const more =
-    tenants.inForce.length > shown.length ? ` and ${tenants.inForce.length - shown.length} more` : ''
-  const list = shown.length === 0 ? 'none in force' : `${shown.join(', ')}${more}`
+  const others = tenants.inForce.length - shown.length
+  const list =
+    shown.length === 0 ? 'none in force' : shown.join(', ') + (others > 0 ? ` and ${others} more` : '')
   const complaints = tenants.complaints.slice(0, complaintsShownMax).map((text) => `\n           ! ${text}`)
-  const key = hasSampleKey ? sampleKey : '<api key>'
+  const key = hasSampleKey ? sampleTenant.apiKey : '<api key>'
   return `
   Pages    ${dashboard}
-           the dashboard. The token signs in until this server ends; whoever is signed in stays so for
-           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, over restarts as well
+           the dashboard. The token signs in until this server ends. A session lasts
+           ${sessionMsMax / hourMs} h, or ${sessionIdleMsMax / hourMs} h without use, also over restarts
   API      ${apiUrl}/v1/openapi.json
   Ops      ${opsUrl}/readyz   /livez   /metrics
   Sink     ${sinkUrl}   shows what callbacks at http://sink.localhost/ receive
@@ -58,8 +54,18 @@ export function welcomeText(welcome: Welcome): string {
 `
 }
 
-/** Whether the sample tenant's key is in force. */
+/** Returns whether the sample tenant's key is in force. */
 export function knowsSampleKey(directory: Directory): boolean {
-  const sha256 = createHash('sha256').update(sampleKey).digest('base64')
+  const sha256 = createHash('sha256').update(sampleTenant.apiKey).digest('base64')
   return directory.findKey(sha256) !== undefined
+}
+
+/** Returns `say`, which after each 40 lines repeats a line that has scrolled away by then. */
+export function repeating(say: (line: string) => void, scrolledAway: () => string): (line: string) => void {
+  let lines = 0
+  return (line) => {
+    say(line)
+    lines += 1
+    if (lines % scrolledLines === 0) say(scrolledAway())
+  }
 }

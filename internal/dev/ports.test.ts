@@ -1,8 +1,32 @@
 import { expect, test } from 'bun:test'
 import { createServer } from 'node:net'
-import { freePort, isPortFree } from './ports.ts'
+import { readConfig } from '#internal/config/index.ts'
+import { fallbacksOf, freePort, isPortFree, portChooser } from './ports.ts'
 
-test('a free port can be listened on, and is then no longer free', async () => {
+test('port chooser: the fallbacks of a default port are no default ports', () => {
+  const read = readConfig({}, { process: 'dev' })
+  if (read.kind === 'invalid') throw new Error(read.problems.join())
+  const { apiPort, backofficePort, opsPort, devSinkPort } = read.config
+  const defaults = [apiPort, backofficePort, opsPort, devSinkPort]
+  const fallbacks = defaults.flatMap((port) => fallbacksOf(port))
+  expect(fallbacks.filter((port) => defaults.includes(port) || port > 65_535)).toEqual([])
+})
+
+test('port chooser: chooses no port twice, even before it is listened on', async () => {
+  const taken = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
+  try {
+    const choose = portChooser({ env: {}, say: () => undefined })
+    const wanted = { name: 'API', env: 'LATCHKEY_API_PORT', port: taken.port ?? 0 }
+    const chosen = [await choose(wanted), await choose(wanted), await choose(wanted)]
+    expect(new Set([...chosen, taken.port]).size).toBe(4)
+    const anyPort = { ...wanted, port: 0 }
+    expect([await choose(anyPort), await choose(anyPort)]).toEqual([0, 0])
+  } finally {
+    await taken.stop(true)
+  }
+})
+
+test('free port: can be listened on, and is then no longer free', async () => {
   const port = await freePort()
   expect(await isPortFree(port)).toBe(true)
   const server = createServer()

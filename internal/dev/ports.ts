@@ -1,15 +1,43 @@
+import { mkdirSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { lockFolder } from './folder-lock.ts'
+import { poll, StoreStartError } from './processes.ts'
 
-/**
- * Gives a port of 127.0.0.1 that nobody listens on now. Somebody else may take it before its user does, so that user
- * tries again with another.
- */
+/** A port that the dev server asks for. */
+export interface WantedPort {
+  /** Its use, as messages name it. */
+  readonly name: string
+  /** Its setting. */
+  readonly env: string
+  readonly port: number
+}
+
+/** Environment, listen address and output of the dev server. */
+export interface PortChooserOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Prints a line at the terminal. */
+  readonly say: (line: string) => void
+  /** Listen address; the port also has to be free on 127.0.0.1 and on all interfaces. */
+  readonly bindAddress?: string | undefined
+}
+
+/** Chooses a free port, none twice: a chosen one may not be listened on yet. */
+export type ChoosePort = (wanted: WantedPort) => Promise<number>
+
+const triesMax = 20
+/** The ports next to a default one are the defaults of other processes. */
+const fallbackStep = 100
+const turnWaitMs = 20_000
+
+/** Returns a port of 127.0.0.1 that is free now. Another process may take it before its user listens, who then tries again. */
 export function freePort(): Promise<number> {
   return listenOnce(0)
 }
 
-/** Tells whether a port of 127.0.0.1 can be listened on now. */
-export async function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+/** Returns whether a port can be listened on now; default host 127.0.0.1. */
+export async function isPortFree(port: number, host?: string): Promise<boolean> {
   return listenOnce(port, host).then(
     () => true,
     () => false,
@@ -28,4 +56,63 @@ function listenOnce(port: number, host = '127.0.0.1'): Promise<number> {
       })
     })
   })
+}
+
+/**
+ * Makes the port chooser of a dev server. It returns the wanted port when that is free, otherwise a free one at least 100 above, so
+ * that two dev servers run side by side.
+ * @throws StoreStartError (the chooser) when the port was set and is taken, or none of 20 is free
+ */
+export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooserOptions): ChoosePort {
+  const chosen = new Set<number>()
+  // Some systems allow one server on all interfaces and another on the loopback of the same port.
+  const hosts = new Set(['127.0.0.1', '0.0.0.0', bindAddress])
+  const isFree = async (port: number) => {
+    // 0 stands for any free port.
+    if (port !== 0 && chosen.has(port)) return false
+    for (const host of hosts) if (!(await isPortFree(port, host))) return false
+    return true
+  }
+  return async (wanted) => {
+    const others = env[wanted.env] ? [] : fallbacksOf(wanted.port)
+    for (const port of [wanted.port, ...others]) {
+      if (!(await isFree(port))) continue
+      if (port !== wanted.port)
+        say(`Port ${wanted.port} is taken: the ${wanted.name} uses ${port} (set ${wanted.env} to choose)`)
+      chosen.add(port)
+      return port
+    }
+    throw new StoreStartError(
+      others.length === 0
+        ? `Port ${wanted.port} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`
+        : `Port ${wanted.port} and ${others[0]} to ${others.at(-1)} for the ${wanted.name} are taken: set ${wanted.env} to a free one`,
+    )
+  }
+}
+
+/** Returns the ports that replace a taken default one, in the order of trying. */
+export function fallbacksOf(port: number): readonly number[] {
+  return Array.from({ length: triesMax - 1 }, (_none, nth) => port + fallbackStep + nth)
+}
+
+/**
+ * Runs `work`, which chooses ports and listens on them, in mutual exclusion with other dev servers: two that start at the same moment
+ * would otherwise find the same ports free.
+ */
+export async function inPortTurn<T>(work: () => Promise<T>): Promise<T> {
+  const dir = join(tmpdir(), `latchkey-ports-${process.getuid?.() ?? 0}`)
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const turn = await poll(
+    () => {
+      const result = lockFolder(dir)
+      return result.kind === 'locked' ? result.lock : undefined
+    },
+    { deadlineMs: turnWaitMs, everyMs: 50 },
+  )
+  if (!turn) throw new StoreStartError(`Another dev server holds ${dir} for too long; end it`)
+  try {
+    return await work()
+  } finally {
+    turn.release()
+  }
 }

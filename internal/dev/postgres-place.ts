@@ -1,112 +1,136 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
-import { chmod, chown, mkdir, rm } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { RunAs } from './child.ts'
-import { copyToRootPlace, linkRootHome, removeRootHome } from './root-place.ts'
-import { StoreStartError } from './start-error.ts'
+import { listProcesses, type RunAs, StoreStartError } from './processes.ts'
+import { ownerOf } from './store.ts'
 
-/** Where Postgres' data and programs are, and as whom it runs. */
+/** Folders of an embedded Postgres, and its user. */
 export interface PostgresPlace {
-  /** The folder that holds the data and the log; owned by the user it runs as. */
+  /** Holds the data and the log; owned by the user that it runs as. */
   readonly home: string
-  /** The folder that holds `bin`, `lib` and `share`. */
+  /** Holds `bin`, `lib` and `share`. */
   readonly native: string
   /** Set when we are root, since Postgres refuses to run as root. */
-  readonly runAs?: RunAs
+  readonly runAs: RunAs | undefined
 }
 
 /**
- * Decides where Postgres lives for a data folder, and makes those folders. As root: when the user it will run as cannot reach
- * the data folder or the programs (a clone below /root), they are kept below `/var/lib/latchkey-dev`, and the data folder
- * holds a link to the data; without the link, what an earlier clone left there is removed.
- * @throws StoreStartError when the folder belongs to somebody else or the programs do not run here
+ * Keeps what the user of Postgres has to reach while only root may enter the data folder or the clone (below /root):
+ *   <id>          home of one data folder's database, to which `postgres` in that data folder is a link
+ *   <id>.origin   the path of that link
+ *   programs-<v>  Postgres' programs, shared
+ */
+const rootPlace = '/var/lib/latchkey-dev'
+
+/**
+ * Chooses and makes the folders of a data folder's Postgres. As root it runs as the owner of the data folder, or as `nobody`; what that
+ * user cannot reach is kept below `/var/lib/latchkey-dev`.
+ * @throws StoreStartError when the folder belongs to another user or the programs do not run here
  */
 export async function placePostgres(
   dataDir: string,
   onProgress?: (line: string) => void,
 ): Promise<PostgresPlace> {
-  const near = join(dataDir, 'postgres')
+  const near = nearHome(dataDir)
+  const packaged = packagedPrograms()
   if (process.getuid?.() !== 0) {
     await mkdir(near, { recursive: true, mode: 0o700 })
-    assertOwn(near)
-    return { home: near, native: await checkPrograms(packagedPrograms()) }
+    if (statSync(near).uid !== process.getuid?.())
+      throw new StoreStartError(
+        `${near} belongs to another user: start as that user, remove it, or set LATCHKEY_DATA_DIR`,
+      )
+    return { home: near, native: checkPrograms(packaged), runAs: undefined }
   }
-  const runAs = chooseUser(dataDir, near)
-  const home = await reachableHome(dataDir, near, runAs, onProgress)
-  return { home, native: await reachablePrograms(runAs, onProgress), runAs }
+  const runAs = ownerOf(near, dataDir) ?? { uid: idOfNobody('-u'), gid: idOfNobody('-g') }
+  const home = await reachableHome(dataDir, runAs, onProgress)
+  const native = runs([join(packaged, 'bin', 'postgres'), '--version'], runAs)
+    ? packaged
+    : checkPrograms(await copyPrograms(packaged, onProgress), runAs)
+  return { home, native, runAs }
 }
 
-/** Removes Postgres' data of a data folder, wherever it is kept. It must not be running. */
+/** Removes the data of a data folder's Postgres, wherever they are kept. It must not be running. */
 export async function removePostgres(dataDir: string): Promise<void> {
-  const near = join(dataDir, 'postgres')
-  if (isLink(near)) await removeRootHome(dataDir)
+  const near = nearHome(dataDir)
+  const linked = await readlink(near).catch(() => undefined)
+  if (linked !== undefined) await removeRootHome(linked)
   await rm(near, { recursive: true, force: true })
 }
 
-/** The home that `placePostgres` would find, without making anything. */
+/** Returns the home that `placePostgres` would use, without making anything. */
 export function postgresHome(dataDir: string): string {
-  const near = join(dataDir, 'postgres')
+  const near = nearHome(dataDir)
   return existsSync(near) ? realpathSync(near) : near
 }
 
-function assertOwn(dir: string): void {
-  if (statSync(dir).uid !== process.getuid?.())
-    throw new StoreStartError(
-      `${dir} belongs to another user: start as that user, remove it, or set LATCHKEY_DATA_DIR`,
-    )
+function nearHome(dataDir: string): string {
+  return join(dataDir, 'postgres')
 }
 
-/** The owner of the data so far, else of the data folder, else `nobody`: no user is added to the system. */
-function chooseUser(dataDir: string, near: string): RunAs {
-  for (const path of [near, dataDir]) {
-    const facts = existsSync(path) ? statSync(path) : undefined
-    if (facts && facts.uid !== 0) return { uid: facts.uid, gid: facts.gid }
-  }
-  return { uid: idOf('-u'), gid: idOf('-g') }
-}
-
-function idOf(flag: '-u' | '-g'): number {
-  const id = Bun.spawnSync(['id', flag, 'nobody'])
-  const number = Number(id.stdout.toString())
-  if (id.exitCode !== 0 || !Number.isSafeInteger(number))
-    throw new StoreStartError(
-      'as root, Postgres runs as the user nobody, which this system lacks; start as another user',
-    )
-  return number
+function idOfNobody(flag: '-u' | '-g'): number {
+  const { stdout, exitCode } = Bun.spawnSync(['id', flag, 'nobody'])
+  if (exitCode === 0) return Number(stdout.toString())
+  throw new StoreStartError(
+    'as root, Postgres runs as the user nobody, which this system lacks; start as another user',
+  )
 }
 
 async function reachableHome(
   dataDir: string,
-  near: string,
   runAs: RunAs,
   onProgress?: (line: string) => void,
 ): Promise<string> {
-  if (!isLink(near)) {
+  const near = nearHome(dataDir)
+  if (!lstatSync(near, { throwIfNoEntry: false })?.isSymbolicLink()) {
     await makeOwned(near, runAs)
     if (runs(['test', '-w', near], runAs)) return near
     await rm(near, { recursive: true })
+    await mkdir(rootPlace, { recursive: true, mode: 0o755 })
+    const made = join(rootPlace, randomBytes(8).toString('hex'))
+    await symlink(made, near)
+    await writeFile(`${made}.origin`, near)
   }
-  const home = await linkRootHome(dataDir, near)
+  const home = await readlink(near)
   onProgress?.(`Only root may enter ${dataDir}: the database is kept in ${home}`)
   await makeOwned(home, runAs)
+  await removeForsakenHomes()
   return home
 }
 
-function isLink(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
+/** Removes the homes of data folders that were deleted by hand. */
+async function removeForsakenHomes(): Promise<void> {
+  const commands = (await listProcesses()).map(({ command }) => command)
+  for (const name of (await readdir(rootPlace)).filter((each) => each.endsWith('.origin'))) {
+    const home = join(rootPlace, name.slice(0, -'.origin'.length))
+    const near = await readFile(`${home}.origin`, 'utf8').catch(() => '')
+    const isLinked = (await readlink(near).catch(() => undefined)) === home
+    if (!isLinked && !commands.some((command) => command.includes(`${home}/`))) await removeRootHome(home)
+  }
+}
+
+async function removeRootHome(home: string): Promise<void> {
+  await rm(home, { recursive: true, force: true })
+  await rm(`${home}.origin`, { force: true })
 }
 
 async function makeOwned(dir: string, owner: RunAs): Promise<void> {
   await mkdir(dir, { recursive: true })
   await chown(dir, owner.uid, owner.gid)
   await chmod(dir, 0o700)
-}
-
-async function reachablePrograms(runAs: RunAs, onProgress?: (line: string) => void): Promise<string> {
-  const packaged = packagedPrograms()
-  if (runs([join(packaged, 'bin', 'postgres'), '--version'], runAs)) return packaged
-  return checkPrograms(await copyToRootPlace(packaged, onProgress), runAs)
 }
 
 function packagedPrograms(): string {
@@ -123,21 +147,39 @@ function packagedPrograms(): string {
   }
 }
 
-async function checkPrograms(native: string, runAs?: RunAs): Promise<string> {
+/** Copies Postgres' programs to where every user can run them, once per version, and returns that folder. */
+async function copyPrograms(native: string, onProgress?: (line: string) => void): Promise<string> {
+  const { version } = (await Bun.file(join(native, '..', 'package.json')).json()) as { version: string }
+  const copy = join(rootPlace, `programs-${version}`)
+  if (existsSync(copy)) return copy
+  onProgress?.(`Only root may enter ${native}: copying Postgres' programs to ${copy}`)
+  // Renamed when complete, so that an interrupted or concurrent copy is never taken for a whole one.
+  const part = `${copy}.${process.pid}.part`
+  await mkdir(part, { recursive: true, mode: 0o755 })
+  await cp(native, part, { recursive: true, verbatimSymlinks: true })
+  Bun.spawnSync(['chmod', '-R', 'a+rX', part])
+  await rename(part, copy).catch(async (error: unknown) => {
+    await rm(part, { recursive: true, force: true })
+    if (!existsSync(copy)) throw error
+  })
+  return copy
+}
+
+function checkPrograms(native: string, runAs?: RunAs): string {
   const postgres = join(native, 'bin', 'postgres')
-  if (!runs([postgres, '--version'], runAs))
-    throw new StoreStartError(
-      `${postgres} does not run on this system: set LATCHKEY_DATABASE_URL to a Postgres of your own`,
-    )
-  return native
+  if (runs([postgres, '--version'], runAs)) return native
+  throw new StoreStartError(
+    `${postgres} does not run on this system: set LATCHKEY_DATABASE_URL to a Postgres of your own`,
+  )
 }
 
 function runs(argv: readonly string[], runAs?: RunAs): boolean {
   try {
-    const child = Bun.spawnSync([...argv], { cwd: '/', stdout: 'ignore', stderr: 'ignore', ...runAs })
-    return child.exitCode === 0
+    return (
+      Bun.spawnSync([...argv], { cwd: '/', stdio: ['ignore', 'ignore', 'ignore'], ...runAs }).exitCode === 0
+    )
   } catch {
-    // What cannot be reached or executed makes the spawn itself fail.
+    // The spawn itself fails for a program that cannot be reached or executed.
     return false
   }
 }

@@ -1,82 +1,25 @@
 import { existsSync, realpathSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { randomToken } from '#internal/base/index.ts'
 import { createPool } from '#internal/storage/index.ts'
-import { type Child, logTail, spawnChild } from './child.ts'
-import { poll } from './poll.ts'
-import { freePort, isPortFree } from './ports.ts'
-import { clusterDir, databaseUser, endLeftPostgres, postgresLog, prepareData } from './postgres-data.ts'
 import { type PostgresPlace, placePostgres } from './postgres-place.ts'
-import { StoreStartError } from './start-error.ts'
-import { portTriesMax, type RunningStore, readyWithinMs, type StoreOptions } from './store.ts'
+import { endProcesses, logTail, type RunAs, StoreStartError, spawnChild } from './processes.ts'
+import { type RunningStore, type StoreOptions, startServer } from './store.ts'
 
-/** What an embedded Postgres is started with. */
+/** Options of an embedded Postgres. */
 export interface PostgresStartOptions extends StoreOptions {
-  /** The port of the last start, where clients that stayed expect it; default a free one. */
-  readonly port?: number
-  /** Further settings of the server by name, over ours. */
+  /** Further server settings by name, over ours. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
-/** An embedded Postgres, to be hung or killed by tests. */
-export interface RunningPostgres extends RunningStore {
-  readonly port: number
-  /** Sends a signal to the server's first process, whose end is the end of all others. */
-  signal(signal: NodeJS.Signals): void
-}
-
-/**
- * Starts a Postgres of its own on a free port of 127.0.0.1, with the data of the last start or new ones. What a killed
- * predecessor left running on them is ended first. The caller sees to it that one process at a time uses the folder.
- * @throws StoreStartError with what to do
- */
-export async function startPostgres(options: PostgresStartOptions): Promise<RunningPostgres> {
-  await mkdir(options.dataDir, { recursive: true })
-  const dataDir = realpathSync(options.dataDir)
-  const place = await placePostgres(dataDir, options.onProgress)
-  if (await endLeftPostgres(place.home)) options.onProgress?.('Postgres: ended what a killed run had left')
-  const password = await prepareData(place, options.durable)
-  for (let attempt = 1; attempt <= portTriesMax; attempt += 1) {
-    const port = options.port ?? (await freePort())
-    const child = spawnPostgres(place, port, options)
-    const url = `postgres://${databaseUser}:${password}@127.0.0.1:${port}/latchkey`
-    if (await becomesReady(child, url)) {
-      const { pid, stop, signal } = child
-      return { url, pid, port, stop, signal, exited: child.exited.then(() => undefined) }
-    }
-    const portTaken = child.hasExited() && !(await isPortFree(port))
-    await child.stop()
-    if (!portTaken) break
-  }
-  const log = postgresLog(place.home)
-  throw new StoreStartError(`Postgres did not start; the last lines of ${log}:\n${logTail(log)}`)
-}
-
-function spawnPostgres(place: PostgresPlace, port: number, options: PostgresStartOptions): Child {
-  const { home, native, runAs } = place
-  const { durable } = options
-  const settings = {
-    ...commonSettings,
-    ...(durable ? {} : volatileSettings),
-    ...statements(native),
-    ...options.settings,
-  }
-  return spawnChild({
-    argv: [
-      ...[join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port)],
-      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-    ],
-    ...(runAs && { runAs }),
-    logPath: postgresLog(home),
-    // Fast shutdown, and at our own end without waiting the immediate one where nothing is worth a checkpoint.
-    stopSignal: 'SIGINT',
-    exitSignal: durable ? 'SIGINT' : 'SIGQUIT',
-  })
-}
+/** Owner of the database, and its only user. */
+const databaseUser = 'latchkey'
+const passwordFile = 'latchkey.password'
 
 const commonSettings = {
   listen_addresses: '127.0.0.1',
-  // A socket's path has 107 bytes at most, and a data folder may well be longer.
+  // A socket's path has 107 bytes at most, and a data folder's path may be longer.
   unix_socket_directories: '',
   max_connections: '100',
   shared_buffers: '32MB',
@@ -87,46 +30,142 @@ const commonSettings = {
   max_wal_senders: '0',
   jit: 'off',
   log_checkpoints: 'off',
-  // Statements may hold what must not be in a log.
+  // Statements may hold data that must not be in a log.
   log_min_error_statement: 'panic',
 }
-
 const volatileSettings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
 
-function statements(native: string): Record<string, string> {
-  const library = join(native, 'lib', 'postgresql', 'pg_stat_statements')
-  const shipped = existsSync(`${library}.so`) || existsSync(`${library}.dylib`)
-  return shipped ? { shared_preload_libraries: 'pg_stat_statements' } : {}
+/**
+ * Starts a Postgres on 127.0.0.1, with the data of the last start or new ones. First ends the processes that a killed predecessor left
+ * on them.
+ * @throws StoreStartError with what to do
+ */
+export async function startPostgres(options: PostgresStartOptions): Promise<RunningStore> {
+  const { durable, onProgress } = options
+  await mkdir(options.dataDir, { recursive: true })
+  const place = await placePostgres(realpathSync(options.dataDir), onProgress)
+  const { home, native, runAs } = place
+  if (await endLeftPostgres(home)) onProgress?.('Postgres: ended what a killed run had left')
+  const password = await prepareData(place, durable)
+  const urlOf = (port: number) => `postgres://${databaseUser}:${password}@127.0.0.1:${port}/latchkey`
+  const settings = {
+    ...commonSettings,
+    ...(durable ? {} : volatileSettings),
+    ...statementSettings(native),
+    ...options.settings,
+  }
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const logPath = postgresLog(home)
+  const running = await startServer({
+    ...{ name: 'Postgres', logPath, port: options.port },
+    isReady: (port) => makeDatabase(urlOf(port)),
+    spawn: async (port) =>
+      spawnChild({
+        argv: [join(native, 'bin', 'postgres'), '-D', clusterDir(home), '-p', String(port), ...flags],
+        // Fast shutdown; at our own exit the immediate one where nothing is worth a checkpoint.
+        ...{ runAs, logPath, stopSignal: 'SIGINT', exitSignal: durable ? 'SIGINT' : 'SIGQUIT' },
+      }),
+  })
+  return { ...running, url: urlOf(running.port) }
 }
 
-/** Waits until the database of the URL can be used, making it on the first start; false when the process ends or hangs. */
-async function becomesReady(child: Child, url: string): Promise<boolean> {
-  const outcome = await poll(
-    async () => {
-      if (child.hasExited()) return 'ended'
-      return (await makeDatabase(url)) ? 'ready' : undefined
-    },
-    { deadlineMs: readyWithinMs, everyMs: 50 },
+/** Ends the processes on a home's data, found by their command line. Returns whether there were any. */
+export async function endLeftPostgres(home: string): Promise<boolean> {
+  const data = clusterDir(home)
+  const ended = await endProcesses(
+    (command) => command.includes(`/bin/postgres -D ${data}`) || command.includes(`/bin/initdb -D ${data}`),
+    [
+      { signal: 'SIGINT', waitMs: 15_000 },
+      { signal: 'SIGQUIT', waitMs: 5_000 },
+      { signal: 'SIGKILL', waitMs: 5_000 },
+    ],
   )
-  return outcome === 'ready'
+  return ended.length > 0
 }
 
+function clusterDir(home: string): string {
+  return join(home, 'data')
+}
+
+function postgresLog(home: string): string {
+  return join(home, 'postgres.log')
+}
+
+function statementSettings(native: string): Record<string, string> {
+  const library = join(native, 'lib', 'postgresql', 'pg_stat_statements')
+  const isShipped = existsSync(`${library}.so`) || existsSync(`${library}.dylib`)
+  return isShipped ? { shared_preload_libraries: 'pg_stat_statements' } : {}
+}
+
+/** Makes the data where there are none, makes sure that this Postgres can use them, and returns their password. */
+async function prepareData(place: PostgresPlace, durable: boolean): Promise<string> {
+  const data = clusterDir(place.home)
+  if (!existsSync(join(data, 'PG_VERSION'))) await makeData(place, durable)
+  const written = (await readFile(join(data, 'PG_VERSION'), 'utf8')).trim()
+  const program = Bun.spawnSync([join(place.native, 'bin', 'postgres'), '--version']).stdout.toString()
+  const [, major] = /(\d+)/.exec(program) ?? []
+  if (written !== major)
+    throw new StoreStartError(
+      `${data} was written by Postgres ${written} and this is ${major}: remove ${place.home}, or set LATCHKEY_DATA_DIR`,
+    )
+  await disarmPidFile(data)
+  return (await readFile(join(data, passwordFile), 'utf8')).trim()
+}
+
+/** Makes the data aside and renames them when complete, password included, so that an interrupted start leaves nothing half made. */
+async function makeData({ home, native, runAs }: PostgresPlace, durable: boolean): Promise<void> {
+  const fresh = `${clusterDir(home)}.new`
+  const given = join(home, 'initdb.password')
+  await rm(fresh, { recursive: true, force: true })
+  const password = randomToken()
+  await writeOwned(given, password, runAs)
+  const initdb = spawnChild({
+    argv: [
+      ...[join(native, 'bin', 'initdb'), '-D', fresh, '-U', databaseUser, `--pwfile=${given}`],
+      ...['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C'],
+      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+      ...(durable ? [] : ['--no-sync']),
+    ],
+    ...{ runAs, logPath: postgresLog(home), stopSignal: 'SIGTERM', exitSignal: 'SIGKILL' },
+  })
+  const exitCode = await initdb.exited
+  await rm(given)
+  if (exitCode !== 0)
+    throw new StoreStartError(`initdb failed; its last lines:\n${logTail(postgresLog(home))}`)
+  await writeOwned(join(fresh, passwordFile), password, runAs)
+  await rename(fresh, clusterDir(home))
+}
+
+async function writeOwned(path: string, text: string, owner: RunAs | undefined): Promise<void> {
+  await rm(path, { force: true })
+  await writeFile(path, `${text}\n`, { mode: 0o600, flag: 'wx' })
+  if (owner) await chown(path, owner.uid, owner.gid)
+}
+
+/**
+ * Writes our own pid into a leftover pid file. Postgres refuses to start when the pid in it lives, even as another program by now; it
+ * passes over its parent's pid, and still checks the shared memory that the file names (CreateLockFile in
+ * src/backend/utils/init/miscinit.c). `endLeftPostgres` has run before.
+ */
+async function disarmPidFile(data: string): Promise<void> {
+  const path = join(data, 'postmaster.pid')
+  const text = await readFile(path, 'utf8').catch(() => undefined)
+  if (text !== undefined) await writeFile(path, text.replace(/^\d+/, String(process.pid)))
+}
+
+/** Makes the database of the URL on the first start. Returns false while the server does not answer. */
 async function makeDatabase(url: string): Promise<boolean> {
   const maintenance = new URL(url)
   maintenance.pathname = '/postgres'
   const pool = createPool({
-    url: maintenance.href,
-    applicationName: 'latchkey dev start',
-    connectionsMax: 1,
-    queryTimeoutMs: 10_000,
-    connectTimeoutMs: 2000,
+    ...{ url: maintenance.href, applicationName: 'latchkey dev start' },
+    ...{ connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 2_000 },
   })
   try {
     const found = await pool.query("SELECT FROM pg_database WHERE datname = 'latchkey'")
     if (found.rowCount === 0) await pool.query('CREATE DATABASE latchkey')
     return true
   } catch {
-    // Not up yet; when it never comes up, its log says why.
     return false
   } finally {
     await pool.end()

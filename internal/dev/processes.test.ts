@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { randomUUID } from 'node:crypto'
-import { endProcesses, listProcesses, parsePs } from './processes.ts'
-import { StoreStartError } from './start-error.ts'
+import { endProcesses, listProcesses, parsePs, StoreStartError } from './processes.ts'
 
 const started: Bun.Subprocess[] = []
 afterEach(() => {
@@ -58,7 +57,7 @@ describe('ending processes', () => {
     const [ours, others] = [randomUUID(), randomUUID()]
     const [mine, other] = [await startMarked(ours), await startMarked(others)]
     const ended = await endProcesses(
-      ({ command }) => command.includes(ours),
+      (command) => command.includes(ours),
       [{ signal: 'SIGTERM', waitMs: 5000 }],
     )
     expect(ended).toEqual([mine.pid])
@@ -71,7 +70,7 @@ describe('ending processes', () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
     await endProcesses(
-      ({ command }) => command.includes(mark),
+      (command) => command.includes(mark),
       [
         { signal: 'SIGTERM', waitMs: 100 },
         { signal: 'SIGKILL', waitMs: 5000 },
@@ -85,7 +84,7 @@ describe('ending processes', () => {
     const mark = randomUUID()
     const child = await startMarked(mark)
     child.kill('SIGSTOP')
-    await endProcesses(({ command }) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 5000 }])
+    await endProcesses((command) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 5000 }])
     await child.exited
     expect(child.signalCode).toBe('SIGTERM')
   })
@@ -93,7 +92,7 @@ describe('ending processes', () => {
   test('names the one that survives every step', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
-    const ending = endProcesses(({ command }) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 50 }])
+    const ending = endProcesses((command) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 50 }])
     expect(ending).rejects.toThrow(
       new StoreStartError(`process ${child.pid} does not end; end it with kill -9`),
     )
@@ -102,6 +101,6 @@ describe('ending processes', () => {
 
   test('finds nothing to do the second time', async () => {
     const mark = randomUUID()
-    expect(await endProcesses(({ command }) => command.includes(mark), [])).toEqual([])
+    expect(await endProcesses((command) => command.includes(mark), [])).toEqual([])
   })
 })

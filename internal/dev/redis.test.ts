@@ -96,7 +96,7 @@ test('a kept port that somebody took is an error with the log, not an endless wa
   const port = await freePort()
   const taker = createServer((socket) => socket.destroy())
   await new Promise<void>((resolve) => taker.listen(port, '127.0.0.1', resolve))
-  const starting = start(folder(), { reuse: { port, password: 'p' } })
+  const starting = start(folder(), { port, password: 'p' })
   expect(starting).rejects.toThrow('Redis did not start')
   await starting.catch(() => undefined)
   await new Promise((resolve) => taker.close(resolve))

@@ -2,9 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { scratchFolder } from '#test/support/scratch.ts'
-import { poll } from './poll.ts'
-import { listProcesses, signalProcess } from './processes.ts'
-import { StoreStartError } from './start-error.ts'
+import { listProcesses, poll, StoreStartError, signalProcess } from './processes.ts'
 import { removeStores, startStores } from './stores.ts'
 
 const root = resolve(import.meta.dir, '../..')

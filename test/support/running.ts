@@ -2,8 +2,8 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   freePort,
-  type RunningPostgres,
   type RunningRedis,
+  type RunningStore,
   type RunningStores,
   startPostgres,
   startRedis,
@@ -106,12 +106,12 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   const cluster = options.cluster
     ? ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
     : []
-  const start = (reuse?: RunningRedis, fileBytesMax?: number) =>
+  const start = (before?: RunningRedis, fileBytesMax?: number) =>
     startRedis({
       dataDir,
       durable: options.durable ?? false,
       extraArgs: [...cluster, ...(options.extraArgs ?? [])],
-      ...(reuse && { reuse }),
+      ...(before && { port: before.port, password: before.password }),
       ...(fileBytesMax !== undefined && { launcher: withFilesOf(fileBytesMax) }),
     })
   let current = await start()
@@ -159,7 +159,7 @@ export async function createTestPostgres(): Promise<TestPostgres> {
   const folder = await openFolder()
   running.postgresCount += 1
   const dataDir = join(folder.path, `postgres-${running.postgresCount}`)
-  let current: RunningPostgres = await startPostgres({ dataDir, durable: true })
+  let current: RunningStore = await startPostgres({ dataDir, durable: true })
   const hung = new Set<number>()
   const wake = () => {
     for (const pid of hung) signalPid(pid, 'SIGCONT')

@@ -15,7 +15,7 @@ export interface ScriptLab {
   /** A folder to be the whole PATH, with small programs in it, each the text of a shell script by its name. */
   pathWith(programs: Readonly<Record<string, string>>): string
   /** Runs the script and waits for its end. Its environment is this and the PATH. */
-  run(path: string, env?: Readonly<Record<string, string | undefined>>): ScriptEnd
+  run(path: string, args: readonly string[], env?: Readonly<Record<string, string | undefined>>): ScriptEnd
   /** Removes the folders that were made so far. */
   clear(): void
 }
@@ -36,8 +36,11 @@ export function createScriptLab(script: string): ScriptLab {
       for (const [name, text] of Object.entries(programs)) writeProgram(path, name, text)
       return path
     },
-    run(path, env = {}) {
-      const child = Bun.spawnSync([process.execPath, script], { cwd: root, env: { PATH: path, ...env } })
+    run(path, args, env = {}) {
+      const child = Bun.spawnSync([process.execPath, script, ...args], {
+        cwd: root,
+        env: { PATH: path, ...env },
+      })
       return { exitCode: child.exitCode, said: child.stderr.toString() }
     },
     clear() {

@@ -4,7 +4,7 @@ import { readFigures } from '#internal/usage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { readMadeUpUntil, writeDemoHistory } from './history.ts'
+import { readMadeUpUntil, writeDemoHistory } from './demo-history.ts'
 
 const hourMs = 3_600_000
 const nowMs = Date.parse('2026-11-20T15:20:30Z')

@@ -4,8 +4,8 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { readFigures } from '#internal/usage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { until } from '#test/support/until.ts'
-import { demoHeader, demoReference } from './mark.ts'
-import { type DemoStep, DemoTraffic } from './traffic.ts'
+import { demoHeader, demoReference } from './demo-events.ts'
+import { type DemoStep, DemoTraffic } from './demo-traffic.ts'
 
 const apiKey = 'lk_demo_0000000000000000000000000000'
 const signal = new AbortController().signal
@@ -13,7 +13,7 @@ const signal = new AbortController().signal
 let api: TestApi
 let pool: Pool
 beforeAll(async () => {
-  const manifest = join(import.meta.dir, '../../../config/samples/dev/demo.yaml')
+  const manifest = join(import.meta.dir, '../../config/samples/dev/demo.yaml')
   api = await startTestApi({ manifests: await Bun.file(manifest).text() })
   const bounds = { connectionsMax: 2, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
   pool = createPool({ url: api.databaseUrl, applicationName: 'test', ...bounds })

@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { FigureRecorder, FigureTally, readFigures } from '#internal/usage/index.ts'
 
-/** Whose history is made up, and up to when. */
+/** Tenant of a made-up history, and its end. */
 export interface DemoHistory {
   readonly pool: Pool
   readonly tenantId: TenantId
@@ -15,23 +15,24 @@ const auditAction = 'figures.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/** As long as minutes are kept, of which charts of two days are made; before that a minute stands for its hour. */
+/** Retention of minutes, from which charts of up to two days are made; before that, one moment stands for an hour. */
 const minutesMs = 2 * dayMs
 const hoursMs = 30 * dayMs
 const eventsPerMinute = 4
-/** Minutes of the queue that a tally holds are few: what is made up is written so often. */
+/** Moments per write: a tally holds few minutes of the queue's state. */
 const momentsPerWrite = 200
-/** Of each hundred calls. */
+/** Refusals by cause, out of 100 calls. */
 const causes = [
-  ['signature_mismatch', 2],
-  ['timestamp_outside_window', 1],
-  ['provider_not_enabled', 1],
-] as const
+  'signature_mismatch',
+  'signature_mismatch',
+  'timestamp_outside_window',
+  'provider_not_enabled',
+]
 
 /**
- * Writes 30 days of made-up figures for a tenant that has none older than an hour: days and nights, a bad hour now and then, and an
- * outage of its callback yesterday. False when it has a history. What it makes up are figures, no events: charts have a shape, lists do not.
- * A line of the audit log says so first, which `readMadeUpUntil` finds.
+ * Writes 30 days of made-up figures for a tenant without a history older than an hour: days and nights, and two outages of its callback.
+ * Returns false when it has a history. It writes no events: charts get a shape, lists do not. First records itself in the audit log, for
+ * `readMadeUpUntil`.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
@@ -45,18 +46,21 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const clock = { nowMs: untilMs, now: () => clock.nowMs }
   const tally = new FigureTally(clock)
   const recorder = new FigureRecorder({ pool, tally, clock, onRefused: () => undefined })
-  let moments = 0
-  for (const { atMs, lengthMs } of momentsBetween(nowMs - hoursMs, nowMs - minutesMs, nowMs)) {
+  const firstMs = nowMs - hoursMs
+  const minutesFromMs = nowMs - minutesMs - ((nowMs - minutesMs) % hourMs)
+  let atMs = firstMs - (firstMs % hourMs)
+  for (let moments = 1; atMs < nowMs - minuteMs; moments += 1) {
+    const lengthMs = atMs < minutesFromMs ? hourMs : minuteMs
     clock.nowMs = atMs
     countMoment(tally, history, { atMs, lengthMs })
-    moments += 1
     if (moments % momentsPerWrite === 0) await recorder.flushAll()
+    atMs += lengthMs
   }
   await recorder.flushAll()
   return true
 }
 
-/** The moment before which a tenant's figures are made up; undefined where they are not. @throws whatever Postgres throws */
+/** Returns the moment before which a tenant's figures are made up; undefined where none are. @throws what Postgres throws */
 export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<number | undefined> {
   const { entries } = await listAudit(pool, { tenantId, action: auditAction, limit: 1 })
   const untilMs = entries[0]?.detail['untilMs']
@@ -65,24 +69,16 @@ export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<n
 
 interface Moment {
   readonly atMs: number
-  /** What it stands for. */
+  /** Time that it stands for. */
   readonly lengthMs: number
 }
 
-/** An hour each up to the minutes, and from there a minute each. */
-function* momentsBetween(fromMs: number, minutesFromMs: number, toMs: number): Generator<Moment> {
-  const fromHourMs = fromMs - (fromMs % hourMs)
-  const turnMs = minutesFromMs - (minutesFromMs % hourMs)
-  for (let atMs = fromHourMs; atMs < turnMs; atMs += hourMs) yield { atMs, lengthMs: hourMs }
-  for (let atMs = turnMs; atMs < toMs - minuteMs; atMs += minuteMs) yield { atMs, lengthMs: minuteMs }
-}
-
 function countMoment(tally: FigureTally, { tenantId, nowMs, random }: DemoHistory, moment: Moment): void {
-  const mean = eventsPerMinute * (moment.lengthMs / minuteMs) * busyness(moment.atMs)
+  const mean = eventsPerMinute * (moment.lengthMs / minuteMs) * loadAt(moment.atMs)
   const calls = Math.round(mean * (0.6 + 0.8 * random()))
   const isDown = isOutage(nowMs - moment.atMs)
   for (let call = 0; call < calls; call += 1) {
-    const cause = causeOf(random() * 100)
+    const cause = causes[Math.floor(random() * 100)]
     if (cause !== undefined) tally.countRefused(tenantId, cause)
     else if (random() < 0.03) tally.count(tenantId, 'duplicates')
     else countEvent(tally, tenantId, isDown && random() < 0.8, random)
@@ -99,29 +95,20 @@ function countEvent(tally: FigureTally, tenantId: TenantId, isDown: boolean, ran
     tally.count(tenantId, 'failed')
     return
   }
-  // Most within some ten milliseconds, some several times that, and after a failure seconds.
-  const quickMs = 12 + 30 * random() ** 3 + (random() < 0.05 ? 400 * random() : 0)
-  tally.countDelivered(tenantId, needsRetry ? 1_000 + 9_000 * random() : quickMs)
+  // Mostly tens of milliseconds, some several hundred; seconds after a failure.
+  const firstMs = 12 + 30 * random() ** 3 + (random() < 0.05 ? 400 * random() : 0)
+  tally.countDelivered(tenantId, needsRetry ? 1_000 + 9_000 * random() : firstMs)
 }
 
-/** Little at night (UTC), most in the evening, less on Sundays. */
-function busyness(atMs: number): number {
+/** Share of the peak load: low at night (UTC), highest in the evening, lower on Sundays. */
+function loadAt(atMs: number): number {
   const hour = (atMs % dayMs) / hourMs
   const ofDay = 0.35 + 0.65 * Math.max(0, Math.sin(((hour - 5) / 19) * Math.PI))
   return new Date(atMs).getUTCDay() === 0 ? ofDay * 0.6 : ofDay
 }
 
-/** Forty minutes, some twenty hours ago, and two hours twelve days ago. */
+/** Forty minutes, twenty hours ago, and two hours twelve days ago. */
 function isOutage(agoMs: number): boolean {
   const hours = agoMs / hourMs
   return (hours > 19.6 && hours < 20.3) || (hours > 288 && hours < 290)
-}
-
-function causeOf(drawn: number): string | undefined {
-  let below = 0
-  for (const [cause, share] of causes) {
-    below += share
-    if (drawn < below) return cause
-  }
-  return undefined
 }

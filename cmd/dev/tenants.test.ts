@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { join, resolve } from 'node:path'
+import { removeStores } from '#internal/dev/index.ts'
 import { createFolderSource } from '#internal/tenants/index.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
-import { removeStores } from '../stores.ts'
-import { withSinkAddress } from './callback-address.ts'
+import { withSinkAddress } from './tenants.ts'
 
 const folders: string[] = []
 afterEach(async () => {
@@ -37,13 +37,13 @@ async function urlsIn(dir: string, port: number): Promise<Record<string, string>
   return Object.fromEntries(tenants.map(({ name, spec }) => [name, spec.callback.url]))
 }
 
-test('the sample tenant’s deliveries come to the sink, wherever it listens', async () => {
-  const samples = resolve(import.meta.dir, '../../../config/samples/dev')
+test('sink address: the sample tenant’s callback is the sink, at any port', async () => {
+  const samples = resolve(import.meta.dir, '../../config/samples/dev')
   expect((await urlsIn(samples, 8082)).demo).toBe('http://127.0.0.1:8082/')
   expect((await urlsIn(samples, 8182)).demo).toBe('http://127.0.0.1:8182/')
 })
 
-test('only the name of the sink is replaced; path and query stay', async () => {
+test('sink address: only http://sink.localhost is replaced, and path and query stay', async () => {
   const dir = folder()
   await write(dir, {
     path: 'http://sink.localhost/flaky/x?a=1',
@@ -61,7 +61,7 @@ test('only the name of the sink is replaced; path and query stay', async () => {
   })
 })
 
-test('an unchanged state is given again as it was, a changed one is filled in anew', async () => {
+test('sink address: an unchanged state stays the same object, a changed one is filled in again', async () => {
   const dir = folder()
   await write(dir, { a: 'http://sink.localhost/' })
   const wrapped = source(dir, 8182)

@@ -1,0 +1,14 @@
+import { ensureChromium, ensureRedis, StoreStartError } from '#internal/dev/index.ts'
+
+// Finds or installs the programs named by the arguments before tests run, whose time limits leave no room for an installation.
+const ensure: Readonly<Record<string, (say: (line: string) => void) => Promise<unknown>>> = {
+  redis: (say) => (process.env['LATCHKEY_REDIS_URL'] ? Promise.resolve() : ensureRedis(say)),
+  chromium: ensureChromium,
+}
+try {
+  for (const name of process.argv.slice(2)) await ensure[name]?.((line) => console.error(`> ${line}`))
+} catch (error) {
+  if (!(error instanceof StoreStartError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}

@@ -1,0 +1,104 @@
+import { expect, test } from 'bun:test'
+import { poll } from './processes.ts'
+import {
+  type Delivery,
+  DeliveryLog,
+  deliveriesKeptMax,
+  lineOf,
+  Tally,
+  TerminalLines,
+  timeOf,
+} from './sink-deliveries.ts'
+
+function received(fields: Partial<Delivery> = {}): Omit<Delivery, 'number' | 'attempt'> {
+  return {
+    ...{ receivedAtMs: 0, path: '/', webhookId: 'evt_1', tenant: '', provider: '', type: '', eventId: '' },
+    ...{ signature: { kind: 'ok' }, status: 200, headers: [], bodyBytes: 0, body: '', isJson: false },
+    ...fields,
+  }
+}
+
+const numbers = (deliveries: readonly Delivery[]) => deliveries.map(({ number }) => number)
+
+test('delivery log: lists the newest first and drops the oldest beyond its bound', () => {
+  const log = new DeliveryLog()
+  for (let count = 0; count < deliveriesKeptMax + 5; count += 1) log.add(received())
+  const kept = log.after(0)
+  expect(kept).toHaveLength(deliveriesKeptMax)
+  expect([kept[0]?.number, kept.at(-1)?.number]).toEqual([deliveriesKeptMax + 5, 6])
+  expect(numbers(log.after(deliveriesKeptMax + 3))).toEqual([deliveriesKeptMax + 5, deliveriesKeptMax + 4])
+})
+
+test('delivery log: its bound of characters drops long deliveries, and frees room as they go', () => {
+  const log = new DeliveryLog()
+  const body = 'x'.repeat(256 * 1024)
+  for (let count = 0; count < 100; count += 1) log.add(received({ body, path: '' }))
+  expect(log.after(0)).toHaveLength(64)
+  for (let count = 0; count < 300; count += 1) log.add(received())
+  expect(log.after(0)).toHaveLength(deliveriesKeptMax)
+})
+
+test('delivery log: a repeated webhook-id is the next attempt, an absent one always the first', () => {
+  const log = new DeliveryLog()
+  const ids = ['evt_1', 'evt_2', 'evt_1', '', '', 'evt_1']
+  expect(ids.map((webhookId) => log.add(received({ webhookId })).attempt)).toEqual([1, 1, 2, 1, 1, 3])
+})
+
+test('tally: counts the ten thousand latest texts', () => {
+  const tally = new Tally()
+  tally.count('first')
+  tally.count('second')
+  for (let id = 0; id < 9_998; id += 1) tally.count(`${id}`)
+  expect(tally.count('first')).toBe(2)
+  tally.count('one more')
+  expect([tally.count('first'), tally.count('second')]).toEqual([3, 1])
+})
+
+const delivery: Delivery = {
+  ...{
+    number: 1,
+    receivedAtMs: 1_795_000_000_000,
+    path: '/',
+    webhookId: 'evt_1',
+    attempt: 1,
+    tenant: 'demo',
+  },
+  ...{ provider: 'card', type: 'chargeback.under_review', eventId: 'evt_1', signature: { kind: 'ok' } },
+  ...{ status: 200, headers: [], bodyBytes: 2, body: '{}', isJson: true },
+}
+
+test('terminal line: shows time, event, tenant, webhook-id, signature, attempt and answer', () => {
+  expect(lineOf(delivery)).toBe(
+    `${timeOf(delivery.receivedAtMs)} card chargeback.under_review → demo  evt_1  signature ok`,
+  )
+  expect(timeOf(delivery.receivedAtMs)).toMatch(/^\d\d:\d\d:\d\d$/)
+  const signature = { kind: 'bad', reason: 'Missing required headers' } as const
+  expect(lineOf({ ...delivery, signature, attempt: 3, status: 500 })).toEndWith(
+    'SIGNATURE NOT OK: Missing required headers, attempt 3, answered 500',
+  )
+})
+
+test('terminal line: control characters are removed and long texts cut', () => {
+  const hostile = '\u001b[2J\u0007\r\n\u202ea\u2028\u009b31m'
+  const line = lineOf({ ...delivery, type: hostile, tenant: '\u0000', webhookId: 'x'.repeat(5000) })
+  expect(line).toMatch(/^[\x20-\x7e→]+$/)
+  expect(line).toContain(' card [2Ja31m → ?  xxx')
+  expect(line.length).toBeLessThan(250)
+})
+
+test('terminal lines: at most twenty in a second, then the number of the others', async () => {
+  const said: string[] = []
+  let nowMs = 0
+  const lines = new TerminalLines((line) => said.push(line), { now: () => nowMs })
+  for (let count = 0; count < 50; count += 1) lines.show(delivery)
+  expect(said).toHaveLength(20)
+  nowMs = 1000
+  lines.show(delivery)
+  expect(said.slice(20)).toEqual(['… and 30 more in that second', lineOf(delivery)])
+  for (let count = 0; count < 24; count += 1) lines.show(delivery)
+  expect(said).toHaveLength(41)
+  // The second ends although nothing more comes.
+  expect(await poll(() => said[41], { deadlineMs: 5000 })).toBe('… and 5 more in that second')
+  lines.flush()
+  expect(said).toHaveLength(42)
+})

@@ -1,0 +1,230 @@
+import { Webhook } from 'standardwebhooks'
+import type { Clock } from '#internal/base/index.ts'
+import {
+  callbackField,
+  type DirectoryTenant,
+  type KeyRing,
+  openTenantSecrets,
+} from '#internal/tenants/index.ts'
+
+/** One call that the sink has received. Texts are as received: escape them. Those of the body are '' where it lacks them. */
+export interface Delivery {
+  /** Counts from 1 since the start. */
+  readonly number: number
+  readonly receivedAtMs: number
+  /** Path and query. */
+  readonly path: string
+  readonly webhookId: string
+  /** Number of calls with this webhook-id so far, this one included. */
+  readonly attempt: number
+  /** Slug of the tenant in force whose id the body names. */
+  readonly tenant: string
+  readonly provider: string
+  readonly type: string
+  readonly eventId: string
+  readonly signature: Signature
+  /** Status of the sink's response. */
+  readonly status: number
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  readonly bodyBytes: number
+  /** The first `bodyKeptBytesMax` bytes at most. */
+  readonly body: string
+  readonly isJson: boolean
+}
+
+/** Result of verifying a delivery's signature; the reason is one clause for people. */
+export type Signature = { readonly kind: 'ok' } | { readonly kind: 'bad'; readonly reason: string }
+
+/** Access to the tenants in force and their secrets. */
+export interface SinkTenants {
+  readonly findTenant: (id: string) => DirectoryTenant | undefined
+  readonly keyRing: KeyRing
+}
+
+/** A received call. */
+export interface ReceivedCall {
+  readonly path: string
+  readonly headers: Headers
+  readonly body: Uint8Array
+  readonly nowMs: number
+}
+
+/** Part of a body that is kept and shown. */
+export const bodyKeptBytesMax = 256 * 1024
+/** Deliveries that are kept; the oldest go first. */
+export const deliveriesKeptMax = 200
+/** Bound of all kept bodies, headers and paths. */
+const charsKeptMax = 16 * 1024 * 1024
+/** Bound of a text from a header or field that is shown in one line. */
+const fieldCharsMax = 128
+const idsCountedMax = 10_000
+const linesPerSecondMax = 20
+const wordCharsMax = 48
+
+/** Reads a call of any shape and verifies its signature with the secrets of the tenant that the body names. Never fails. */
+export function readCall(
+  call: ReceivedCall,
+  { findTenant, keyRing }: SinkTenants,
+): Omit<Delivery, 'number' | 'attempt' | 'status'> {
+  const { path, headers, body, nowMs } = call
+  const event = parseObject(body)
+  const tenant = findTenant(field(event, 'tenantId'))
+  return {
+    receivedAtMs: nowMs,
+    path,
+    webhookId: (headers.get('webhook-id') ?? '').slice(0, fieldCharsMax),
+    tenant: tenant === undefined ? '' : (tenant.slug ?? tenant.name),
+    provider: field(event, 'provider'),
+    type: field(event, 'type'),
+    eventId: field(event, 'id'),
+    signature: verify(call, tenant, keyRing),
+    headers: [...headers],
+    bodyBytes: body.byteLength,
+    // Only the kept bytes are decoded: a slice of a longer text would keep all of it in memory. `stream` drops half a character.
+    body: new TextDecoder().decode(body.subarray(0, bodyKeptBytesMax), { stream: true }),
+    isJson: event !== undefined,
+  }
+}
+
+/** Verifies by the reference library of Standard Webhooks, which shares no code with the product's signing. */
+function verify(
+  { headers, body }: ReceivedCall,
+  tenant: DirectoryTenant | undefined,
+  keyRing: KeyRing,
+): Signature {
+  if (tenant === undefined) return { kind: 'bad', reason: 'its tenantId is no tenant in force' }
+  const { values: secrets, unreadableKeyIds } = openTenantSecrets(keyRing, tenant, callbackField)
+  let reason =
+    unreadableKeyIds.length > 0 ? 'the tenant’s secrets cannot be opened' : 'the tenant has no signing secret'
+  for (const secret of secrets) {
+    try {
+      new Webhook(secret).verify(Buffer.from(body), Object.fromEntries(headers), { jsonParse: false })
+      return { kind: 'ok' }
+    } catch (error) {
+      reason = error instanceof Error ? error.message : 'refused'
+    }
+  }
+  return { kind: 'bad', reason }
+}
+
+/** Returns an object's members; undefined for anything but a JSON object. */
+function parseObject(body: Uint8Array): ReadonlyMap<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+    return typeof value === 'object' && value !== null ? new Map(Object.entries(value)) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function field(event: ReadonlyMap<string, unknown> | undefined, name: string): string {
+  const value = event?.get(name)
+  return typeof value === 'string' ? value.slice(0, fieldCharsMax) : ''
+}
+
+/** Counts occurrences of each text, for the 10 000 latest texts. */
+export class Tally {
+  readonly #counts = new Map<string, number>()
+
+  /** Counts one more and returns the count; '' always counts as the first. */
+  count(text: string): number {
+    if (text === '') return 1
+    const count = (this.#counts.get(text) ?? 0) + 1
+    this.#counts.delete(text)
+    this.#counts.set(text, count)
+    const [oldest] = this.#counts.keys()
+    if (this.#counts.size > idsCountedMax && oldest !== undefined) this.#counts.delete(oldest)
+    return count
+  }
+}
+
+/** Keeps the latest deliveries in memory. */
+export class DeliveryLog {
+  #kept: Delivery[] = []
+  #chars = 0
+  #newest = 0
+  readonly #attempts = new Tally()
+
+  /** Number of the newest delivery, 0 before the first. */
+  get newest(): number {
+    return this.#newest
+  }
+
+  /** Numbers a delivery, counts its webhook-id and keeps it. */
+  add(fields: Omit<Delivery, 'number' | 'attempt'>): Delivery {
+    this.#newest += 1
+    const delivery = { ...fields, number: this.#newest, attempt: this.#attempts.count(fields.webhookId) }
+    this.#kept.push(delivery)
+    this.#chars += charsOf(delivery)
+    while (this.#kept.length > deliveriesKeptMax || this.#chars > charsKeptMax)
+      this.#chars -= charsOf(this.#kept.shift() ?? delivery)
+    return delivery
+  }
+
+  /** Returns the kept deliveries after a number, newest first. */
+  after(number: number): readonly Delivery[] {
+    return this.#kept.filter((each) => each.number > number).toReversed()
+  }
+}
+
+function charsOf({ body, headers, path }: Delivery): number {
+  return headers.reduce((sum, [name, value]) => sum + name.length + value.length, body.length + path.length)
+}
+
+/** Prints one line per delivery, at most 20 in a second, then one line with the number of the others. */
+export class TerminalLines {
+  readonly #say: (line: string) => void
+  readonly #clock: Clock
+  #secondEndsMs = Number.NEGATIVE_INFINITY
+  #printed = 0
+  #skipped = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(say: (line: string) => void, clock: Clock) {
+    this.#say = say
+    this.#clock = clock
+  }
+
+  /** Prints the delivery's line, or counts it. */
+  show(delivery: Delivery): void {
+    const nowMs = this.#clock.now()
+    if (nowMs >= this.#secondEndsMs) {
+      this.flush()
+      this.#secondEndsMs = nowMs + 1000
+      this.#printed = 0
+    }
+    this.#printed += 1
+    if (this.#printed <= linesPerSecondMax) return this.#say(lineOf(delivery))
+    this.#skipped += 1
+    this.#timer ??= setTimeout(() => this.flush(), this.#secondEndsMs - nowMs).unref()
+  }
+
+  /** Prints the number of lines left out, if any, and clears the timer. Repeating it is safe. */
+  flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#skipped > 0) this.#say(`… and ${this.#skipped} more in that second`)
+    this.#skipped = 0
+  }
+}
+
+/** Returns a delivery as one line of plain text, without characters that a terminal obeys. */
+export function lineOf({ signature, attempt, status, ...delivery }: Delivery): string {
+  const notes = [
+    signature.kind === 'ok' ? 'signature ok' : `SIGNATURE NOT OK: ${signature.reason}`,
+    ...(attempt > 1 ? [`attempt ${attempt}`] : []),
+    ...(status === 200 ? [] : [`answered ${status}`]),
+  ]
+  const words = `${word(delivery.provider)} ${word(delivery.type)} → ${word(delivery.tenant)}`
+  return `${timeOf(delivery.receivedAtMs)} ${words}  ${word(delivery.webhookId)}  ${notes.join(', ')}`
+}
+
+/** Returns the local time of day, hh:mm:ss. */
+export function timeOf(ms: number): string {
+  return new Date(ms).toTimeString().slice(0, 8)
+}
+
+function word(text: string): string {
+  const shown = text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '').trim()
+  return shown === '' ? '?' : shown.slice(0, wordCharsMax)
+}

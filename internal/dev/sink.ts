@@ -1,0 +1,197 @@
+import { isIP } from 'node:net'
+import { join } from 'node:path'
+import type { Server } from 'bun'
+import { type Clock, systemClock } from '#internal/base/index.ts'
+import { urlHost } from '#internal/http/index.ts'
+import { sleep } from '#internal/process/index.ts'
+import { type DemoFate, demoFateOf } from './demo-events.ts'
+import { DeliveryLog, readCall, type SinkTenants, Tally, TerminalLines } from './sink-deliveries.ts'
+import { pageOf, rowsOf, trials } from './sink-page.ts'
+
+/** Options of a sink. */
+export interface SinkOptions extends SinkTenants {
+  /** 0 takes a free one. */
+  readonly port: number
+  /** IP address to listen on; default 127.0.0.1. */
+  readonly bindAddress?: string | undefined
+  /** Prints a line at the terminal. */
+  readonly say: (line: string) => void
+  /** Delay of /slow, default 20 s. */
+  readonly slowMs?: number
+  /** Default the system's. */
+  readonly clock?: Clock
+}
+
+/** A sink that takes calls. */
+export interface RunningSink {
+  /** Port that is listened on, also where 0 was given. */
+  readonly port: number
+  /** With / at the end. */
+  readonly url: string
+  /** Ends it with all calls in flight. Repeating it is safe. */
+  stop(): Promise<void>
+}
+
+/** More than any event that intake accepts. */
+const bodyBytesMax = 26 * 1024 * 1024
+/** Bound of all bodies that are being read at a time. */
+const bodiesBytesMax = 8 * bodyBytesMax
+const callsMax = 1000
+/** Longer than /slow. */
+const idleSecondsMax = 30
+const slowMsDefault = 20_000
+const flakyFailures = 2
+/** Trials that answer the demo's events. */
+const demoTrials: Record<DemoFate, string> = { taken: '/', flaky: '/flaky', failing: '/fail' }
+/** Host names that cannot be the target of DNS rebinding, beside IP addresses. */
+const ownHosts = /^([a-z0-9-]+\.)*localhost$/
+const pageHeaders = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+}
+
+/**
+ * Starts a receiver of callbacks, for this machine only unless `bindAddress` says otherwise. Every POST is a delivery: its signature is
+ * verified, it is shown at the terminal and on the page at /, and answered 200 or as the path's trial asks. Deliveries of the demo are
+ * answered as their fate asks and not shown.
+ * @throws when the port is taken
+ */
+export function startSink(options: SinkOptions): RunningSink {
+  return new Sink(options)
+}
+
+class Sink implements RunningSink {
+  readonly port: number
+  readonly url: string
+  readonly #options: SinkOptions
+  readonly #clock: Clock
+  readonly #startedAtMs: number
+  readonly #log = new DeliveryLog()
+  readonly #flaky = new Tally()
+  readonly #demo = new Tally()
+  readonly #lines: TerminalLines
+  readonly #stopping = new AbortController()
+  readonly #server: Server<undefined>
+  #calls = 0
+  #bodiesBytes = 0
+
+  constructor(options: SinkOptions) {
+    const { bindAddress = '127.0.0.1', clock = systemClock, say } = options
+    this.#options = options
+    this.#clock = clock
+    this.#startedAtMs = clock.now()
+    this.#lines = new TerminalLines(say, clock)
+    this.#server = Bun.serve({
+      port: options.port,
+      hostname: bindAddress,
+      // Explicit, since Bun 1.4.5 ignores its own default: a second server would silently share the port.
+      reusePort: false,
+      maxRequestBodySize: bodyBytesMax,
+      idleTimeout: idleSecondsMax,
+      development: false,
+      fetch: (request) => (request.method === 'POST' ? this.#receive(request) : this.#show(request)),
+      error(cause) {
+        say(`The receiver of deliveries failed: ${cause.message}`)
+        return new Response('failed, see the terminal\n', { status: 500 })
+      },
+    })
+    this.port = this.#server.port ?? options.port
+    this.url = `http://${urlHost(bindAddress)}:${this.port}/`
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#lines.flush()
+    await this.#server.stop(true)
+  }
+
+  async #receive(request: Request): Promise<Response> {
+    const bytes = Number(request.headers.get('content-length') ?? bodyBytesMax)
+    if (this.#calls >= callsMax || this.#bodiesBytes + bytes > bodiesBytesMax)
+      return Response.json({ error: 'too many at a time' }, { status: 503, headers: { 'Retry-After': '1' } })
+    this.#calls += 1
+    this.#bodiesBytes += bytes
+    try {
+      const body = await request.arrayBuffer().finally(() => {
+        this.#bodiesBytes -= bytes
+      })
+      return await this.#take(request, new Uint8Array(body))
+    } finally {
+      this.#calls -= 1
+    }
+  }
+
+  async #take({ url, headers, signal }: Request, body: Uint8Array): Promise<Response> {
+    const { pathname, search } = new URL(url)
+    const call = { path: pathname + search, headers, body, nowMs: this.#clock.now() }
+    const read = readCall(call, this.#options)
+    const fate = demoFateOf(read.body)
+    if (fate !== undefined) {
+      const { status } = decideAnswer(demoTrials[fate], () => this.#demo.count(read.webhookId))
+      return Response.json({ demo: fate }, { status })
+    }
+    const { status, isSlow } = decideAnswer(pathname, () => this.#flaky.count(read.webhookId))
+    const delivery = this.#log.add({ ...read, status })
+    this.#lines.show(delivery)
+    if (isSlow)
+      await sleep(this.#options.slowMs ?? slowMsDefault, AbortSignal.any([signal, this.#stopping.signal]))
+    const { number, attempt, signature } = delivery
+    const verified = signature.kind === 'ok' ? 'ok' : signature.reason
+    return Response.json({ number, attempt, signature: verified }, { status })
+  }
+
+  /** Answers with the page, its parts, or the deliveries. */
+  #show(request: Request): Response {
+    const { pathname, hostname, searchParams } = new URL(request.url)
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return plain(405, 'POST a delivery, or GET the page', { Allow: 'GET, HEAD, POST' })
+    if (!ownHosts.test(hostname) && isIP(hostname.replace(/^\[|\]$/g, '')) === 0)
+      return plain(421, `Use ${this.url}`)
+    const position = `${this.#startedAtMs}-${this.#log.newest}`
+    switch (pathname) {
+      case '/': {
+        const facts = { deliveries: this.#log.after(0), position, url: this.url }
+        return typed(pageOf(facts), 'text/html; charset=utf-8')
+      }
+      case '/rows': {
+        const [start, number = ''] = (searchParams.get('after') ?? '').split('-')
+        if (start !== String(this.#startedAtMs) || !/^\d{1,12}$/.test(number))
+          return plain(410, 'Reload the page: the server was restarted')
+        const rows = rowsOf(this.#log.after(Number(number)))
+        return typed(rows, 'text/html; charset=utf-8', { 'X-Position': position })
+      }
+      case '/sink.css':
+        return typed(Bun.file(join(import.meta.dir, 'sink.css')), 'text/css; charset=utf-8')
+      case '/sink.js':
+        return typed(Bun.file(join(import.meta.dir, 'sink.js')), 'text/javascript; charset=utf-8')
+      case '/deliveries.json':
+        return Response.json({ deliveries: this.#log.after(0) }, { headers: pageHeaders })
+      default:
+        return plain(404, `The deliveries are at ${this.url}`)
+    }
+  }
+}
+
+/** `countCall` counts a call to /flaky and returns the number of calls of this webhook-id there. */
+function decideAnswer(pathname: string, countCall: () => number): { status: number; isSlow: boolean } {
+  const trial = Object.keys(trials).find((path) => pathname === path || pathname.startsWith(`${path}/`))
+  if (trial === '/fail') return { status: 500, isSlow: false }
+  if (trial === '/gone') return { status: 410, isSlow: false }
+  if (trial === '/flaky') return { status: countCall() <= flakyFailures ? 500 : 200, isSlow: false }
+  return { status: 200, isSlow: trial === '/slow' }
+}
+
+function typed(body: string | Blob, type: string, more: Record<string, string> = {}): Response {
+  return new Response(body, { headers: { ...pageHeaders, ...more, 'Content-Type': type } })
+}
+
+function plain(status: number, text: string, more: Record<string, string> = {}): Response {
+  return new Response(`${text}\n`, {
+    status,
+    headers: { ...pageHeaders, ...more, 'Content-Type': 'text/plain' },
+  })
+}
