@@ -327,9 +327,20 @@ describe('rules, dashboards and runbooks', () => {
       [...new Set(alerts.map(({ alert }) => pageOf(alert)))].toSorted(),
     )
     for (const path of runbooks) {
-      const [, title = ''] = /^# (\w+)\n/.exec(read(path)) ?? []
+      const [title = '', ...headings] = [...read(path).matchAll(/^##? (.*)$/gm)].map(([, text = '']) => text)
       expect([path, pageOf(title)]).toEqual([path, basename(path, '.md')])
+      expect([path, ...headings]).toEqual([path, 'Meaning', 'Diagnosis', 'Mitigation', 'Resolved when'])
     }
+  })
+
+  test('every link of a runbook leads to a page, and its README lists every page', () => {
+    const linked = (path: string) =>
+      [...read(path).matchAll(/\]\(([^)]+\.md)\)/g)].map(([, target = '']) => target)
+    const pages = runbooks.map((path) => basename(path))
+    for (const path of runbooks)
+      expect([path, linked(path).filter((target) => !pages.includes(target))]).toEqual([path, []])
+    const listed = new Set(linked('docs/runbooks/README.md'))
+    expect(pages.filter((page) => !listed.has(page))).toEqual([])
   })
 
   test('every alert has a severity, a summary and a description', () => {

@@ -84,7 +84,7 @@ describe('every alert', () => {
     const pages = alerts.map(({ annotations }) => annotations?.runbook_url.split('/').at(-1) ?? '')
     expect(pages).toContain(name)
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
-    expect(headings).toEqual(['What it means', 'Look at', 'Do', 'It is over when'])
+    expect(headings).toEqual(['Meaning', 'Diagnosis', 'Mitigation', 'Resolved when'])
     expect(text).toContain('```promql\n')
   })
 })
