@@ -11,7 +11,7 @@ import {
   readPayload as readStoredPayload,
   tellForwarders,
 } from '#internal/events/index.ts'
-import { HeaderRules, handInEvent, secretHeaders } from '#internal/intake/index.ts'
+import { HeaderRules, ingestEvent, secretHeaders } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
 import { replayEvent } from '#internal/replays/index.ts'
 import { neutralProviderName, type ProviderName } from '#internal/tenants/index.ts'
@@ -166,7 +166,7 @@ async function append(
   const reached = await reachTenant(parts, actor, given.tenantId, 'appendEvents')
   if (reached.kind !== 'ok') return reached
   const { pool, redis, clock, onAppended, onTrouble, retentionDefaults } = parts
-  const ingest: Parameters<typeof handInEvent>[0] = {
+  const ingest: Parameters<typeof ingestEvent>[0] = {
     ...{ headerRules, retentionDefaults },
     storing: {
       pool,
@@ -183,7 +183,7 @@ async function append(
   }
   const { type, rawType = type, headers = {}, occurredAtMs } = given
   const event = { ...given, rawType, headers, occurredAtMs, tenant: reached.value }
-  const result = await handInEvent(ingest, event, clock.now())
+  const result = await ingestEvent(ingest, event, clock.now())
   switch (result.kind) {
     case 'stored':
     case 'known':

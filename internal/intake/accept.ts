@@ -3,63 +3,74 @@ import type { Acceptance, ReceivedEvent } from '#internal/events/index.ts'
 import { type DirectoryTenant, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
 import type { Caller } from './caller.ts'
-import { createReceivedEvent } from './event.ts'
-import { type HeaderRules, hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
-import type { RefusalCause } from './provider.ts'
-import { type ReadContext, readForCaller, type UnknownCall } from './read-for-caller.ts'
-import type { Accepting } from './sized-queues.ts'
+import type { CertificateStore } from './certificates/store.ts'
+import { createReceivedEvent, type HeaderRules, hopsMax, hopsOf, keptHeaders } from './event.ts'
+import type { Accepting } from './event-queue.ts'
+import { type LargeBodies, type LargeCall, largeBodyBytes } from './large-bodies.ts'
+import { type Normalization, type RefusalCause, readCall } from './provider.ts'
 
-/** What became of a call: its event's fate, or why it was refused before there was one. */
+/** Result of a call: that of its event, or the reason why there is none. */
 export type Accepted =
   | { readonly kind: Acceptance; readonly event: ReceivedEvent }
   | { readonly kind: 'invalid'; readonly cause: RefusalCause }
   | LimitedEvent
-  /** Verified, but it has `hopsMax` hops or more. */
+  /** Verified, but forwarded through this service `hopsMax` times. */
   | { readonly kind: 'looping' }
-  /** Not verified: time-out, certificate unavailable, or secret unreadable. */
   | UnknownCall
 
-/** It was verified, and is over a limit of its tenant. */
+/** A call that could be neither verified nor refused. */
+export type UnknownCall =
+  /** The worker for large bodies did not answer in time. */
+  | { readonly kind: 'unread' }
+  /** Its certificate is unavailable. */
+  | { readonly kind: 'uncertified' }
+  /** Signed with none of the secrets that the key ring opens, but it does not open all of them. */
+  | { readonly kind: 'unverifiable' }
+
+/** Verified, but over a limit of its tenant. */
 export type LimitedEvent = Extract<EventVerdict, { kind: 'limited' }>
 
-/** What accepting works with. */
-export interface AcceptContext extends ReadContext {
+/** Dependencies of `acceptWebhook`. */
+export interface AcceptContext {
   readonly queue: Accepting
+  readonly largeBodies: LargeBodies
+  readonly certificates: Pick<CertificateStore, 'find'>
   readonly clock: Clock
-  /** How far a signed time may lie from ours, in both directions. */
+  /** Maximum distance of a signed time from the clock, in both directions. */
   readonly signatureAgeMsMax: number
   readonly headerRules: HeaderRules
-  /** Whether another event of a tenant may come in by its limits; from memory. */
+  /** Checks the tenant's event limits, from memory. */
   checkLimits(tenant: DirectoryTenant): EventVerdict
-  /** How long data is kept where a tenant leaves it open; asked for each call. */
+  /** Retention of tenants that do not set it; read per call. */
   retentionDefaults(): RetentionDays
 }
 
-/** A call with its body's bytes as received. */
+/** A call with its body as received. */
 export interface WebhookCall {
   readonly headers: Headers
   readonly body: Uint8Array
-  /** The simulation that makes this call; never taken from outside. */
+  /** Set for calls that a simulation makes; never taken from outside. */
   readonly simulationId?: string
 }
 
-/** Verifies, reads and stores a call: the one place that decides about it. Never throws for anything that a caller can send. */
+/** Verifies, normalizes, limits and stores a call. Never rejects, whatever the caller sends. */
 export async function acceptWebhook(
   context: AcceptContext,
   caller: Caller,
   { headers, body, simulationId }: WebhookCall,
 ): Promise<Accepted> {
   const { tenant, provider, settings, state } = caller
-  const receivedAtMs = context.clock.now()
   const { signatureAgeMsMax } = context
-  const call = { body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax }
-  const read = await readForCaller(context, caller, call)
+  const receivedAtMs = context.clock.now()
+  const read = await verifyAndNormalize(context, caller, {
+    ...{ body, headers, settings, nowMs: receivedAtMs, signatureAgeMsMax },
+  })
   if (read.kind === 'unread' || read.kind === 'uncertified' || read.kind === 'unverifiable') return read
   if (read.kind === 'refused') return { kind: 'invalid', cause: read.cause }
-  // Checked after the signature: `Latchkey-Hops` is unauthenticated.
+  // Only now: before the signature is verified, any caller can set `Latchkey-Hops`.
   if (hopsOf(headers) >= hopsMax) return { kind: 'looping' }
-  const verdict = context.checkLimits(tenant)
-  if (verdict.kind === 'limited') return verdict
+  const limits = context.checkLimits(tenant)
+  if (limits.kind === 'limited') return limits
   const event = createReceivedEvent({
     tenant,
     provider: provider.name,
@@ -67,9 +78,33 @@ export async function acceptWebhook(
     headers: keptHeaders(headers, context.headerRules, simulationId),
     receivedAtMs,
     state,
-    overLimit: verdict.kind === 'over',
+    overLimit: limits.kind === 'over',
     isSimulated: simulationId !== undefined,
     retention: retentionOf(tenant.retention, context.retentionDefaults()),
   })
   return { kind: await context.queue.accept(event), event }
+}
+
+async function verifyAndNormalize(
+  { largeBodies, certificates }: AcceptContext,
+  { tenant, keying }: Caller,
+  call: LargeCall['call'],
+): Promise<Normalization | UnknownCall> {
+  if (keying.kind === 'signer') return readCall(keying.provider, call, keying.signer)
+  if (keying.kind === 'secrets') {
+    const { provider, keys, unreadableCount } = keying
+    const isLarge = call.body.length > largeBodyBytes
+    const read = isLarge
+      ? await largeBodies.read({ providerName: provider.name, secrets: keying.secrets(), call })
+      : readCall(provider, call, keys)
+    if (read === undefined) return { kind: 'unread' }
+    const isMismatch = read.kind === 'refused' && read.cause === 'signature_mismatch'
+    return isMismatch && unreadableCount > 0 ? { kind: 'unverifiable' } : read
+  }
+  const location = keying.provider.locate(call)
+  if (location.kind === 'refused') return location
+  const { url, environment } = location
+  const found = await certificates.find({ tenantId: tenant.id, environment, url })
+  if (found.kind === 'refused') return found
+  return found.kind === 'trusted' ? readCall(keying.provider, call, found.signer) : { kind: 'uncertified' }
 }

@@ -10,7 +10,7 @@ import {
   providerField,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
-import type { TrustedSigner } from './certificate-chain.ts'
+import type { TrustedSigner } from './certificates/chain.ts'
 import type {
   AnyProvider,
   CertificateProvider,
@@ -21,7 +21,7 @@ import type {
 import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
-/** Whom a call is for and how it is checked: everything that needs no body, made once per tenant and change of it. */
+/** Tenant and provider of a call, and how it is verified. Prepared once per tenant and change of it; needs no body. */
 export interface Caller {
   readonly kind: 'caller'
   readonly tenant: DirectoryTenant
@@ -31,25 +31,22 @@ export interface Caller {
   readonly state: EventStateAtReceipt
 }
 
-/**
- * What calls are verified with: secrets that the tenant shares with the provider, the certificate that a call names, or one
- * that was handed in.
- */
+/** Material for verifying calls: shared secrets, the certificate that each call names, or (`signer`) one given by the platform. */
 export type Keying =
   | {
       readonly kind: 'secrets'
       readonly provider: Provider
-      /** What the provider's `prepare` made. */
+      /** Result of the provider's `prepare`. */
       readonly keys: unknown
-      /** Opens the secrets behind `keys` again, for who cannot be handed these. */
+      /** Opens the secrets behind `keys` again, for a worker, which cannot receive keys. */
       secrets(): readonly string[]
-      /** Live secrets that cannot be opened and are not among `keys`: a call may be signed with one of them. */
+      /** Live secrets missing from `keys`, because the key ring cannot open them; a call may be signed with one. */
       readonly unreadableCount: number
     }
   | { readonly kind: 'certificate'; readonly provider: CertificateProvider }
   | { readonly kind: 'signer'; readonly provider: CertificateProvider; readonly signer: TrustedSigner }
 
-/** A known tenant's call that may not come in, whatever its body says. */
+/** A call for a known tenant that is refused whatever its body is. */
 export interface RefusedCaller {
   readonly kind: 'refused'
   readonly tenant: DirectoryTenant
@@ -57,40 +54,40 @@ export interface RefusedCaller {
   readonly cause: RefusedCause
 }
 
-/** `stranger`: no tenant has this slug. */
+/** Result of finding a caller. `stranger`: no tenant has this slug. */
 export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' } | ApiError
 
-/** How callers are found. */
+/** Dependencies of `Callers`. */
 export interface CallersOptions {
   readonly directory: Directory
   readonly secrets: Pick<SecretOpener, 'open'>
-  /** Lets the reserved provider in, for trials. Default: no tenant's calls of it are taken, whatever its spec says. */
+  /** Enables the reserved provider `gateway`, for trials. Default: its calls are refused, whatever a tenant's spec says. */
   readonly gatewaySandbox?: boolean
-  /** Whether calls of a provider for a tenant are put off just now; asked for each call. Default: never. */
+  /** Returns whether a provider's calls for a tenant are paused; asked per call. Default: never. */
   isPaused?(provider: ProviderName, tenantId: TenantId): boolean
 }
 
-/** Finds out from memory whom a call is for: by API key, or by the slug in its path. */
+/** Finds the caller of a call from memory, by API key or by the slug in its path. */
 export class Callers {
   readonly #options: CallersOptions
-  /** A changed tenant is another object, so what was prepared for the old one goes with it. */
+  /** A changed tenant is a new object, so entries of the old one are collected with it. */
   readonly #prepared = new WeakMap<DirectoryTenant, Map<ProviderName, Caller | RefusedCaller>>()
 
   constructor(options: CallersOptions) {
     this.#options = options
   }
 
-  /** @returns 403 for a key nobody has or without scope `webhooks`, 404 for a provider nobody knows, 503 before a snapshot */
+  /** @returns 403 for an unknown key or one without scope `webhooks`, 404 for an unknown provider, 503 before the first snapshot */
   byApiKey(authorization: string | null, providerName: string): FoundCaller {
     const name = neutralProviderName(providerName)
     if (name === undefined) return apiError('provider_unknown')
     const principal = authenticateApiKey(this.#options.directory, authorization, 'webhooks')
     if (!('kind' in principal)) return this.byTenant(principal.tenant, name)
-    // To a provider, a suspended tenant looks like any other that takes no calls.
+    // Providers get the same answer for a suspended tenant as for an unknown one.
     return principal.code === 'tenant_suspended' ? { kind: 'stranger' } : principal
   }
 
-  /** @returns 404 for a provider nobody knows, 503 before a snapshot */
+  /** @returns 404 for an unknown provider, 503 before the first snapshot */
   bySlug(slug: string, providerName: string): FoundCaller {
     const name = neutralProviderName(providerName)
     if (name === undefined) return apiError('provider_unknown')
@@ -100,7 +97,7 @@ export class Callers {
     return tenant ? this.byTenant(tenant, name) : { kind: 'stranger' }
   }
 
-  /** The caller that a provider's calls for this tenant have, whichever way they come. */
+  /** Returns the caller of a provider's calls for a tenant. */
   byTenant(tenant: DirectoryTenant, name: ProviderName): Caller | RefusedCaller {
     let callers = this.#prepared.get(tenant)
     if (!callers) this.#prepared.set(tenant, (callers = new Map()))
@@ -160,8 +157,8 @@ export class Callers {
 }
 
 /**
- * The same caller, whose calls are verified by this certificate whatever they name: for calls that the platform makes to
- * itself. Undefined where the provider signs with secrets, or the certificate is not to be trusted.
+ * Returns a caller whose calls are verified by this certificate, whatever they name: for simulated calls. Undefined if the provider
+ * signs with secrets or the certificate is not trusted.
  */
 export function withCertificate(caller: Caller, certificate: SigningCertificate): Caller | undefined {
   const { keying } = caller

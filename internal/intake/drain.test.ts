@@ -13,8 +13,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import { until } from '#test/support/until.ts'
 import { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 import type { Spool } from './spool.ts'
-import { encodeEvent } from './spool-entry.ts'
-import { countedKeys, spoolKeys, spoolScripts } from './spool-scripts.ts'
+import { countedKeys, encodeEvent, spoolKeys, spoolScripts } from './spool.ts'
 
 let lab: SpoolLab
 let database: TestDatabase
@@ -92,7 +91,7 @@ describe('a tenant’s share', () => {
     const [entries] = await command(lab.server, ['XRANGE', spoolKeys.events, '-', '+'])
     const args = (entries as [string, string[]][]).flatMap(([at, fields]) => [at, fields[1] ?? '', ''])
     const settle = (from: number, to: number) =>
-      lab.redis.evaluate(spoolScripts.settle, countedKeys, args.slice(from * 3, to * 3))
+      lab.redis.evaluate(spoolScripts.remove, countedKeys, args.slice(from * 3, to * 3))
     const replies = await Promise.all([settle(0, 30), settle(10, 45)])
     expect(replies.flatMap((each) => each as number[]).filter((reply) => reply === 1)).toHaveLength(45)
     expect(await lab.shares()).toEqual({ [others[0]?.tenantId ?? '']: bytesOf(others.slice(5)) })
@@ -200,7 +199,7 @@ describe('Postgres away', () => {
     let at = gone
     const drain = drainOf(storingIn(() => at))
     for (let turn = 0; turn < 12; turn += 1)
-      await expect(drain.runOnce(never)).rejects.toThrow('Postgres took nothing')
+      await expect(drain.runOnce(never)).rejects.toThrow('Postgres stored no event')
     expect(await spool.stats()).toMatchObject({ entries: before.entries, bytes: before.bytes })
     at = pool
     await drain.runOnce(never)
@@ -335,7 +334,7 @@ describe('an entry that will never do', () => {
   test('is set aside also while Postgres is away, if it is only to be read', async () => {
     await appendRaw('nothing', 'of', 'ours')
     await spoolAll(many(2))
-    await expect(drainOf(storingIn(() => gone)).runOnce(never)).rejects.toThrow('Postgres took nothing')
+    await expect(drainOf(storingIn(() => gone)).runOnce(never)).rejects.toThrow('Postgres stored no event')
     expect(dead).toEqual([{ eventId: 'nothing', reason: 'unreadable' }])
     expect(await spool.stats()).toMatchObject({ entries: 2, deadEntries: 1 })
   })

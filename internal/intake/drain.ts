@@ -1,43 +1,41 @@
 import { randomToken } from '#internal/base/index.ts'
-import type { Acceptance, BatchOutcome, ReceivedEvent } from '#internal/events/index.ts'
+import type { BatchOutcome, ReceivedEvent } from '#internal/events/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
-import { decodeEntry, type SpoolEntry } from './spool-entry.ts'
-import { countedKeys, spoolKeys, spoolScripts } from './spool-scripts.ts'
+import { eventBatch } from './event-queue.ts'
+import { countedKeys, decodeEntry, type SpoolEntry, spoolKeys, spoolScripts } from './spool.ts'
 
-/** An entry that went to the dead stream. */
+/** Entry that was moved to the dead stream. */
 export interface DeadEntry {
-  /** As the entry has it, which need not be an event's id; '' where there is none. */
+  /** As stored, valid or not; '' if missing. */
   readonly eventId: string
-  /** `unreadable`: no event could be made of it. `refused`: Postgres will never take it. */
+  /** `unreadable`: not an event. `refused`: Postgres rejects it. */
   readonly reason: 'unreadable' | 'refused'
 }
 
-/** What draining works with. */
+/** Dependencies of the drain. */
 export interface DrainOptions {
-  /** The spool's own. */
+  /** The spool's connection. */
   readonly redis: RedisConnection
-  /** Stores events sorted by dedupe key, no key twice, and begins no new round for one that failed. Never throws. */
+  /** Stores events sorted by dedupe key, no key twice, without new delivery cycles. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[]): Promise<BatchOutcome>
-  /** Hears of each entry that was set aside, once. Must not throw. */
+  /** Called once per dead entry. Must not throw. */
   onDead(entry: DeadEntry): void
 }
 
 const leaseMs = 10_000
-const rowsMax = 500
-const bytesMax = 4 * 1024 * 1024
-/** Batches of one turn: more than a full spool has. */
+/** Bound of one `runOnce`; a full spool has fewer batches. */
 const batchesMax = 10_000
 const start = '-'
 
 /**
- * Brings what was spooled into Postgres, in order. An entry goes only after the commit that holds its event; what is done twice,
- * since somebody else drains or a process ended in between, meets its own dedupe keys. Any number of processes may run one: a
- * lease lets one of them work at a time, and losing it does no harm.
+ * Moves spooled events to Postgres, in order. An entry is removed only after the commit of its event. Work that is done twice, by
+ * another process or after a crash, meets its own dedupe keys. Any number of processes may run a drain: a lease lets one work at a
+ * time, and losing it does no harm.
  */
 export class Drain {
   readonly #options: DrainOptions
   readonly #token = randomToken()
-  #rows = rowsMax
+  #rows = eventBatch.itemsMax
   #from = start
 
   constructor(options: DrainOptions) {
@@ -45,9 +43,8 @@ export class Drain {
   }
 
   /**
-   * Drains until the spool is empty, the signal fires, or somebody else is at it. For `superviseLoop`: one call of Redis while
-   * there is nothing to do.
-   * @throws RedisUnavailable, and an Error when Postgres took nothing: all that was not stored stays where it is
+   * Drains until the spool is empty, the signal fires or another process has the lease. One Redis call while there is nothing to do.
+   * @throws RedisUnavailable, and an Error if Postgres stored nothing; entries that were not stored stay
    */
   async runOnce(signal: AbortSignal): Promise<void> {
     let entries = await this.#read()
@@ -59,12 +56,16 @@ export class Drain {
         entries = await this.#read()
       }
     } finally {
-      await this.#release()
+      // A lease that cannot be released expires.
+      await this.#options.redis
+        .evaluate(spoolScripts.release, [spoolKeys.lease], [this.#token])
+        .catch(() => undefined)
     }
   }
 
-  /** Undefined when there is nothing, or nothing to be done by us. */
+  /** Returns undefined if the spool is empty or leased by another process. */
   async #read(): Promise<readonly SpoolEntry[] | undefined> {
+    const { bytesMax } = eventBatch
     const reply = await this.#options.redis.evaluate(
       spoolScripts.read,
       [spoolKeys.events, spoolKeys.lease],
@@ -75,50 +76,47 @@ export class Drain {
   }
 
   async #drainBatch(entries: readonly SpoolEntry[]): Promise<void> {
-    // The end was reached from somewhere in the middle: what was passed over has its turn again.
+    // The end was reached from somewhere in the middle: start over with the entries that were skipped.
     if (entries.length === 0) {
       this.#from = start
       return
     }
-    const readable = readableByKey(entries)
+    const readable = uniqueEvents(entries)
     const outcome = readable.length === 0 ? nothingStored : await this.#options.storeBatch(readable)
     const fates = decideFates(entries, readable, outcome)
-    await this.#settle(fates)
+    await this.#remove(fates)
     if (outcome.kind === 'unavailable' || fates.length === 0) {
       this.#yieldTo(entries)
-      throw new Error('Postgres took nothing of the spool')
+      throw new Error('spool drain: Postgres stored no event of the batch')
     }
-    this.#rows = Math.min(this.#rows * 2, rowsMax)
+    this.#rows = Math.min(this.#rows * 2, eventBatch.itemsMax)
   }
 
-  async #settle(fates: readonly Fate[]): Promise<void> {
+  async #remove(fates: readonly Fate[]): Promise<void> {
     if (fates.length === 0) return
     const args = fates.flatMap(({ entry, reason }) => [entry.entryId, entry.eventId, reason])
-    const reply = await this.#options.redis.evaluate(spoolScripts.settle, countedKeys, args)
-    const settled = reply as readonly number[]
+    const removed = (await this.#options.redis.evaluate(
+      spoolScripts.remove,
+      countedKeys,
+      args,
+    )) as readonly number[]
     fates.forEach(({ entry: { eventId }, reason }, index) => {
-      if (reason !== '' && settled[index] === 1) this.#options.onDead({ eventId, reason })
+      if (reason !== '' && removed[index] === 1) this.#options.onDead({ eventId, reason })
     })
   }
 
   /**
-   * The next try is for fewer, and after one alone for those behind it: what makes Postgres fail each time without its ever
-   * refusing it must not hold up the rest.
+   * Halves the next batch, and skips an entry that failed alone: a poison message that makes Postgres fail without rejecting it must
+   * not block the others.
    */
   #yieldTo(entries: readonly SpoolEntry[]): void {
     const [first] = entries
     if (entries.length > 1) this.#rows = Math.ceil(entries.length / 2)
     else if (first) this.#from = `(${first.entryId}`
   }
-
-  /** A lease that cannot be given back ends by itself. */
-  async #release(): Promise<void> {
-    const { redis } = this.#options
-    await redis.evaluate(spoolScripts.release, [spoolKeys.lease], [this.#token]).catch(() => undefined)
-  }
 }
 
-/** What becomes of an entry that does not stay: removed, or set aside for a reason. */
+/** Entry to remove; with a reason it moves to the dead stream. */
 interface Fate {
   readonly entry: SpoolEntry
   readonly reason: DeadEntry['reason'] | ''
@@ -126,7 +124,8 @@ interface Fate {
 
 const nothingStored: BatchOutcome = { kind: 'settled', acceptances: [] }
 
-function readableByKey(entries: readonly SpoolEntry[]): ReceivedEvent[] {
+/** Returns the first event of each dedupe key, sorted by key. */
+function uniqueEvents(entries: readonly SpoolEntry[]): ReceivedEvent[] {
   const byKey = new Map<string, ReceivedEvent>()
   for (const { event } of entries) {
     if (event && !byKey.has(event.dedupeKey)) byKey.set(event.dedupeKey, event)
@@ -144,14 +143,9 @@ function decideFates(
   return entries.flatMap((entry): Fate[] => {
     if (!entry.event) return [{ entry, reason: 'unreadable' }]
     const acceptance = byKey.get(entry.event.dedupeKey)
-    if (isCommitted(acceptance?.is)) return [{ entry, reason: '' }]
-    // Another entry of the same key may be one that Postgres takes: it stays for the next batch.
-    return acceptance?.is === 'refused' && acceptance.event === entry.event
-      ? [{ entry, reason: 'refused' }]
-      : []
+    if (acceptance?.is === 'stored' || acceptance?.is === 'duplicate') return [{ entry, reason: '' }]
+    // Another entry with the same key may be accepted: it stays for the next batch.
+    const isRefused = acceptance?.is === 'refused' && acceptance.event === entry.event
+    return isRefused ? [{ entry, reason: 'refused' }] : []
   })
-}
-
-function isCommitted(acceptance: Acceptance | undefined): boolean {
-  return acceptance === 'stored' || acceptance === 'duplicate'
 }

@@ -1,189 +1,137 @@
+import { within } from '#internal/base/index.ts'
 import type { Acceptance, BatchOutcome, OnSettled, ReceivedEvent } from '#internal/events/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
-import { StoreBreaker } from './store-breaker.ts'
-import { takeBatch } from './take-batch.ts'
+import { BatchWriter } from '#internal/storage/index.ts'
 
-/** What a queue works with. */
+/** Accepts events for storage. */
+export interface Accepting {
+  /** Stores an event, or spools it if Postgres does not answer in time. Never rejects. */
+  accept(event: ReceivedEvent): Promise<Acceptance>
+}
+
+/** Dependencies and bounds of an event queue. */
 export interface EventQueueOptions {
-  /**
-   * Stores a batch of events sorted by dedupe key, no key twice; may tell an event's fate before the others' are known. Never
-   * throws.
-   */
+  /** Stores events sorted by dedupe key, no key twice; may report single results early. Never rejects. */
   storeBatch(events: readonly ReceivedEvent[], onSettled: OnSettled): Promise<BatchOutcome>
-  /** Puts an event where it survives until Postgres is back. Never throws. */
+  /** Keeps an event until Postgres is back. Never rejects. */
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
-  /** How long an event waits for Postgres before it is spooled, ms; default 2 000. */
+  /** Time that an event waits for Postgres before it is spooled, ms; default 2 000. */
   readonly patienceMs?: number
-  /** Interval of an open circuit breaker's probes of Postgres, ms; default 1 000. After an error the first one comes after 100 ms. */
+  /** Interval of probes while the circuit breaker is open, ms; default 1 000. */
   readonly probeEveryMs?: number
   /** Waits between probes. Default: real time. */
   readonly sleep?: Sleep
   /** Called once per change of the circuit breaker. Must not throw. */
   onBreaker?(isOpen: boolean): void
-  /** How long after the start of a batch the next one may wait for more rows, ms; default 5 to 25. */
+  /** Bounds of the time from one batch to the next while few events wait, ms; default 5 and 25. */
   readonly gatherMs?: readonly [least: number, most: number]
-  /** Batches under way at a time; default 2: one commits while the next one is gathered and sent. */
+  /** Batches in flight; default 2: one commits while the next is gathered and sent. */
   readonly batchesMax?: number
 }
 
-const defaultBatchesMax = 2
-/** A second batch begins only with this many rows, so that few callers share one commit instead of taking turns in two. */
-const secondBatchRows = 32
+/** Bounds of one statement, for storing and for spooling. */
+export const eventBatch = {
+  itemsMax: 500,
+  bytesMax: 4 * 1024 * 1024,
+  bytesOf: ({ event }: { readonly event: ReceivedEvent }): number =>
+    event.payloadBytes + event.headers.length,
+}
+/** Events at which a second batch starts beside the first: few callers share a commit instead of alternating between two. */
+const parallelItems = 32
 /**
- * A batch of fewer rows waits until this long after the start of the one before, or twice as long as that took where Postgres is
- * busy, so that under load they share a statement's own cost, which is that of dozens of rows. At rest an event goes at once.
+ * Gathering makes events share the fixed cost of a statement, which equals that of dozens of rows: twice the duration of the last
+ * batch, within these bounds. At rest an event is sent at once.
  */
 const defaultGatherMs = [5, 25] as const
 const gatherShare = 2
 const defaultPatienceMs = 2_000
 const defaultProbeEveryMs = 1_000
+/** Delay of the first probe after an error, ms. Most errors are one dropped connection, and the pool's next one works. */
+const firstProbeAfterErrorMs = 100
 
 interface Waiting {
   readonly event: ReceivedEvent
   readonly sinceMs: number
   isSettled: boolean
   readonly settled: Promise<Acceptance>
-  settle(acceptance: Acceptance): void
+  resolve(acceptance: Acceptance): void
 }
 
 /**
- * Brings events that arrive together into one commit. An event's promise settles when its fate is known; one with the key of an
- * event that waits or is under way shares that one's fate. Bounded by its callers: each waits with its body's room taken.
+ * Writes events that arrive together in one commit. An event with the dedupe key of one in the queue shares its result. The queue
+ * is bounded by its callers, who wait with their body's memory charged.
  *
- * The first batch that fails or is late opens a circuit breaker: from then on events are spooled without asking Postgres, until a
- * probe succeeds in time. A probe stores one of the events that were spooled, so that it finds whatever a real batch would find: a
- * lock, a full disk, a server that only reads. Drain and probe may both store it: the second one meets its own key. One such event is
- * held in memory while the breaker is open.
+ * Circuit breaker: the first batch that fails or is late opens it. While it is open, events are spooled without asking Postgres; a
+ * probe each second stores one spooled event for real, so that it meets locks, full disks and read-only servers, and the first
+ * that succeeds in time closes the breaker. Storing an event twice (probe and drain) is harmless: the second meets its own key.
  */
-export class EventQueue {
+export class EventQueue implements Accepting {
   readonly #options: EventQueueOptions
+  readonly #patienceMs: number
+  readonly #writer: BatchWriter<Waiting>
   readonly #byKey = new Map<string, Waiting>()
-  #waiting: Waiting[] = []
-  readonly #batchesMax: number
-  #batches = 0
-  /** Of these, those whose time is up and whose statements still run. */
-  #late = 0
-  #startedAtMs = Number.NEGATIVE_INFINITY
-  #gatherMs = 0
-  #gathering: ReturnType<typeof setTimeout> | undefined
-  readonly #breaker: StoreBreaker
+  /** Aborted to end the probes; undefined while the circuit breaker is closed. */
+  #breaker: AbortController | undefined
+  /** The spooled event that the next probe stores. */
   #probed: ReceivedEvent | undefined
 
   constructor(options: EventQueueOptions) {
     this.#options = options
-    this.#batchesMax = options.batchesMax ?? defaultBatchesMax
-    this.#breaker = new StoreBreaker({
-      probe: () => this.#probe(),
-      probeEveryMs: options.probeEveryMs ?? defaultProbeEveryMs,
-      now: () => performance.now(),
-      sleep: options.sleep ?? sleep,
-      onChanged: (isOpen) => {
-        if (!isOpen) this.#probed = undefined
-        options.onBreaker?.(isOpen)
-      },
+    this.#patienceMs = options.patienceMs ?? defaultPatienceMs
+    const [leastMs, mostMs] = options.gatherMs ?? defaultGatherMs
+    this.#writer = new BatchWriter<Waiting>({
+      ...eventBatch,
+      batchesMax: options.batchesMax ?? 2,
+      parallelItems,
+      gather: { leastMs, mostMs, share: gatherShare },
+      write: (batch, markLate) => this.#write(batch, markLate),
     })
   }
 
-  /** Events whose fate is open, for metrics and for draining. */
+  /** Events without a result yet. */
   get size(): number {
     return this.#byKey.size
   }
 
-  /** Whether the circuit breaker is open: events are spooled without asking Postgres. */
   get isBreakerOpen(): boolean {
-    return this.#breaker.isOpen
+    return this.#breaker !== undefined
   }
 
-  /** Ends the probes of Postgres. */
+  /** Ends the probes for good. Idempotent. */
   close(): void {
-    this.#breaker.stop()
+    this.#breaker?.abort()
   }
 
-  /** Stores an event, or spools it when Postgres does not answer in time. Never rejects. */
   accept(event: ReceivedEvent): Promise<Acceptance> {
     const original = this.#byKey.get(event.dedupeKey)
     if (original) return original.settled.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
     const { promise, resolve } = Promise.withResolvers<Acceptance>()
-    const sinceMs = performance.now()
-    const waiting: Waiting = { event, sinceMs, isSettled: false, settled: promise, settle: resolve }
+    const waiting: Waiting = {
+      ...{ event, sinceMs: performance.now(), isSettled: false, settled: promise, resolve },
+    }
     this.#byKey.set(event.dedupeKey, waiting)
-    if (this.#breaker.isOpen) {
-      // The latest, so that one event that Postgres cannot store in time does not keep the breaker open.
+    if (this.#breaker === undefined) this.#writer.add(waiting)
+    else {
+      // The latest, so that an event that Postgres cannot store in time does not keep the breaker open.
       this.#probed = event
       void this.#spool(waiting)
-      return promise
     }
-    this.#waiting.push(waiting)
-    this.#startNext()
     return promise
   }
 
-  #startNext(): void {
-    if (this.#batches === this.#batchesMax || this.#waiting.length === 0) return
-    if (this.#waiting.length >= secondBatchRows) return this.#startBatch()
-    // One that is late says nothing of the next one.
-    if (this.#batches > this.#late) return
-    const waitMs = this.#startedAtMs + this.#gatherMs - performance.now()
-    if (waitMs <= 0) return this.#startBatch()
-    this.#gathering ??= setTimeout(() => {
-      this.#gathering = undefined
-      this.#startNext()
-    }, waitMs)
-  }
-
-  #startBatch(): void {
-    this.#batches += 1
-    this.#startedAtMs = performance.now()
-    const batch = takeBatch(this.#waiting)
-    void this.#runBatch(batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1)))
-  }
-
-  /** A batch's place is free once its statement has ended, also where nobody waits for it any more. */
-  async #runBatch(batch: readonly Waiting[]): Promise<void> {
-    const startedAtMs = performance.now()
-    const storing = this.#store(batch)
-    const outcome = await this.#inTime(batch, storing)
-    if (outcome === 'late') {
-      this.#conclude(batch, 'late')
-      this.#late += 1
-      // What it stores after all meets its own keys when the spool is drained.
-      await storing
-      this.#late -= 1
-    } else this.#conclude(batch, outcome)
-    const [leastMs, mostMs] = this.#options.gatherMs ?? defaultGatherMs
-    const tookMs = performance.now() - startedAtMs
-    this.#gatherMs = Math.min(mostMs, Math.max(leastMs, gatherShare * tookMs))
-    this.#batches -= 1
-    this.#startNext()
-  }
-
-  #store(batch: readonly Waiting[]): Promise<BatchOutcome> {
+  async #write(batch: Waiting[], markLate: () => void): Promise<void> {
+    batch.sort((a, b) => (a.event.dedupeKey < b.event.dedupeKey ? -1 : 1))
     const byId = new Map(batch.map((waiting) => [waiting.event.id, waiting]))
-    return this.#options.storeBatch(
+    const storing = this.#options.storeBatch(
       batch.map(({ event }) => event),
-      (event, acceptance) => {
-        const waiting = byId.get(event.id)
-        if (waiting) this.#settle(waiting, acceptance)
-      },
+      ({ id }, acceptance) => this.#settle(byId.get(id), acceptance),
     )
-  }
-
-  async #inTime(batch: readonly Waiting[], storing: Promise<BatchOutcome>): Promise<BatchOutcome | 'late'> {
-    const { patienceMs = defaultPatienceMs } = this.#options
     const oldestMs = batch.reduce(
       (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
       Number.POSITIVE_INFINITY,
     )
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const impatience = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, oldestMs + patienceMs - performance.now(), 'late')
-    })
-    const outcome = await Promise.race([storing, impatience])
-    clearTimeout(timer)
-    return outcome
-  }
-
-  #conclude(batch: readonly Waiting[], outcome: BatchOutcome | 'late'): void {
+    const leftMs = oldestMs + this.#patienceMs - performance.now()
+    const outcome = await within(leftMs, storing, () => 'late' as const)
     if (outcome !== 'late' && outcome.kind === 'settled') {
       batch.forEach((waiting, index) => {
         const acceptance = outcome.acceptances[index] ?? 'unavailable'
@@ -192,24 +140,50 @@ export class EventQueue {
       })
       return
     }
-    this.#probed ??= smallestOf(batch)
-    this.#breaker.open(outcome === 'late' ? 'late' : 'error')
-    // Those behind would only wait for the same: their callers have little time.
-    const left = this.#waiting
-    this.#waiting = []
-    for (const waiting of [...batch, ...left]) void this.#spool(waiting)
+    this.#openBreaker(batch, outcome === 'late' ? 'late' : 'error')
+    for (const waiting of [...batch, ...this.#writer.takeWaiting()]) void this.#spool(waiting)
+    if (outcome !== 'late') return
+    markLate()
+    // The statement keeps its slot until it ends. Events that it stores after all meet their own keys when the spool is drained.
+    await storing
   }
 
-  /** Stores one event that is in the spool already. Takes a batch's place, so that it waits while late statements have them all. */
+  #openBreaker(batch: readonly Waiting[], cause: 'error' | 'late'): void {
+    const [smallest] = batch.map(({ event }) => event).toSorted((a, b) => a.payloadBytes - b.payloadBytes)
+    this.#probed ??= smallest
+    if (this.#breaker) return
+    this.#breaker = new AbortController()
+    this.#options.onBreaker?.(true)
+    void this.#probeUntilClosed(cause, this.#breaker.signal)
+  }
+
+  async #probeUntilClosed(cause: 'error' | 'late', signal: AbortSignal): Promise<void> {
+    const { probeEveryMs = defaultProbeEveryMs, onBreaker } = this.#options
+    const wait = this.#options.sleep ?? sleep
+    let waitMs = cause === 'late' ? probeEveryMs : Math.min(firstProbeAfterErrorMs, probeEveryMs)
+    while (!signal.aborted) {
+      await wait(waitMs, signal)
+      if (signal.aborted) return
+      const startedAtMs = performance.now()
+      // In the slot of a batch: no probe while late statements occupy all slots.
+      if (await this.#writer.tryInSlot(() => this.#probe())) {
+        this.#breaker = undefined
+        this.#probed = undefined
+        onBreaker?.(false)
+        return
+      }
+      waitMs = Math.max(0, startedAtMs + probeEveryMs - performance.now())
+    }
+  }
+
+  /** Stores one spooled event and returns whether Postgres did so in time. */
   async #probe(): Promise<boolean> {
-    if (this.#probed === undefined || this.#batches === this.#batchesMax) return false
-    // A new delivery cycle is for the call that was answered from Postgres, as it is not for what the drain stores.
+    if (this.#probed === undefined) return false
+    // No new delivery cycle: only a call that is answered from Postgres starts one, as in the drain.
     const { retriesOnRedelivery: _retries, ...event } = this.#probed
     const startedAtMs = performance.now()
-    this.#batches += 1
     const outcome = await this.#options.storeBatch([event], () => undefined)
-    this.#batches -= 1
-    const isInTime = performance.now() - startedAtMs <= (this.#options.patienceMs ?? defaultPatienceMs)
+    const isInTime = performance.now() - startedAtMs <= this.#patienceMs
     return isInTime && outcome.kind === 'settled' && outcome.acceptances[0] !== 'unavailable'
   }
 
@@ -218,16 +192,61 @@ export class EventQueue {
     this.#settle(waiting, await this.#options.spool(waiting.event))
   }
 
-  /** The first fate counts. */
-  #settle(waiting: Waiting, acceptance: Acceptance): void {
-    if (waiting.isSettled) return
+  /** Answers an event's callers; the first result counts. */
+  #settle(waiting: Waiting | undefined, acceptance: Acceptance): void {
+    if (waiting === undefined || waiting.isSettled) return
     waiting.isSettled = true
     this.#byKey.delete(waiting.event.dedupeKey)
-    waiting.settle(acceptance)
+    waiting.resolve(acceptance)
   }
 }
 
-function smallestOf(batch: readonly Waiting[]): ReceivedEvent | undefined {
-  const events = batch.map(({ event }) => event)
-  return events.toSorted((a, b) => a.payloadBytes - b.payloadBytes)[0]
+/** Dependencies of `SizedQueues`. */
+export interface SizedQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
+  /** Stores large events on a connection of their own with a longer time-out. */
+  readonly storeLarge: EventQueueOptions['storeBatch']
+  /** Called once per change of a queue's circuit breaker. Must not throw. */
+  onBreaker?(queue: 'small' | 'large', isOpen: boolean): void
+}
+
+/** Larger events take Postgres tens of milliseconds and more. */
+const smallBytesMax = 256 * 1024
+/** The only vendor with such bodies waits 10 s for an answer. */
+const largePatienceMs = 6_000
+
+/** Two event queues, so that large events neither delay small ones nor spread their failures. Large ones are stored one batch at a time. */
+export class SizedQueues implements Accepting {
+  readonly #small: EventQueue
+  readonly #large: EventQueue
+
+  constructor({ storeBatch, storeLarge, spool, onBreaker }: SizedQueuesOptions) {
+    this.#small = new EventQueue({
+      ...{ storeBatch, spool },
+      onBreaker: (isOpen) => onBreaker?.('small', isOpen),
+    })
+    this.#large = new EventQueue({
+      ...{ storeBatch: storeLarge, spool, batchesMax: 1, patienceMs: largePatienceMs },
+      onBreaker: (isOpen) => onBreaker?.('large', isOpen),
+    })
+  }
+
+  /** Queues whose circuit breaker is open: 0 to 2. */
+  get openBreakers(): number {
+    return [this.#small, this.#large].filter(({ isBreakerOpen }) => isBreakerOpen).length
+  }
+
+  /** Events without a result yet. */
+  get size(): number {
+    return this.#small.size + this.#large.size
+  }
+
+  /** Ends the probes for good. Idempotent. */
+  close(): void {
+    this.#small.close()
+    this.#large.close()
+  }
+
+  accept(event: ReceivedEvent): Promise<Acceptance> {
+    return (event.payloadBytes > smallBytesMax ? this.#large : this.#small).accept(event)
+  }
 }

@@ -1,67 +1,119 @@
-import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
+import { createEventId, dayAfter } from '#internal/base/index.ts'
 import type { EventStateAtReceipt, ReceivedEvent } from '#internal/events/index.ts'
+import { isCredentialHeader } from '#internal/redaction/index.ts'
 import type { DirectoryTenant, ProviderName, RetentionDays } from '#internal/tenants/index.ts'
 import type { ProviderEvent } from './provider.ts'
 
-/** What an event is made of. */
-export interface EventParts {
+/** A normalized call with the facts of its receipt. */
+export interface Receipt {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
   readonly event: ProviderEvent
+  /** JSON text of an object of strings. */
   readonly headers: string
   readonly receivedAtMs: number
   readonly state: EventStateAtReceipt
-  /** Whether the tenant's limit of a month is reached; default no. */
+  /** The tenant's monthly limit is reached; default false. */
   readonly overLimit?: boolean
   readonly isSimulated?: boolean
-  /** How long the tenant's data is kept. */
   readonly retention: RetentionDays
 }
 
-/** A duplicate is known for this long at least, whatever the tenant's days: vendors retry for up to three days. */
+/** Minimum lifetime of a dedupe key, whatever the tenant's retention: vendors retry for up to three days. */
 const dedupeDaysMin = 7
-/** What Postgres takes for a time; a provider may claim any. */
+/** Range of times that Postgres stores; a provider may claim any. */
 const timeMsMin = Date.UTC(1970, 0, 1)
 const timeMsMax = Date.UTC(9999, 11, 31)
 
-/** Makes the event of a verified call. */
-export function createReceivedEvent(parts: EventParts): ReceivedEvent {
-  const { tenant, provider, event, receivedAtMs } = parts
-  const { payloadDays, eventDays } = parts.retention
+/** Makes the event of a verified call: its id, dedupe key and expiry days. */
+export function createReceivedEvent(receipt: Receipt): ReceivedEvent {
+  const { tenant, provider, event, receivedAtMs, isSimulated = false } = receipt
+  const { payloadDays, eventDays } = receipt.retention
+  const { eventId, rawType, type, occurredAtMs = receivedAtMs, payload } = event
+  // Tenant ids and provider names contain no line feed, so different triples give different texts.
+  const dedupeText = `${tenant.id}\n${provider}\n${eventId}`
+  const inRange = occurredAtMs >= timeMsMin && occurredAtMs <= timeMsMax
+  // Tenant rows of older versions lack the field.
+  const retriesOnRedelivery = !isSimulated && tenant.callback.rules.retryOnRedelivery
   return {
     id: createEventId(receivedAtMs, eventDays),
-    dedupeKey: dedupeKeyOf(tenant.id, provider, event.eventId),
+    dedupeKey: Bun.SHA256.hash(dedupeText, 'hex').slice(0, 32),
     tenantId: tenant.id,
     provider,
-    sourceEventId: event.eventId,
-    rawType: event.rawType,
-    type: event.type,
-    occurredAtMs: occurredAt(event.occurredAtMs, receivedAtMs),
+    sourceEventId: eventId,
+    rawType,
+    type,
+    occurredAtMs: inRange ? Math.floor(occurredAtMs) : receivedAtMs,
     receivedAtMs,
-    headers: parts.headers,
-    payload: event.payload,
-    payloadBytes: Buffer.byteLength(event.payload),
+    headers: receipt.headers,
+    payload,
+    payloadBytes: Buffer.byteLength(payload),
     expiresOn: dayAfter(receivedAtMs, eventDays),
     payloadExpiresOn: dayAfter(receivedAtMs, payloadDays),
     dedupeExpiresOn: dayAfter(receivedAtMs, Math.max(eventDays, dedupeDaysMin)),
-    state: parts.state,
-    ...(parts.overLimit && { overLimit: true }),
-    ...(retriesOnRedelivery(parts) && { retriesOnRedelivery: true }),
+    state: receipt.state,
+    ...(receipt.overLimit && { overLimit: true }),
+    ...(retriesOnRedelivery && { retriesOnRedelivery: true }),
   }
 }
 
-/** Also false for tenant rows of older versions, which lack the field. */
-function retriesOnRedelivery({ tenant, isSimulated }: EventParts): boolean {
-  return !isSimulated && tenant.callback.rules.retryOnRedelivery
+/** Incremented by each forward, so that a callback cannot send events through this service for ever. */
+export const hopsHeader = 'latchkey-hops'
+/** Names the simulation that made the call. Callers cannot set it: headers that begin with `latchkey-` are dropped. */
+export const simulationHeader = 'latchkey-simulation'
+/** Forwards after which a call is refused. */
+export const hopsMax = 5
+
+/** Returns how often the event was forwarded; a header that is not a number counts as `hopsMax`. */
+export function hopsOf(headers: Headers): number {
+  const text = headers.get(hopsHeader)
+  if (text === null) return 0
+  return /^\d{1,3}$/.test(text) ? Number(text) : hopsMax
 }
 
-/** Neither a tenant's id nor a provider's name holds a line feed, so that no two triples give the same bytes. */
-function dedupeKeyOf(tenantId: TenantId, provider: ProviderName, sourceEventId: string): string {
-  const text = `${tenantId}\n${provider}\n${sourceEventId}`
-  return Bun.SHA256.hash(text, 'hex').slice(0, 32)
+/**
+ * Selects the headers that are stored and forwarded, as JSON: without credentials, signatures and `latchkey-…`, with the hop count
+ * incremented. Bounded by the server's limit for request heads.
+ */
+export function keptHeaders(headers: Headers, rules: HeaderRules, simulationId?: string): string {
+  const kept: Record<string, string> = Object.create(null)
+  headers.forEach((value, name) => {
+    if (rules.keeps(name)) kept[name] = value
+  })
+  kept[hopsHeader] = String(hopsOf(headers) + 1)
+  if (simulationId !== undefined) kept[simulationHeader] = simulationId
+  return JSON.stringify(kept)
 }
 
-function occurredAt(claimedMs: number | undefined, receivedAtMs: number): number {
-  if (claimedMs === undefined || !(claimedMs >= timeMsMin && claimedMs <= timeMsMax)) return receivedAtMs
-  return Math.floor(claimedMs)
+/** Hop-by-hop headers (RFC 9110 section 7.6.1). */
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'proxy-connection',
+])
+const cachedNamesMax = 1_000
+
+/** Decides by name whether a header is kept. Caches its answers, since every call has the same few names. */
+export class HeaderRules {
+  readonly #secretHeaders: ReadonlySet<string>
+  readonly #answers = new Map<string, boolean>()
+
+  /** @param secretHeaders lowercase names of headers with a provider's signature or credential */
+  constructor(secretHeaders: ReadonlySet<string>) {
+    this.#secretHeaders = secretHeaders
+  }
+
+  /** @param name in lower case */
+  keeps(name: string): boolean {
+    const known = this.#answers.get(name)
+    if (known !== undefined) return known
+    const isSecret = this.#secretHeaders.has(name) || isCredentialHeader(name)
+    const answer = !isSecret && !hopByHop.has(name) && !name.startsWith('latchkey-')
+    if (this.#answers.size < cachedNamesMax) this.#answers.set(name, answer)
+    return answer
+  }
 }

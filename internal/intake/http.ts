@@ -13,21 +13,21 @@ import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
-import { keptHeaders } from './event-headers.ts'
+import { keptHeaders } from './event.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
 
-/** What the routes work with. */
+/** Dependencies of the routes. */
 export interface Intake extends AcceptContext {
   readonly callers: Callers
   readonly refusedCalls: RefusedCalls
-  /** Where a call comes from, through the proxies that are trusted. */
+  /** Returns the client's address behind trusted proxies. */
   sourceAddressOf(head: Head): string | null
-  /** Told of each call for a known tenant and provider. */
+  /** Called per call for a known tenant and provider. */
   onCall(provider: ProviderName, outcome: CallOutcome, tenantId: TenantId): void
 }
 
-/** What a call ended with: a label of metrics. */
+/** Outcome of a call, a metric label. */
 export type CallOutcome = Acceptance | RefusedCause
 
 /**
@@ -58,10 +58,9 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
  */
 const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'secrets_unreadable'])
 
-/** The routes that providers call: by API key, and by the tenant's slug. */
+/** Routes that providers call: by API key, and by the tenant's slug. */
 export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
   const { callers } = intake
-  const handle = (call: Call, caller: Caller) => accept(intake, call, caller)
   return [
     {
       method: 'POST',
@@ -72,7 +71,7 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
           return admit(intake, head, callers.byApiKey(authorization, head.params.provider ?? ''))
         },
       },
-      handle,
+      handle: (call, caller) => handle(intake, call, caller),
       unverifiedOutcomes: limitedOutcomes,
     },
     {
@@ -86,7 +85,7 @@ export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[]
         // Slugs are public, so bodies are grouped by client network.
         sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
       },
-      handle,
+      handle: (call, caller) => handle(intake, call, caller),
       unverifiedOutcomes: limitedOutcomes,
       // Malformed slugs get the same answer as unknown ones.
       admitsMalformedParams: true,
@@ -118,38 +117,39 @@ const tenantNotAllowed: Answer = {
   outcome: 'tenant_not_allowed',
 }
 
-async function accept(intake: Intake, call: Call, caller: Caller): Promise<Answer | ApiError> {
-  const { headers } = call.request
-  const accepted = await acceptWebhook(intake, caller, { headers, body: call.body })
+async function handle(intake: Intake, call: Call, caller: Caller): Promise<Answer | ApiError> {
   const { tenant } = caller
   const provider = caller.provider.name
-  if (accepted.kind === 'invalid') {
-    noteRefusal(intake, call, { tenant, provider, cause: accepted.cause }, call.body)
-    return invalidAnswer(accepted.cause)
+  const note = (cause: RefusedCause, body?: Uint8Array) =>
+    noteRefusal(intake, call, { tenant, provider, cause }, body)
+  const accepted = await acceptWebhook(intake, caller, { headers: call.request.headers, body: call.body })
+  switch (accepted.kind) {
+    case 'invalid':
+      note(accepted.cause, call.body)
+      return invalidAnswer(accepted.cause)
+    case 'unread':
+      intake.onCall(provider, 'unavailable', tenant.id)
+      return unread
+    case 'looping':
+      note('loop_detected')
+      return apiError('loop_detected')
+    case 'limited': {
+      note(limitedCauses[accepted.limit])
+      const { limit, quota, retryAfterMs } = accepted
+      return apiError('limit_exceeded', undefined, limitHeaders(limit, quota, retryAfterMs))
+    }
+    case 'uncertified':
+      note('certificate_unavailable')
+      return uncertified
+    case 'unverifiable':
+      note('secrets_unreadable')
+      return secretsUnreadable
+    default: {
+      intake.onCall(provider, accepted.kind, tenant.id)
+      const { id, type, overLimit } = accepted.event
+      return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
+    }
   }
-  if (accepted.kind === 'unread') {
-    intake.onCall(provider, 'unavailable', tenant.id)
-    return unread
-  }
-  if (accepted.kind === 'looping') {
-    noteRefusal(intake, call, { tenant, provider, cause: 'loop_detected' })
-    return apiError('loop_detected')
-  }
-  if (accepted.kind === 'limited') {
-    noteRefusal(intake, call, { tenant, provider, cause: limitedCauses[accepted.limit] })
-    return limitedAnswer(accepted)
-  }
-  if (accepted.kind === 'uncertified') {
-    noteRefusal(intake, call, { tenant, provider, cause: 'certificate_unavailable' })
-    return uncertified
-  }
-  if (accepted.kind === 'unverifiable') {
-    noteRefusal(intake, call, { tenant, provider, cause: 'secrets_unreadable' })
-    return secretsUnreadable
-  }
-  intake.onCall(provider, accepted.kind, tenant.id)
-  const { id, type, overLimit } = accepted.event
-  return answerOf(accepted.kind, { event: id, type, ...(overLimit && { overLimit }) })
 }
 
 const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
@@ -157,24 +157,20 @@ const limitedCauses: Record<LimitedEvent['limit'], RefusedCause> = {
   eventsPerMonth: 'events_per_month',
 }
 
-function limitedAnswer({ limit, quota, retryAfterMs }: LimitedEvent): ApiError {
-  return apiError('limit_exceeded', undefined, limitHeaders(limit, quota, retryAfterMs))
-}
-
-/** Vendors wait longer than that by themselves; others are told when to come back. */
+/** Vendors wait longer by themselves; `Retry-After` is for others. */
 const paused = apiError('provider_paused', undefined, { 'Retry-After': '30' })
 
-/** Not the caller's fault, whoever it is: the vendor sends it again, for three days. */
+/** Not the caller's fault; the vendor retries for three days. */
 const uncertified = apiError('certificate_unavailable', undefined, { 'Retry-After': '10' })
 
-/** Nothing was verified yet, so any caller can cause it: it says nothing about Postgres or the spool. */
+/** Any caller can cause it, since nothing is verified yet; says nothing about Postgres or the spool. */
 const unread = apiError(
   'body_dropped',
   'The body could not be verified in time: nothing was accepted, send it again',
   { 'Retry-After': '5' },
 )
 
-/** Our fault: the provider's own secret may be the one that the key ring does not open. */
+/** The platform's fault: the provider may have signed with a secret that the key ring cannot open. */
 const secretsUnreadable = apiError('secrets_unreadable', undefined, { 'Retry-After': '30' })
 
 const unavailable = apiError('queue_unavailable', undefined, { 'Retry-After': '5' })
@@ -194,7 +190,7 @@ function answerOf(kind: Acceptance, log: LogFields): Answer | ApiError {
   }
 }
 
-/** What a provider is told: the contract's texts for the two cases it names, the same form for the others. */
+/** Answers by the contract, which fixes the texts of two cases; the others have the same form. */
 function invalidAnswer(cause: RefusalCause): Answer {
   const error = invalidTexts[cause] ?? 'invalid signature'
   return {
@@ -238,7 +234,7 @@ function noteRefusal(
   intake.refusedCalls.note(refused)
 }
 
-/** What was verified is the tenant's own data, and is not kept beside its retention. */
+/** A verified body is the tenant's data and must not be kept beside its retention. */
 function isUnsigned(cause: RefusedCause): boolean {
   return (
     /^(signature|certificate)_/.test(cause) ||

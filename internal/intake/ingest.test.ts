@@ -5,8 +5,8 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { HeaderRules } from './event-headers.ts'
-import { type HandInRequest, handInEvent } from './ingest.ts'
+import { HeaderRules } from './event.ts'
+import { type IngestRequest, ingestEvent } from './ingest.ts'
 import { secretHeaders } from './providers/registry.ts'
 
 let database: TestDatabase
@@ -25,14 +25,14 @@ const tenantWith = (fields: Partial<DirectoryTenant> = {}) =>
   directoryTenant({ providers: [{ name: 'card' }, { name: 'wallet' }, { name: 'gateway' }], ...fields })
 
 function handIn(
-  fields: Partial<HandInRequest> = {},
+  fields: Partial<IngestRequest> = {},
   log: { before?: ReceivedEvent[]; stored?: ReceivedEvent[] } = {},
 ) {
-  const request: HandInRequest = {
+  const request: IngestRequest = {
     ...{ tenant: tenantWith(), provider: 'card', sourceEventId: 'one', type: 'a.b', rawType: 'a.b' },
     ...{ occurredAtMs: undefined, headers: {}, payload: '{}', ...fields },
   }
-  return handInEvent(
+  return ingestEvent(
     {
       storing: {
         ...{ pool, wake: () => undefined, onError: () => undefined },
@@ -77,7 +77,7 @@ test('what throws before it is stored leaves nothing', async () => {
   const beforeStored = () => Promise.reject(new Error('the audit log is away'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
   const parts = { storing, headerRules: new HeaderRules(secretHeaders), beforeStored }
-  const request: HandInRequest = {
+  const request: IngestRequest = {
     ...{
       tenant,
       provider: 'card',
@@ -89,7 +89,7 @@ test('what throws before it is stored leaves nothing', async () => {
     ...{ headers: {}, payload: '{}' },
   }
   const retentionDefaults = () => ({ payloadDays: 30, eventDays: 90 })
-  expect(handInEvent({ ...parts, retentionDefaults }, request, Date.now())).rejects.toThrow('audit log')
+  expect(ingestEvent({ ...parts, retentionDefaults }, request, Date.now())).rejects.toThrow('audit log')
   const { rowCount } = await pool.query('SELECT FROM events WHERE tenant_id = $1', [tenant.id])
   expect(rowCount).toBe(0)
 })

@@ -12,49 +12,45 @@ import {
   type RetentionDays,
   retentionOf,
 } from '#internal/tenants/index.ts'
-import { createReceivedEvent } from './event.ts'
-import { readEventText } from './event-body.ts'
-import { type HeaderRules, hopsHeader } from './event-headers.ts'
-import { judgeEventId } from './event-id.ts'
-import { isDottedType, judgeTypes } from './event-type.ts'
+import { createReceivedEvent, type HeaderRules, hopsHeader } from './event.ts'
+import { isDottedType, readEventId, readEventText, readRawType } from './normalize.ts'
 
-/** An event that somebody else has verified, on whose word it is stored as if its provider had called. */
-export interface HandInRequest {
+/** An event verified elsewhere, to be stored as if its provider had called. */
+export interface IngestRequest {
   readonly tenant: DirectoryTenant
   readonly provider: ProviderName
-  /** 1 to 255 characters without control characters; the same one again is the same event. */
+  /** 1 to 255 characters without control characters; makes repeats the same event. */
   readonly sourceEventId: string
   /** Dotted lowercase. */
   readonly type: string
   readonly rawType: string
   readonly occurredAtMs: number | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** JSON text of an object, kept as it is. */
+  /** JSON text of an object, stored as it is. */
   readonly payload: string
 }
 
-/** What handing in works with. */
-export interface HandInParts {
+/** Dependencies of `ingestEvent`. */
+export interface IngestParts {
   readonly storing: StoreBatchOptions
   readonly headerRules: HeaderRules
   retentionDefaults(): RetentionDays
-  /** Waited for before an event is stored that is not known yet. What it throws is thrown, and nothing is stored. */
+  /** Awaited before a new event is stored. If it throws, nothing is stored. */
   beforeStored(event: ReceivedEvent): Promise<void>
 }
 
-/** What came of it. `known`: it was there before, and nothing was changed. */
-export type HandedIn =
+/** Result of ingesting. `known`: stored before, unchanged. `invalid`: malformed. `notTaken`: the tenant accepts no events of this provider. */
+export type Ingested =
   | { readonly kind: 'stored' | 'known'; readonly id: EventId }
-  /** The request is none, or the tenant takes no events of this provider. */
   | { readonly kind: 'invalid' | 'notTaken'; readonly problem: string }
   | { readonly kind: 'unavailable' }
 
-/** Stores an event and its first delivery, once for each of its provider's ids. @throws whatever Postgres throws */
-export async function handInEvent(
-  parts: HandInParts,
-  request: HandInRequest,
+/** Stores an event and its first delivery, once per provider's id. Safe to repeat. @throws errors of Postgres */
+export async function ingestEvent(
+  parts: IngestParts,
+  request: IngestRequest,
   nowMs: number,
-): Promise<HandedIn> {
+): Promise<Ingested> {
   const problem = problemOf(request)
   if (problem !== undefined) return { kind: 'invalid', problem }
   const state = stateFor(request)
@@ -75,22 +71,21 @@ export async function handInEvent(
   return other === undefined ? { kind: 'unavailable' } : { kind: 'known', id: other }
 }
 
-async function findKnown({ storing }: HandInParts, { dedupeKey }: ReceivedEvent) {
+async function findKnown({ storing }: IngestParts, { dedupeKey }: ReceivedEvent) {
   return (await findEventsByKey(storing.pool, [dedupeKey])).get(dedupeKey)
 }
 
-function problemOf({ sourceEventId, type, rawType, payload }: HandInRequest): string | undefined {
-  if (judgeEventId(sourceEventId).kind === 'refused')
+function problemOf({ sourceEventId, type, rawType, payload }: IngestRequest): string | undefined {
+  if (readEventId(sourceEventId).kind === 'refused')
     return 'The provider’s id has to be 1 to 255 characters without control characters'
   if (!isDottedType(type)) return 'The type has to be dotted lowercase, such as payment.succeeded'
-  if (judgeTypes(rawType, () => type).kind === 'refused')
+  if (readRawType(rawType) === undefined)
     return 'The raw type has to be at most 255 characters without control characters'
-  // Postgres holds no U+0000, which JSON may write as an escape: as text it stays one.
   return readEventText(payload).kind === 'object' ? undefined : 'The payload has to be a JSON object'
 }
 
-/** How its provider's events are stored for this tenant; undefined where none are taken. */
-function stateFor({ tenant, provider }: HandInRequest): EventStateAtReceipt | undefined {
+/** Returns the state of a new event, or undefined if the tenant accepts no events of this provider. */
+function stateFor({ tenant, provider }: IngestRequest): EventStateAtReceipt | undefined {
   const isSet = tenant.providers.some(({ name }) => name === provider)
   if (tenant.suspended || !isSet || provider === 'gateway') return undefined
   if (provider !== 'wallet' || tenant.walletStage === 'enabled') return 'accepted'
@@ -98,8 +93,8 @@ function stateFor({ tenant, provider }: HandInRequest): EventStateAtReceipt | un
 }
 
 function eventOf(
-  { headerRules, retentionDefaults }: HandInParts,
-  request: HandInRequest,
+  { headerRules, retentionDefaults }: IngestParts,
+  request: IngestRequest,
   state: EventStateAtReceipt,
   nowMs: number,
 ): ReceivedEvent {

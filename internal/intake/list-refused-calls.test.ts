@@ -5,8 +5,7 @@ import { createPool, ensurePartitions, type Pool } from '#internal/storage/index
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { listRefusedCalls } from './list-refused-calls.ts'
-import { RefusedCalls } from './refused-calls.ts'
+import { listRefusedCalls, RefusedCalls } from './refused-calls.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.parse('2031-05-06T12:00:00Z')

@@ -1,39 +1,38 @@
 import type { X509Certificate } from 'node:crypto'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { SignerVerdict, TrustedSigner } from './certificate-chain.ts'
+import type { SignerVerdict, TrustedSigner } from './certificates/chain.ts'
 
-/** The headers of a call; names in any case. A header that came several times reads as one value joined by ", ". */
+/** Headers of a call; names in any case. Repeated headers read as one value joined by ", ". */
 export interface CallHeaders {
   get(name: string): string | null
 }
 
-/** Which of a vendor's systems calls. */
+/** A vendor's live system or its sandbox. */
 export type VendorEnvironment = 'live' | 'sandbox'
 
-/** What a tenant has set for a provider, beside its secrets. */
+/** A tenant's settings for a provider, besides its secrets. */
 export interface ProviderSettings {
   readonly storefront?: { readonly shopDomain: string }
   readonly wallet?: { readonly webhookId: string; readonly environment: VendorEnvironment }
   readonly gateway?: { readonly publicKey: string }
 }
 
-/** A provider's call as its adapter sees it. */
+/** A provider's call as an adapter sees it. */
 export interface ProviderCall {
-  /** The body's bytes exactly as received: signatures cover these and nothing else. */
+  /** Bytes exactly as received: signatures cover these. */
   readonly body: Uint8Array
   readonly headers: CallHeaders
   readonly settings: ProviderSettings
   readonly nowMs: number
-  /** How far a signed time may lie from `nowMs`, in both directions. */
+  /** Maximum distance of a signed time from `nowMs`, in both directions. */
   readonly signatureAgeMsMax: number
 }
 
 /**
- * Why a call is refused. The caller learns only `invalid signature` or its kin; the tenant sees this cause in its refused
- * calls. A closed set, since it is a label of metrics. `headers_conflict`: a neutral header and its vendor twin differ,
- * or an unsigned header names another event than the signed body;
- * `body_too_deep`: nested deeper than `jsonDepthMax` levels; `body_ambiguous`: a name stands twice at the top level, and readers do
- * not agree which of the two counts.
+ * Causes of refusing a call; a closed set, used as metric label. The caller learns only `invalid signature` or similar; the tenant
+ * sees the cause in its refused calls. `headers_conflict`: a neutral header and its vendor twin differ, or an unsigned header
+ * names another event than the signed body; `body_too_deep`: nested deeper than `jsonDepthMax` levels; `body_ambiguous`: a member
+ * stands twice at the top level.
  */
 export const refusalCauses = [
   'signature_missing',
@@ -56,74 +55,78 @@ export const refusalCauses = [
   'event_id_malformed',
   'event_type_malformed',
 ] as const
-/** One cause of a refusal. */
+/** One of `refusalCauses`. */
 export type RefusalCause = (typeof refusalCauses)[number]
 
-/** The verdict on a signature. */
+/** Result of checking a signature. */
 export type Verification =
   | { readonly kind: 'verified' }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** A verified call, read: what all providers' events have in common. */
+/** Content of a verified call, in the form that all providers share. */
 export interface ProviderEvent {
   readonly kind: 'event'
-  /** The provider's own id of the event, 1 to 255 characters without control characters; duplicates share it. */
+  /** The provider's id, 1 to 255 characters without control characters; duplicates share it. */
   readonly eventId: string
-  /** The provider's own type, at most 255 characters. */
+  /** The provider's type, at most 255 characters. */
   readonly rawType: string
-  /** The normalized type: dotted lowercase. */
+  /** Dotted lowercase. */
   readonly type: string
-  /** Milliseconds since the epoch, where the event says when it occurred. */
+  /** Milliseconds since the epoch, if the event states it. */
   readonly occurredAtMs: number | undefined
-  /** The JSON object to forward, as received text. */
+  /** JSON object to forward, as received text. */
   readonly payload: string
 }
 
-/** What reading a verified call gives. */
+/** Result of normalizing a verified call. */
 export type Normalization = ProviderEvent | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** What the adapters of all providers have in common; `Keys` is what signatures are checked with. */
+/** Common part of all adapters; `Keys` is the material that signatures are checked with. */
 export interface Adapter<Keys> {
   readonly name: ProviderName
-  /** Largest body that is accepted, in bytes. */
   readonly bodyBytesMax: number
-  /** Lowercase names of the headers that carry signatures or other credentials: they are never stored or forwarded. */
+  /** Lowercase names of headers with signatures or credentials; never stored or forwarded. */
   readonly secretHeaders: readonly string[]
-  /** Checks the signature over the raw bytes, in constant time. Anything unknown or undecodable is refused, never thrown. */
+  /** Checks the signature over the raw bytes in constant time. Refuses anything unknown or undecodable; never throws. */
   verify(call: ProviderCall, keys: Keys): Verification
-  /** Reads a call that was verified. Never throws. */
+  /** Normalizes a verified call. Never throws. */
   normalize(call: ProviderCall): Normalization
 }
 
 /**
- * One provider: a folder of pure functions that know nothing of tenants, stores or servers. `Keys` is what `prepare` makes of
- * a tenant's secrets, once per change of them, so that a request does no work that could be done before.
+ * A provider that signs with secrets: a folder of pure functions that know no tenant, store or server. `Keys` is made by `prepare`
+ * once per change of the secrets, so that requests do not repeat the work.
  */
 export interface Provider<Keys = unknown> extends Adapter<Keys> {
-  /** @param secrets the live signing secrets, 1 to 5, without a trailing newline. Any match passes. */
+  /** @param secrets 1 to 5 live signing secrets without trailing newline; any match verifies */
   prepare(secrets: readonly string[]): Keys
 }
 
-/** What a call's certificate is judged by. */
+/** Certificate chain and the roots that it must lead to. */
 export interface SigningCertificate {
-  /** PEM: the signer's own certificate first, then those between it and a root. */
+  /** PEM, the signer's certificate first. */
   readonly chain: string
-  /** What the chain has to lead to. */
   readonly roots: readonly X509Certificate[]
 }
 
-/** Where a call says that its certificate is; the caller decides whether that place may be asked. */
+/** Address of a call's certificate, as the call states it; not allowed to be fetched yet. */
 export type CertificateLocation =
   | { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment }
   | { readonly kind: 'refused'; readonly cause: RefusalCause }
 
-/** A provider that signs with a certificate, which its caller fetches and hands in: the adapter itself reaches nobody. */
+/** A provider that signs with a certificate, which its caller fetches: an adapter makes no calls. */
 export interface CertificateProvider extends Adapter<TrustedSigner> {
-  /** Where the certificate of a call is. Refuses what could not be verified whatever is there. Never throws. */
+  /** Finds the address of a call's certificate. Refuses a call that no certificate could verify. Never throws. */
   locate(call: ProviderCall): CertificateLocation
-  /** Judges a certificate that was found there, or any other that a call is to be checked with. Never throws. */
+  /** Validates a certificate chain. Never throws. */
   trust(certificate: SigningCertificate): SignerVerdict
 }
 
 /** A provider of either kind. */
 export type AnyProvider = Provider | CertificateProvider
+
+/** Verifies and normalizes a call: pure, and where the CPU time of a large body goes. Never throws. */
+export function readCall<Keys>(provider: Adapter<Keys>, call: ProviderCall, keys: Keys): Normalization {
+  const verification = provider.verify(call, keys)
+  return verification.kind === 'refused' ? verification : provider.normalize(call)
+}

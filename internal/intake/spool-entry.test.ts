@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
-import { decodeEntry, encodeEvent } from './spool-entry.ts'
+import { decodeEntry, encodeEvent } from './spool.ts'
 
 /** An entry as Redis gives it back. */
 function entryOf(values: readonly [string, string, string, string]): unknown {

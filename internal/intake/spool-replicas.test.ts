@@ -7,8 +7,7 @@ import { command, startCluster, startSentinel } from '#test/support/redis-topolo
 import { type SpoolLab, startSpoolLab } from '#test/support/spool-lab.ts'
 import type { TestRedis } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { Spool } from './spool.ts'
-import { spoolKeys } from './spool-scripts.ts'
+import { Spool, spoolKeys } from './spool.ts'
 
 /** Longer than a busy machine holds up a replica. */
 const replicaMsMax = 1_200

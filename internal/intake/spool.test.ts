@@ -6,8 +6,7 @@ import { untilWorks } from '#test/support/redis-connection.ts'
 import { command } from '#test/support/redis-topology.ts'
 import { type SpoolLab, startSpoolLab } from '#test/support/spool-lab.ts'
 import { until } from '#test/support/until.ts'
-import { encodeEvent } from './spool-entry.ts'
-import { spoolKeys } from './spool-scripts.ts'
+import { encodeEvent, spoolKeys } from './spool.ts'
 
 let lab: SpoolLab
 

@@ -1,126 +1,238 @@
+import { isTenantId, parseEventId } from '#internal/base/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
-import { type RedisConnection, type RedisDurability, RedisUnavailable } from '#internal/storage/index.ts'
-import { encodeEvent } from './spool-entry.ts'
-import { countedKeys, spoolKeys, spoolScripts } from './spool-scripts.ts'
-import { takeBatch } from './take-batch.ts'
+import {
+  BatchWriter,
+  defineScript,
+  type RedisConnection,
+  type RedisDurability,
+  RedisUnavailable,
+} from '#internal/storage/index.ts'
+import { providerNames } from '#internal/tenants/index.ts'
+import { eventBatch } from './event-queue.ts'
+import spoolLua from './spool.lua' with { type: 'text' }
+
+/** Redis keys of the spool, described in `spool.lua`. */
+export const spoolKeys = {
+  events: '{latchkey:spool}:events',
+  dead: '{latchkey:spool}:dead',
+  bytes: '{latchkey:spool}:bytes',
+  tenants: '{latchkey:spool}:tenants',
+  lease: '{latchkey:spool}:lease',
+} as const
+
+/** Keys of the scripts that count bytes. */
+export const countedKeys: readonly string[] = [
+  spoolKeys.events,
+  spoolKeys.dead,
+  spoolKeys.bytes,
+  spoolKeys.tenants,
+]
+
+const spoolScript = (name: string, flags: string) =>
+  defineScript(`spool-${name}`, flags, [spoolLua, `return ${name}()`])
+
+/** One script per operation. */
+export const spoolScripts = {
+  append: spoolScript('append', ''),
+  // Draining frees memory, so it must work while Redis is full.
+  read: spoolScript('read', 'allow-oom'),
+  remove: spoolScript('remove', 'allow-oom'),
+  release: spoolScript('release', 'allow-oom'),
+  stats: spoolScript('stats', 'no-writes'),
+} as const
+
+/** Entry of the spool as read. */
+export interface SpoolEntry {
+  /** Id in the stream. */
+  readonly entryId: string
+  /** As stored, valid or not; '' if missing. */
+  readonly eventId: string
+  /** Undefined for an unreadable entry. */
+  readonly event: ReceivedEvent | undefined
+}
+
+/** Everything but id and payload, as JSON. The payload is stored as it is: escaping would make it a tenth longer. */
+type SpooledFacts = Omit<ReceivedEvent, 'id' | 'payload'>
+
+/** Encodes an event as id, facts, payload and tenant; the tenant is repeated for its share. `decodeEntry` restores every byte. */
+export function encodeEvent(event: ReceivedEvent): readonly [string, string, string, string] {
+  const { id, payload, ...facts } = event
+  return [id, JSON.stringify(facts satisfies SpooledFacts), payload, event.tenantId]
+}
 
 /**
- * Why an event was not spooled. `away`: Redis did not answer. `volatile`: Redis does not sync before it answers. `full`: the
- * spool or Redis is. `share`: so much of one tenant waits that the rest is left to the others. `unconfirmed`: no replica had
- * the event in time.
+ * Decodes an entry `[entry id, [name, value, …]]`. Never throws. Unknown facts of a newer version are kept; a missing fact makes the
+ * entry unreadable.
+ */
+export function decodeEntry(reply: unknown): SpoolEntry {
+  const [entryId, fields] = reply as [string, readonly string[]]
+  const valueOf = (name: string) => {
+    const at = fields.findIndex((field, index) => index % 2 === 0 && field === name)
+    return at < 0 ? undefined : fields[at + 1]
+  }
+  const [eventId = '', text, payload] = [valueOf('id'), valueOf('facts'), valueOf('payload')]
+  const id = parseEventId(eventId)
+  const facts = text === undefined ? undefined : parseFacts(text)
+  const isReadable = id !== undefined && facts !== undefined && payload !== undefined
+  return { entryId, eventId, event: isReadable ? { ...facts, id, payload } : undefined }
+}
+
+function parseFacts(text: string): SpooledFacts | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value !== 'object' || value === null) return undefined
+    const fields = value as Record<string, unknown>
+    const isValid = Object.entries(factChecks).every(([name, check]) => check(fields[name]))
+    return isValid ? (value as SpooledFacts) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const timeMsMax = Date.UTC(9999, 11, 31)
+const isText = (value: unknown) => typeof value === 'string'
+const isLike = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value)
+const isWhole = (max: number) => (value: unknown) =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= max
+const isDay = (value: unknown) =>
+  isLike(/^\d{4}-\d\d-\d\d$/)(value) && !Number.isNaN(Date.parse(String(value)))
+const isTrueOrAbsent = (value: unknown) => value === undefined || value === true
+
+/** One check per fact; the type makes sure that a new fact is not forgotten. */
+const factChecks: { readonly [Fact in keyof SpooledFacts]-?: (value: unknown) => boolean } = {
+  dedupeKey: isLike(/^[0-9a-f]{32}$/),
+  tenantId: (value) => typeof value === 'string' && isTenantId(value),
+  provider: (value) => providerNames.some((name) => name === value),
+  sourceEventId: isText,
+  rawType: isText,
+  type: isText,
+  occurredAtMs: isWhole(timeMsMax),
+  receivedAtMs: isWhole(timeMsMax),
+  headers: isText,
+  payloadBytes: isWhole(Number.MAX_SAFE_INTEGER),
+  expiresOn: isDay,
+  payloadExpiresOn: isDay,
+  dedupeExpiresOn: isDay,
+  state: (value) => value === 'accepted' || value === 'verified',
+  overLimit: isTrueOrAbsent,
+  retriesOnRedelivery: isTrueOrAbsent,
+}
+
+/**
+ * Reason for refusing an event. `away`: Redis did not answer. `volatile`: Redis does not sync before it answers. `full`: the bound of
+ * the spool, or Redis' memory. `share`: the bound of one tenant. `unconfirmed`: no replica confirmed in time.
  */
 export type SpoolRefusal = 'away' | 'volatile' | 'full' | 'share' | 'unconfirmed'
 
-/** What a spool works with. */
+/** Dependencies and bounds of the spool. */
 export interface SpoolOptions {
-  /**
-   * One of the spool's own, with a deadline of 1 500 ms: waiting for a replica holds up whatever is sent behind it, and an event
-   * of 25 MiB takes most of a second to be sent and synced.
-   */
+  /** A connection of its own, with a deadline of 1 500 ms: WAIT blocks what follows, and 25 MiB take most of a second to send and sync. */
   readonly redis: RedisConnection
-  /** Somebody vouches that Redis keeps what it acknowledges, whatever its settings say or whether they can be read. */
+  /** `LATCHKEY_REDIS_SPOOL_DURABLE`: the operator guarantees durability, whatever Redis' settings say. */
   readonly vouched: boolean
-  /** Hears of events that were refused: why, how many, and of an error that is not Redis being away. Must not throw. */
+  /** Called for refused events, with an error if it is not Redis being unavailable. Must not throw. */
   onRefused?(reason: SpoolRefusal, events: number, error?: unknown): void
-  /** Most bytes that wait or are set aside; default 256 MiB. At most a quarter of them may wait for one tenant. */
+  /** Bytes of waiting and dead entries; default 256 MiB. One tenant may use a quarter. */
   readonly bytesMax?: number
-  /** How long a replica may take to have an event, below the connection's deadline, ms; default 500. */
+  /** Time for a replica to confirm, below the connection's deadline, ms; default 500. */
   readonly replicaMsMax?: number
-  /** How long what Redis said of its settings is believed before it is asked again, ms; default 10 000. */
+  /** Time that Redis' durability settings are cached, ms; default 10 000. */
   readonly believedMsMax?: number
 }
 
-/** What is in the spool. */
+/** Contents of the spool. */
 export interface SpoolStats {
   readonly entries: number
   readonly bytes: number
-  /** Since the oldest entry came in, by Redis' clock; 0 for an empty spool. */
+  /** By Redis' clock; 0 for an empty spool. */
   readonly oldestAgeMs: number
-  /** What Postgres refused or nobody could read. */
+  /** Entries that were unreadable or that Postgres rejects. */
   readonly deadEntries: number
   readonly deadBytes: number
 }
 
 const defaultBytesMax = 256 * 1024 * 1024
-/** What one tenant may fill: two largest events, and more than enough of the usual ones. */
+/** Holds two events of maximum size. */
 const tenantShare = 0.25
 const defaultReplicaMsMax = 500
 const defaultBelievedMsMax = 10_000
-/** After a replica was too slow the next events are refused at once, since each would stay behind as a duplicate. */
-const restMs = 500
+/** Time for which events are refused at once after a slow replica, since each would stay behind as a duplicate. */
+const replicaRestMs = 500
 
 interface Waiting {
   readonly event: ReceivedEvent
-  settle(fate: 'queued' | 'unavailable'): void
+  resolve(result: 'queued' | 'unavailable'): void
+}
+
+interface Refusal {
+  readonly reason: SpoolRefusal
+  readonly error?: unknown
 }
 
 /**
- * Keeps events in Redis while Postgres is away, where Redis keeps what it acknowledges. What is answered `queued` is on disk,
- * and at one replica if there is any. What is answered `unavailable` may be in the spool nevertheless, when the answer was late
- * or no replica confirmed: the provider sends it again, and draining drops the one that comes second.
+ * Keeps events in Redis while Postgres is unavailable, if Redis is durable. `queued` means: synced to disk, and on a replica if there
+ * is one. An event answered `unavailable` may be in the spool (late answer, unconfirmed replica): the provider sends it again, and the
+ * drain drops the second one.
  */
 export class Spool {
   readonly #options: SpoolOptions
-  #waiting: Waiting[] = []
-  #writing = false
+  readonly #writer: BatchWriter<Waiting>
   #known: { readonly durability: RedisDurability; readonly atMs: number } | undefined
   #restUntilMs = 0
 
   constructor(options: SpoolOptions) {
     this.#options = options
+    this.#writer = new BatchWriter<Waiting>({
+      ...eventBatch,
+      deferred: true,
+      write: (batch) => this.#write(batch),
+    })
   }
 
   /**
-   * Adds an event; those that come together, or while others are written, share a round trip. Settles within three of the
-   * connection's deadlines and never rejects. Bounded by its callers: each waits with its body's room taken.
+   * Appends an event; concurrent events share a round trip. Ends within three of the connection's deadlines; never rejects. Bounded by
+   * its callers, who wait with their body's memory charged.
    */
   append(event: ReceivedEvent): Promise<'queued' | 'unavailable'> {
-    const { promise, resolve } = Promise.withResolvers<'queued' | 'unavailable'>()
-    this.#waiting.push({ event, settle: resolve })
-    if (!this.#writing) {
-      this.#writing = true
-      queueMicrotask(() => void this.#writeAll())
-    }
-    return promise
+    return new Promise((resolve) => this.#writer.add({ event, resolve }))
   }
 
-  /** Reads what is in the spool: one cheap call. @throws RedisUnavailable */
+  /** Reads the contents by one cheap call. @throws RedisUnavailable */
   async stats(): Promise<SpoolStats> {
     const reply = await this.#options.redis.evaluate(spoolScripts.stats, countedKeys, [])
     const [entries = 0, bytes = 0, oldestAgeMs = 0, deadEntries = 0, deadBytes = 0] = reply as number[]
     return { entries, bytes, oldestAgeMs, deadEntries, deadBytes }
   }
 
-  async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = takeBatch(this.#waiting)
-      const refusal = await this.#write(batch)
-      // Those behind would only wait for the same: their callers have little time.
-      if (refusal) this.#refuse(refusal, [...batch, ...this.#waiting.splice(0)])
-    }
-    this.#writing = false
+  async #write(batch: readonly Waiting[]): Promise<void> {
+    const added = await this.#append(batch)
+    // Those behind would fail as well, and their callers' time is short.
+    if ('reason' in added) return this.#refuse(added, [...batch, ...this.#writer.takeWaiting()])
+    batch.forEach((waiting, index) => {
+      if (added[index] === 1) waiting.resolve('queued')
+      else this.#refuse({ reason: added[index] === -1 ? 'share' : 'full' }, [waiting])
+    })
   }
 
-  /** Settles each event's fate, or gives the reason why none of them has one. */
-  async #write(batch: readonly Waiting[]): Promise<Refusal | undefined> {
+  /** Returns the script's reply per event, or why none of them counts as kept. */
+  async #append(batch: readonly Waiting[]): Promise<readonly number[] | Refusal> {
     if (performance.now() < this.#restUntilMs) return { reason: 'unconfirmed' }
     try {
       const before = await this.#readDurability()
-      if (!this.#keeps(before)) return { reason: 'volatile' }
+      if (!this.#isDurable(before)) return { reason: 'volatile' }
       const { bytesMax = defaultBytesMax, replicaMsMax = defaultReplicaMsMax, redis } = this.#options
       const bounds = [String(bytesMax), String(Math.floor(bytesMax * tenantShare))]
       const args = [...bounds, ...batch.flatMap(({ event }) => encodeEvent(event))]
       const waitMs = before.replicas === 0 ? 0 : replicaMsMax
       const kept = await redis.evaluateKept(spoolScripts.append, countedKeys, args, waitMs)
-      // What the server that took the events says counts; it may be another than the one asked before.
+      // The server that took the events decides; after a failover it is another than the one asked before.
       this.#believe(kept.durability)
-      if (!this.#keeps(kept.durability)) return { reason: 'volatile' }
+      if (!this.#isDurable(kept.durability)) return { reason: 'volatile' }
       if (kept.durability.replicas !== 0 && kept.replicasReached === 0) {
-        this.#restUntilMs = performance.now() + restMs
+        this.#restUntilMs = performance.now() + replicaRestMs
         return { reason: 'unconfirmed' }
       }
-      this.#settle(batch, kept.reply as readonly number[])
-      return undefined
+      return kept.reply as readonly number[]
     } catch (error) {
       this.#known = undefined
       if (!(error instanceof RedisUnavailable)) return { reason: 'away', error }
@@ -128,16 +240,9 @@ export class Spool {
     }
   }
 
-  #settle(batch: readonly Waiting[], added: readonly number[]): void {
-    batch.forEach((waiting, index) => {
-      if (added[index] === 1) waiting.settle('queued')
-      else this.#refuse({ reason: added[index] === -1 ? 'share' : 'full' }, [waiting])
-    })
-  }
-
   #refuse({ reason, error }: Refusal, refused: readonly Waiting[]): void {
     this.#options.onRefused?.(reason, refused.length, error)
-    for (const { settle } of refused) settle('unavailable')
+    for (const { resolve } of refused) resolve('unavailable')
   }
 
   async #readDurability(): Promise<RedisDurability> {
@@ -151,13 +256,8 @@ export class Spool {
     return durability
   }
 
-  /** A server that does not tell of its replicas could lose everything with the next failover. */
-  #keeps({ syncsFirst, replicas }: RedisDurability): boolean {
+  /** A server that hides its replicas could lose everything in the next failover. */
+  #isDurable({ syncsFirst, replicas }: RedisDurability): boolean {
     return (syncsFirst || this.#options.vouched) && replicas !== undefined
   }
-}
-
-interface Refusal {
-  readonly reason: SpoolRefusal
-  readonly error?: unknown
 }

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-// The adapters that read real calls.
-import { judgeEventId } from '#internal/intake/event-id.ts'
 import { createWalletSigner, signCard } from '#internal/intake/index.ts'
+// The adapters that read real calls.
+import { readEventId } from '#internal/intake/normalize.ts'
+import { readCall } from '#internal/intake/provider.ts'
 import { card } from '#internal/intake/providers/card/provider.ts'
 import { wallet } from '#internal/intake/providers/wallet/provider.ts'
-import { readCall } from '#internal/intake/read-call.ts'
 import { eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
 import { decimalText } from './decimal-text.ts'
 import { type Chargeback, chargebackOf, chargebackReasons } from './request.ts'
@@ -63,7 +63,7 @@ describe('an event of a simulation', () => {
     ])
     expect(new Set(ids).size).toBe(6)
     for (const each of ids) {
-      expect(judgeEventId(each)).toMatchObject({ kind: 'id' })
+      expect(readEventId(each)).toMatchObject({ kind: 'id' })
       expect(each).not.toMatch(/^evt_[0-9a-hjkmnp-tv-z]{26}$/)
     }
     expect(

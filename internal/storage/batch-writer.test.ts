@@ -200,6 +200,19 @@ describe('BatchWriter', () => {
     expect(sizes()).toEqual([1, 3])
   })
 
+  test('BatchWriter: with deferred start, items added in one tick share the first batch', async () => {
+    const { batches, add, sizes } = heldWriter({ deferred: true })
+    add(4)
+    expect(sizes()).toEqual([])
+    await turn()
+    add(2)
+    await turn()
+    expect(sizes()).toEqual([4])
+    batches[0]?.end()
+    await turn()
+    expect(sizes()).toEqual([4, 2])
+  })
+
   test('BatchWriter: takes at most itemsMax items a batch', async () => {
     const { batches, add, sizes } = heldWriter()
     add(25)

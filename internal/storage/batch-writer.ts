@@ -156,6 +156,8 @@ export interface BatchWriterOptions<Item> extends BatchBounds<Item> {
    * goes at once. At least `leastMs`, else `share` times the duration of the last batch, at most `mostMs`. Default none.
    */
   readonly gather?: { readonly leastMs: number; readonly mostMs: number; readonly share: number }
+  /** Starts batches in a microtask, so that items added in one tick share the first one. Default: at once. */
+  readonly deferred?: boolean
   readonly now?: () => number
 }
 
@@ -196,7 +198,8 @@ export class BatchWriter<Item> {
       return false
     }
     this.#waiting.push(item)
-    this.#startNext()
+    if (!this.#options.deferred) this.#startNext()
+    else if (this.#waiting.length === 1) queueMicrotask(() => this.#startNext())
     return true
   }
 

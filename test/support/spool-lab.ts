@@ -1,5 +1,4 @@
-import { Spool, type SpoolOptions, type SpoolRefusal } from '#internal/intake/spool.ts'
-import { spoolKeys } from '#internal/intake/spool-scripts.ts'
+import { Spool, type SpoolOptions, type SpoolRefusal, spoolKeys } from '#internal/intake/spool.ts'
 import { openRedis, type RedisConnection } from '#internal/storage/index.ts'
 import { command, startStandalone } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'

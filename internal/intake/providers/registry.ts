@@ -7,17 +7,14 @@ import { generic } from './generic/provider.ts'
 import { storefront } from './storefront/provider.ts'
 import { wallet } from './wallet/provider.ts'
 
-/** Every provider that has an adapter: one folder each, one line here. */
+/** All providers with an adapter: one folder each, one line here. */
 export const providers: readonly AnyProvider[] = [card, storefront, codehost, generic, wallet, gateway]
 
-/**
- * Finds a provider by its neutral or its vendor's name, in lower case as paths have it. Gives undefined for a name that
- * nobody knows.
- */
+/** Finds a provider by its neutral or its vendor's name, in lower case. Returns undefined for an unknown name. */
 export function findProvider(name: string): AnyProvider | undefined {
   const neutral = neutralProviderName(name)
   return providers.find((each) => each.name === neutral)
 }
 
-/** Lowercase names of the headers that carry some provider's signature: never stored or forwarded, whoever called. */
+/** Lowercase names of headers with a provider's signature; never stored or forwarded, for any provider's calls. */
 export const secretHeaders: ReadonlySet<string> = new Set(providers.flatMap((each) => each.secretHeaders))

@@ -1,20 +1,28 @@
-import { headerText, readHeader } from '../../call-header.ts'
-import { memberAt, readEventBody } from '../../event-body.ts'
-import { judgeEventId } from '../../event-id.ts'
-import { readIsoTime, readUnixSeconds } from '../../event-time.ts'
-import { judgeTypes } from '../../event-type.ts'
+import { createHmac } from 'node:crypto'
+import {
+  headerText,
+  makeEvent,
+  memberAt,
+  normalizeType,
+  readEventBody,
+  readEventId,
+  readHeader,
+  readIsoTime,
+  readUnixSeconds,
+  refused,
+} from '../../normalize.ts'
 import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { type HmacKeys, hmacKeys, verifyTimedHeader } from '../../signature.ts'
-import { cardType } from './types.ts'
+import { cardTypes } from './types.ts'
 
 const signatureNames = ['card-signature', 'stripe-signature']
 
-/** The card provider; see README.md in this folder for what it sends. */
+/** Adapter of the card provider; its README describes the calls. */
 export const card: Provider<HmacKeys> = {
   name: 'card',
   bodyBytesMax: 1024 * 1024,
   secretHeaders: signatureNames,
-  // The whole `whsec_…` text is the key: this vendor does not decode it.
+  // This vendor signs with the whole `whsec_…` text, not with the decoded bytes.
   prepare: hmacKeys,
   verify,
   normalize,
@@ -22,25 +30,36 @@ export const card: Provider<HmacKeys> = {
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
   const signature = readHeader(call.headers, signatureNames)
-  if (signature.kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
+  if (signature.kind === 'conflict') return refused('headers_conflict')
   return verifyTimedHeader(headerText(signature), call, keys)
 }
 
-/** Events and the thin `v2.core.event` ones have id, type and time in the same places; the time's form differs. */
+/** Normal and thin (`v2.core.event`) events have id, type and time in the same members; only the form of the time differs. */
 function normalize(call: ProviderCall): Normalization {
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
-  const eventId = judgeEventId(memberAt(body.value, 'id'))
-  if (eventId.kind === 'refused') return eventId
-  const types = judgeTypes(memberAt(body.value, 'type'), (raw) => cardType(raw, body.value))
-  if (types.kind === 'refused') return types
   const created = memberAt(body.value, 'created')
-  return {
-    kind: 'event',
-    eventId: eventId.id,
-    rawType: types.rawType,
-    type: types.type,
+  return makeEvent({
+    id: readEventId(memberAt(body.value, 'id')),
+    rawType: memberAt(body.value, 'type'),
+    typeOf: (raw) => normalizeType('card', cardTypes, raw, body.value),
     occurredAtMs: readUnixSeconds(created) ?? readIsoTime(created),
     payload: body.text,
-  }
+  })
+}
+
+/** Content of a simulated call. */
+export interface CardTransmission {
+  readonly body: Uint8Array
+  /** One of the tenant's live secrets. */
+  readonly secret: string
+  /** Signed time, milliseconds since the epoch. */
+  readonly atMs: number
+}
+
+/** Signs a simulated call as the vendor does and returns all its headers. */
+export function signCard({ body, secret, atMs }: CardTransmission): Readonly<Record<string, string>> {
+  const time = Math.floor(atMs / 1000)
+  const hex = createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')
+  return { 'content-type': 'application/json', 'card-signature': `t=${time},v1=${hex}` }
 }

@@ -1,5 +1,4 @@
-import { type JsonObject, memberAt, textAt } from '../../event-body.ts'
-import { listedType, type TypeTable, typeTable, unlistedType } from '../../event-type.ts'
+import { type JsonObject, listed, memberAt, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
 // What each type means is from the vendor's pages, read 2026-11: https://docs.stripe.com/api/events/types and, for the
 // statuses, https://docs.stripe.com/api/disputes/object and https://docs.stripe.com/api/refunds/object.
@@ -13,9 +12,9 @@ const disputeStates: Readonly<Record<string, string>> = {
   appeal_under_review: 'chargeback.under_review',
   won: 'chargeback.won',
   lost: 'chargeback.lost',
-  // An inquiry that ended without becoming a dispute: no money moved, so that nobody won or lost.
+  // An inquiry that did not become a dispute: no money moved.
   warning_closed: 'chargeback.closed',
-  // Settled by a refund before the bank took it up.
+  // Settled by a refund before the bank started the dispute.
   prevented: 'chargeback.closed',
   charge_refunded: 'chargeback.closed',
 }
@@ -26,12 +25,7 @@ const refundStates: Readonly<Record<string, string>> = {
   canceled: 'refund.cancelled',
 }
 
-/** The normalized type of a raw one; one that the table does not list becomes `card.<raw>`. */
-export function cardType(rawType: string, body: JsonObject): string {
-  return listedType(cardTypes, rawType, body) ?? unlistedType('card', rawType)
-}
-
-/** Raw types and what they become. */
+/** Normalized types by raw type. */
 export const cardTypes: TypeTable = typeTable({
   'payment_intent.created': 'payment.created',
   'payment_intent.processing': 'payment.processing',
@@ -42,7 +36,7 @@ export const cardTypes: TypeTable = typeTable({
   'payment_intent.canceled': 'payment.cancelled',
 
   'charge.pending': 'payment.processing',
-  // A charge that is to be captured later succeeds twice: once as an authorization.
+  // A charge with later capture succeeds twice, first as an authorization.
   'charge.succeeded': (body) =>
     memberAt(body, 'data', 'object', 'captured') === false ? 'payment.authorized' : 'payment.succeeded',
   'charge.captured': 'payment.succeeded',
@@ -86,6 +80,5 @@ export const cardTypes: TypeTable = typeTable({
 })
 
 function stateOf(body: JsonObject, states: Readonly<Record<string, string>>): string | undefined {
-  const status = textAt(body, 'data', 'object', 'status')
-  return status !== undefined && Object.hasOwn(states, status) ? states[status] : undefined
+  return listed(states, textAt(body, 'data', 'object', 'status'))
 }

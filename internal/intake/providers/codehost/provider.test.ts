@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { sign, verify } from '@octokit/webhooks-methods'
+import { normalizeType } from '../../normalize.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { kits } from './conformance.ts'
 import { codehost } from './provider.ts'
-import { codehostType, codehostTypes } from './types.ts'
+import { codehostTypes } from './types.ts'
 
 const secret = "It's a Secret to Everybody"
 const delivery = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
@@ -184,7 +185,7 @@ describe('events', () => {
     ['status', { state: 'success' }, 'build.succeeded'],
     ['status', {}, 'codehost.status'],
   ])('%s of %o is %s', (rawType, body, type) => {
-    expect(codehostType(rawType, body)).toBe(type)
+    expect(normalizeType('codehost', codehostTypes, rawType, body)).toBe(type)
   })
 
   test('the table lists at least 25 events, each in its vendor’s form', () => {

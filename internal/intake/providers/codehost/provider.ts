@@ -1,19 +1,28 @@
-import { headerText, readHeader } from '../../call-header.ts'
-import { decodeUtf8, type EventBody, readEventBody, readEventText, textAt } from '../../event-body.ts'
-import { judgeHeaderEventId } from '../../event-id.ts'
-import { judgeTypes } from '../../event-type.ts'
-import type { CallHeaders, Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
+import {
+  decodeUtf8,
+  type EventBody,
+  headerText,
+  makeEvent,
+  normalizeType,
+  readEventBody,
+  readEventText,
+  readHeader,
+  readHeaderEventId,
+  refused,
+  textAt,
+} from '../../normalize.ts'
+import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { decodeHexDigest, type HmacKeys, hmacKeys, isSigned, verdicts } from '../../signature.ts'
-import { codehostType } from './types.ts'
+import { codehostTypes } from './types.ts'
 
 const signatureNames = ['x-codehost-signature-256', 'x-hub-signature-256']
-/** The vendor's older SHA-1 signature comes beside the other; alone it is refused. */
+/** The vendor's older SHA-1 signature accompanies the other; alone it is refused. */
 const sha1SignatureNames = ['x-codehost-signature', 'x-hub-signature']
 const idNames = ['x-codehost-delivery', 'x-github-delivery']
 const eventNames = ['x-codehost-event', 'x-github-event']
 const scheme = 'sha256='
 
-/** The codehost provider; see README.md in this folder for what it sends. */
+/** Adapter of the codehost provider; its README describes the calls. */
 export const codehost: Provider<HmacKeys> = {
   name: 'codehost',
   bodyBytesMax: 25 * 1024 * 1024,
@@ -25,11 +34,10 @@ export const codehost: Provider<HmacKeys> = {
 
 function verify(call: ProviderCall, keys: HmacKeys): Verification {
   const header = readHeader(call.headers, signatureNames)
-  if (header.kind === 'conflict') return { kind: 'refused', cause: 'headers_conflict' }
+  if (header.kind === 'conflict') return refused('headers_conflict')
   if (header.kind === 'absent') {
-    return readHeader(call.headers, sha1SignatureNames).kind === 'absent'
-      ? verdicts.missing
-      : verdicts.unknown
+    const hasSha1 = readHeader(call.headers, sha1SignatureNames).kind !== 'absent'
+    return hasSha1 ? verdicts.unknown : verdicts.missing
   }
   if (!header.value.startsWith(scheme))
     return header.value.includes('=') ? verdicts.unknown : verdicts.malformed
@@ -39,43 +47,33 @@ function verify(call: ProviderCall, keys: HmacKeys): Verification {
 }
 
 function normalize(call: ProviderCall): Normalization {
-  const id = readHeader(call.headers, idNames)
+  const idHeader = readHeader(call.headers, idNames)
   const event = readHeader(call.headers, eventNames)
-  if (id.kind === 'conflict' || event.kind === 'conflict')
-    return { kind: 'refused', cause: 'headers_conflict' }
-  const eventId = judgeHeaderEventId(headerText(id))
-  if (eventId.kind === 'refused') return eventId
+  if (idHeader.kind === 'conflict' || event.kind === 'conflict') return refused('headers_conflict')
+  const id = readHeaderEventId(headerText(idHeader))
+  if (id.kind === 'refused') return id
   const body = readBody(call)
   if (body.kind === 'refused') return body
-  const rawType = rawTypeOf(headerText(event), textAt(body.value, 'action'))
-  const types = judgeTypes(rawType, (raw) => codehostType(raw, body.value))
-  if (types.kind === 'refused') return types
-  return {
-    kind: 'event',
-    eventId: eventId.id,
-    rawType: types.rawType,
-    type: types.type,
-    // No event of this vendor says when it occurred in one and the same place.
+  const name = headerText(event)
+  const action = textAt(body.value, 'action') ?? ''
+  return makeEvent({
+    id,
+    rawType: name === '' || action === '' ? name : `${name}.${action}`,
+    typeOf: (raw) => normalizeType('codehost', codehostTypes, raw, body.value),
+    // No member states the time in all events of this vendor.
     occurredAtMs: undefined,
     payload: body.text,
-  }
-}
-
-function rawTypeOf(event: string, action: string | undefined): string {
-  return event === '' || action === undefined || action === '' ? event : `${event}.${action}`
+  })
 }
 
 function readBody({ body, headers }: ProviderCall): EventBody {
-  if (!isForm(headers)) return readEventBody(body)
+  const isForm = /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
+  if (!isForm) return readEventBody(body)
   const payload = payloadField(decodeUtf8(body) ?? '')
-  return payload === undefined ? { kind: 'refused', cause: 'body_not_json' } : readEventText(payload)
+  return payload === undefined ? refused('body_not_json') : readEventText(payload)
 }
 
-function isForm(headers: CallHeaders): boolean {
-  return /^application\/x-www-form-urlencoded *(;|$)/i.test(headers.get('content-type') ?? '')
-}
-
-/** The decoded value of the one field `payload`; undefined if there is none, or several, or it is not decodable. */
+/** Returns the decoded form field `payload`; undefined if it is missing, repeated or undecodable. */
 function payloadField(form: string): string | undefined {
   const fields = form.matchAll(/(?:^|&)payload=([^&]*)/g)
   const value = fields.next().value?.[1]

@@ -1,15 +1,9 @@
-import { type JsonObject, memberAt, textAt } from '../../event-body.ts'
-import { listedType, type TypeTable, typeTable, unlistedType } from '../../event-type.ts'
+import { type JsonObject, listed, memberAt, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
 // What each event and action means is from the vendor's page, read 2026-11:
 // https://docs.github.com/en/webhooks/webhook-events-and-payloads
 
-/** The normalized type of a raw one; one that the table does not list becomes `codehost.<raw>`. */
-export function codehostType(rawType: string, body: JsonObject): string {
-  return listedType(codehostTypes, rawType, body) ?? unlistedType('codehost', rawType)
-}
-
-/** Raw types and what they become. */
+/** Normalized types by raw type. */
 export const codehostTypes: TypeTable = typeTable({
   push: pushType,
   create: (body) => refType(body, 'created'),
@@ -37,7 +31,7 @@ export const codehostTypes: TypeTable = typeTable({
   'issues.reopened': 'issue.reopened',
   'issues.closed': 'issue.closed',
   'issues.deleted': 'issue.deleted',
-  // The vendor tells of comments on pull requests by this event too.
+  // Also sent for comments on pull requests.
   'issue_comment.created': (body) =>
     memberAt(body, 'issue', 'pull_request') === undefined ? 'issue.commented' : 'review.commented',
 
@@ -62,62 +56,52 @@ export const codehostTypes: TypeTable = typeTable({
   'release.deleted': 'release.deleted',
 })
 
-/** The end of a branch or a tag is pushed too. */
+/** Deleting a branch or tag is a push too. */
 function pushType(body: JsonObject): string {
   return memberAt(body, 'deleted') === true ? 'code.ref_deleted' : 'code.pushed'
 }
 
-function refType(body: JsonObject, what: 'created' | 'deleted'): string | undefined {
+function refType(body: JsonObject, action: 'created' | 'deleted'): string | undefined {
   const kind = textAt(body, 'ref_type')
-  return kind === 'branch' || kind === 'tag' ? `code.${kind}_${what}` : undefined
+  return kind === 'branch' || kind === 'tag' ? `code.${kind}_${action}` : undefined
 }
 
 function reviewType(body: JsonObject): string {
-  switch (textAt(body, 'review', 'state')?.toLowerCase()) {
-    case 'approved':
-      return 'review.approved'
-    case 'changes_requested':
-      return 'review.changes_requested'
-    default:
-      return 'review.commented'
-  }
+  return listed(reviewStates, textAt(body, 'review', 'state')?.toLowerCase()) ?? 'review.commented'
 }
 
-/** Checks, suites, workflows and their jobs share statuses and conclusions. */
+const reviewStates: Readonly<Record<string, string>> = {
+  approved: 'review.approved',
+  changes_requested: 'review.changes_requested',
+}
+
+/** Checks, suites, workflows and jobs share statuses and conclusions. */
 function runType(body: JsonObject, member: string): string {
   const status = textAt(body, member, 'status')
   if (status === 'in_progress') return 'build.started'
   if (status !== 'completed') return 'build.queued'
-  switch (textAt(body, member, 'conclusion')) {
-    case 'success':
-    case 'neutral':
-      return 'build.succeeded'
-    case 'failure':
-    case 'timed_out':
-    case 'startup_failure':
-      return 'build.failed'
-    case 'cancelled':
-    case 'stale':
-      return 'build.cancelled'
-    case 'skipped':
-      return 'build.skipped'
-    case 'action_required':
-      return 'build.action_required'
-    default:
-      return 'build.completed'
-  }
+  return listed(conclusions, textAt(body, member, 'conclusion')) ?? 'build.completed'
+}
+
+const conclusions: Readonly<Record<string, string>> = {
+  success: 'build.succeeded',
+  neutral: 'build.succeeded',
+  failure: 'build.failed',
+  timed_out: 'build.failed',
+  startup_failure: 'build.failed',
+  cancelled: 'build.cancelled',
+  stale: 'build.cancelled',
+  skipped: 'build.skipped',
+  action_required: 'build.action_required',
 }
 
 function statusType(body: JsonObject): string | undefined {
-  switch (textAt(body, 'state')) {
-    case 'pending':
-      return 'build.started'
-    case 'success':
-      return 'build.succeeded'
-    case 'failure':
-    case 'error':
-      return 'build.failed'
-    default:
-      return undefined
-  }
+  return listed(commitStates, textAt(body, 'state'))
+}
+
+const commitStates: Readonly<Record<string, string>> = {
+  pending: 'build.started',
+  success: 'build.succeeded',
+  failure: 'build.failed',
+  error: 'build.failed',
 }

@@ -1,26 +1,33 @@
 import { createHash, createHmac } from 'node:crypto'
-import { textAt } from '../../event-body.ts'
-import { readIsoTime } from '../../event-time.ts'
-import { judgeTypes } from '../../event-type.ts'
-import type { Normalization, Provider, ProviderCall, RefusalCause, Verification } from '../../provider.ts'
+import {
+  decodeUtf8,
+  type JsonObject,
+  makeEvent,
+  normalizeType,
+  type Refused,
+  readEventId,
+  readIsoTime,
+  refused,
+  textAt,
+} from '../../normalize.ts'
+import type { Normalization, Provider, ProviderCall, Verification } from '../../provider.ts'
 import { equalBytes, verdicts } from '../../signature.ts'
-import { readForm } from './form.ts'
-import { readNotification } from './notification.ts'
-import { gatewayType } from './types.ts'
+import { gatewayTypes } from './types.ts'
+import { readXml, type XmlElement } from './xml.ts'
 
-/** SHA-1 of each private key: what the vendor keys its HMAC with. */
+/** SHA-1 of each private key, which the vendor uses as HMAC key. */
 export type GatewayKeys = readonly Uint8Array[]
 
-/** More pairs than an account has public keys. */
+/** An account has fewer public keys. */
 const pairsMax = 20
 const signatureCharsMax = 4096
 
-/** The gateway provider, which is reserved; see README.md in this folder for what it sends. */
+/** Adapter of the gateway provider, which is reserved; its README describes the calls. */
 export const gateway: Provider<GatewayKeys> = {
   name: 'gateway',
   bodyBytesMax: 1024 * 1024,
   secretHeaders: [],
-  // An empty private key makes no key, since anybody could sign with it.
+  // Anyone could sign with an empty private key.
   prepare: (secrets) =>
     secrets.filter((secret) => secret !== '').map((secret) => createHash('sha1').update(secret).digest()),
   verify,
@@ -32,14 +39,14 @@ function verify(call: ProviderCall, keys: GatewayKeys): Verification {
   if (form.kind === 'refused') return form
   const { signature, payload } = form
   if (signature === '' || payload === '') return verdicts.missing
-  // The vendor's libraries refuse other characters as well.
+  // The vendor's libraries refuse other characters too.
   if (!/^[A-Za-z0-9+/=\n]+$/.test(payload)) return verdicts.malformed
   const signatures = signaturesOf(signature, call.settings.gateway?.publicKey)
   if (signatures === undefined) return verdicts.malformed
   return isSigned(keys, payload, signatures) ? verdicts.verified : verdicts.mismatch
 }
 
-/** Those under the tenant's public key of `<public key>|<hex>[&…]`; undefined where there are no such pairs at all. */
+/** Returns the signatures by the tenant's public key from `<public key>|<hex>[&…]`; undefined if there is no such pair at all. */
 function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[] | undefined {
   const pairs = text.length > signatureCharsMax ? [] : text.split('&').map((pair) => pair.split('|'))
   const wellFormed = pairs.filter(([, hex, more]) => more === undefined && /^[0-9a-f]{40}$/i.test(hex ?? ''))
@@ -47,7 +54,7 @@ function signaturesOf(text: string, publicKey: string | undefined): Uint8Array[]
   return wellFormed.filter(([key]) => key === publicKey).map(([, hex = '']) => Buffer.from(hex, 'hex'))
 }
 
-/** The vendor signs what it sends, or what it sends with a line feed behind it: either is taken. Every pair is compared. */
+/** The vendor signs the payload with or without a final line feed. Constant time: compares every pair. */
 function isSigned(keys: GatewayKeys, payload: string, signatures: readonly Uint8Array[]): boolean {
   let matches = 0
   for (const key of keys) {
@@ -64,23 +71,81 @@ function normalize(call: ProviderCall): Normalization {
   if (form.kind === 'refused') return form
   const notification = readNotification(form.payload)
   if (notification === undefined) return refused('body_not_json')
-  const types = judgeTypes(textAt(notification, 'kind'), (raw) => gatewayType(raw, notification))
-  if (types.kind === 'refused') return types
-  return {
-    kind: 'event',
-    eventId: eventIdOf(form.payload),
-    rawType: types.rawType,
-    type: types.type,
+  return makeEvent({
+    // The vendor sends no id. Line feeds are removed, since the signature allows one to be added or removed.
+    id: readEventId(createHash('sha256').update(form.payload.replaceAll('\n', '')).digest('hex')),
+    rawType: textAt(notification, 'kind'),
+    typeOf: (raw) => normalizeType('gateway', gatewayTypes, raw, notification),
     occurredAtMs: readIsoTime(textAt(notification, 'timestamp')),
     payload: JSON.stringify({ notification }),
+  })
+}
+
+/** Fields of the form; '' if absent. */
+type GatewayForm = { readonly kind: 'form'; readonly signature: string; readonly payload: string } | Refused
+
+const signatureNames: ReadonlySet<string> = new Set(['gateway_signature', 'bt_signature'])
+const payloadNames: ReadonlySet<string> = new Set(['gateway_payload', 'bt_payload'])
+
+/**
+ * Reads the form by the neutral names or the vendor's; ignores other fields. Different values are a conflict, so that never one is
+ * verified and another used.
+ */
+function readForm(body: Uint8Array): GatewayForm {
+  const text = decodeUtf8(body)
+  if (text === undefined) return refused('signature_malformed')
+  let signature = ''
+  let payload = ''
+  for (const pair of text.split('&')) {
+    const at = pair.indexOf('=')
+    const name = at < 0 ? pair : pair.slice(0, at)
+    if (!signatureNames.has(name) && !payloadNames.has(name)) continue
+    const value = decodeField(at < 0 ? '' : pair.slice(at + 1))
+    if (value === undefined) return refused('signature_malformed')
+    const known = signatureNames.has(name) ? signature : payload
+    if (known !== '' && known !== value) return refused('headers_conflict')
+    if (signatureNames.has(name)) signature = value
+    else payload = value
+  }
+  return { kind: 'form', signature, payload }
+}
+
+function decodeField(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return undefined
   }
 }
 
-/** Without line feeds, of which the signature lets one come or go. */
-function eventIdOf(payload: string): string {
-  return createHash('sha256').update(payload.replaceAll('\n', '')).digest('hex')
+/** Value in a notification. */
+type Field = string | null | Field[] | { [name: string]: Field }
+
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+/**
+ * Converts a notification, base64 of an XML document with root `notification`, to an object with the XML's names. Returns undefined for
+ * anything else. Values stay text, numbers, dates and booleans too, so that nothing is lost; `type="array"` and repeated names become
+ * lists, `nil="true"` null.
+ */
+function readNotification(payload: string): JsonObject | undefined {
+  const packed = payload.replaceAll('\n', '')
+  const text = packed !== '' && base64.test(packed) ? decodeUtf8(Buffer.from(packed, 'base64')) : undefined
+  const root = text === undefined ? undefined : readXml(text)
+  if (root?.name !== 'notification') return undefined
+  const fields = fieldOf(root)
+  return typeof fields === 'object' && fields !== null && !Array.isArray(fields) ? fields : undefined
 }
 
-function refused(cause: RefusalCause): Normalization {
-  return { kind: 'refused', cause }
+function fieldOf({ attributes, children, text }: XmlElement): Field {
+  if (attributes.get('nil') === 'true') return null
+  if (attributes.get('type') === 'array') return children.map(fieldOf)
+  if (children.length === 0) return text
+  // Without a prototype, `__proto__` is an ordinary name.
+  const fields: { [name: string]: Field } = Object.create(null)
+  for (const [name, elements] of Map.groupBy(children, (child) => child.name)) {
+    const [first, ...more] = elements.map(fieldOf)
+    fields[name] = more.length > 0 ? [first ?? null, ...more] : (first ?? null)
+  }
+  return fields
 }

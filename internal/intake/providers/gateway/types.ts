@@ -1,23 +1,17 @@
-import { type JsonObject, textAt } from '../../event-body.ts'
-import { listedType, type TypeTable, typeTable, unlistedType } from '../../event-type.ts'
+import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
 // What each kind means is from the vendor's pages, read 2026-11:
 // https://developer.paypal.com/braintree/docs/reference/general/webhooks and the page of each noun beneath it.
 
-/** The normalized type of a kind; one that the table does not list becomes `gateway.<kind>`. */
-export function gatewayType(rawType: string, notification: JsonObject): string {
-  return listedType(gatewayTypes, rawType, notification) ?? unlistedType('gateway', rawType)
-}
-
-/** Kinds and what they become. */
+/** Normalized types by kind. */
 export const gatewayTypes: TypeTable = typeTable({
   dispute_opened: 'chargeback.created',
   dispute_under_review: 'chargeback.under_review',
-  // The merchant's evidence is with the bank.
+  // The bank has the merchant's evidence.
   dispute_disputed: 'chargeback.under_review',
   dispute_won: 'chargeback.won',
   dispute_lost: 'chargeback.lost',
-  // The merchant gave in, was held to have, or let the time pass.
+  // Accepted by the merchant, automatically accepted, or expired.
   dispute_accepted: 'chargeback.lost',
   dispute_auto_accepted: 'chargeback.lost',
   dispute_expired: 'chargeback.lost',
@@ -44,14 +38,8 @@ export const gatewayTypes: TypeTable = typeTable({
   payment_method_customer_data_updated: 'customer.updated',
 })
 
-/** One kind tells of both. */
+/** One kind reports success and failure. */
 function payoutType(notification: JsonObject): string {
-  switch (textAt(notification, 'subject', 'disbursement', 'success')) {
-    case 'true':
-      return 'payout.paid'
-    case 'false':
-      return 'payout.failed'
-    default:
-      return 'payout.updated'
-  }
+  const success = textAt(notification, 'subject', 'disbursement', 'success')
+  return listed({ true: 'payout.paid', false: 'payout.failed' }, success) ?? 'payout.updated'
 }

@@ -1,9 +1,9 @@
-/** An element of a document: either children or text, never both. */
+/** XML element with either children or text. */
 export interface XmlElement {
   readonly name: string
   readonly attributes: ReadonlyMap<string, string>
   readonly children: readonly XmlElement[]
-  /** With references resolved; '' where there are children. */
+  /** References resolved; '' if there are children. */
   readonly text: string
 }
 
@@ -24,14 +24,14 @@ const named: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', qu
 const blank = /^[ \t\r\n]*$/
 
 /**
- * Reads the plain part of XML (https://www.w3.org/TR/xml/) that a notification needs: elements, attributes, text and the five
- * references that need no declaration. A document type, and with it every entity; comments, CDATA, processing instructions;
- * text beside elements; over 64 levels, 20 000 elements or 16 attributes of one: undefined, as for anything that is not well-formed. Never throws.
+ * Parses the subset of XML (https://www.w3.org/TR/xml/) that notifications use: elements, attributes, text and the five predefined
+ * references. Returns undefined for anything else: document types (and so entities), comments, CDATA, processing instructions, mixed
+ * content, over 64 levels, 20 000 elements or 16 attributes of an element, malformed XML. Never throws.
  */
 export function readXml(text: string): XmlElement | undefined {
   const token = new RegExp(tokenForm)
   token.lastIndex = declaration.exec(text)?.[0].length ?? 0
-  // What stands around the one root is held by an element that is not there.
+  // A virtual element that holds the root and the text around it.
   const outside = element('', '')
   const open = [outside]
   for (let elements = 0; token.lastIndex < text.length; ) {
@@ -64,7 +64,7 @@ function element(name: string, attributes: string): Building {
   return { name, attributes: new Map(values), children: [], text: '' }
 }
 
-/** @returns false for what may not end like that */
+/** Closes an element; returns false for a wrong name, mixed content or an unknown reference. */
 function end(ended: Building, name: string): boolean {
   if (ended.name !== name) return false
   if (ended.children.length > 0) {
@@ -86,6 +86,6 @@ function resolved(raw: string): string | undefined {
     known &&= point > 0 && point <= 0x10ffff
     return known ? String.fromCodePoint(point) : ''
   })
-  // What is left of a reference that is none of these is not ours to guess.
+  // An ampersand that is left belongs to an unknown reference.
   return known && !raw.replace(reference, '').includes('&') && text.isWellFormed() ? text : undefined
 }

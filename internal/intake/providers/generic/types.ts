@@ -1,6 +1,6 @@
-import { isDottedType, unlistedType } from '../../event-type.ts'
+import { isDottedType, unlistedType } from '../../normalize.ts'
 
-/** A type that has the form of normalized ones is kept as it is; any other becomes `generic.<raw>`. */
+/** Keeps a type that has the normalized form; any other becomes `generic.<raw>`. */
 export function genericType(rawType: string): string {
   return isDottedType(rawType) ? rawType : unlistedType('generic', rawType)
 }

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import '@shopify/shopify-api/adapters/web-api'
 import { ApiVersion, LogSeverity, shopifyApi } from '@shopify/shopify-api'
+import { normalizeType } from '../../normalize.ts'
 import type { ProviderCall } from '../../provider.ts'
 import { kits } from './conformance.ts'
 import { storefront } from './provider.ts'
-import { storefrontType, storefrontTypes } from './types.ts'
+import { storefrontTypes } from './types.ts'
 
 const secret = 'shpss_5c1b4e0d9a'
 const shop = 'acme.myshopify.com'
@@ -183,7 +184,7 @@ describe('events', () => {
     ],
     ['order_transactions/create', {}, 'storefront.order_transactions.create'],
   ])('%s of %o is %s', (topic, body, type) => {
-    expect(storefrontType(topic, body)).toBe(type)
+    expect(normalizeType('storefront', storefrontTypes, topic, body)).toBe(type)
   })
 
   test('the table lists at least 25 topics, each in its vendor’s form', () => {

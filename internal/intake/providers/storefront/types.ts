@@ -1,16 +1,10 @@
-import { type JsonObject, textAt } from '../../event-body.ts'
-import { listedType, type TypeTable, typeTable, unlistedType } from '../../event-type.ts'
+import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
 // What each topic means is from the vendor's pages, read 2026-11: https://shopify.dev/docs/api/webhooks/latest and, for the
 // states, https://shopify.dev/docs/api/admin-rest/latest/resources/dispute and …/resources/transaction. Topics with a capital
 // letter are those of https://shopify.dev/docs/api/events/unstable.
 
-/** The normalized type of a raw one; one that the table does not list becomes `storefront.<raw>`. */
-export function storefrontType(rawType: string, body: JsonObject): string {
-  return listedType(storefrontTypes, rawType, body) ?? unlistedType('storefront', rawType)
-}
-
-/** Raw types and what they become. */
+/** Normalized types by raw type. */
 export const storefrontTypes: TypeTable = typeTable({
   'orders/create': 'order.created',
   'orders/updated': 'order.updated',
@@ -22,7 +16,7 @@ export const storefrontTypes: TypeTable = typeTable({
   'orders/delete': 'order.deleted',
 
   'order_transactions/create': paymentType,
-  // Made when the merchant begins it; its money is told of by order_transactions/create.
+  // Sent when the merchant starts it; order_transactions/create reports the money.
   'refunds/create': 'refund.created',
 
   'disputes/create': 'chargeback.created',
@@ -53,46 +47,43 @@ export const storefrontTypes: TypeTable = typeTable({
   'subscription_billing_attempts/challenged': 'payment.action_required',
 })
 
-/** A transaction's kind says what was tried, its status how that went. */
+/** A transaction's kind is the operation, its status the result. */
 function paymentType(body: JsonObject): string | undefined {
   const kind = textAt(body, 'kind')
-  const status = textAt(body, 'status')
-  if (status === 'failure' || status === 'error')
-    return kind === 'refund' ? 'refund.failed' : 'payment.failed'
-  if (status === 'pending') return kind === 'refund' ? 'refund.created' : 'payment.processing'
-  if (status !== 'success') return undefined
-  switch (kind) {
-    case 'authorization':
-      return 'payment.authorized'
-    case 'sale':
-    case 'capture':
-      return 'payment.succeeded'
-    case 'void':
-      return 'payment.cancelled'
-    case 'refund':
-      return 'refund.succeeded'
+  const isRefund = kind === 'refund'
+  switch (textAt(body, 'status')) {
+    case 'failure':
+    case 'error':
+      return isRefund ? 'refund.failed' : 'payment.failed'
+    case 'pending':
+      return isRefund ? 'refund.created' : 'payment.processing'
+    case 'success':
+      return listed(succeededKinds, kind)
     default:
       return undefined
   }
 }
 
+const succeededKinds: Readonly<Record<string, string>> = {
+  authorization: 'payment.authorized',
+  sale: 'payment.succeeded',
+  capture: 'payment.succeeded',
+  void: 'payment.cancelled',
+  refund: 'refund.succeeded',
+}
+
 function disputeType(body: JsonObject): string {
-  switch (textAt(body, 'status')) {
-    case 'needs_response':
-      return 'chargeback.evidence_required'
-    case 'under_review':
-      return 'chargeback.under_review'
-    case 'won':
-      return 'chargeback.won'
-    case 'lost':
-    // The merchant gave in.
-    case 'accepted':
-      return 'chargeback.lost'
-    // Settled by a refund: nobody won or lost.
-    case 'charge_refunded':
-    case 'prevented':
-      return 'chargeback.closed'
-    default:
-      return 'chargeback.updated'
-  }
+  return listed(disputeStates, textAt(body, 'status')) ?? 'chargeback.updated'
+}
+
+const disputeStates: Readonly<Record<string, string>> = {
+  needs_response: 'chargeback.evidence_required',
+  under_review: 'chargeback.under_review',
+  won: 'chargeback.won',
+  lost: 'chargeback.lost',
+  // The merchant accepted the loss.
+  accepted: 'chargeback.lost',
+  // Settled by a refund: neither won nor lost.
+  charge_refunded: 'chargeback.closed',
+  prevented: 'chargeback.closed',
 }

@@ -2,9 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { createTestAuthority, signWallet, walletBody, webhookId } from '#test/support/wallet-calls.ts'
 import type { ProviderCall, ProviderSettings } from '../../provider.ts'
-import { wallet } from './provider.ts'
-import { createWalletSigner } from './signer.ts'
-import { walletSources } from './sources.ts'
+import { createWalletSigner, wallet, walletSources } from './provider.ts'
 import { walletTypes } from './types.ts'
 
 const nowMs = Date.UTC(2026, 10, 10)

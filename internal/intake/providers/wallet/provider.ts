@@ -1,24 +1,38 @@
-import { verify as verifySignature } from 'node:crypto'
-import { readHeader } from '../../call-header.ts'
-import { judgeChain, type SignerVerdict, type TrustedSigner } from '../../certificate-chain.ts'
-import { memberAt, readEventBody } from '../../event-body.ts'
-import { judgeEventId } from '../../event-id.ts'
-import { readIsoTime } from '../../event-time.ts'
-import { judgeTypes } from '../../event-type.ts'
+import {
+  generateKeyPair,
+  type KeyObject,
+  sign,
+  verify as verifySignature,
+  X509Certificate,
+} from 'node:crypto'
+import { promisify } from 'node:util'
+import { type SignerVerdict, type TrustedSigner, validateChain } from '../../certificates/chain.ts'
+import type { CertificateSources } from '../../certificates/store.ts'
+import { writeCertificate } from '../../certificates/write.ts'
+import {
+  makeEvent,
+  memberAt,
+  normalizeType,
+  type Refused,
+  readEventBody,
+  readEventId,
+  readHeader,
+  readIsoTime,
+  refused,
+} from '../../normalize.ts'
 import type {
   CallHeaders,
   CertificateLocation,
   CertificateProvider,
   Normalization,
   ProviderCall,
-  RefusalCause,
   SigningCertificate,
   Verification,
 } from '../../provider.ts'
 import { verdicts } from '../../signature.ts'
-import { walletType } from './types.ts'
+import { walletTypes } from './types.ts'
 
-/** The neutral header and the vendor's. */
+/** Names of a header: neutral and the vendor's. */
 const twins = (name: string) => [`wallet-${name}`, `paypal-${name}`]
 
 const idNames = twins('transmission-id')
@@ -28,31 +42,41 @@ const algorithmNames = twins('auth-algo')
 const certificateNames = twins('cert-url')
 
 const algorithm = 'sha256withrsa'
-/** Printable, and without the `|` that would let one signed text be read as several. */
+/** Printable ASCII without `|`, the separator of the signed text. */
 const idForm = /^[!-{}~]{1,128}$/
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-/** A signature of 8192 bits. */
+/** Base64 of an 8192-bit signature. */
 const signatureCharsMax = 1368
-/** `messageverificationcerts.paypal.com`, and that of the sandbox one name further down. */
+/** `messageverificationcerts.paypal.com`, or with a label in between for the sandbox. */
 const subject = /^messageverificationcerts(\.[a-z0-9-]+)*\.paypal\.com$/i
 /**
- * The vendor sends a call again for three days, and does not say whether it then signs another time. One more day is for what is
- * late. What is older than a known duplicate may be (seven days, `event.ts`) must never pass.
+ * Maximum age of a signed time. The vendor retries for three days and does not document whether it signs again; one more day for
+ * delay. Must stay below the lifetime of dedupe keys (7 days, `event.ts`), or a replay would be a new event.
  */
 const transmissionAgeMsMax = 4 * 86_400_000
 
-/** The wallet provider; see README.md in this folder for what it sends. */
+const path = '/v1/notifications/certs/'
+/**
+ * Addresses of the vendor's certificates: the hosts of its API, read 2026-11 from
+ * https://developer.paypal.com/api/rest/requests/ and from the headers that it sends.
+ */
+export const walletSources: CertificateSources = {
+  live: { origins: ['https://api.paypal.com', 'https://api-m.paypal.com'], path },
+  sandbox: { origins: ['https://api.sandbox.paypal.com', 'https://api-m.sandbox.paypal.com'], path },
+}
+
+/** Adapter of the wallet provider; its README describes the calls. */
 export const wallet: CertificateProvider = {
   name: 'wallet',
   bodyBytesMax: 1024 * 1024,
   secretHeaders: signatureNames,
   locate,
-  trust: ({ chain, roots }: SigningCertificate): SignerVerdict => judgeChain(chain, { roots, subject }),
+  trust: ({ chain, roots }: SigningCertificate): SignerVerdict => validateChain(chain, { roots, subject }),
   verify,
   normalize,
 }
 
-/** What the five headers say. */
+/** Content of the five transmission headers. */
 interface Transmission {
   readonly kind: 'transmission'
   readonly id: string
@@ -62,15 +86,10 @@ interface Transmission {
   readonly certificateUrl: string
 }
 
-interface Refused {
-  readonly kind: 'refused'
-  readonly cause: RefusalCause
-}
-
 function locate({ headers, settings }: ProviderCall): CertificateLocation {
   const transmission = readTransmission(headers)
   if (transmission.kind === 'refused') return transmission
-  // Without its settings nothing says which of the vendor's systems may speak for the tenant.
+  // Without settings it is unknown which environment may sign for the tenant.
   if (!settings.wallet) return refused('certificate_url_refused')
   return {
     kind: 'located',
@@ -101,7 +120,7 @@ function isSigned(
   return verifySignature('sha256', signed, key, signature)
 }
 
-/** The five headers, judged before anything is fetched, so that what can never be verified costs no fetch. */
+/** Parses the five headers before anything is fetched, so that an invalid call costs no fetch. */
 function readTransmission(headers: CallHeaders): Transmission | Refused {
   const texts: string[] = []
   for (const names of [idNames, timeNames, signatureNames, algorithmNames, certificateNames]) {
@@ -122,23 +141,75 @@ function decodeSignature(text: string): Uint8Array | undefined {
   return text.length <= signatureCharsMax && base64.test(text) ? Buffer.from(text, 'base64') : undefined
 }
 
-function refused(cause: RefusalCause): Refused {
-  return { kind: 'refused', cause }
-}
-
 function normalize(call: ProviderCall): Normalization {
   const body = readEventBody(call.body)
   if (body.kind === 'refused') return body
-  const eventId = judgeEventId(memberAt(body.value, 'id'))
-  if (eventId.kind === 'refused') return eventId
-  const types = judgeTypes(memberAt(body.value, 'event_type'), (raw) => walletType(raw, body.value))
-  if (types.kind === 'refused') return types
-  return {
-    kind: 'event',
-    eventId: eventId.id,
-    rawType: types.rawType,
-    type: types.type,
+  return makeEvent({
+    id: readEventId(memberAt(body.value, 'id')),
+    rawType: memberAt(body.value, 'event_type'),
+    typeOf: (raw) => normalizeType('wallet', walletTypes, raw, body.value),
     occurredAtMs: readIsoTime(memberAt(body.value, 'create_time')),
     payload: body.text,
+  })
+}
+
+/** Content of a simulated call. */
+export interface WalletTransmission {
+  readonly body: Uint8Array
+  /** Setting of the tenant. */
+  readonly webhookId: string
+  /** Signed time, milliseconds since the epoch. */
+  readonly atMs: number
+}
+
+/**
+ * Signs simulated calls as the vendor does, by a key that never leaves the process. Only an adapter that is given its `certificate`
+ * trusts it: see `withCertificate`.
+ */
+export interface WalletSigner {
+  readonly certificate: SigningCertificate
+  /** Returns all headers of the call. */
+  sign(transmission: WalletTransmission): Readonly<Record<string, string>>
+}
+
+const rootName = 'Latchkey simulations'
+const signerName = 'messageverificationcerts.simulation.paypal.com'
+const signerLateMs = 86_400_000
+const signerLifeMs = 5 * 365 * 86_400_000
+const generate = promisify(generateKeyPair)
+
+/** Creates a signer with a root of its own, valid for five years from a day before `nowMs`. Takes some 100 ms off the event loop. */
+export async function createWalletSigner(nowMs: number): Promise<WalletSigner> {
+  const [root, signer] = await Promise.all([
+    generate('rsa', { modulusLength: 2048 }),
+    generate('rsa', { modulusLength: 2048 }),
+  ])
+  const issued = {
+    ...{ issuer: rootName, issuerKey: root.privateKey },
+    ...{ validFromMs: nowMs - signerLateMs, validToMs: nowMs + signerLifeMs },
+  }
+  const rootPem = writeCertificate({
+    ...{ ...issued, subject: rootName, publicKey: root.publicKey, authority: true },
+  })
+  const chain = writeCertificate({
+    ...{ ...issued, subject: signerName, publicKey: signer.publicKey, authority: false },
+  })
+  return {
+    certificate: { chain, roots: [new X509Certificate(rootPem)] },
+    sign: (transmission) => signedHeaders(transmission, signer.privateKey),
+  }
+}
+
+function signedHeaders({ body, webhookId, atMs }: WalletTransmission, key: KeyObject) {
+  const id = crypto.randomUUID()
+  const time = new Date(atMs).toISOString()
+  const signed = Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
+  return {
+    'content-type': 'application/json',
+    'wallet-transmission-id': id,
+    'wallet-transmission-time': time,
+    'wallet-transmission-sig': sign('sha256', signed, key).toString('base64'),
+    'wallet-auth-algo': 'SHA256withRSA',
+    'wallet-cert-url': `https://api.sandbox.paypal.com${path}SIMULATION`,
   }
 }

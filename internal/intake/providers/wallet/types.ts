@@ -1,10 +1,9 @@
-import { type JsonObject, textAt } from '../../event-body.ts'
-import { listedType, type TypeTable, typeTable, unlistedType } from '../../event-type.ts'
+import { type JsonObject, listed, type TypeTable, textAt, typeTable } from '../../normalize.ts'
 
 // What each type means is from the vendor's pages, read 2026-11: https://developer.paypal.com/api/rest/webhooks/event-names/ and,
 // for a dispute's states, https://developer.paypal.com/docs/api/customer-disputes/v1/ (status, dispute_outcome.outcome_code).
 
-/** What a dispute came to. Withdrawn, paid for by the vendor or joined to another one: nobody won or lost. */
+/** Withdrawn, paid by the vendor or merged into another dispute counts as closed: neither won nor lost. */
 const disputeOutcomes: Readonly<Record<string, string>> = {
   RESOLVED_BUYER_FAVOUR: 'chargeback.lost',
   ACCEPTED: 'chargeback.lost',
@@ -20,12 +19,7 @@ const disputeStates: Readonly<Record<string, string>> = {
   UNDER_REVIEW: 'chargeback.under_review',
 }
 
-/** The normalized type of a raw one; one that the table does not list becomes `wallet.<raw>`. */
-export function walletType(rawType: string, body: JsonObject): string {
-  return listedType(walletTypes, rawType, body) ?? unlistedType('wallet', rawType)
-}
-
-/** Raw types and what they become. */
+/** Normalized types by raw type. */
 export const walletTypes: TypeTable = typeTable({
   'PAYMENT.AUTHORIZATION.CREATED': 'payment.authorized',
   'PAYMENT.AUTHORIZATION.VOIDED': 'payment.cancelled',
@@ -35,7 +29,7 @@ export const walletTypes: TypeTable = typeTable({
   'PAYMENT.CAPTURE.DENIED': 'payment.failed',
   'PAYMENT.CAPTURE.REFUNDED': 'refund.succeeded',
   'PAYMENT.CAPTURE.REVERSED': 'payment.reversed',
-  // The first version of the same.
+  // Version 1 of the same events.
   'PAYMENT.SALE.PENDING': 'payment.processing',
   'PAYMENT.SALE.COMPLETED': 'payment.succeeded',
   'PAYMENT.SALE.DENIED': 'payment.failed',
@@ -53,7 +47,7 @@ export const walletTypes: TypeTable = typeTable({
   'CUSTOMER.DISPUTE.RESOLVED': (body) => outcomeType(body) ?? 'chargeback.closed',
   'RISK.DISPUTE.CREATED': 'chargeback.created',
 
-  // A batch holds many payouts, each of which has its own events.
+  // A batch contains many payouts, each with its own events.
   'PAYMENT.PAYOUTSBATCH.PROCESSING': 'payout.batch_processing',
   'PAYMENT.PAYOUTSBATCH.SUCCESS': 'payout.batch_paid',
   'PAYMENT.PAYOUTSBATCH.DENIED': 'payout.batch_failed',
@@ -80,7 +74,7 @@ export const walletTypes: TypeTable = typeTable({
   'CATALOG.PRODUCT.UPDATED': 'product.updated',
 })
 
-/** An update tells of everything that moves, its end included. */
+/** Updates report every change, the end included. */
 function disputeType(body: JsonObject): string {
   const status = textAt(body, 'resource', 'status')
   if (status === 'RESOLVED') return outcomeType(body) ?? 'chargeback.closed'
@@ -89,8 +83,4 @@ function disputeType(body: JsonObject): string {
 
 function outcomeType(body: JsonObject): string | undefined {
   return listed(disputeOutcomes, textAt(body, 'resource', 'dispute_outcome', 'outcome_code'))
-}
-
-function listed(table: Readonly<Record<string, string>>, name: string | undefined): string | undefined {
-  return name !== undefined && Object.hasOwn(table, name) ? table[name] : undefined
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { testCa, testCertificate } from '#internal/egress/fixtures/servers.ts'
 import { createOutbound, type Outbound, type OutboundOptions } from '#internal/egress/index.ts'
-import { createCertificateFetch } from './certificate-fetch.ts'
+import { createCertificateFetch } from './store.ts'
 
 const cidrs = ['127.0.0.0/8']
 const opened: Outbound[] = []

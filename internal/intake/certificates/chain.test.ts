@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
+import tls from 'node:tls'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
-import { judgeChain } from './certificate-chain.ts'
-import { writeCertificate } from './write-certificate.ts'
+import { readExtensions, validateChain } from './chain.ts'
+import { writeCertificate } from './write.ts'
 
 const nowMs = Date.UTC(2026, 10, 10)
 const dayMs = 86_400_000
@@ -14,7 +15,7 @@ const below = { issuer: 'Test Middle', issuerKey: middle.privateKey }
 const signer = authority.issue()
 const deep = authority.issue(below)
 
-const judge = (...pems: string[]) => judgeChain(pems.join(''), { roots: [authority.root], subject })
+const judge = (...pems: string[]) => validateChain(pems.join(''), { roots: [authority.root], subject })
 const refused = (cause: string) => ({ kind: 'refused' as const, cause: cause as 'certificate_untrusted' })
 
 test('a signer below a root is trusted, for the days that both have', () => {
@@ -38,7 +39,7 @@ describe('a chain', () => {
 
   test('may lead to a root that is itself signed by somebody', () => {
     const roots = [new X509Certificate(middle.pem)]
-    expect(judgeChain(deep.pem, { roots, subject }).kind).toBe('trusted')
+    expect(validateChain(deep.pem, { roots, subject }).kind).toBe('trusted')
   })
 
   const posing = stranger.issue({ subject: 'Test Middle', authority: true })
@@ -106,7 +107,10 @@ describe('a chain', () => {
       issuerKey: signer.privateKey,
       authority: true,
     })
-    return judgeChain([under('Top'), top.pem].join(''), { roots: [new X509Certificate(root.pem)], subject })
+    return validateChain([under('Top'), top.pem].join(''), {
+      roots: [new X509Certificate(root.pem)],
+      subject,
+    })
   }
 
   test.each<[string, string[]]>([
@@ -243,4 +247,48 @@ test('a certificate says what it was made of, to whoever reads it', () => {
   expect(read.validTo).toBe('Dec 31 00:00:00 2049 GMT')
   expect(read.verify(publicKey)).toBe(true)
   expect(read.serialNumber).toMatch(/^[4-7][0-9A-F]{31}$/)
+})
+
+const certificateOf = (pem: string) => new X509Certificate(pem)
+const codeSigning = Buffer.from('30130603551d25040c300a06082b06010505070303', 'hex')
+
+test('certificate extensions: every certificate of the runtime’s root list is read', () => {
+  const read = tls.rootCertificates.map((pem) => readExtensions(certificateOf(pem)))
+  expect(read.length).toBeGreaterThan(50)
+  for (const { pathLengthMax } of read) expect(pathLengthMax === undefined || pathLengthMax < 128).toBe(true)
+})
+
+test.each([undefined, 0, 1, 127])(
+  'certificate extensions: path length %p is read as such',
+  (pathLengthMax) => {
+    const { pem } = authority.issue({
+      authority: true,
+      ...(pathLengthMax !== undefined && { pathLengthMax }),
+    })
+    expect(readExtensions(certificateOf(pem)).pathLengthMax).toBe(pathLengthMax)
+  },
+)
+
+test('certificate extensions: purposes are read as such, and absent ones are no restriction', () => {
+  const limited = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
+  expect([...(readExtensions(limited).purposes ?? [])]).toEqual(['2b06010505070303'])
+  expect(readExtensions(certificateOf(authority.issue().pem)).purposes).toBeUndefined()
+})
+
+test('certificate extensions: bytes that are no DER end in a RangeError or in extensions, never in anything else', () => {
+  const { raw } = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
+  let refused = 0
+  for (let at = 0; at < raw.length; at += 1) {
+    for (const value of [0x00, 0x7f, 0x80, 0x84, 0xff]) {
+      const changed = Buffer.from(raw)
+      changed.writeUInt8(value, at)
+      try {
+        readExtensions({ raw: changed })
+      } catch (error) {
+        expect(error).toBeInstanceOf(RangeError)
+        refused += 1
+      }
+    }
+  }
+  expect(refused).toBeGreaterThan(100)
 })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { HeaderRules, hopsMax, hopsOf, keptHeaders } from './event-headers.ts'
+import { HeaderRules, hopsMax, hopsOf, keptHeaders } from './event.ts'
 
 const rules = new HeaderRules(new Set(['stripe-signature', 'x-service-signature']))
 const kept = (headers: Record<string, string>) =>
   JSON.parse(keptHeaders(new Headers(headers), rules)) as Record<string, string>
 
-describe('headers of an event', () => {
+describe('kept headers', () => {
   test.each([
     ['Authorization', 'Bearer lk_x'],
     ['Cookie', 'a=b'],
@@ -29,7 +29,7 @@ describe('headers of an event', () => {
     ['Connection', 'keep-alive'],
     ['Latchkey-Simulation', 'sim_1'],
     ['Latchkey-Anything', 'x'],
-  ])('%s is left out', (name, value) => {
+  ])('kept headers: %s is dropped', (name, value) => {
     expect(Object.keys(kept({ [name]: value }))).toEqual(['latchkey-hops'])
   })
 
@@ -40,17 +40,17 @@ describe('headers of an event', () => {
     ['Traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
     ['X-Request-Id', 'abc'],
     ['Content-Type', 'application/json'],
-  ])('%s is kept', (name, value) => {
+  ])('kept headers: %s is kept', (name, value) => {
     expect(kept({ [name]: value })).toEqual({ [name.toLowerCase()]: value, 'latchkey-hops': '1' })
   })
 
-  test('each forward counts', () => {
+  test('kept headers: the hop count is incremented', () => {
     expect(kept({ 'Latchkey-Hops': '3' })['latchkey-hops']).toBe('4')
     expect(hopsOf(new Headers())).toBe(0)
   })
 
   test.each([['-1'], ['x'], ['1, 2'], ['1e3'], ['9999']])(
-    'a count that is none stops the event: %p',
+    'hopsOf: the invalid count %p counts as the maximum',
     (text) => {
       expect(hopsOf(new Headers({ 'Latchkey-Hops': text }))).toBe(hopsMax)
     },

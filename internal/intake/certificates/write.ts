@@ -1,39 +1,36 @@
 import { type KeyObject, sign } from 'node:crypto'
 
-/** What a certificate says, and who signs it. */
+/** Content of a certificate, and its issuer. */
 export interface CertificateParts {
-  /** The common name of who has the key; the only part of the subject. */
+  /** Common name of the key's owner; the only part of the subject. */
   readonly subject: string
   readonly publicKey: KeyObject
-  /** The common name of who signs. */
+  /** Common name of the issuer. */
   readonly issuer: string
   /** An RSA private key. */
   readonly issuerKey: KeyObject
   /** Milliseconds since the epoch, between 1950 and 2049. */
   readonly validFromMs: number
   readonly validToMs: number
-  /** Whether it may sign other certificates. */
+  /** Basic constraint `CA`. */
   readonly authority: boolean
   /** Maximum number of authorities below it; default: no limit. */
   readonly pathLengthMax?: number
-  /** Whether its key usage has keyCertSign; default: as `authority`. */
+  /** Key usage keyCertSign; default: as `authority`. */
   readonly signsCertificates?: boolean
   /** Default: `sha256`. */
   readonly hash?: 'sha256' | 'sha1'
-  /** Further extensions, each the whole DER of one. */
+  /** Further extensions, each as whole DER. */
   readonly extensions?: readonly Uint8Array[]
 }
 
 const version3 = context(0, der(0x02, Buffer.from([2])))
 const algorithms = { sha256: '1.2.840.113549.1.1.11', sha1: '1.2.840.113549.1.1.5' } as const
 const yes = der(0x01, Buffer.from([0xff]))
-/** Bits of RFC 5280, 4.2.1.3, with the count of unused ones before: digitalSignature; keyCertSign. */
+/** Key usages of RFC 5280, 4.2.1.3, after the count of unused bits: digitalSignature; keyCertSign. */
 const usage = { signer: Buffer.from([7, 0x80]), authority: Buffer.from([2, 0x04]) }
 
-/**
- * Makes an X.509 certificate (RFC 5280) in PEM, signed by an RSA key. For keys that live as long as a process, such as those
- * that sign simulated calls: what it makes is no authority's, and nobody is to trust it who was not handed its root.
- */
+/** Makes an X.509 certificate (RFC 5280) in PEM, signed by an RSA key: for keys that live as long as a process, such as those of simulated calls. */
 export function writeCertificate(parts: CertificateParts): string {
   const { publicKey, issuerKey, authority, signsCertificates = authority, hash = 'sha256' } = parts
   const { pathLengthMax } = parts
@@ -60,7 +57,7 @@ export function writeCertificate(parts: CertificateParts): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-/** Tag, length and content (X.690, 8.1). */
+/** Encodes tag, length and content (X.690, 8.1). */
 function der(tag: number, content: Uint8Array): Buffer {
   const { length } = content
   const long = length < 0x80 ? [] : length < 0x100 ? [length] : [length >>> 8, length & 0xff]
@@ -80,7 +77,7 @@ function extension(id: string, value: Uint8Array): Buffer {
   return sequence(objectId(id), yes, der(0x04, value))
 }
 
-/** The first two numbers in one byte, the others in groups of seven bits (X.690, 8.19). */
+/** Encodes the first two numbers in one byte, the others in groups of seven bits (X.690, 8.19). */
 function objectId(dotted: string): Buffer {
   const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
   return der(0x06, Buffer.from([first * 40 + second, ...rest.flatMap(sevenBitGroups)]))
@@ -97,7 +94,7 @@ function distinguishedName(commonName: string): Buffer {
   return sequence(der(0x31, sequence(objectId('2.5.4.3'), text)))
 }
 
-/** Positive, and never the same twice. */
+/** Makes a random positive serial number. */
 function serialNumber(): Buffer {
   const bytes = Buffer.from(crypto.getRandomValues(new Uint8Array(16)))
   bytes.writeUInt8((bytes.readUInt8(0) & 0x3f) | 0x40, 0)

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
-import { judgeChain } from './certificate-chain.ts'
-import type { FetchedCertificate } from './certificate-fetch.ts'
-import { type CertificateFetchOutcome, CertificateStore, type FoundSigner } from './certificate-store.ts'
-import type { RefusalCause } from './provider.ts'
-import type { CertificateParts } from './write-certificate.ts'
+import type { RefusalCause } from '../provider.ts'
+import { validateChain } from './chain.ts'
+import type { FetchedCertificate } from './store.ts'
+import { type CertificateFetchOutcome, CertificateStore, type FoundSigner } from './store.ts'
+import type { CertificateParts } from './write.ts'
 
 const startMs = Date.UTC(2026, 10, 10)
 const minuteMs = 60_000
@@ -42,7 +42,7 @@ function openStore(answer: (url: string) => FetchedCertificate | Promise<Fetched
       lab.fetched.push(url)
       return answer(url)
     },
-    trust: (chain) => judgeChain(chain, { roots: [authority.root], subject }),
+    trust: (chain) => validateChain(chain, { roots: [authority.root], subject }),
     clock: { now: () => lab.nowMs },
     onFetched: (outcome) => lab.outcomes.push(outcome),
   })

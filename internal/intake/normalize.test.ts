@@ -1,0 +1,169 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import {
+  isDottedType,
+  makeEvent,
+  memberAt,
+  normalizeType,
+  readEventBody,
+  readEventId,
+  readEventText,
+  readHeader,
+  readIsoTime,
+  readUnixSeconds,
+  textAt,
+  typeTable,
+  unlistedType,
+} from './normalize.ts'
+
+const headerNames = ['x-ours', 'x-theirs', 'theirs']
+
+test.each([
+  ['no header is absent', {}, { kind: 'absent' }],
+  ['the neutral header is read', { 'X-Ours': 'a' }, { kind: 'value', value: 'a' }],
+  ['the vendor’s header is read', { 'X-THEIRS': 'a' }, { kind: 'value', value: 'a' }],
+  [
+    'equal twins are one value',
+    { 'x-ours': 'a', 'x-theirs': 'a', theirs: 'a' },
+    { kind: 'value', value: 'a' },
+  ],
+  ['different twins are a conflict', { 'x-ours': 'a', theirs: 'b' }, { kind: 'conflict' }],
+  ['twins that differ in case are a conflict', { 'x-ours': 'a', theirs: 'A' }, { kind: 'conflict' }],
+  ['an empty header is absent', { 'x-ours': '' }, { kind: 'absent' }],
+  ['an empty twin beside a value is a conflict', { 'x-ours': '', 'x-theirs': 'a' }, { kind: 'conflict' }],
+] as const)('readHeader: %s', (_what, headers, reading) => {
+  expect(readHeader(new Headers(headers as Record<string, string>), headerNames)).toEqual(reading)
+})
+
+test('readEventBody: an object is parsed and its text kept as received', () => {
+  const text = '\n{ "a" : 1.0, "b":820982911946154508 }\r\n'
+  expect(readEventBody(Buffer.from(text))).toEqual({
+    kind: 'object',
+    text,
+    value: { a: 1, b: Number('820982911946154508') },
+  })
+})
+
+test.each([
+  ['a repeated member', '{"a":1,"a":1}', 'body_ambiguous'],
+  ['a repeated member, once escaped', '{"a":1,"\\u0061":1}', 'body_ambiguous'],
+  ['a repeated __proto__', '{"__proto__":1,"__proto__":1}', 'body_ambiguous'],
+  ['an array', '[]', 'body_not_json'],
+  ['a byte order mark', '\ufeff{}', 'body_not_json'],
+  ['a NUL in a string', '{"a":"\u0000"}', 'body_not_json'],
+  ['257 levels', `{"a":${'['.repeat(256)}${']'.repeat(256)}}`, 'body_too_deep'],
+  ['257 unclosed levels', `{"a":${'['.repeat(256)}`, 'body_too_deep'],
+])('event body: %s is refused', (_what, text, cause) => {
+  expect(readEventText(text)).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })
+  expect(readEventBody(Buffer.from(text))).toEqual({ kind: 'refused', cause: cause as 'body_ambiguous' })
+})
+
+test.each([
+  ['an overlong encoding', [0xc0, 0xaf]],
+  ['a lone surrogate', [0xed, 0xa0, 0x80]],
+  ['a cut character', [0xe2, 0x82]],
+  ['Latin-1', [0xe9]],
+])('readEventBody: %s is refused as invalid UTF-8', (_what, bytes) => {
+  const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')])
+  expect(readEventBody(body)).toEqual({ kind: 'refused', cause: 'body_not_json' })
+})
+
+test('memberAt: sees own members of objects only', () => {
+  const body = JSON.parse('{"a":{"b":"x","c":[{"d":"y"}]},"e":null,"__proto__":{"f":"z"}}') as Record<
+    string,
+    unknown
+  >
+  expect(memberAt(body, 'a', 'b')).toBe('x')
+  expect(textAt(body, 'a', 'b')).toBe('x')
+  expect(memberAt(body, '__proto__', 'f')).toBe('z')
+  for (const path of [
+    ['f'],
+    ['a', 'c', '0'],
+    ['e', 'a'],
+    ['a', 'b', 'length'],
+    ['constructor'],
+    ['a', 'toString'],
+  ]) {
+    expect(memberAt(body, ...path)).toBeUndefined()
+  }
+  expect(memberAt({}, '__proto__', 'toString')).toBeUndefined()
+  expect(textAt(body, 'a')).toBeUndefined()
+})
+
+test.each([
+  ['2026-11-10T09:00:00Z', Date.UTC(2026, 10, 10, 9)],
+  ['2026-11-10T10:30:00.25+01:30', Date.UTC(2026, 10, 10, 9, 0, 0, 250)],
+  ['2026-11-10T09:00:00.123456789Z', Date.UTC(2026, 10, 10, 9, 0, 0, 123)],
+  ['1970-01-01T00:00:00Z', 0],
+  ['9999-12-31T23:59:59.999Z', 253_402_300_799_999],
+  ['1969-12-31T23:59:59Z', undefined],
+  ['9999-12-31T23:59:59-01:00', undefined],
+  ['2026-11-10T09:00:00', undefined],
+  ['2026-11-10 09:00:00Z', undefined],
+  ['2026-11-10', undefined],
+  ['2026-13-10T09:00:00Z', undefined],
+  ['Tue, 10 Nov 2026 09:00:00 GMT', undefined],
+  ['', undefined],
+  [1_794_300_000, undefined],
+  [null, undefined],
+])('readIsoTime: %p gives %p', (value, ms) => {
+  expect(readIsoTime(value)).toBe(ms as number)
+})
+
+test.each([
+  [0, 0],
+  [1_794_300_000, 1_794_300_000_000],
+  [1_794_300_000.25, 1_794_300_000_250],
+  [-1, undefined],
+  [Number.NaN, undefined],
+  [Number.POSITIVE_INFINITY, undefined],
+  [1_794_300_000_000, undefined],
+  ['1794300000', undefined],
+  [undefined, undefined],
+])('readUnixSeconds: %p gives %p', (value, ms) => {
+  expect(readUnixSeconds(value)).toBe(ms as number)
+})
+
+test.each([
+  ['charge.refund.updated', 'card.charge.refund.updated'],
+  ['orders/create', 'card.orders.create'],
+  ['v2.core.account[requirements].updated', 'card.v2.core.account.requirements.updated'],
+  ['Pull-Request Opened', 'card.pull_request.opened'],
+  ['..a..b..', 'card.a.b'],
+  ['/', 'card.unknown'],
+  ['', 'card.unknown'],
+  ['żółw', 'card.w'],
+  ['__proto__', 'card.__proto__'],
+  ['a'.repeat(300), `card.${'a'.repeat(250)}`],
+  [`${'a'.repeat(249)}.b`, `card.${'a'.repeat(249)}`],
+])('unlistedType: %s becomes %s', (rawType, type) => {
+  expect(unlistedType('card', rawType)).toBe(type)
+})
+
+test('unlistedType: always has the normalized form', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (rawType) => {
+      expect(isDottedType(unlistedType('codehost', rawType))).toBe(true)
+    }),
+    { seed: 7 },
+  )
+})
+
+test('normalizeType: uses own rows of the table only, lets a row derive the type from the body, else derives it from the raw type', () => {
+  const table = typeTable({ a: 'x.a', b: (body) => (body['yes'] === true ? 'x.b' : undefined) })
+  const typeOf = (rawType: string, body = {}) => normalizeType('p', table, rawType, body)
+  expect([typeOf('a'), typeOf('b', { yes: true }), typeOf('b')]).toEqual(['x.a', 'x.b', 'p.b'])
+  for (const rawType of ['c', 'constructor', '__proto__']) expect(typeOf(rawType)).toBe(`p.${rawType}`)
+})
+
+test('makeEvent: a missing raw type becomes unknown, a malformed one is refused', () => {
+  const made = (rawType: unknown) =>
+    makeEvent({
+      ...{ id: readEventId('1'), rawType, typeOf: (raw) => `x.${raw}` },
+      ...{ occurredAtMs: undefined, payload: '{}' },
+    })
+  for (const missing of [undefined, null, ''])
+    expect(made(missing)).toMatchObject({ kind: 'event', rawType: 'unknown', type: 'x.unknown' })
+  for (const odd of [1, {}, [], true, 'a'.repeat(256), 'a\u0000', '\ud800'])
+    expect(made(odd)).toEqual({ kind: 'refused', cause: 'event_type_malformed' })
+})

@@ -1,0 +1,215 @@
+// Parsing steps that the providers' adapters share. All are pure and never throw.
+import { hasRepeatedMember, isNestedTooDeep } from '#internal/base/index.ts'
+import type { CallHeaders, Normalization, RefusalCause } from './provider.ts'
+
+/** A value that could not be accepted, with its cause. */
+export interface Refused {
+  readonly kind: 'refused'
+  readonly cause: RefusalCause
+}
+
+/** Makes a refusal. */
+export function refused(cause: RefusalCause): Refused {
+  return { kind: 'refused', cause }
+}
+
+/** Value of a header that has several names. */
+export type HeaderReading =
+  | { readonly kind: 'value'; readonly value: string }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'conflict' }
+
+/**
+ * Reads a header by its neutral name and its vendor's. Different values are a conflict, so that never one is verified and another
+ * used. An empty header counts as absent.
+ */
+export function readHeader(headers: CallHeaders, names: readonly string[]): HeaderReading {
+  let found: string | undefined
+  for (const name of names) {
+    const value = headers.get(name)
+    if (value === null) continue
+    if (found !== undefined && found !== value) return { kind: 'conflict' }
+    found = value
+  }
+  return found === undefined || found === '' ? { kind: 'absent' } : { kind: 'value', value: found }
+}
+
+/** Returns the value of a reading without conflict; '' if the header is absent. */
+export function headerText(reading: Exclude<HeaderReading, { kind: 'conflict' }>): string {
+  return reading.kind === 'value' ? reading.value : ''
+}
+
+/** JSON object with unchecked members. */
+export type JsonObject = { readonly [name: string]: unknown }
+
+/** Parsed body. `text` is forwarded as received; `value` is for reading fields only. */
+export type EventBody =
+  | { readonly kind: 'object'; readonly text: string; readonly value: JsonObject }
+  | Refused
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Parses bytes that must be one JSON object in UTF-8, at most `jsonDepthMax` levels deep. Refuses a byte order mark, as RFC 8259
+ * section 8.1 allows, because it breaks the text when spliced into other JSON; refuses a member that stands twice at the top level,
+ * because parsers disagree which one counts.
+ */
+export function readEventBody(body: Uint8Array): EventBody {
+  const text = decodeUtf8(body)
+  return text === undefined ? refused('body_not_json') : readEventText(text)
+}
+
+/** Parses text that must be one JSON object; see `readEventBody`. */
+export function readEventText(text: string): EventBody {
+  if (isNestedTooDeep(text)) return refused('body_too_deep')
+  const value = parseObject(text)
+  if (value === undefined) return refused('body_not_json')
+  return hasRepeatedMember(text, value) ? refused('body_ambiguous') : { kind: 'object', text, value }
+}
+
+/** Decodes UTF-8, keeping a byte order mark. Returns undefined for invalid bytes. */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function parseObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Returns the own member at a path of names, or undefined. */
+export function memberAt(body: JsonObject, ...path: readonly string[]): unknown {
+  let value: unknown = body
+  for (const name of path) {
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
+    value = value[name]
+  }
+  return value
+}
+
+/** Returns the own text member at a path of names; undefined for other values. */
+export function textAt(body: JsonObject, ...path: readonly string[]): string | undefined {
+  const value = memberAt(body, ...path)
+  return typeof value === 'string' ? value : undefined
+}
+
+/** A valid event id, or why there is none. */
+export type EventId = { readonly kind: 'id'; readonly id: string } | Refused
+
+/** Maximum characters of ids and types. */
+const labelCharsMax = 255
+/** Control characters and lone surrogates, which Postgres refuses, are invalid. */
+const isLabel = (text: string) =>
+  text.length >= 1 &&
+  text.length <= labelCharsMax &&
+  !/[\u0000-\u001f\u007f-\u009f]/.test(text) &&
+  text.isWellFormed()
+
+/** Reads an event id from a body: 1 to 255 characters, no control characters. undefined, null and '' are missing; other values malformed. */
+export function readEventId(value: unknown): EventId {
+  if (value === undefined || value === null || value === '') return refused('event_id_missing')
+  return typeof value === 'string' && isLabel(value)
+    ? { kind: 'id', id: value }
+    : refused('event_id_malformed')
+}
+
+/** Reads an event id from a header. Refuses commas and spaces: a header sent twice reads as `a, b`, which would be a third id. */
+export function readHeaderEventId(value: string): EventId {
+  return /[\s,]/.test(value) ? refused('event_id_malformed') : readEventId(value)
+}
+
+/** 9999-12-31T23:59:59.999Z, the last time that ISO 8601 writes with four digits of year. */
+const lastMs = 253_402_300_799_999
+const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
+
+/** Parses an RFC 3339 time to milliseconds since the epoch. Returns undefined for other values and outside 1970 to 9999. */
+export function readIsoTime(value: unknown): number | undefined {
+  if (typeof value !== 'string' || !rfc3339.test(value)) return undefined
+  return inRange(Date.parse(value))
+}
+
+/** Converts a Unix time in seconds, fractions allowed, to milliseconds. Returns undefined as `readIsoTime` does. */
+export function readUnixSeconds(value: unknown): number | undefined {
+  return typeof value === 'number' ? inRange(Math.round(value * 1000)) : undefined
+}
+
+function inRange(ms: number): number | undefined {
+  return ms >= 0 && ms <= lastMs ? ms : undefined
+}
+
+/** Normalized type of a raw one, or a function that derives it from the body; undefined means unlisted. */
+export type TypeRule = string | ((body: JsonObject) => string | undefined)
+
+/** Raw types and their rules. A Map, since a raw type may be called `constructor`. */
+export type TypeTable = ReadonlyMap<string, TypeRule>
+
+/** Makes a table of rows from raw to normalized type. */
+export function typeTable(rows: Readonly<Record<string, TypeRule>>): TypeTable {
+  return new Map(Object.entries(rows))
+}
+
+/** Returns a value's own entry in a table, or undefined. */
+export function listed(
+  table: Readonly<Record<string, string>>,
+  name: string | undefined,
+): string | undefined {
+  return name !== undefined && Object.hasOwn(table, name) ? table[name] : undefined
+}
+
+/** Returns the normalized type of a raw one by the table; `<provider>.<raw>` if no row lists it or its rule gives none. */
+export function normalizeType(provider: string, table: TypeTable, rawType: string, body: JsonObject): string {
+  const rule = table.get(rawType)
+  return (typeof rule === 'function' ? rule(body) : rule) ?? unlistedType(provider, rawType)
+}
+
+/** Derives `<provider>.<raw>`: lowercase, `-` as `_`, other characters as dots, at most 255 characters. */
+export function unlistedType(provider: string, rawType: string): string {
+  const segments = rawType
+    .toLowerCase()
+    .replaceAll('-', '_')
+    .split(/[^a-z0-9_]+/)
+    .filter((segment) => segment !== '')
+  if (segments.length === 0) segments.push('unknown')
+  return [provider, ...segments].join('.').slice(0, labelCharsMax).replace(/\.$/, '')
+}
+
+/** Returns whether a type has the normalized form: two or more lowercase segments separated by dots. */
+export function isDottedType(type: string): boolean {
+  return type.length <= labelCharsMax && /^[a-z0-9_]+(\.[a-z0-9_]+)+$/.test(type)
+}
+
+/** Returns the raw type as a label: `unknown` if missing, undefined if malformed. A signed event with an id is worth more than its label. */
+export function readRawType(value: unknown): string | undefined {
+  if (value === undefined || value === null || value === '') return 'unknown'
+  return typeof value === 'string' && isLabel(value) ? value : undefined
+}
+
+/** Values that an adapter read from a verified call. */
+export interface EventParts {
+  readonly id: EventId
+  readonly rawType: unknown
+  /** Normalizes a valid raw type. */
+  typeOf(rawType: string): string
+  readonly occurredAtMs: number | undefined
+  readonly payload: string
+}
+
+/** Makes the event of a verified call, or refuses its id or type. */
+export function makeEvent({ id, rawType, typeOf, occurredAtMs, payload }: EventParts): Normalization {
+  if (id.kind === 'refused') return id
+  const raw = readRawType(rawType)
+  if (raw === undefined) return refused('event_type_malformed')
+  return { kind: 'event', eventId: id.id, rawType: raw, type: typeOf(raw), occurredAtMs, payload }
+}
