@@ -86,7 +86,7 @@ if (process.env['LATCHKEY_NODE_URL'] === undefined)
   )
 
 function expectDelivered({ exitCode, out, err }: ProgramEnd): void {
-  expect([exitCode, err.includes('What the callback got') ? out : err]).toEqual([
+  expect([exitCode, err.includes('Delivered to the callback') ? out : err]).toEqual([
     0,
     expect.stringContaining('{"ok":true}'),
   ])

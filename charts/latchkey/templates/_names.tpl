@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* 40 characters at most, so that every name made of it stays below 63. */}}
+{{/* Prefix of all object names. At most 40 characters, so that names with a suffix stay below 63. */}}
 {{- define "latchkey.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -16,14 +16,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods of a process: (dict "root" $ "name" "api"). Never changes. */}}
+{{/* Labels that select the pods of a process: (dict "root" $ "name" "api"). Must never change: selectors are immutable. */}}
 {{- define "latchkey.selector" -}}
 app.kubernetes.io/name: {{ include "latchkey.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name }}
 {{- end -}}
 
-{{/* Of pods: nothing that changes while they need not. */}}
+{{/* Labels of pods. Contains no version, whose change would restart pods without need. */}}
 {{- define "latchkey.podLabels" -}}
 {{ include "latchkey.selector" . }}
 app.kubernetes.io/part-of: latchkey
@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* The metadata of an object: (dict "root" $ "name" "api" "object" "name of it" "labels" {} "annotations" {}). */}}
+{{/* Metadata of an object: (dict "root" $ "name" "api" "object" "its name" "labels" {} "annotations" {}). */}}
 {{- define "latchkey.metadata" -}}
 name: {{ .object }}
 {{- if not .isClusterWide }}
@@ -71,7 +71,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* (dict "root" $ "name" "api" "values" .Values.api) */}}
+{{/* Service account of a process: (dict "root" $ "name" "api" "values" .Values.api). */}}
 {{- define "latchkey.serviceAccount" -}}
 {{- $account := .values.serviceAccount -}}
 {{- if $account.name -}}
@@ -91,7 +91,7 @@ default
 {{- .Values.keyRing.existingSecret | default (printf "%s-key-ring" (include "latchkey.fullname" .)) -}}
 {{- end -}}
 
-{{/* The processes that are deployed, by name, as JSON. */}}
+{{/* Values of the enabled processes by name, as JSON. */}}
 {{- define "latchkey.processes" -}}
 {{- $processes := dict "api" .Values.api "forwarder" .Values.forwarder -}}
 {{- if .Values.operator.enabled }}{{ $_ := set $processes "operator" .Values.operator }}{{ end -}}

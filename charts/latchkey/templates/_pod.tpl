@@ -1,10 +1,10 @@
 {{/*
-A pod of ours: (dict "root" $ "name" "api" "values" .Values.api), and
-  args        of latchkey; by default the process' name
-  serves      whether it has probes, ports and a preStop
-  token       whether it talks to the API server
-  isBare      whether it does without settings, and so without what is put beside all processes
-What serves alone gets the containers of all processes: beside a Job they would never end.
+Pod template of a process: (dict "root" $ "name" "api" "values" .Values.api), and optionally
+  args        arguments of the program; default: the name of the process
+  serves      true for long-running processes: adds probes, ports, a preStop hook and the sidecars of all processes
+  token       true if it calls the API server
+  isBare      true if it needs no settings and none of the extra environment and init containers of all processes
+A Job gets no sidecars of all processes: it would never complete.
 */}}
 {{- define "latchkey.pod" -}}
 {{- $root := .root -}}
@@ -32,7 +32,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  {{- /* A Service named latchkey-api would otherwise inject LATCHKEY_API_PORT=tcp://… */}}
+  {{- /* Otherwise a Service named latchkey-api injects LATCHKEY_API_PORT=tcp://… */}}
   enableServiceLinks: false
   automountServiceAccountToken: {{ .token | default false }}
   serviceAccountName: {{ .serviceAccount | default (include "latchkey.serviceAccount" .) }}
@@ -118,7 +118,7 @@ ports:
   {{- end }}
   - name: ops
     containerPort: 9090
-{{- /* Begins late where the node is slow. Then it is restarted when a loop hangs; a store that is away makes it neither. */}}
+{{- /* A slow node may take a minute to start the process. Afterwards /livez fails when a loop hangs, and never because of a store. */}}
 startupProbe:
   httpGet: {path: /livez, port: ops}
   periodSeconds: 1
@@ -128,7 +128,7 @@ livenessProbe:
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
-{{- /* Not before the schema is the one that it needs, and not while it ends. */}}
+{{- /* Fails until the database has the required schema, and during shutdown. */}}
 readinessProbe:
   httpGet: {path: /readyz, port: ops}
   periodSeconds: 2

@@ -1,4 +1,4 @@
-{{/* patch of tenants: the finalizer, and taking away latchkey.dev/resume-callback. */}}
+{{/* patch on tenants: to set the finalizer and to remove the annotation latchkey.dev/resume-callback. */}}
 {{- define "latchkey.tenantRules" -}}
 - apiGroups: [latchkey.dev]
   resources: [tenants]
@@ -11,14 +11,14 @@
   verbs: [create, patch]
 {{- end -}}
 
-{{/* Reads those that Tenants name, makes and mends those that it generates, deletes none: their owner references do that. */}}
+{{/* Reads the Secrets that Tenants reference, creates and repairs generated ones. No delete: owner references do that. */}}
 {{- define "latchkey.secretRules" -}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
 {{- end -}}
 
-{{/* Whether the backoffice is given the right to ask the API server about people: "true" or nothing. That right is the cluster's. */}}
+{{/* "true" if the backoffice may call the token and access reviews of the API server, which needs a ClusterRoleBinding. */}}
 {{- define "latchkey.reviews" -}}
 {{- if and .Values.backoffice.enabled .Values.rbac.create (eq .Values.rbac.scope "cluster") -}}
 true

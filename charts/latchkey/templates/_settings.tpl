@@ -1,6 +1,6 @@
 {{/*
-The environment of a process: (dict "root" $ "name" "api" "values" .Values.api). Each gets what it uses and nothing else.
-Numbers of values are floats to a template: int64 keeps them whole.
+Environment of a process: (dict "root" $ "name" "api" "values" .Values.api). Contains only settings that the process uses.
+Templates see numbers as floats: int64 keeps large ones from being printed as 1e+06.
 */}}
 {{- define "latchkey.env" -}}
 {{- $config := .root.Values.config -}}
@@ -29,7 +29,7 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- if $serves }}
 - name: LATCHKEY_SHUTDOWN_GRACE_SECONDS
   value: {{ .values.shutdownGraceSeconds | int64 | quote }}
-{{- /* In bytes: by how much memory the runtime collects garbage: the node's, if nobody told it, and if there is no limit. */}}
+{{- /* Memory in bytes to which the garbage collector adapts: the limit, or the node's memory if there is none. */}}
 - name: BUN_JSC_forceRAMSize
   valueFrom:
     resourceFieldRef: {resource: limits.memory}
@@ -89,7 +89,7 @@ Numbers of values are floats to a template: int64 keeps them whole.
 {{- end }}
 {{- end -}}
 
-{{/* Whether a migration before an upgrade brings its URL along, since the Secret of stores still holds the earlier one: "true" or nothing. */}}
+{{/* "true" if the migration before an upgrade needs a Secret of its own: the Secret of the stores still contains the old URL then. */}}
 {{- define "latchkey.migrationSecret" -}}
 {{- if and .Release.IsUpgrade .Values.database.url (not .Values.migration.existingSecret) -}}
 true

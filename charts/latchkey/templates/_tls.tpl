@@ -1,6 +1,6 @@
 {{/*
-TLS of the stores that a process opens: (dict "root" $ "name" "api"). Gives volumes, mounts and env as JSON. Whole folders are mounted,
-so that a Secret that is rotated reaches the files.
+TLS files of a process: (dict "root" $ "name" "api"). Returns volumes, mounts and env as JSON. Mounts whole folders, since files mounted
+by subPath are not updated after a rotation.
 */}}
 {{- define "latchkey.storesTls" -}}
 {{- $root := .root -}}
