@@ -343,6 +343,19 @@ describe('rules, dashboards and runbooks', () => {
     expect(pages.filter((page) => !listed.has(page))).toEqual([])
   })
 
+  test('every log line that a runbook quotes begins a text in the code', () => {
+    const quoted = runbooks.flatMap((path) =>
+      [...read(path).matchAll(/\blog lines?\s`([^`]+)`(?:\sand\s`([^`]+)`)?/g)].flatMap(([, ...lines]) =>
+        lines
+          .filter((line) => line !== undefined)
+          .map((line) => [basename(path), line.replaceAll('\n', ' ')] as const),
+      ),
+    )
+    const texts = [...literals]
+    expect(quoted.filter(([, line]) => !texts.some((text) => text.startsWith(line)))).toEqual([])
+    expect(quoted.length).toBeGreaterThan(12)
+  })
+
   test('every alert has a severity, a summary and a description', () => {
     for (const { alert, labels, annotations } of alerts) {
       expect([alert, labels?.severity]).toEqual([alert, expect.stringMatching(/^(critical|warning|info)$/)])
