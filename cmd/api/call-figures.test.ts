@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { CallOutcome } from '#internal/intake/index.ts'
 import { FigureTally } from '#internal/usage/index.ts'
-import { countColumns } from '#internal/usage/stat.ts'
+import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { countCall } from './call-figures.ts'
 

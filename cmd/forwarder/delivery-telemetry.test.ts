@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
 import type { AttemptReport } from '#internal/delivery/index.ts'
 import { FigureTally } from '#internal/usage/index.ts'
-import { countColumns } from '#internal/usage/stat.ts'
+import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { countAttempt } from './delivery-telemetry.ts'
 

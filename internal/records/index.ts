@@ -1,5 +1,11 @@
 export type { Records, RecordTenant } from './acquire.ts'
 export { explainStoreError } from './answer.ts'
+export { recordRoutes } from './http.ts'
+export {
+  type ExecutionFilter,
+  type ExecutionPage,
+  listExecutions,
+} from './list-lock-history.ts'
 export {
   type Execution,
   type ExecutionAddress,
@@ -7,14 +13,8 @@ export {
   type ExecutionState,
   executionStates,
   type NoteExecution,
-} from './execution.ts'
-export { type DropReason, ExecutionRecorder, type ExecutionRecorderOptions } from './execution-recorder.ts'
-export { recordRoutes } from './http.ts'
-export {
-  type ExecutionFilter,
-  type ExecutionPage,
-  listExecutions,
-} from './list-executions.ts'
+} from './lock-history.ts'
+export { type DropReason, ExecutionRecorder, type ExecutionRecorderOptions } from './lock-history-recorder.ts'
 export type { CheckOutcome } from './record.ts'
 export {
   BatchCheck,

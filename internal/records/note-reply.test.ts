@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import type { ExecutionAddress, ExecutionNote } from './execution.ts'
+import type { ExecutionAddress, ExecutionNote } from './lock-history.ts'
 import { joinRecord } from './record.ts'
 import type { AcquireInput } from './store.ts'
 

@@ -1,4 +1,4 @@
-import type { NoteExecution } from './execution.ts'
+import type { NoteExecution } from './lock-history.ts'
 import { type AcquireOutcome, statusOf } from './record.ts'
 import type { RecordAddress, SaveInput } from './store.ts'
 

@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import { slotOf } from '#internal/storage/redis/slot-map.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { type AcquireInput, entryKey, type SaveInput, wakeChannel } from './store.ts'
+import { type AcquireInput, entryKey, RecentKeys, type SaveInput, wakeChannel } from './store.ts'
 
 let lab: RecordLab
 beforeAll(async () => {
@@ -559,3 +559,18 @@ describe('a store that has lost its data', () => {
 async function millisecondsLeft(tenantId: TenantId, key = 'k-1'): Promise<number> {
   return lab.raw.pttl(entryKey({ tenantId, scope: 'orders', key }))
 }
+
+test('the keys that came last are remembered, and never more than the bound', () => {
+  const keys = new RecentKeys(10)
+  for (let n = 0; n < 1_000; n += 1) keys.add(`key ${n}`)
+  const remembered = Array.from({ length: 1_000 }, (_, n) => n).filter((n) => keys.has(`key ${n}`))
+  expect(remembered.length).toBeLessThanOrEqual(10)
+  expect(remembered.slice(-5)).toEqual([995, 996, 997, 998, 999])
+})
+
+test('a key that is forgotten is gone, young or old', () => {
+  const keys = new RecentKeys(4)
+  for (const key of ['a', 'b', 'c']) keys.add(key)
+  for (const key of ['a', 'c']) keys.delete(key)
+  expect(['a', 'b', 'c'].map((key) => keys.has(key))).toEqual([false, true, false])
+})

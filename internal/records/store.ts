@@ -1,9 +1,8 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
-import type { NoteExecution } from './execution.ts'
+import type { NoteExecution } from './lock-history.ts'
 import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.ts'
-import { RecentKeys } from './recent-keys.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 
@@ -349,4 +348,32 @@ function recordOf(entry: string): string {
 
 function unknownReply(script: RedisScript): Error {
   return new Error(`the ${script.name} script gave an unknown reply`)
+}
+
+/** Remembers the keys that were added last: at least half of `keysMax`, never more than that. */
+export class RecentKeys {
+  readonly #keysMax: number
+  #young = new Set<string>()
+  #old = new Set<string>()
+
+  constructor(keysMax: number) {
+    this.#keysMax = keysMax
+  }
+
+  has(key: string): boolean {
+    return this.#young.has(key) || this.#old.has(key)
+  }
+
+  add(key: string): void {
+    if (this.#young.size >= this.#keysMax / 2) {
+      this.#old = this.#young
+      this.#young = new Set()
+    }
+    this.#young.add(key)
+  }
+
+  delete(key: string): void {
+    this.#young.delete(key)
+    this.#old.delete(key)
+  }
 }

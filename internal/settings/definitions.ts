@@ -1,11 +1,18 @@
 import { type TSchema, Type as t } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { TenantId } from '#internal/base/index.ts'
+import { didYouMean } from '#internal/config/index.ts'
 import {
   type LimitName,
+  type Limits,
   limitAmountMax,
   limitNames,
+  neutralProviderName,
   type ProviderName,
   providerNames,
+  type RetentionDays,
 } from '#internal/tenants/index.ts'
+import type { SettingsRead } from './store.ts'
 
 /** The name of a setting, as people type it. */
 export type SettingName =
@@ -121,4 +128,162 @@ function days(standard: number, doc: string): SettingDefinition {
     default: standard,
     doc: `${doc}, for tenants whose spec.retention leaves it open. Holds for what is received from then on.`,
   }
+}
+
+/** What is in force in this process. Never changes: a change brings another one. */
+export interface RuntimeSettings {
+  /** Grows with every write of any setting; 0 while none was read. */
+  readonly version: number
+  /** Nothing is sent to anybody's callback. */
+  readonly isForwardingPaused: boolean
+  /** Nothing is sent to the callbacks of these. */
+  readonly forwardingPausedFor: ReadonlySet<TenantId>
+  /** Whether calls of this provider for this tenant are put off. Costs two look-ups in memory. */
+  isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
+  /** Settings that pause something, for the installation and for tenants. */
+  readonly pauses: number
+  /** Share of log lines about what went well that are written, 0 to 1. */
+  readonly logShare: number
+  /** Limits that were set, for tenants that leave them open; an absent one is built in. */
+  readonly limits: Limits
+  /** For tenants that leave them open. */
+  readonly retention: RetentionDays
+}
+
+/** Makes what is in force of what is set. Pure; without an argument everything has its default. */
+export function toRuntimeSettings({ version, settings }: SettingsRead = unread): RuntimeSettings {
+  const values = new Map(settings.map(({ tenantId, name, value }) => [keyOf(name, tenantId), value]))
+  const valueOf = (name: SettingName) => values.get(keyOf(name, null)) ?? settingDefinitions[name].default
+  const pausedFor = (name: SettingName) =>
+    new Set(
+      settings.flatMap((each) =>
+        each.name === name && each.tenantId !== null && each.value === true ? [each.tenantId] : [],
+      ),
+    )
+  const providers = new Map(
+    providerNames.map((name) => {
+      const setting: SettingName = `providers.${name}.paused`
+      return [name, { all: valueOf(setting) === true, tenants: pausedFor(setting) }]
+    }),
+  )
+  return {
+    version,
+    isForwardingPaused: valueOf('forwarding.paused') === true,
+    forwardingPausedFor: pausedFor('forwarding.paused'),
+    isProviderPaused(provider, tenantId) {
+      const paused = providers.get(provider)
+      return paused !== undefined && (paused.all || paused.tenants.has(tenantId))
+    },
+    pauses: settings.filter(({ name, value }) => name.endsWith('.paused') && value === true).length,
+    logShare: Number(valueOf('log.sampling')),
+    limits: limitsOf(values),
+    retention: {
+      payloadDays: Number(valueOf('retention.payloadDays')),
+      eventDays: Number(valueOf('retention.eventDays')),
+    },
+  }
+}
+
+const unread: SettingsRead = { version: 0, settings: [] }
+
+function keyOf(name: SettingName, tenantId: TenantId | null): string {
+  return tenantId === null ? name : `${name} ${tenantId}`
+}
+
+function limitsOf(values: ReadonlyMap<string, SettingValue>): Limits {
+  const number = (name: SettingName) => {
+    const value = values.get(name)
+    return typeof value === 'number' ? value : undefined
+  }
+  const limits: Limits = {}
+  for (const name of limitNames) {
+    const [soft, hard] = [number(`limits.${name}.soft`), number(`limits.${name}.hard`)]
+    const bounds = { ...(soft !== undefined && { soft }), ...(hard !== undefined && { hard }) }
+    if (name === 'eventsPerMonth') {
+      const over = values.get('limits.eventsPerMonth.over')
+      if (soft === undefined && hard === undefined && over === undefined) continue
+      limits[name] = { ...bounds, over: over === 'refuse' ? 'refuse' : 'accept' }
+    } else if (soft !== undefined || hard !== undefined) limits[name] = bounds
+  }
+  return limits
+}
+
+/** A setting that somebody wants to write or read: nothing of it is checked yet. */
+export interface SettingInput {
+  readonly name: string
+  /** Whether it is for one tenant. */
+  readonly ofTenant: boolean
+  /** Left out where a setting is only named. */
+  readonly value?: unknown
+}
+
+/** What a check found; a problem is a sentence for whoever asked, which tells what to do next. */
+export type CheckedSetting<Checked> = Checked | { readonly kind: 'refused'; readonly problem: string }
+
+/** Checks that there is a setting of this name, and that it can be one tenant's where it is to be. Pure. */
+export function checkSettingName({
+  name,
+  ofTenant,
+}: SettingInput): CheckedSetting<{ readonly kind: 'ok'; readonly name: SettingName }> {
+  if (!isSettingName(name)) {
+    const meant = meantName(name)
+    const hint = meant === undefined ? '`latchkey settings list` shows all' : `did you mean ${meant}?`
+    return { kind: 'refused', problem: `There is no setting of that name: ${hint}` }
+  }
+  if (ofTenant && settingDefinitions[name].scope === 'installation')
+    return { kind: 'refused', problem: `${name} holds for the whole installation: leave the tenant out` }
+  return { kind: 'ok', name }
+}
+
+/** Checks a setting with its value. Pure. */
+export function checkSetting(
+  input: SettingInput,
+): CheckedSetting<{ readonly kind: 'ok'; readonly name: SettingName; readonly value: SettingValue }> {
+  const named = checkSettingName(input)
+  if (named.kind === 'refused') return named
+  const { name } = named
+  if (!isValueOf(name, input.value))
+    return { kind: 'refused', problem: `${name} has to be ${settingDefinitions[name].expected}` }
+  return { kind: 'ok', name, value: input.value }
+}
+
+/** Whether a setting can have this value. Pure. */
+export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
+  return Value.Check(settingDefinitions[name].schema, value)
+}
+
+/** What a person typed for a value: `true`, `false` and numbers are such, all else is text for `checkSetting` to judge. Pure. */
+export function parseSettingText(text: string): SettingValue {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
+}
+
+/** Values as far as they are set. */
+export type SetValues = Readonly<Partial<Record<SettingName, SettingValue>>>
+
+/** Of these two the first may not be over the second, nor for a soft limit its hard one. */
+const ordered: readonly (readonly [SettingName, SettingName])[] = [
+  ['retention.payloadDays', 'retention.eventDays'],
+  ...settingNames
+    .filter((name) => name.endsWith('.soft'))
+    .map((soft) => [soft, soft.replace(/soft$/, 'hard') as SettingName] as const),
+]
+
+/** Says what is wrong between the installation's settings as they would be, or undefined. Pure. */
+export function conflictBetween(values: SetValues): string | undefined {
+  const valueOf = (name: SettingName) => values[name] ?? settingDefinitions[name].default
+  for (const [less, more] of ordered) {
+    const [low, high] = [valueOf(less), valueOf(more)]
+    if (typeof low === 'number' && typeof high === 'number' && low > high)
+      return `${less} must not be over ${more}: they would be ${low} and ${high}`
+  }
+  return undefined
+}
+
+/** A vendor's name stands where a provider's neutral one has to. */
+function meantName(name: string): string | undefined {
+  const neutral = name.replace(/^providers\.([^.]{1,64})\./, (whole, provider: string) =>
+    whole.replace(provider, neutralProviderName(provider) ?? provider),
+  )
+  return didYouMean(neutral, settingNames)
 }

@@ -1,14 +1,33 @@
-export { settingsChannel, tellSettings } from './channel.ts'
-export { checkSetting, checkSettingName, parseSettingText } from './check.ts'
-export type { SettingDefinition, SettingName, SettingValue } from './definitions.ts'
-export { isSettingName, settingDefinitions, settingNames } from './definitions.ts'
-export type { ListedSetting } from './list-settings.ts'
-export { listSettings } from './list-settings.ts'
-export type { RuntimeSettings } from './runtime-settings.ts'
-export { toRuntimeSettings } from './runtime-settings.ts'
-export type { SettingsRead, StoredSetting } from './store.ts'
-export { readSettings } from './store.ts'
-export type { SettingsListener, SettingsWatchOptions } from './watch.ts'
-export { SettingsWatch } from './watch.ts'
-export type { SettingClearing, SettingWriting, SettingWritten, WritingParts } from './write-setting.ts'
-export { clearSetting, writeSetting } from './write-setting.ts'
+export {
+  checkSetting,
+  checkSettingName,
+  isSettingName,
+  parseSettingText,
+  type RuntimeSettings,
+  type SettingDefinition,
+  type SettingName,
+  type SettingValue,
+  settingDefinitions,
+  settingNames,
+  toRuntimeSettings,
+} from './definitions.ts'
+export {
+  clearSetting,
+  type ListedSetting,
+  listSettings,
+  readSettings,
+  type SettingClearing,
+  type SettingsRead,
+  type SettingWriting,
+  type SettingWritten,
+  type StoredSetting,
+  type WritingParts,
+  writeSetting,
+} from './store.ts'
+export {
+  type SettingsListener,
+  SettingsWatch,
+  type SettingsWatchOptions,
+  settingsChannel,
+  tellSettings,
+} from './watch.ts'

@@ -4,9 +4,14 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { listSettings } from './list-settings.ts'
-import { readSettings, tenantsPerSettingMax } from './store.ts'
-import { clearSetting, type SettingWriting, writeSetting } from './write-setting.ts'
+import {
+  clearSetting,
+  listSettings,
+  readSettings,
+  type SettingWriting,
+  tenantsPerSettingMax,
+  writeSetting,
+} from './store.ts'
 
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
 const clock = { now: () => nowMs }

@@ -6,11 +6,9 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase, migrateUrl } from '#test/support/migrated-database.ts'
 import { createTestPostgres, type TestDatabase, testStores } from '#test/support/stores.ts'
 import { until } from '#test/support/until.ts'
-import { settingsChannel, tellSettings } from './channel.ts'
-import { type RuntimeSettings, toRuntimeSettings } from './runtime-settings.ts'
-import type { StoredSetting } from './store.ts'
-import { SettingsWatch, type SettingsWatchOptions } from './watch.ts'
-import { clearSetting, writeSetting } from './write-setting.ts'
+import { type RuntimeSettings, toRuntimeSettings } from './definitions.ts'
+import { clearSetting, type StoredSetting, writeSetting } from './store.ts'
+import { SettingsWatch, type SettingsWatchOptions, settingsChannel, tellSettings } from './watch.ts'
 
 const clock: Clock = systemClock
 let database: TestDatabase

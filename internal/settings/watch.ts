@@ -1,8 +1,8 @@
 import type { Clock } from '#internal/base/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health, Logger } from '#internal/telemetry/index.ts'
-import { type RuntimeSettings, toRuntimeSettings } from './runtime-settings.ts'
+import { type RuntimeSettings, toRuntimeSettings } from './definitions.ts'
 import { readSettings, readSettingsVersion } from './store.ts'
 
 /** What a watch is made of. The pool stays its owner's. */
@@ -122,4 +122,12 @@ export class SettingsWatch {
       this.#options.log.info({ settingsVersion: settings.version, before }, 'runtime settings are in force')
     for (const listener of this.#listeners) listener(settings)
   }
+}
+
+/** The channel on which whoever wrote settings says so, for all processes. The message means nothing. */
+export const settingsChannel = 'latchkey:settings'
+
+/** Tells all processes that settings changed. Repeating it is harmless. @throws RedisUnavailable: they will poll */
+export async function tellSettings(redis: RedisConnection): Promise<void> {
+  await redis.publish(settingsChannel, '')
 }

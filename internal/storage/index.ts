@@ -12,8 +12,6 @@ export {
   writeRows,
   writeRowsOrThrow,
 } from './batch-writer.ts'
-export { numberArrayParam, textArrayParam } from './postgres/array-param.ts'
-export { type ExpiredPartition, lastExpiredDay } from './postgres/expired-partitions.ts'
 export {
   type MigrateLog,
   type MigrateOptions,
@@ -24,21 +22,31 @@ export {
 } from './postgres/migrate.ts'
 export type { Migration } from './postgres/migrations/list.ts'
 export {
+  type ExpiredPartition,
   ensurePartitions,
+  ensurePartitionsAhead,
+  lastExpiredDay,
   type PartitionedTable,
   partitionedTables,
   partitionName,
   type WantedPartition,
 } from './postgres/partitions.ts'
-export { ensurePartitionsAhead } from './postgres/partitions-ahead.ts'
-export { createPool, type Pool, type PoolClient, type PoolOptions } from './postgres/pool.ts'
-export { removeOldest } from './postgres/remove-oldest.ts'
+export {
+  createPool,
+  numberArrayParam,
+  type Pool,
+  type PoolClient,
+  type PoolOptions,
+  textArrayParam,
+  withTx,
+} from './postgres/pool.ts'
 export {
   type RemovedRows,
   type RetentionObserver,
   type RetentionResult,
   type RetentionStep,
   type RetentionTurn,
+  removeOldest,
   runRetention,
 } from './postgres/retention.ts'
 export {
@@ -61,15 +69,16 @@ export {
   sqlErrorOf,
   withoutParameters,
 } from './postgres/sql-failure.ts'
-export { withTx } from './postgres/tx.ts'
 export { redisCheck, schemaCheck } from './readiness.ts'
-export type { RedisOptions } from './redis/client.ts'
-export { openRedis } from './redis/client.ts'
-export type { ChannelListener, RedisConnection, RedisFailure, RedisServerFacts } from './redis/connection.ts'
-export { RedisUnavailable } from './redis/connection.ts'
+export { openRedis, type RedisOptions } from './redis/client.ts'
+export {
+  type ChannelListener,
+  type RedisConnection,
+  type RedisFailure,
+  type RedisServerFacts,
+  RedisUnavailable,
+} from './redis/connection.ts'
 export type { KeptReply, RedisDurability } from './redis/durability.ts'
-export type { RedisScript } from './redis/script.ts'
-export { defineScript } from './redis/script.ts'
-export type { RedisAddress } from './redis/url.ts'
-export { parseRedisUrl } from './redis/url.ts'
+export { defineScript, type RedisScript } from './redis/script.ts'
+export { parseRedisUrl, type RedisAddress } from './redis/url.ts'
 export { type StoreAddress, type StoreTls, TlsFailure } from './tls.ts'

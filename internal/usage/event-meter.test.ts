@@ -5,10 +5,9 @@ import { type RedisConnection, RedisUnavailable } from '#internal/storage/index.
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTestRedis, type TestRedis } from '#test/support/stores.ts'
 import { EventMeter } from './event-meter.ts'
-import { forgetMeters } from './forget.ts'
 import { type EffectiveLimits, effectiveLimits } from './limits.ts'
-import { meterKeys } from './meter-keys.ts'
-import { countAt, defineUsageScript, readMeters } from './reading.ts'
+import { forgetMeters } from './meter.ts'
+import { countAt, defineUsageScript, meterKeys, readMeters } from './reading.ts'
 
 let redis: TestRedis
 let lab: RecordLab

@@ -1,11 +1,8 @@
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import { EventTally, type TallyCall } from './event-tally.ts'
-import { decideEvent, type EventCounts, type EventVerdict } from './event-verdict.ts'
-import { type Failure, inTurns, settleEach } from './in-turns.ts'
-import type { EffectiveLimits } from './limits.ts'
-import { meterKeys } from './meter-keys.ts'
-import { monthEndMs } from './reading.ts'
+import type { EffectiveLimits, EventLimitName } from './limits.ts'
+import { type Failure, inTurns, settleEach } from './meter.ts'
+import { meterKeys, monthEndMs } from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import countEvents from './scripts/count-events.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
@@ -262,4 +259,140 @@ function moveToEnd<V>(map: Map<TenantId, V>, tenantId: TenantId): void {
   if (value === undefined) return
   map.delete(tenantId)
   map.set(tenantId, value)
+}
+
+/** One call's worth of events. */
+export interface TallyCall {
+  /** Its number in this process: the same again is not counted again. */
+  readonly call: number
+  /** Events of just now. */
+  readonly fresh: number
+  /** Hours since the Unix epoch, and the events that came in then and were not counted in time. */
+  readonly late: ReadonlyMap<number, number>
+}
+
+/** An event counts in the running minute only so long after it came in. */
+const freshMsMax = 5_000
+/** Hours kept apart for one tenant; what is older shares the oldest one kept. */
+const hoursMax = 48
+const hourMs = 3_600_000
+
+/**
+ * A tenant's committed events on their way to the meter. What was sent and not confirmed is kept apart under its call's number, since
+ * it may have been counted; what comes meanwhile waits for the next call. Bounded: counts by hour, no event.
+ */
+export class EventTally {
+  #open = new Batch()
+  #sent: { readonly call: number; readonly batch: Batch } | undefined
+
+  /** Adds an event that came in at `receivedAtMs`. */
+  add(receivedAtMs: number, nowMs: number): void {
+    this.#open.add(receivedAtMs, nowMs)
+  }
+
+  /** Events that no call has confirmed yet. */
+  get events(): number {
+    return this.#open.events + (this.#sent?.batch.events ?? 0)
+  }
+
+  /** What goes into the next call: the one that was not confirmed, or all that waits. Undefined when nothing does. */
+  next(nowMs: number, nextCall: () => number): TallyCall | undefined {
+    if (this.events === 0) return undefined
+    if (!this.#sent) {
+      this.#sent = { call: nextCall(), batch: this.#open }
+      this.#open = new Batch()
+    }
+    const { call, batch } = this.#sent
+    batch.age(nowMs)
+    return { call, fresh: batch.fresh, late: batch.late }
+  }
+
+  /** The call that `next` gave was counted. */
+  confirm(): void {
+    this.#sent = undefined
+  }
+}
+
+class Batch {
+  fresh = 0
+  #freshSinceMs = 0
+  readonly late = new Map<number, number>()
+  events = 0
+
+  add(receivedAtMs: number, nowMs: number): void {
+    this.events += 1
+    if (nowMs - receivedAtMs > freshMsMax) return this.#addLate(receivedAtMs, 1)
+    this.age(nowMs)
+    if (this.fresh === 0) this.#freshSinceMs = receivedAtMs
+    this.fresh += 1
+  }
+
+  /** What has waited too long to count as of just now goes to its hour. */
+  age(nowMs: number): void {
+    if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
+    this.#addLate(this.#freshSinceMs, this.fresh)
+    this.fresh = 0
+  }
+
+  #addLate(receivedAtMs: number, count: number): void {
+    let hour = Math.floor(receivedAtMs / hourMs)
+    if (this.late.size >= hoursMax && !this.late.has(hour)) hour = Math.min(...this.late.keys())
+    this.late.set(hour, (this.late.get(hour) ?? 0) + count)
+  }
+}
+
+/**
+ * Whether an event may come in. `free`: it may. `over`: it may, and is marked, since the month's hard limit is reached. `limited`: it
+ * may not.
+ */
+export type EventVerdict =
+  | { readonly kind: 'free' }
+  | { readonly kind: 'over' }
+  | {
+      readonly kind: 'limited'
+      readonly limit: EventLimitName
+      readonly quota: number
+      readonly retryAfterMs: number
+    }
+
+/** The last counts heard of, by windows of Redis' clock. */
+export interface EventCounts {
+  /** Minutes since the Unix epoch. */
+  readonly minute: number
+  readonly minuteCount: number
+  readonly monthEndSec: number
+  readonly monthCount: number
+}
+
+/** What is known when an event comes. */
+export interface EventFacts {
+  readonly counts: EventCounts
+  /** Events committed here that are not in the counts yet. */
+  readonly waiting: number
+  /** Redis' clock, ms. */
+  readonly nowMs: number
+  /** Whether Redis answered of late; while it is away no event is refused. */
+  readonly isRedisThere: boolean
+}
+
+const minuteMs = 60_000
+const free: EventVerdict = { kind: 'free' }
+const over: EventVerdict = { kind: 'over' }
+
+/** Decides about one event. Counts are what is surely used, so what is refused is over its limit. Pure. */
+export function decideEvent(
+  { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
+  { counts, waiting, nowMs, isRedisThere }: EventFacts,
+): EventVerdict {
+  const isMinute = (counts.minute + 1) * minuteMs > nowMs
+  const inMinute = (isMinute ? counts.minuteCount : 0) + waiting
+  if (eventsPerMinute.hard !== null && inMinute >= eventsPerMinute.hard && isRedisThere) {
+    const retryAfterMs = minuteMs - (nowMs % minuteMs)
+    return { kind: 'limited', limit: 'eventsPerMinute', quota: eventsPerMinute.hard, retryAfterMs }
+  }
+  const inMonth = (counts.monthEndSec * 1000 > nowMs ? counts.monthCount : 0) + waiting
+  if (eventsPerMonth.hard === null || inMonth < eventsPerMonth.hard) return free
+  if (eventsPerMonth.over === 'accept' || !isRedisThere) return over
+  const retryAfterMs = monthEndMs(nowMs) - nowMs
+  return { kind: 'limited', limit: 'eventsPerMonth', quota: eventsPerMonth.hard, retryAfterMs }
 }

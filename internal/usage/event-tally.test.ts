@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { EventTally } from './event-tally.ts'
+import { EventTally } from './event-meter.ts'
 
 const hourMs = 3_600_000
 const nowMs = 500_000 * hourMs + 1_800_000

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decideEvent, type EventFacts, type EventVerdict } from './event-verdict.ts'
+import { decideEvent, type EventFacts, type EventVerdict } from './event-meter.ts'
 import { effectiveLimits } from './limits.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 10, 0, 30)

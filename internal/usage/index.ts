@@ -2,26 +2,19 @@ import clockLua from './scripts/clock.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 
 export { forgetEmissions, recordUsage, type UsageEmission, type UsageRecorded } from './emissions.ts'
-export { type CountedEvent, EventMeter, type EventMeterOptions } from './event-meter.ts'
-export type { EventVerdict } from './event-verdict.ts'
-export { forgetMeters } from './forget.ts'
-export { forgetHours } from './forget-hours.ts'
-export { figureTables, forgetFigures } from './forget-stats.ts'
+export { type CountedEvent, EventMeter, type EventMeterOptions, type EventVerdict } from './event-meter.ts'
 export {
   type EffectiveLimits,
   type EventLimitName,
-  type LockLimitName,
-  type LockLimits,
-  limitHeaders,
-} from './limits.ts'
-export {
   type LimitedTenant,
   LimitsInForce,
   type LimitsInForceOptions,
+  type LockLimitName,
+  type LockLimits,
+  limitHeaders,
   type TenantLimits,
-} from './limits-in-force.ts'
-export { Meter, type MeterOptions } from './meter.ts'
-export { meterKeys } from './meter-keys.ts'
+} from './limits.ts'
+export { forgetMeters, Meter, type MeterOptions, type SoftCrossing } from './meter.ts'
 export {
   clearLimitOverride,
   limitsChannel,
@@ -32,7 +25,6 @@ export {
   setLimitOverride,
   tellLimits,
 } from './overrides.ts'
-export { type RankRequest, rankTenants, type TenantFigures } from './rank-tenants.ts'
 export {
   type FigurePoint,
   type FigureSums,
@@ -41,7 +33,10 @@ export {
   type FigureTenants,
   figureStepMs,
   type LatencyFigures,
+  type RankRequest,
+  rankTenants,
   readFigures,
+  type TenantFigures,
 } from './read-stats.ts'
 export {
   type LimitUsage,
@@ -50,9 +45,15 @@ export {
   type UsageReport,
   type UsageSpan,
 } from './read-usage.ts'
-export type { SoftCrossing } from './soft-limits.ts'
-export { type FigureName, figureNames, type QueueSight } from './stat.ts'
-export { FigureRecorder, type FigureRecorderOptions } from './stats-recorder.ts'
-export { FigureTally, type TallyBounds } from './stats-tally.ts'
+export { meterKeys } from './reading.ts'
+export { FigureRecorder, type FigureRecorderOptions, figureTables, forgetFigures } from './stats-recorder.ts'
+export {
+  type FigureName,
+  FigureTally,
+  figureNames,
+  type QueueSight,
+  type TallyBounds,
+} from './stats-tally.ts'
+export { forgetHours } from './store.ts'
 /** Lua for scripts that count: the server's clock, and the meters. */
 export { clockLua, meterLua }

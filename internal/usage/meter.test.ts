@@ -6,7 +6,7 @@ import { defineScript } from '#internal/storage/index.ts'
 import { meterLua } from '#internal/usage/index.ts'
 import { labStartMs, openRecordLab, type RecordLab, readMeter } from '#test/support/record-lab.ts'
 import type { LockLimits } from './limits.ts'
-import { meterKeys } from './meter-keys.ts'
+import { meterKeys } from './reading.ts'
 import { saveEpochs } from './store.ts'
 
 let lab: RecordLab

@@ -1,14 +1,20 @@
 import type { Pool } from 'pg'
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import { type Failure, inTurns, settleEach } from './in-turns.ts'
+import type { LimitName } from '#internal/tenants/index.ts'
 import type { EffectiveLimits } from './limits.ts'
-import { meterKeys } from './meter-keys.ts'
-import { defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
+import {
+  defineUsageScript,
+  meterKeys,
+  monthEndMs,
+  readMeters,
+  type UsageReading,
+  type WindowCount,
+} from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
+import forget from './scripts/forget.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import seed from './scripts/seed.lua' with { type: 'text' }
-import { type SoftCrossing, softCrossings } from './soft-limits.ts'
 import {
   findEpochs,
   findUsage,
@@ -164,4 +170,102 @@ function hoursOf({ tenantId, locks, events }: UsageReading): HourOfUsage[] {
 
 function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
   return `${tenantId} ${limit} ${periodMs}`
+}
+
+/** One for whom the work failed. */
+export interface Failure<T> {
+  readonly each: T
+  readonly error: unknown
+}
+
+/** What is left to be done after all were gone through. */
+export interface TurnsTaken<T> {
+  readonly failed: readonly Failure<T>[]
+  /** Those whose turn did not come: time was up. They come first the next time, so that it does come. */
+  readonly left: readonly T[]
+}
+
+const parallelMax = 64
+/** Failures may take until a time-out each: once there are some, nothing more is begun after so long. */
+const failingMsMax = 2_000
+
+/**
+ * Does work for some at a time, at most 64. One that fails keeps none of the others from theirs, unless failing takes over two
+ * seconds: then the rest is left.
+ * @param work gives those for whom it failed; does not throw
+ */
+export async function inTurns<T>(
+  all: readonly T[],
+  clock: Clock,
+  work: (some: readonly T[]) => Promise<readonly Failure<T>[]>,
+): Promise<TurnsTaken<T>> {
+  const endMs = clock.now() + failingMsMax
+  const failed: Failure<T>[] = []
+  for (let at = 0; at < all.length; at += parallelMax) {
+    if (failed.length > 0 && clock.now() > endMs) return { failed, left: all.slice(at) }
+    failed.push(...(await work(all.slice(at, at + parallelMax))))
+  }
+  return { failed, left: [] }
+}
+
+/** Does work for each at the same time, and waits for all of them. Never throws. */
+export async function settleEach<T, R>(
+  some: readonly T[],
+  work: (each: T) => Promise<R>,
+): Promise<{ readonly done: readonly R[]; readonly failed: readonly Failure<T>[] }> {
+  const done: R[] = []
+  const failed: Failure<T>[] = []
+  const one = async (each: T) => {
+    try {
+      done.push(await work(each))
+    } catch (error) {
+      failed.push({ each, error })
+    }
+  }
+  await Promise.all(some.map(one))
+  return { done, failed }
+}
+
+/** A soft limit that was reached in a period. */
+export interface SoftCrossing {
+  readonly tenantId: TenantId
+  readonly limit: LimitName
+  /** When the period began: a minute, a month, or a day for bytes of records. UTC, ms. */
+  readonly periodMs: number
+  readonly used: number
+  readonly soft: number
+}
+
+const dayMs = 86_400_000
+
+/** The soft limits that a tenant has reached, in the running periods and in those that ended last. Pure. */
+export function softCrossings(reading: UsageReading, limits: EffectiveLimits): SoftCrossing[] {
+  const { locks, events, nowMs, recordBytes, tenantId } = reading
+  const today = { startMs: nowMs - (nowMs % dayMs), count: recordBytes }
+  const periods: Record<LimitName, readonly Pick<WindowCount, 'startMs' | 'count'>[]> = {
+    locksPerMinute: locks?.minutes ?? [],
+    locksPerMonth: locks?.months ?? [],
+    eventsPerMinute: events?.minutes ?? [],
+    eventsPerMonth: events?.months ?? [],
+    recordBytes: locks ? [today] : [],
+  }
+  return (Object.keys(periods) as LimitName[]).flatMap((limit) => {
+    const { soft } = limits[limit]
+    if (soft === null) return []
+    return periods[limit].flatMap(({ startMs, count }) =>
+      count > 0 && count >= soft ? [{ tenantId, limit, periodMs: startMs, used: count, soft }] : [],
+    )
+  })
+}
+
+// Frees memory, so it runs also when Redis is full.
+const forgetScript = defineScript('forget', 'allow-oom', [forget])
+
+/**
+ * Removes what Redis keeps of a deleted tenant without an expiry: its meters. No process gives it new ones, since seeding
+ * refuses a deleted tenant; its records and locks expire by themselves. Repeating it is harmless. @throws RedisUnavailable
+ */
+export async function forgetMeters(redis: RedisConnection, tenantId: TenantId): Promise<void> {
+  const { meta, side, events } = meterKeys(tenantId)
+  await redis.evaluate(forgetScript, [meta, side, events], [])
 }

@@ -1,14 +1,7 @@
-import type { Clock, TenantId } from '#internal/base/index.ts'
-import { type Pool, type RedisConnection, withTx } from '#internal/storage/index.ts'
+import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
+import { type Pool, type PoolClient, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
-import {
-  countOtherOverrides,
-  lockLiveTenant,
-  lockOverrides,
-  overridesMax,
-  removeOverride,
-  writeOverride,
-} from './override-store.ts'
+import type { LimitOverride } from './limits.ts'
 
 /** The channel on which whoever wrote overrides says so, for all processes. The message means nothing. */
 export const limitsChannel = 'latchkey:limits'
@@ -106,4 +99,137 @@ function problemWith(setting: OverrideSetting, nowMs: number): string | undefine
     return 'The time at which it ends has to lie ahead, by at most 366 days'
   if (!reasonPattern.test(reason)) return 'Why has to be said, in 1 to 500 printable characters'
   return problemWithNames(setting)
+}
+
+/** An override as it was set, with whose it is. Times in milliseconds since the epoch. */
+export interface StoredOverride extends LimitOverride {
+  readonly tenantId: TenantId
+  readonly by: string
+  readonly reason: string
+  readonly setAtMs: number
+}
+
+/** Overrides that there may be at a time, so that all fit in every process. */
+export const overridesMax = 10_000
+
+interface RawOverride {
+  readonly tenantId: string
+  readonly limit: string
+  readonly hard: number | null
+  readonly untilMs: number
+  readonly by: string
+  readonly reason: string
+  readonly setAtMs: number
+}
+
+const columns = `tenant_id AS "tenantId", limit_name AS "limit", hard,
+  floor(extract(epoch FROM until) * 1000)::bigint AS "untilMs", set_by AS "by", reason,
+  floor(extract(epoch FROM set_at) * 1000)::bigint AS "setAtMs"`
+
+/** The number of the last committed change of any override. One row, no lock. */
+export async function readOverridesVersion(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ version: number }>({
+    name: 'read_limit_overrides_version',
+    text: 'SELECT version FROM limit_overrides_version',
+  })
+  return versionIn(rows)
+}
+
+/**
+ * Reads all overrides, lapsed ones too, with the version that they are of: one statement, so both are of one moment. One of a limit
+ * that this build does not know is left out. No lock.
+ */
+export async function readOverrides(
+  pool: Pool,
+): Promise<{ readonly version: number; readonly overrides: readonly StoredOverride[] }> {
+  const { rows } = await pool.query<{ version: number; overrides: RawOverride[] }>({
+    name: 'read_limit_overrides',
+    text: `SELECT version, coalesce((SELECT json_agg(o) FROM (SELECT ${columns} FROM limit_overrides) o), '[]') AS overrides
+           FROM limit_overrides_version`,
+  })
+  return { version: versionIn(rows), overrides: rows[0]?.overrides.flatMap(toStored) ?? [] }
+}
+
+/** A tenant's overrides, lapsed ones too. By the key's first column, no lock. */
+export async function findOverrides(pool: Pool, tenantId: TenantId): Promise<readonly StoredOverride[]> {
+  const { rows } = await pool.query<RawOverride>({
+    name: 'find_limit_overrides',
+    text: `SELECT ${columns} FROM limit_overrides WHERE tenant_id = $1 ORDER BY limit_name`,
+    values: [tenantId],
+  })
+  return rows.flatMap(toStored)
+}
+
+/** Raises the version, which keeps other writers away until the transaction ends, and removes what has lapsed. */
+export async function lockOverrides(client: PoolClient, nowMs: number): Promise<void> {
+  await client.query('UPDATE limit_overrides_version SET version = version + 1')
+  await client.query('DELETE FROM limit_overrides WHERE until <= $1', [new Date(nowMs)])
+}
+
+/** Whether there is such a tenant, which then is not deleted before the transaction ends: its purge finds the override. */
+export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
+  const { rowCount } = await client.query(
+    'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE',
+    [tenantId],
+  )
+  return rowCount === 1
+}
+
+/** How many overrides there are beside this one. Exact while the version's row is locked. */
+export async function countOtherOverrides(
+  client: PoolClient,
+  { tenantId, limit }: Pick<StoredOverride, 'tenantId' | 'limit'>,
+): Promise<number> {
+  const { rows } = await client.query<{ count: number }>(
+    'SELECT count(*) FROM limit_overrides WHERE (tenant_id, limit_name) <> ($1, $2)',
+    [tenantId, limit],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** Writes an override in place of the one before, and says so in the audit log. One statement, under the version's lock. */
+export async function writeOverride(client: PoolClient, override: StoredOverride): Promise<void> {
+  const { tenantId, limit, hard, untilMs, by, reason, setAtMs } = override
+  const detail = JSON.stringify({ limit, hard, until: new Date(untilMs).toISOString(), reason })
+  await client.query(
+    `WITH written AS (
+       INSERT INTO limit_overrides (tenant_id, limit_name, hard, until, reason, set_at, set_by)
+       VALUES ($1, $2, $3, $4, $5, $6::timestamptz, $7)
+       ON CONFLICT (tenant_id, limit_name) DO UPDATE SET hard = excluded.hard, until = excluded.until,
+         reason = excluded.reason, set_at = excluded.set_at, set_by = excluded.set_by
+     )
+     INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES ($6::timestamptz, $7, 'usage.override_set', $1, $8)`,
+    [tenantId, limit, hard, new Date(untilMs), reason, new Date(setAtMs), by, detail],
+  )
+}
+
+/** Removes an override, and says so in the audit log; tells whether there was one. One statement, under the version's lock. */
+export async function removeOverride(
+  client: PoolClient,
+  removal: Pick<StoredOverride, 'tenantId' | 'limit' | 'by'> & { readonly nowMs: number },
+): Promise<boolean> {
+  const { tenantId, limit, by, nowMs } = removal
+  const { rowCount } = await client.query(
+    `WITH removed AS (DELETE FROM limit_overrides WHERE tenant_id = $1 AND limit_name = $2 RETURNING hard)
+     INSERT INTO audit (at, actor, action, tenant_id, detail)
+     SELECT $3, $4, 'usage.override_cleared', $1, jsonb_build_object('limit', $2::text, 'hard', hard) FROM removed`,
+    [tenantId, limit, new Date(nowMs), by],
+  )
+  return rowCount === 1
+}
+
+function versionIn(rows: readonly { readonly version: number }[]): number {
+  const version = rows[0]?.version
+  if (version === undefined)
+    throw new Error('the row of limit_overrides_version is missing: run the migrations')
+  return version
+}
+
+function toStored({ tenantId, limit, ...rest }: RawOverride): StoredOverride[] {
+  if (!isLimitName(limit)) return []
+  return [{ ...rest, tenantId: parseTenantId(tenantId), limit }]
+}
+
+function isLimitName(name: string): name is LimitName {
+  return limitNames.some((each) => each === name)
 }

@@ -5,9 +5,8 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { rankTenants } from './rank-tenants.ts'
-import { type FigureTenants, readFigures } from './read-stats.ts'
-import { countColumns } from './stat.ts'
+import { type FigureTenants, rankTenants, readFigures } from './read-stats.ts'
+import { countColumns } from './stats-tally.ts'
 
 const minuteMs = 60_000
 const hourMs = 3_600_000

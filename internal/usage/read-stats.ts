@@ -1,15 +1,15 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import { percentileMs } from './percentile.ts'
 import {
   countColumns,
   type FigureName,
   figureNames,
   hourMs,
+  latencyBoundsMs,
   latencyFrom,
   minuteMs,
   type QueueSight,
-} from './stat.ts'
+} from './stats-tally.ts'
 
 /** Whose figures: the installation as a whole, or some tenants', at most 1 000. */
 export type FigureTenants = 'all' | readonly TenantId[]
@@ -168,4 +168,82 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
     values: [...values],
   })
   return new Map(rows.map(([atMs, dueCount, oldestAgeMs]) => [atMs, { dueCount, oldestAgeMs }]))
+}
+
+/**
+ * The time within which a share of what the buckets hold arrived, in milliseconds: spread evenly within a bucket, and the last bound
+ * where it lies beyond all. Undefined for empty buckets. Pure.
+ * @param share from 0 to 1
+ */
+export function percentileMs(buckets: readonly number[], share: number): number | undefined {
+  const total = buckets.reduce((sum, count) => sum + count, 0)
+  if (total === 0) return undefined
+  const wanted = share * total
+  let below = 0
+  for (const [at, count] of buckets.entries()) {
+    const from = latencyBoundsMs[at - 1] ?? 0
+    const to = latencyBoundsMs[at] ?? from
+    if (count > 0 && below + count >= wanted)
+      return Math.round(from + ((to - from) * (wanted - below)) / count)
+    below += count
+  }
+  return latencyBoundsMs.at(-1)
+}
+
+/** Which tenants are asked for. Times in milliseconds since the epoch. */
+export interface RankRequest {
+  readonly tenants: FigureTenants
+  /** Of more than 24 h the last 24 count. */
+  readonly fromMs: number
+  readonly toMs: number
+  readonly orderBy: FigureName
+  /** 1 to 1 000. */
+  readonly limit: number
+}
+
+/** What happened for one tenant. */
+export interface TenantFigures extends Readonly<Record<FigureName, number>> {
+  readonly tenantId: TenantId
+}
+
+const spanMsMax = 24 * hourMs
+/** From there on hours tell it. */
+const minutesMsMax = 2 * hourMs
+const columns: Record<FigureName, string> = {
+  accepted: 'accepted',
+  duplicates: 'duplicates',
+  spooled: 'spooled',
+  refused: 'refused',
+  delivered: 'delivered',
+  failed: 'failed',
+  attemptsFailed: 'attempts_failed',
+}
+
+/**
+ * The tenants for which something was counted in a span, those with most first. Over two hours the span is widened to whole hours.
+ * Reads two hours of minutes or a day of hours of each tenant at most, by the index over their times or the key. No lock.
+ * @throws what Postgres throws
+ */
+export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantFigures[]> {
+  const { tenants, toMs, orderBy, limit } = request
+  const givenFromMs = Math.max(request.fromMs, toMs - spanMsMax)
+  const isLong = toMs - givenFromMs > minutesMsMax
+  const fromMs = isLong ? Math.floor(givenFromMs / hourMs) * hourMs : givenFromMs
+  const table = isLong ? 'figures_hourly' : 'figures_minutely'
+  const { rows } = await pool.query<[TenantId, ...number[]]>({
+    text: `SELECT tenant_id, ${figureNames.map((name) => `sum(${columns[name]})::float8`).join(', ')} FROM ${table}
+      WHERE at >= $1 AND at < $2 AND ${tenants === 'all' ? `tenant_id <> ''` : 'tenant_id = ANY($4::text[])'}
+      GROUP BY tenant_id ORDER BY sum(${columns[orderBy]}) DESC, tenant_id LIMIT $3`,
+    rowMode: 'array',
+    values: [
+      new Date(fromMs),
+      new Date(toMs),
+      Math.min(Math.max(1, limit), 1_000),
+      ...(tenants === 'all' ? [] : [textArrayParam(tenants)]),
+    ],
+  })
+  return rows.map(([tenantId, ...counts]) => {
+    const named = Object.fromEntries(figureNames.map((name, at) => [name, counts[at] ?? 0]))
+    return { tenantId, ...(named as Record<FigureName, number>) }
+  })
 }

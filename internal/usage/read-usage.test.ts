@@ -3,7 +3,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { openRedis } from '#internal/storage/index.ts'
 import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
 import { EventMeter } from './event-meter.ts'
-import { LimitsInForce } from './limits-in-force.ts'
+import { LimitsInForce } from './limits.ts'
 import { readUsage } from './read-usage.ts'
 
 let lab: RecordLab

@@ -1,8 +1,8 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { type Pool, type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LimitName, limitNames } from '#internal/tenants/index.ts'
-import type { LimitedTenant, LimitsInForce } from './limits-in-force.ts'
-import { findOverrides } from './override-store.ts'
+import type { LimitedTenant, LimitsInForce } from './limits.ts'
+import { findOverrides } from './overrides.ts'
 import { countAt, defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
 import { findUsage, type HourAmount, listHours } from './store.ts'
 

@@ -1,6 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
-import { meterKeys } from './meter-keys.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
@@ -106,4 +105,19 @@ function closed(
 ): WindowCount[] {
   const [window, count] = text ? text.split(' ').map(Number) : []
   return window === undefined || count === undefined ? [] : [toWindow(window, count)]
+}
+
+/** The keys of a tenant's meters. They share its hash tag with all of its records. */
+export interface MeterKeys {
+  /** Locks and bytes: a packed string. */
+  readonly meta: string
+  /** The hash beside it. */
+  readonly side: string
+  /** Events: a hash. */
+  readonly events: string
+}
+
+/** Names the keys of a tenant's meters. */
+export function meterKeys(tenantId: TenantId): MeterKeys {
+  return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side`, events: `{${tenantId}}:events` }
 }

@@ -10,7 +10,7 @@ import {
   readMeter,
 } from '#test/support/record-lab.ts'
 import type { LockLimits } from './limits.ts'
-import { meterKeys } from './meter-keys.ts'
+import { meterKeys } from './reading.ts'
 
 let lab: RecordLab
 beforeAll(async () => {

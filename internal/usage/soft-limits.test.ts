@@ -4,9 +4,8 @@ import type { LimitName, Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { EventMeter } from './event-meter.ts'
 import { effectiveLimits } from './limits.ts'
-import { Meter } from './meter.ts'
+import { Meter, type SoftCrossing, softCrossings } from './meter.ts'
 import type { MeterReading, UsageReading } from './reading.ts'
-import { type SoftCrossing, softCrossings } from './soft-limits.ts'
 
 const minuteMs = 60_000
 const limitsOf = (spec: Limits) => effectiveLimits({ overrides: [], spec, defaults: {}, nowMs: labStartMs })

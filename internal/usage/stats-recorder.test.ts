@@ -5,10 +5,8 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { readFigures } from './read-stats.ts'
-import { emptyCell } from './stat.ts'
-import { FigureRecorder } from './stats-recorder.ts'
-import { FigureTally } from './stats-tally.ts'
-import { type FigureBatch, writeFigures } from './write-stats.ts'
+import { type FigureBatch, FigureRecorder, writeFigures } from './stats-recorder.ts'
+import { emptyCell, FigureTally } from './stats-tally.ts'
 
 const startMs = Date.parse('2026-11-01T12:58:00Z')
 const minuteMs = 60_000

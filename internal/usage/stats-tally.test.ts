@@ -1,9 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { percentileMs } from './percentile.ts'
-import { figureStepMs } from './read-stats.ts'
-import { bucketOf, countColumns, type FigureCell, latencyBoundsMs } from './stat.ts'
-import { FigureTally } from './stats-tally.ts'
+import { figureStepMs, percentileMs } from './read-stats.ts'
+import { bucketOf, countColumns, type FigureCell, FigureTally, latencyBoundsMs } from './stats-tally.ts'
 
 const startMs = Date.parse('2026-11-01T12:00:00Z')
 const [one, other] = [someTenantId(), someTenantId()]

@@ -1,7 +1,7 @@
-import type { Pool } from 'pg'
 import type { TenantId } from '#internal/base/index.ts'
+import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
-import type { SoftCrossing } from './soft-limits.ts'
 
 /** What a meter is seeded with when Redis has none. */
 export interface StoredUsage {
@@ -188,4 +188,15 @@ export async function listHours(
     values: [tenantId, new Date(fromMs), new Date(toMs), hoursReadMax],
   })
   return rows
+}
+
+/** A month can be compared with that of the year before. */
+const keptMs = 400 * 86_400_000
+
+/**
+ * Removes usage of hours over 400 days ago, at most 5 000 rows, by the index over their hours. No limit looks back further than a
+ * month. Repeating it is safe. @throws whatever Postgres throws
+ */
+export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }

@@ -4,11 +4,14 @@ import type { TestDatabase } from '#test/support/stores.ts'
 import {
   type DroppedPartitions,
   dropExpiredPartitions,
+  ensurePartitions,
   expiredAgeMs,
   lastExpiredDay,
   listExpiredPartitions,
-} from './expired-partitions.ts'
-import { ensurePartitions, type PartitionedTable, partitionedTables, partitionName } from './partitions.ts'
+  type PartitionedTable,
+  partitionedTables,
+  partitionName,
+} from './partitions.ts'
 import { createPool, type Pool, type PoolClient } from './pool.ts'
 
 let database: TestDatabase

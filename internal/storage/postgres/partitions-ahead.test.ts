@@ -5,7 +5,7 @@ import { insertEvents } from '#internal/events/insert.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { ensurePartitionsAhead } from './partitions-ahead.ts'
+import { ensurePartitionsAhead } from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
 import { classifySqlError } from './sql-failure.ts'
 

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { numberArrayParam, textArrayParam } from './array-param.ts'
 import { ensurePartitions, partitionName } from './partitions.ts'
-import { createPool, type Pool } from './pool.ts'
+import { createPool, numberArrayParam, type Pool, textArrayParam } from './pool.ts'
 import { classifySqlError } from './sql-failure.ts'
 
 let database: TestDatabase

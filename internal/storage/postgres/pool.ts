@@ -1,3 +1,4 @@
+import type { Pool, PoolClient } from 'pg'
 import pg from 'pg'
 import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader } from '../tls.ts'
 
@@ -117,4 +118,112 @@ function safeInteger(text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value)) throw new RangeError('a bigint of the database is beyond 2^53')
   return value
+}
+
+/**
+ * Runs `fn` in one READ COMMITTED transaction and commits; when `fn` throws, rolls back and throws the same error. The
+ * connection always goes back: also when BEGIN fails, which drizzle's own `transaction()` does not manage. A connection whose
+ * state is unknown (BEGIN, COMMIT or ROLLBACK failed) is destroyed instead of reused. An error from COMMIT itself means that
+ * the outcome is unknown, so `fn` must be safe to repeat.
+ */
+export async function withTx<T>(pool: Pool, fn: (client: PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  // A checked-out connection has no listener of the pool's; its breaking also rejects the query under way.
+  let broken: Error | undefined
+  const onError = (error: Error) => {
+    broken = error
+  }
+  client.on('error', onError)
+  try {
+    await client.query('BEGIN')
+    const result = await runOrRollBack(client, fn)
+    await client.query('COMMIT')
+    return result
+  } catch (error) {
+    if (!(error instanceof RolledBack)) {
+      broken ??= asError(error)
+      throw error
+    }
+    broken ??= error.connectionError
+    throw error.cause
+  } finally {
+    client.off('error', onError)
+    client.release(broken)
+  }
+}
+
+/** Carries the error of `fn` past the handling of BEGIN and COMMIT, with what became of the connection. */
+class RolledBack extends Error {
+  readonly connectionError: Error | undefined
+  constructor(cause: unknown, connectionError: Error | undefined) {
+    super('rolled back', { cause })
+    this.connectionError = connectionError
+  }
+}
+
+async function runOrRollBack<T>(client: PoolClient, fn: (client: PoolClient) => Promise<T>): Promise<T> {
+  try {
+    return await fn(client)
+  } catch (cause) {
+    const connectionError = await client.query('ROLLBACK').then(() => undefined, asError)
+    throw new RolledBack(cause, connectionError)
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error('a query failed', { cause: error })
+}
+
+const textOid = 25
+const float8Oid = 701
+const headerBytes = 20
+
+/**
+ * A `text[]` parameter in Postgres' binary form. `pg` would write a JavaScript array as one quoted literal, which costs both
+ * sides several passes over each JSON text; lengths before raw bytes cost one. Give it a cast: `$1::text[]`. A string with
+ * U+0000 fails in the server (22021), like any text. Format: array_recv in
+ * https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c
+ */
+export function textArrayParam(values: readonly (string | null)[]): Buffer {
+  let length = headerBytes
+  for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value))
+  const buffer = Buffer.allocUnsafe(length)
+  // Dimensions, "has nulls", element type; then the one dimension's size and lower bound.
+  buffer.writeInt32BE(1, 0)
+  buffer.writeInt32BE(values.includes(null) ? 1 : 0, 4)
+  buffer.writeInt32BE(textOid, 8)
+  buffer.writeInt32BE(values.length, 12)
+  buffer.writeInt32BE(1, 16)
+  let at = headerBytes
+  for (const value of values) {
+    if (value === null) {
+      at = buffer.writeInt32BE(-1, at)
+      continue
+    }
+    const written = buffer.write(value, at + 4)
+    buffer.writeInt32BE(written, at)
+    at += 4 + written
+  }
+  return buffer
+}
+
+/**
+ * A `float8[]` parameter in Postgres' binary form, exact for whole numbers to 2^53: the cheapest way for numbers and times in
+ * milliseconds, since neither side makes text of them. Give it a cast: `$1::float8[]`.
+ */
+export function numberArrayParam(values: readonly number[]): Buffer {
+  const buffer = Buffer.allocUnsafe(headerBytes + 12 * values.length)
+  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.length)
+  view.setInt32(0, 1)
+  view.setInt32(4, 0)
+  view.setInt32(8, float8Oid)
+  view.setInt32(12, values.length)
+  view.setInt32(16, 1)
+  let at = headerBytes
+  for (const value of values) {
+    view.setInt32(at, 8)
+    view.setFloat64(at + 4, value)
+    at += 12
+  }
+  return buffer
 }

@@ -1,8 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { migrateUrl } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
-import { dropExpiredPartitions, listExpiredPartitions } from './expired-partitions.ts'
-import { ensurePartitions, partitionedTables, partitionName } from './partitions.ts'
+import {
+  dropExpiredPartitions,
+  ensurePartitions,
+  listExpiredPartitions,
+  partitionedTables,
+  partitionName,
+} from './partitions.ts'
 import { createPool, type Pool } from './pool.ts'
 
 const names = { owner: 'owner', pods: 'pods' }

@@ -6,13 +6,11 @@ import { poll } from '#internal/dev/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
 import { writeRows } from '../batch-writer.ts'
-import { textArrayParam } from './array-param.ts'
 import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
 import { type Migration, migrations } from './migrations/list.ts'
 import { ensurePartitions } from './partitions.ts'
-import { createPool, type Pool } from './pool.ts'
+import { createPool, type Pool, textArrayParam, withTx } from './pool.ts'
 import * as schema from './schema.ts'
-import { withTx } from './tx.ts'
 
 const silent = { info: () => {}, warn: () => {} }
 const open: Pool[] = []

@@ -2,10 +2,7 @@ import type { Day } from '#internal/base/index.ts'
 import { forgetDedupeKeys } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 // The rooms of tests may be entered by any door: a day at a time is what is measured.
-import {
-  dropExpiredPartitions,
-  type ExpiredPartition,
-} from '#internal/storage/postgres/expired-partitions.ts'
+import { dropExpiredPartitions, type ExpiredPartition } from '#internal/storage/postgres/partitions.ts'
 import { median, quantileOf } from '../bounds.ts'
 import { type Call, runOpenLoop } from '../open-loop.ts'
 import type { Held } from '../webhooks/bounds.ts'

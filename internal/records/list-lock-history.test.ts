@@ -4,9 +4,9 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { type ExecutionState, executionStates } from './execution.ts'
-import { ExecutionRecorder } from './execution-recorder.ts'
-import { type ExecutionFilter, listExecutions } from './list-executions.ts'
+import { type ExecutionFilter, listExecutions } from './list-lock-history.ts'
+import { type ExecutionState, executionStates } from './lock-history.ts'
+import { ExecutionRecorder } from './lock-history-recorder.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const hourMs = 3_600_000

@@ -6,10 +6,10 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase, migrateUrl } from '#test/support/migrated-database.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { createTestPostgres, type TestDatabase } from '#test/support/stores.ts'
-import { describeExecution, type ExecutionAddress, type ExecutionNote } from './execution.ts'
-import { ExecutionRecorder, type ExecutionRecorderOptions } from './execution-recorder.ts'
-import { factsOf, joinFacts } from './join-execution-notes.ts'
-import { listExecutions } from './list-executions.ts'
+import { listExecutions } from './list-lock-history.ts'
+import { describeExecution, type ExecutionAddress, type ExecutionNote } from './lock-history.ts'
+import { factsOf, joinFacts } from './lock-history-notes.ts'
+import { ExecutionRecorder, type ExecutionRecorderOptions } from './lock-history-recorder.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const dayMs = 86_400_000

@@ -4,8 +4,8 @@ import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import type { Execution } from './execution.ts'
-import { type ExecutionFilter, type ExecutionPage, listExecutions } from './list-executions.ts'
+import { type ExecutionFilter, type ExecutionPage, listExecutions } from './list-lock-history.ts'
+import type { Execution } from './lock-history.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()

@@ -2,8 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { limitNames, providerNames } from '#internal/tenants/index.ts'
 // The rooms of tests may be entered by any door.
 import { effectiveLimits } from '#internal/usage/limits.ts'
-import { checkSetting, conflictBetween, isValueOf, parseSettingText } from './check.ts'
-import { settingDefinitions, settingNames } from './definitions.ts'
+import {
+  checkSetting,
+  conflictBetween,
+  isValueOf,
+  parseSettingText,
+  settingDefinitions,
+  settingNames,
+} from './definitions.ts'
 
 const problemOf = (name: string, value: unknown, ofTenant = false) => {
   const checked = checkSetting({ name, value, ofTenant })
