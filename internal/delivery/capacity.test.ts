@@ -33,27 +33,33 @@ test('callbacks that answer in time have room beyond the rest, until they hang t
   const late = capacity.take('late')
   const busy = capacity.take('busy')
   nowMs = 1_999
-  expect(capacity.paceOf('busy')).toBe('slow')
+  expect(capacity.responsivenessOf('busy')).toBe('unresponsive')
   capacity.give(busy, true)
   nowMs = 2_000
   capacity.give(late, true)
   const ids = ['quick', 'uncalled', 'late', 'busy', 'unknown']
-  expect(ids.map((id) => capacity.paceOf(id))).toEqual(['quick', 'unknown', 'slow', 'quick', 'unknown'])
+  expect(ids.map((id) => capacity.responsivenessOf(id))).toEqual([
+    'responsive',
+    'unknown',
+    'unresponsive',
+    'responsive',
+    'unknown',
+  ])
 
   for (let each = 0; each < 1_024; each += 1) capacity.take(`hangs-${each}`)
-  expect([capacity.room, capacity.quickRoom]).toEqual([0, 512])
+  expect([capacity.room, capacity.reservedRoom]).toEqual([0, 512])
   const places = Array.from({ length: 64 }, () => capacity.take('quick'))
-  expect([capacity.room, capacity.quickRoom]).toEqual([0, 448])
+  expect([capacity.room, capacity.reservedRoom]).toEqual([0, 448])
   expect(capacity.tenantRooms().get('quick')).toBe(0)
   nowMs = 2_499
-  expect(capacity.paceOf('quick')).toBe('quick')
+  expect(capacity.responsivenessOf('quick')).toBe('responsive')
   nowMs = 2_500
-  expect(capacity.paceOf('quick')).toBe('slow')
-  expect(capacity.quickRoom).toBe(512)
+  expect(capacity.responsivenessOf('quick')).toBe('unresponsive')
+  expect(capacity.reservedRoom).toBe(512)
   expect(capacity.count).toBe(1_088)
   nowMs = 4_000
   for (const place of places) capacity.give(place, true)
-  expect([capacity.count, capacity.paceOf('quick')]).toEqual([1_024, 'slow'])
+  expect([capacity.count, capacity.responsivenessOf('quick')]).toEqual([1_024, 'unresponsive'])
 })
 
 test('of what was quick and hangs 2 048 are held in all', () => {
@@ -61,12 +67,12 @@ test('of what was quick and hangs 2 048 are held in all', () => {
   const capacity = new Capacity(() => nowMs)
   for (let each = 0; each < 1_024; each += 1) capacity.take('hangs')
   for (let cycle = 0; cycle < 2; cycle += 1) {
-    expect(capacity.quickRoom).toBe(512)
+    expect(capacity.reservedRoom).toBe(512)
     for (let each = 0; each < 512; each += 1) capacity.take('quick')
-    expect(capacity.quickRoom).toBe(0)
+    expect(capacity.reservedRoom).toBe(0)
     nowMs += 500
   }
-  expect([capacity.room, capacity.quickRoom, capacity.count]).toEqual([0, 0, 2_048])
+  expect([capacity.room, capacity.reservedRoom, capacity.count]).toEqual([0, 0, 2_048])
 })
 
 test('a tenant whose breaker has just opened has no room, also when it holds nothing', () => {

@@ -1,48 +1,47 @@
 import { Shares } from '#internal/base/index.ts'
 
-/** Deliveries that one process holds at a time for anybody, from claim to answer. */
-const deliveriesMax = 1_024
+/** Deliveries that one process holds at a time for any tenant, from claim to answer. */
+const sharedMax = 1_024
 /**
- * Beyond those, for callbacks that answer, and one at a time for those nobody has called yet: a thousand that hang fill the others
- * for their whole time-out, and these go on.
+ * Places beyond those, reserved for responsive callbacks, and one at a time for each that was not called yet: a thousand callbacks
+ * that hang occupy the shared places for their whole time-out, while these go on.
  */
-const quickMax = 512
-/** Who takes longer than that gives up its place among the quick, and gets no more until it answers. */
-const quickMs = 500
-/** Who answers within that is quick again: a moment in which the machine is busy delays everybody's answers. */
+const reservedMax = 512
+/** A delivery that takes longer gives up its reserved place, and its callback is unresponsive until it answers. */
+const responsiveMs = 500
+/** An answer within that makes a callback responsive again: while the machine is busy all answers are delayed. */
 const answerMs = 2_000
-/** All in all: what was quick and hangs now gives up its place and is still held. */
+/** Deliveries held in all, those that gave up their reserved place included. */
 const heldMax = 2_048
-/** Callbacks whose pace is known; of more the one known longest is forgotten. */
-const pacesMax = 10_000
+/** Callbacks whose responsiveness is remembered; beyond, the one recorded longest ago is forgotten. */
+const rememberedMax = 10_000
 /** At 100 ms an answer that is 640 deliveries a second for one tenant in each process. */
 export const tenantDeliveriesMax = 64
-/** Texts in memory; a tenant gets a quarter of them. */
+/** Payload memory; a tenant gets a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-
-/** Until then an opened breaker is in Postgres, or it could not be written and opens again. */
+/** By then an opened breaker is in Postgres, or it could not be written and opens again. */
 const holdBackMs = 2_000
 
-/** `quick`: it answered when it was last called. `slow`: it keeps a call waiting, or did so to the end. */
-export type Pace = 'quick' | 'slow' | 'unknown'
+/** `responsive`: answered its last call in time. `unresponsive`: a call is late, or was to its end. `unknown`: not called yet. */
+export type Responsiveness = 'responsive' | 'unresponsive' | 'unknown'
 
 /** A delivery's place, from `take` to `give`. */
 export interface Place {
   readonly tenantId: string
   readonly sinceMs: number
-  kind: 'anybody' | 'quick' | 'overdue'
+  kind: 'shared' | 'reserved' | 'overdue'
 }
 
-/** What a process has room for. Whoever takes gives back, once. */
+/** Bounds the deliveries and the payload memory of a process. Each `take` needs one `give`. */
 export class Capacity {
-  readonly #held = new Map<string, number>()
-  /** Places that were taken less than `quickMs` ago, as of the last look, in their order. */
-  readonly #young = new Set<Place>()
-  readonly #paces = new Map<string, Pace>()
   readonly #now: () => number
+  readonly #held = new Map<string, number>()
+  /** Places that were taken less than `responsiveMs` ago, as of the last look, in their order. */
+  readonly #young = new Set<Place>()
+  readonly #responsiveness = new Map<string, Responsiveness>()
   readonly #heldBackUntilMs = new Map<string, number>()
   readonly #bytes = new Shares(bytesMax)
-  readonly #counts = { anybody: 0, quick: 0, overdue: 0 }
+  readonly #counts = { shared: 0, reserved: 0, overdue: 0 }
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
@@ -50,32 +49,32 @@ export class Capacity {
 
   /** Deliveries held. */
   get count(): number {
-    return this.#counts.anybody + this.#counts.quick + this.#counts.overdue
+    return this.#counts.shared + this.#counts.reserved + this.#counts.overdue
   }
 
-  /** How many more deliveries fit, whoever's they are. */
+  /** Free shared places. */
   get room(): number {
-    return Math.max(0, Math.min(deliveriesMax - this.#counts.anybody, heldMax - this.count))
+    return Math.max(0, Math.min(sharedMax - this.#counts.shared, heldMax - this.count))
   }
 
-  /** How many more fit beyond those, of callbacks that are not slow. */
-  get quickRoom(): number {
+  /** Free places beyond those, for callbacks that are not unresponsive. */
+  get reservedRoom(): number {
     this.#age()
-    return Math.max(0, Math.min(quickMax - this.#counts.quick, heldMax - this.count))
+    return Math.max(0, Math.min(reservedMax - this.#counts.reserved, heldMax - this.count))
   }
 
-  /** How many more bytes fit. */
+  /** Free payload memory. */
   get bytesRoom(): number {
     return bytesMax - this.#bytes.taken
   }
 
-  /** How the tenant's callback answers, as this process knows it. */
-  paceOf(tenantId: string): Pace {
+  /** Returns how a tenant's callback answered this process. */
+  responsivenessOf(tenantId: string): Responsiveness {
     this.#age()
-    return this.#paces.get(tenantId) ?? 'unknown'
+    return this.#responsiveness.get(tenantId) ?? 'unknown'
   }
 
-  /** How many more deliveries each tenant may have here that has some already. */
+  /** Free places of each tenant that has deliveries here or is held back. */
   tenantRooms(): Map<string, number> {
     const rooms = new Map<string, number>()
     for (const [tenantId, held] of this.#held) rooms.set(tenantId, Math.max(0, tenantDeliveriesMax - held))
@@ -86,26 +85,26 @@ export class Capacity {
     return rooms
   }
 
-  /** Leaves no room for a tenant for 2 s, until all processes know that its breaker is open. */
+  /** Leaves no room for a tenant for 2 s, until its open breaker is in Postgres. */
   holdBack(tenantId: string): void {
     this.#heldBackUntilMs.set(tenantId, this.#now() + holdBackMs)
   }
 
-  /** Counts a delivery; the claim has seen to it that it fits. */
+  /** Takes a place; the claim was bounded by the room. */
   take(tenantId: string): Place {
-    const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'anybody' : 'quick' }
+    const place: Place = { tenantId, sinceMs: this.#now(), kind: this.room > 0 ? 'shared' : 'reserved' }
     this.#counts[place.kind] += 1
     this.#young.add(place)
     this.#held.set(tenantId, (this.#held.get(tenantId) ?? 0) + 1)
     return place
   }
 
-  /** Undoes `take`; `called`: the callback was asked. True when the tenant had all that it may have until now. */
+  /** Gives a place back. Returns whether its tenant had all that it may have. @param called whether the callback was called */
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { tenantId } = place
     this.#young.delete(place)
-    if (called && this.#now() - place.sinceMs < answerMs) this.#note(tenantId, 'quick')
+    if (called && this.#now() - place.sinceMs < answerMs) this.#note(tenantId, 'responsive')
     this.#counts[place.kind] -= 1
     const held = this.#held.get(tenantId) ?? 0
     const left = held - 1
@@ -114,7 +113,7 @@ export class Capacity {
     return held >= tenantDeliveriesMax
   }
 
-  /** Takes room for an event's texts; false when there is none, or the tenant has its quarter. */
+  /** Takes payload memory; false when there is none, or the tenant has its quarter. */
   takeBytes(bytes: number, tenantId: string): boolean {
     return this.#bytes.take(bytes, tenantId)
   }
@@ -125,24 +124,24 @@ export class Capacity {
   }
 
   #age(): void {
-    const sinceMs = this.#now() - quickMs
+    const sinceMs = this.#now() - responsiveMs
     for (const place of this.#young) {
       if (place.sinceMs > sinceMs) return
       this.#young.delete(place)
-      this.#note(place.tenantId, 'slow')
-      if (place.kind !== 'quick') continue
+      this.#note(place.tenantId, 'unresponsive')
+      if (place.kind !== 'reserved') continue
       place.kind = 'overdue'
-      this.#counts.quick -= 1
+      this.#counts.reserved -= 1
       this.#counts.overdue += 1
     }
   }
 
-  #note(tenantId: string, pace: Pace): void {
-    this.#paces.delete(tenantId)
-    this.#paces.set(tenantId, pace)
-    if (this.#paces.size <= pacesMax) return
-    for (const oldest of this.#paces.keys()) {
-      this.#paces.delete(oldest)
+  #note(tenantId: string, responsiveness: Responsiveness): void {
+    this.#responsiveness.delete(tenantId)
+    this.#responsiveness.set(tenantId, responsiveness)
+    if (this.#responsiveness.size <= rememberedMax) return
+    for (const oldest of this.#responsiveness.keys()) {
+      this.#responsiveness.delete(oldest)
       return
     }
   }

@@ -2,12 +2,12 @@ import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { queueSessionSettings } from '#internal/events/claim.ts'
 import type { Ending } from '#internal/events/complete.ts'
-import type { ClaimedDelivery } from '#internal/events/delivery.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { CompletionQueue } from './completion-queue.ts'
-import type { QueueChange } from './queue-change.ts'
+import type { QueueChange } from './decide.ts'
+import { Delivery } from './delivery.ts'
 
 let lab: DeliveryLab
 
@@ -26,9 +26,11 @@ const ending = {
 
 function queueOn(pool: Pool) {
   const told = { lost: 0, unwritable: [] as string[], failed: 0, opened: 0, suspended: 0 }
+  const ended: Delivery[] = []
   const queue = new CompletionQueue({
     pool,
     leaseToken: 'lab',
+    onEnded: (delivery) => ended.push(delivery),
     observer: {
       leasesLost: (count) => void (told.lost += count),
       unwritable: ({ eventId }, cause) => void told.unwritable.push(`${eventId} ${cause}`),
@@ -37,17 +39,20 @@ function queueOn(pool: Pool) {
       callbackSuspended: () => void (told.suspended += 1),
     },
   })
-  return { queue, told }
+  return { queue, told, ended }
 }
 
-async function claimed(count: number): Promise<ClaimedDelivery[]> {
+/** Deliveries whose callbacks have answered. */
+async function answered(count: number): Promise<Delivery[]> {
   const tenant = await lab.addTenant()
   await lab.accept(tenant.id, count)
-  return (await lab.claim()).claimed.map(({ delivery }) => delivery)
+  return (await lab.claim()).claimed.map((claim) => {
+    const delivery = new Delivery(claim, 0, { tenantId: tenant.id, sinceMs: 0, kind: 'shared' })
+    delivery.to('loading')
+    delivery.to('sending')
+    return delivery
+  })
 }
-
-/** A lease that nothing here looks at. */
-const leased = (delivery: ClaimedDelivery) => ({ delivery, leaseEndsMs: 0 })
 
 /** A pool whose only connection a test may hold, so that there is none to be had in time. */
 const narrowPool = () =>
@@ -73,7 +78,7 @@ describe('the queue of completions', () => {
       },
     })
     const { queue, told } = queueOn(counting)
-    for (const delivery of await claimed(60)) queue.add({ leased: leased(delivery), ending })
+    for (const delivery of await answered(60)) queue.add(delivery, { ending })
     expect(queue.size).toBe(60)
     await queue.drain(10_000)
     expect(await lab.value(waiting)).toBe(0)
@@ -87,7 +92,7 @@ describe('the queue of completions', () => {
     const { queue, told } = queueOn(pool)
     // Its only connection is held, so that there is none to be had in time.
     const client = await pool.connect()
-    for (const delivery of await claimed(5)) queue.add({ leased: leased(delivery), ending })
+    for (const delivery of await answered(5)) queue.add(delivery, { ending })
     expect(await poll(() => told.failed >= 2 || undefined, { deadlineMs: 10_000 })).toBe(true)
     expect(await lab.value(waiting)).toBe(5)
     client.release()
@@ -101,7 +106,7 @@ describe('the queue of completions', () => {
     const pool = narrowPool()
     const { queue, told } = queueOn(pool)
     const client = await pool.connect()
-    for (const delivery of await claimed(3)) queue.add({ leased: leased(delivery), ending })
+    for (const delivery of await answered(3)) queue.add(delivery, { ending })
     await queue.drain(200)
     await lab.becomes(3, waiting)
     await poll(() => told.lost > 0 || undefined, { deadlineMs: 10_000 })
@@ -112,12 +117,10 @@ describe('the queue of completions', () => {
 
   test('changes a queue once for all that ask for it, and counts what others have taken over', async () => {
     const { queue, told } = queueOn(lab.pool)
-    const deliveries = await claimed(4)
-    await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [
-      deliveries[0]?.eventId,
-    ])
+    const deliveries = await answered(4)
+    await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [deliveries[0]?.id])
     for (const delivery of deliveries)
-      queue.add({ leased: leased(delivery), ending, queueChange: { kind: 'suspend', cause: 'gone' } })
+      queue.add(delivery, { ending, queueChange: { kind: 'suspend', cause: 'gone' } })
     await queue.drain(10_000)
     expect(told).toEqual({ lost: 1, unwritable: [], failed: 0, opened: 0, suspended: 1 })
     expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
@@ -130,17 +133,17 @@ describe('the queue of completions', () => {
     ['last', 6],
   ])('gives up a row that Postgres refuses, %s in its batch, and writes the others', async (_what, at) => {
     const pool = narrowPool()
-    const { queue, told } = queueOn(pool)
-    const deliveries = await claimed(7)
+    const { queue, told, ended } = queueOn(pool)
+    const deliveries = await answered(7)
     const client = await pool.connect()
     const refused: Ending = { ...ending, attempt: { ...ending.attempt, status: 70_000 } }
     for (const [index, delivery] of deliveries.entries())
-      queue.add({ leased: leased(delivery), ending: index === at ? refused : ending })
+      queue.add(delivery, { ending: index === at ? refused : ending })
     client.release()
     await queue.drain(10_000)
-    expect(told).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.eventId ?? ''} 22003`] })
-    expect([await lab.value(waiting), queue.size, [...queue.leased()].length]).toEqual([1, 0, 0])
-    expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.eventId)
+    expect(told).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} 22003`] })
+    expect([await lab.value(waiting), queue.size, ended.length]).toEqual([1, 0, 7])
+    expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.id)
     await pool.end()
   })
 
@@ -153,17 +156,17 @@ describe('the queue of completions', () => {
     async (_what, kinds) => {
       const pool = narrowPool()
       const { queue, told } = queueOn(pool)
-      const [first, ...deliveries] = await claimed(4)
+      const [first, ...deliveries] = await answered(4)
       if (!first) throw new Error('nothing was claimed')
       const client = await pool.connect()
       // It goes at once, the others share a batch.
-      queue.add({ leased: leased(first), ending })
+      queue.add(first, { ending })
       for (const [index, delivery] of deliveries.entries()) {
         const kind = kinds[index] ?? 'close_breaker'
         const queueChange: QueueChange = kind === 'suspend' ? { kind, cause: 'gone' } : { kind }
-        queue.add({ leased: leased(delivery), ending, queueChange })
+        queue.add(delivery, { ending, queueChange })
       }
-      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ tenantId }) => tenantId))
+      expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ claim }) => claim.tenantId))
       client.release()
       await queue.drain(10_000)
       expect(told).toMatchObject({ lost: 0, suspended: 1 })
@@ -176,38 +179,38 @@ describe('the queue of completions', () => {
   test('writes the end of a row that was claimed anew meanwhile under its new claim', async () => {
     const pool = narrowPool()
     const { queue, told } = queueOn(pool)
-    const [delivery] = await claimed(1)
+    const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
     const client = await pool.connect()
-    queue.add({ leased: leased(delivery), ending })
+    queue.add(delivery, { ending })
     expect(await poll(() => queue.isFailing || undefined, { deadlineMs: 10_000 })).toBe(true)
     await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
-    const again = (await lab.claim({ woken: [delivery.tenantId] })).claimed[0]?.delivery
+    const again = (await lab.claim({ woken: [delivery.claim.tenantId] })).claimed[0]
     if (!again) throw new Error('nothing was claimed')
-    expect(queue.adopt(leased({ ...again, attempts: 1 }))).toBe(false)
-    expect(queue.adopt(leased({ ...again, cycle: 2 }))).toBe(false)
-    expect(queue.adopt(leased(again))).toBe(true)
+    expect(delivery.adopt({ ...again, attempts: 1 }, 0)).toBe(false)
+    expect(delivery.adopt({ ...again, cycle: 2 }, 0)).toBe(false)
+    expect(delivery.adopt(again, 0)).toBe(true)
     client.release()
     await queue.drain(10_000)
     expect([await lab.value(waiting), told.lost, queue.isFailing]).toEqual([0, 0, false])
-    expect(queue.adopt(leased(again))).toBe(false)
+    expect(delivery.state).toBe('done')
     await pool.end()
   })
 
   test('writes it once more where the row was claimed anew while it was being written', async () => {
     const { queue, told } = queueOn(lab.pool)
-    const [delivery] = await claimed(1)
+    const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
     // Nothing of what was added has reached Postgres yet when its row is claimed under another number.
     const held = await lab.pool.connect()
     await held.query('BEGIN')
     await held.query('UPDATE deliveries_due SET claims = claims + 1')
-    queue.add({ leased: leased(delivery), ending })
+    queue.add(delivery, { ending })
     await lab.becomes(
       true,
       "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
     )
-    expect(queue.adopt(leased({ ...delivery, claims: 2 }))).toBe(true)
+    expect(delivery.adopt({ ...delivery.claim, claims: 2 }, 0)).toBe(true)
     await held.query('COMMIT')
     held.release()
     await queue.drain(10_000)

@@ -1,47 +1,12 @@
-import {
-  type BackoffBounds,
-  backoffMs,
-  type EventId,
-  expiryDayOf,
-  type TenantId,
-  within,
-} from '#internal/base/index.ts'
-import {
-  closeBreaker,
-  complete,
-  type Ending,
-  type Leased,
-  openBreaker,
-  releaseProbe,
-  suspendCallback,
-} from '#internal/events/index.ts'
-import { sleep } from '#internal/process/index.ts'
-import { classifySqlError, type Pool } from '#internal/storage/index.ts'
+import { type BackoffBounds, expiryDayOf, type TenantId } from '#internal/base/index.ts'
+import { closeBreaker, complete, openBreaker, releaseProbe, suspendCallback } from '#internal/events/index.ts'
+import { BatchWriter, type Pool, retryWithBackoff, writeRows } from '#internal/storage/index.ts'
 import { breakerOpenMs } from './breaker.ts'
+import { type Conclusion, type QueueChange, strongestChanges } from './decide.ts'
+import type { Delivery } from './delivery.ts'
 import type { ForwarderObserver } from './observer.ts'
-import { type QueueChange, strongestChanges } from './queue-change.ts'
 
-/** A row's end, and what it means for its tenant queue. */
-export interface Concluded {
-  /** The queue's own from now on: its lease is renewed, and may be taken anew, until the end is written. */
-  readonly leased: Leased
-  readonly ending: Ending
-  readonly queueChange?: QueueChange | undefined
-}
-
-interface Uncompleted {
-  readonly leased: Leased
-  readonly ending: Ending
-  /** Undefined once it is written. */
-  queueChange: QueueChange | undefined
-}
-
-/** How often one batch, with all parts of it, was refused by Postgres itself. */
-interface Tries {
-  failures: number
-}
-
-/** What the queue works with. */
+/** Dependencies of a completion queue. */
 export interface CompletionQueueOptions {
   readonly pool: Pool
   readonly leaseToken: string
@@ -49,186 +14,132 @@ export interface CompletionQueueOptions {
     ForwarderObserver,
     'leasesLost' | 'failed' | 'unwritable' | 'breakerOpened' | 'callbackSuspended'
   >
+  /** Called when a delivery is done or lost. Must not throw. */
+  onEnded(delivery: Delivery): void
 }
 
 const rowsMax = 500
 /** One statement commits while the next one is gathered; a second one begins only for many rows. */
 const statementsMax = 2
 const secondStatementRows = 256
-/**
- * Under load rows are gathered for this long since the last statement began, so that they share its cost: nobody waits for them,
- * and a forwarder that is killed leaves no more than these to be sent again. At rest a row goes at once.
- */
-const gatherMs = 100
-/** A failed batch is tried again for about a minute, while its leases are renewed; after it they end, and its rows are sent again. */
+/** Bounds how many sent deliveries a killed forwarder leaves to be sent again. */
+const gather = { leastMs: 100, mostMs: 100, share: 0 }
+/** About a minute, while leases are renewed; afterwards they end, and the events are sent again. */
 const triesMax = 40
 const retryWaits: BackoffBounds = { firstMs: 100, maxMs: 2_000 }
 
 /**
- * Brings the ends of attempts into few statements. Bounded by its caller, which claims nothing while much waits or nothing can be
- * written. One row that Postgres refuses for what is in it is given up, and holds up no other.
+ * Writes the ends of deliveries in few statements, retrying while Postgres is unavailable. Bounded by its producer, which claims
+ * nothing while much waits or writing fails. A row that Postgres rejects is given up and delays no other.
  */
 export class CompletionQueue {
   readonly #options: CompletionQueueOptions
+  readonly #writer: BatchWriter<Delivery>
   readonly #closing = new AbortController()
-  readonly #uncompleted = new Map<EventId, Uncompleted>()
   readonly #suspending = new Set<TenantId>()
-  readonly #failing = new Set<Tries>()
-  #waiting: Uncompleted[] = []
-  #underWay = 0
-  #statements = 0
-  #startedAtMs = Number.NEGATIVE_INFINITY
-  #timer: Timer | undefined
-  #drained: (() => void) | undefined
+  /** Batches whose last statement failed. */
+  readonly #failing = new Set<readonly Delivery[]>()
 
   constructor(options: CompletionQueueOptions) {
     this.#options = options
+    this.#writer = new BatchWriter({
+      ...{ itemsMax: rowsMax, batchesMax: statementsMax, parallelItems: secondStatementRows, gather },
+      write: (batch) => this.#writeBatch(batch),
+    })
   }
 
-  /** Rows whose end is not written yet. */
+  /** Deliveries whose end is not written yet. */
   get size(): number {
-    return this.#waiting.length + this.#underWay
+    return this.#writer.size
   }
 
-  /** Something could not be written and is tried again: whatever is begun now may end the same way. */
+  /** Whether a statement failed and is being retried: further deliveries could end the same way. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
 
-  /** Tenants that asked to be left alone, as far as that is not written yet. */
+  /** Tenants whose callback asked for suspension, while that is not written yet. */
   get suspending(): ReadonlySet<TenantId> {
     return this.#suspending
   }
 
-  /** The leases of rows whose end is not written yet. */
-  *leased(): Iterable<Leased> {
-    for (const { leased } of this.#uncompleted.values()) yield leased
+  /** Adds a delivery whose end is decided; its lease is to be renewed until `onEnded`. */
+  add(delivery: Delivery, conclusion: Conclusion): void {
+    delivery.to('concluded')
+    delivery.conclusion = conclusion
+    if (conclusion.queueChange?.kind === 'suspend') this.#suspending.add(delivery.claim.tenantId)
+    this.#writer.add(delivery)
   }
 
-  /** Takes a row's end; it is written soon, and tried again while Postgres is away. */
-  add({ leased, ending, queueChange }: Concluded): void {
-    const entry: Uncompleted = { leased, ending, queueChange }
-    if (queueChange?.kind === 'suspend') this.#suspending.add(leased.delivery.tenantId)
-    this.#uncompleted.set(leased.delivery.eventId, entry)
-    this.#waiting.push(entry)
-    this.#startNext()
-  }
-
-  /** Writes the end that is known of a row under its new claim. False when none is known of this attempt. */
-  adopt({ delivery, leaseEndsMs }: Leased): boolean {
-    const leased = this.#uncompleted.get(delivery.eventId)?.leased
-    if (leased === undefined) return false
-    const { cycle, attempts } = leased.delivery
-    if (delivery.cycle !== cycle || delivery.attempts !== attempts) return false
-    Object.assign(leased, { delivery, leaseEndsMs })
-    return true
-  }
-
-  /** Settles once everything is written, or after `msMax`; then what is left is given up. */
+  /** Resolves once everything is written, or after `msMax`; the rest is given up then. */
   async drain(msMax: number): Promise<void> {
-    const drained = new Promise<void>((resolve) => {
-      this.#drained = resolve
-    })
-    if (this.size > 0) await within(msMax, drained, () => undefined)
+    await this.#writer.drain(msMax)
     this.#closing.abort()
-    clearTimeout(this.#timer)
   }
 
-  #startNext(): void {
-    if (this.#waiting.length === 0) {
-      if (this.#underWay === 0) this.#drained?.()
-      return
-    }
-    const many = this.#waiting.length >= secondStatementRows
-    if (this.#statements >= (many ? statementsMax : 1)) return
-    const waitMs = many ? 0 : this.#startedAtMs + gatherMs - performance.now()
-    if (waitMs <= 0) return this.#start()
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.#startNext()
-    }, waitMs)
-  }
-
-  #start(): void {
-    const batch = this.#waiting.splice(0, rowsMax)
-    const tries: Tries = { failures: 0 }
-    this.#startedAtMs = performance.now()
-    this.#statements += 1
-    this.#underWay += batch.length
-    void this.#writeAll(batch, tries).finally(() => {
-      this.#failing.delete(tries)
-      this.#statements -= 1
-      this.#underWay -= batch.length
-      this.#startNext()
-    })
-  }
-
-  /** Day by day, as statements go, so that what one of them wrote is not written again with another. */
-  async #writeAll(batch: readonly Uncompleted[], tries: Tries): Promise<void> {
-    const byDay = Map.groupBy(batch, ({ leased }) => expiryDayOf(leased.delivery.eventId))
-    for (const part of byDay.values()) await this.#writeUntilDone(part, tries)
-  }
-
-  async #writeUntilDone(part: readonly Uncompleted[], tries: Tries): Promise<void> {
+  /** Writes day by day, as `complete` does, so that a failure of one day repeats no other. */
+  async #writeBatch(batch: readonly Delivery[]): Promise<void> {
     const { observer } = this.#options
-    while (tries.failures < triesMax && !this.#closing.signal.aborted) {
-      try {
-        await this.#write(part)
-        this.#failing.delete(tries)
-        return
-      } catch (error) {
-        const failure = classifySqlError(error)
-        if (failure.kind === 'rejected') return await this.#writeHalves(part, failure.code, tries)
+    if (this.#closing.signal.aborted) {
+      for (const delivery of batch) this.#end(delivery, 'lost')
+      return observer.leasesLost(batch.length)
+    }
+    for (const delivery of batch) delivery.to('completing')
+    const retry = retryWithBackoff({
+      ...{ triesMax, waits: retryWaits, signal: this.#closing.signal },
+      onFailed: (error) => {
         observer.failed('complete', error)
-        this.#failing.add(tries)
-        await sleep(backoffMs(tries.failures, retryWaits, Math.random()), this.#closing.signal)
-        tries.failures += 1
-      }
+        this.#failing.add(batch)
+      },
+    })
+    const write = async (part: readonly Delivery[]) => {
+      const results = await this.#write(part)
+      this.#failing.delete(batch)
+      return results
     }
-    for (const entry of part) this.#forget(entry)
-    observer.leasesLost(part.length)
-  }
-
-  /** Until the row that is refused stands alone: at most twice as many statements as rows. */
-  async #writeHalves(part: readonly Uncompleted[], refusal: string, tries: Tries): Promise<void> {
-    const half = Math.floor(part.length / 2)
-    if (half > 0) {
-      await this.#writeUntilDone(part.slice(0, half), tries)
-      return await this.#writeUntilDone(part.slice(half), tries)
-    }
-    for (const entry of part) {
-      this.#forget(entry)
-      this.#options.observer.unwritable(entry.leased.delivery, refusal)
-    }
-  }
-
-  /** Tenant queues first: were their change lost, an ended event would have said something that nobody heeds. */
-  async #write(part: readonly Uncompleted[]): Promise<void> {
-    const { pool, leaseToken, observer } = this.#options
-    await this.#changeQueues(part)
-    const written = part.map(({ leased, ending }) => ({ delivery: leased.delivery, ending }))
-    const completed = await complete(pool, leaseToken, written)
     let lost = 0
-    for (const [at, entry] of part.entries()) {
-      const delivery = written[at]?.delivery
-      if (entry.leased.delivery !== delivery) {
-        // It was claimed anew while it was written: it is ours under that claim.
-        this.#waiting.push(entry)
-        continue
+    for (const part of Map.groupBy(batch, ({ id }) => expiryDayOf(id)).values()) {
+      const results = await writeRows(part, { write, retry })
+      for (const [at, delivery] of part.entries()) {
+        const result = results[at]
+        if (result?.kind === 'written' && result.result === 'claimed_again') this.#addAgain(delivery)
+        else if (result?.kind === 'written' && result.result === 'completed') this.#end(delivery, 'done')
+        else {
+          if (result?.kind === 'rejected') observer.unwritable(delivery.claim, result.failure.code)
+          else lost += 1
+          this.#end(delivery, 'lost')
+        }
       }
-      this.#forget(entry)
-      if (!completed.has(delivery.eventId)) lost += 1
     }
+    this.#failing.delete(batch)
     if (lost > 0) observer.leasesLost(lost)
   }
 
-  async #changeQueues(part: readonly Uncompleted[]): Promise<void> {
+  /** Changes tenant queues first: once an event has ended nothing repeats the change that its callback asked for. */
+  async #write(part: readonly Delivery[]): Promise<('completed' | 'lost' | 'claimed_again')[]> {
+    const { pool, leaseToken } = this.#options
+    await this.#changeQueues(part)
+    const written = part.flatMap(({ claim, conclusion }) =>
+      conclusion ? [{ delivery: claim, ending: conclusion.ending }] : [],
+    )
+    const completed = await complete(pool, leaseToken, written)
+    return part.map(({ claim, id }, at) => {
+      if (claim !== written[at]?.delivery) return 'claimed_again'
+      return completed.has(id) ? 'completed' : 'lost'
+    })
+  }
+
+  async #changeQueues(part: readonly Delivery[]): Promise<void> {
     const changes = strongestChanges(
-      part.map(({ leased, queueChange }) => ({ tenantId: leased.delivery.tenantId, queueChange })),
+      part.map(({ claim, conclusion }) => ({
+        tenantId: claim.tenantId,
+        queueChange: conclusion?.queueChange,
+      })),
     )
     if (changes.size === 0) return
     for (const [tenantId, change] of changes) await this.#changeQueue(tenantId, change)
-    for (const entry of part) entry.queueChange = undefined
+    for (const delivery of part)
+      if (delivery.conclusion) delivery.conclusion = { ending: delivery.conclusion.ending }
   }
 
   async #changeQueue(tenantId: TenantId, change: QueueChange): Promise<void> {
@@ -249,9 +160,14 @@ export class CompletionQueue {
     }
   }
 
-  #forget(entry: Uncompleted): void {
-    const { eventId, tenantId } = entry.leased.delivery
-    if (this.#uncompleted.get(eventId) === entry) this.#uncompleted.delete(eventId)
-    if (entry.queueChange?.kind === 'suspend') this.#suspending.delete(tenantId)
+  #addAgain(delivery: Delivery): void {
+    delivery.to('concluded')
+    this.#writer.add(delivery)
+  }
+
+  #end(delivery: Delivery, state: 'done' | 'lost'): void {
+    delivery.to(state)
+    if (delivery.conclusion?.queueChange?.kind === 'suspend') this.#suspending.delete(delivery.claim.tenantId)
+    this.#options.onEnded(delivery)
   }
 }

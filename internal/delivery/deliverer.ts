@@ -1,99 +1,107 @@
 import type { Clock, EventId, TenantId } from '#internal/base/index.ts'
-import type {
-  Claimed,
-  ClaimedDelivery,
-  Ending,
-  EventContent,
-  Leased,
-  LoadedEvent,
-  PausedForwarding,
-} from '#internal/events/index.ts'
+import type { ClaimedDelivery, EventContent, LoadedEvent, PausedForwarding } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
 import { CallbackHealth } from './breaker.ts'
 import type { Capacity } from './capacity.ts'
-import type { CompletionQueue } from './completion-queue.ts'
-import { type AttemptResult, callbackDidWell, concludeAttempt, concludeWithoutPayload } from './conclude.ts'
-import { jitteredMs } from './decide-next.ts'
-import { type Held, Loader } from './loader.ts'
+import { CompletionQueue } from './completion-queue.ts'
+import {
+  type AttemptEnding,
+  type AttemptResult,
+  type Conclusion,
+  callSucceeded,
+  concludeAttempt,
+  concludeWithoutPayload,
+  jitteredMs,
+  type QueueChange,
+} from './decide.ts'
+import { Delivery } from './delivery.ts'
+import { Loader } from './loader.ts'
 import type { ForwarderObserver } from './observer.ts'
 import type { PreparedTenant, PreparedTenants } from './prepared-tenant.ts'
-import type { QueueChange } from './queue-change.ts'
 import { type Sending, type SendParts, sendDelivery } from './send.ts'
 
-/** What deliveries are brought to their end with. */
+/** Dependencies of a deliverer. */
 export interface DelivererOptions extends SendParts {
   readonly pool: Pool
   readonly clock: Clock
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly prepared: PreparedTenants
   readonly capacity: Capacity
-  readonly completions: CompletionQueue
+  readonly leaseToken: string
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Told that a delivery has ended, and whether its tenant had all that it may have until then. */
+  /** Called when a delivery gave up its place, with whether its tenant had all that it may have until then. */
   readonly onRoom: (tenantWasFull: boolean) => void
 }
 
 type Plan =
   | { readonly kind: 'send'; readonly tenant: PreparedTenant }
-  | { readonly kind: 'snoozed'; readonly byMs: number }
+  | { readonly kind: 'snooze'; readonly byMs: number }
   | { readonly kind: 'not_sent'; readonly result: AttemptResult; readonly tenant: PreparedTenant }
 
-/** A taking that was not completed may have been a worker's end; after so many, the delivery is taken to be the cause. */
+/** Claims without a completion, after which the delivery itself is taken to end its workers (poison message). */
 const claimsMax = 5
-/** The directory of this process may be behind by a poll. */
+/** The directory of this process may lag by a poll. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
-/** Claimed before this process knew that it cannot open the tenant's signing secrets. */
+/** For deliveries claimed before this process knew that it cannot open the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
 /** Each claim names them in its statement; deliveries of further ones are claimed and snoozed again and again. */
 const unreadableTenantsMax = 256
-/** Claimed just before the pause: a claim leaves it alone from now on. */
+/** For deliveries claimed just before the pause; later claims leave them alone. */
 const pausedMs = 1_000
 
-/** Brings claimed deliveries to their end: loads, sends, concludes. Holds what `Capacity` says and no more. */
+/** Brings claimed deliveries to their end: loads, sends, concludes and completes them. Holds no more than `Capacity` allows. */
 export class Deliverer {
+  readonly completions: CompletionQueue
   readonly #options: DelivererOptions
   readonly #loader: Loader
   readonly #health = new CallbackHealth()
-  readonly #held = new Map<EventId, Held>()
+  /** Every delivery from its claim until it is done, released or lost. */
+  readonly #deliveries = new Map<EventId, Delivery>()
   readonly #unreadable = new Map<TenantId, DirectoryTenant>()
   readonly #aborting = new AbortController()
+  readonly #released: ClaimedDelivery[] = []
   #stopped = false
   #calls = 0
   #callsEnded: (() => void) | undefined
-  readonly #unfinished: ClaimedDelivery[] = []
 
   constructor(options: DelivererOptions) {
     this.#options = options
+    const { pool, leaseToken, observer } = options
+    this.completions = new CompletionQueue({
+      ...{ pool, leaseToken, observer },
+      onEnded: (delivery) => this.#forget(delivery),
+    })
     this.#loader = new Loader({
       ...options,
-      onLoaded: (held, event) => this.#continue(held, event),
-      // They are due again soon, here or elsewhere.
-      onFailed: (held) => (this.#stopped ? this.#keep(held) : this.#snooze(held, unknownTenantMs)),
-      onLost: (lost) => {
-        for (const held of lost) this.#release(held)
-        options.observer.leasesLost(lost.length)
+      onLoaded: (delivery, event) => this.#continue(delivery, event),
+      onFailed: (delivery) => {
+        this.#giveBytes(delivery)
+        if (this.#stopped) this.#release(delivery)
+        else this.#snooze(delivery, unknownTenantMs)
+      },
+      onLost: (delivery) => {
+        this.#lose(delivery)
+        observer.leasesLost(1)
       },
     })
   }
 
-  /** Everything between claim and answer. */
-  held(): Iterable<Leased> {
-    return this.#held.values()
+  /** Deliveries whose leases are to be renewed. */
+  deliveries(): Iterable<Delivery> {
+    return this.#deliveries.values()
   }
 
-  /** A delivery waits until there is memory for its texts, so that nobody else is to bring some along. */
-  get isFull(): boolean {
-    return this.#loader.isFull
-  }
-
-  /** Begins deliveries that were claimed just now. After `stop` they are kept to be given back. */
-  take(claimed: readonly Claimed[], leaseEndsMs: number): void {
-    for (const { delivery, content } of claimed) {
-      const leased = { delivery, leaseEndsMs }
-      if (!this.#adopt(leased)) this.#begin(leased, content)
+  /** Starts claimed deliveries. After `stop` they are kept for release. */
+  take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
+    for (const claim of claimed) {
+      // A row whose lease ended may come back to the process that still works on it; it is not sent twice.
+      if (this.#deliveries.get(claim.eventId)?.adopt(claim, leaseEndsMs)) continue
+      const delivery = new Delivery(claim, leaseEndsMs, this.#options.capacity.take(claim.tenantId))
+      this.#deliveries.set(delivery.id, delivery)
+      this.#start(delivery)
     }
     this.load()
   }
@@ -106,24 +114,24 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Reads the events that had no room so far. Called whenever there may be some. */
+  /** Loads deliveries that wait for memory. Call it whenever there may be some. */
   load(): void {
     this.#loader.load()
   }
 
-  /** Lets go of a delivery that others have taken over; a call under way goes on. */
-  drop(leased: Leased): void {
-    if (this.#loader.remove(leased)) this.#release(leased)
+  /** Drops a waiting delivery whose lease another process took over; a call in progress goes on. */
+  drop(delivery: Delivery): void {
+    if (this.#loader.remove(delivery)) this.#lose(delivery)
   }
 
   /**
-   * Begins nothing more, waits for the calls under way, and ends them after `msMax`. Gives what is to be given back: what was
-   * not begun or not ended by its callback.
+   * Starts nothing more, waits for the calls in progress, and aborts them after `msMax`. Returns the deliveries to release: those
+   * that were not started or not answered.
    */
   async stop(msMax: number): Promise<readonly ClaimedDelivery[]> {
     this.#stopped = true
     const startedMs = performance.now()
-    for (const held of await this.#loader.stop(msMax)) this.#keep(held)
+    for (const delivery of await this.#loader.stop(msMax)) this.#release(delivery)
     if (this.#calls > 0) {
       const ended = new Promise<void>((resolve) => {
         this.#callsEnded = resolve
@@ -133,74 +141,77 @@ export class Deliverer {
       await ended
       clearTimeout(timer)
     }
-    return this.#unfinished
+    return this.#released
   }
 
-  /** What came back to us while its call goes on, or its end is being written, goes on under its new claim and is not sent twice. */
-  #adopt(leased: Leased): boolean {
-    const held = this.#held.get(leased.delivery.eventId)
-    if (held === undefined) return this.#options.completions.adopt(leased)
-    Object.assign(held, leased)
-    return true
+  #start(delivery: Delivery): void {
+    if (this.#stopped) return this.#release(delivery)
+    const { claim } = delivery
+    if (!claim.isProbe) this.#health.seenClosed(claim.tenantId, this.#now())
+    const plan = this.#planOf(claim)
+    if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
+    if (plan.kind === 'send') return this.#loader.add(delivery)
+    this.#concludeAttempt(delivery, undefined, { ...plan, startedAtMs: this.#now() })
   }
 
-  #begin(leased: Leased, content: EventContent | undefined): void {
-    const { delivery } = leased
-    const place = this.#options.capacity.take(delivery.tenantId)
-    const held: Held = { ...leased, place, bytes: undefined, wasCalled: false }
-    this.#held.set(delivery.eventId, held)
-    if (this.#stopped) return this.#keep(held)
-    if (!delivery.isProbe) this.#health.seenClosed(delivery.tenantId, this.#now())
-    const plan = this.#planOf(delivery)
-    if (plan.kind === 'snoozed') return this.#snooze(held, plan.byMs)
-    if (plan.kind === 'not_sent')
-      return this.#conclude(held, undefined, { ...plan, startedAtMs: this.#now() })
-    if (content !== undefined && this.#loader.takeBytes(held)) void this.#send(held, content, plan.tenant)
-    else this.#loader.add(held)
-  }
-
-  #planOf(delivery: ClaimedDelivery): Plan {
-    const { directory, prepared, observer, completions } = this.#options
-    const found = directory.findTenantById(delivery.tenantId)
-    if (found === undefined) return { kind: 'snoozed', byMs: unknownTenantMs }
-    if (found.suspended || completions.suspending.has(delivery.tenantId))
-      return { kind: 'snoozed', byMs: suspendedTenantMs }
+  #planOf(claim: ClaimedDelivery): Plan {
+    const { directory, prepared, observer } = this.#options
+    const found = directory.findTenantById(claim.tenantId)
+    if (found === undefined) return { kind: 'snooze', byMs: unknownTenantMs }
+    if (found.suspended || this.completions.suspending.has(claim.tenantId))
+      return { kind: 'snooze', byMs: suspendedTenantMs }
     const paused = this.#options.paused?.()
-    if (paused?.all || paused?.tenants.has(delivery.tenantId)) return { kind: 'snoozed', byMs: pausedMs }
+    if (paused?.all || paused?.tenants.has(claim.tenantId)) return { kind: 'snooze', byMs: pausedMs }
     const tenant = prepared.of(found)
     if (tenant.isUnreadable) {
-      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(delivery.tenantId, found)
-      return { kind: 'snoozed', byMs: unreadableTenantMs }
+      if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(claim.tenantId, found)
+      return { kind: 'snooze', byMs: unreadableTenantMs }
     }
-    if (delivery.claims > claimsMax)
+    if (claim.claims > claimsMax)
       return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
     const { waitsMs, jitterPercent } = tenant.schedule
     const firstWaitMs = waitsMs[0] ?? 0
-    if (delivery.attempts === 0 && !delivery.isRetry && firstWaitMs > 0)
-      return { kind: 'snoozed', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
+    if (claim.attempts === 0 && !claim.isRetry && firstWaitMs > 0)
+      return { kind: 'snooze', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
     if (tenant.keys.length > 0) return { kind: 'send', tenant }
-    observer.signingUnavailable(delivery.tenantId)
-    return {
-      ...{ kind: 'not_sent', tenant },
-      result: { kind: 'not_sent', cause: 'signing_unavailable', durationMs: 0 },
-    }
+    observer.signingUnavailable(claim.tenantId)
+    const result = { kind: 'not_sent', cause: 'signing_unavailable', durationMs: 0 } as const
+    return { kind: 'not_sent', tenant, result }
   }
 
-  async #send(held: Held, content: EventContent, tenant: PreparedTenant): Promise<void> {
+  /** The tenant may have changed while the event was loaded, so the plan is made again. */
+  #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
+    const plan = this.#planOf(delivery.claim)
+    if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
+      void this.#send(delivery, loaded.content, plan.tenant)
+      return
+    }
+    this.#giveBytes(delivery)
+    if (this.#stopped) return this.#release(delivery)
+    if (loaded === undefined) return this.#conclude(delivery, { kind: 'expired' })
+    if (loaded.kind === 'whole')
+      return this.#snooze(delivery, plan.kind === 'snooze' ? plan.byMs : unknownTenantMs)
+    const ending = concludeWithoutPayload(this.#now())
+    this.#report(delivery, undefined, ending)
+    this.#conclude(delivery, ending)
+  }
+
+  async #send(delivery: Delivery, content: EventContent, tenant: PreparedTenant): Promise<void> {
+    delivery.to('sending')
     const startedAtMs = this.#now()
     this.#calls += 1
-    const sending = { delivery: held.delivery, content, tenant, signal: this.#aborting.signal }
-    const result = await this.#sendSafely(sending)
+    const { signal } = this.#aborting
+    const result = await this.#sendSafely({ delivery: delivery.claim, content, tenant, signal })
     this.#calls -= 1
-    held.wasCalled = true
-    this.#loader.giveBytes(held)
-    if (result.kind === 'failed' && result.cause === 'aborted') this.#keep(held)
-    else this.#conclude(held, content, { result, tenant, startedAtMs })
+    delivery.wasCalled = true
+    this.#giveBytes(delivery)
+    if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
+    else this.#concludeAttempt(delivery, content, { result, tenant, startedAtMs })
     if (this.#calls === 0) this.#callsEnded?.()
     this.load()
   }
 
-  /** A fault of ours in one event's call is one failed attempt, and no end of the process with all that it holds. */
+  /** A bug that throws while one event is sent is one failed attempt, and does not end the process with all that it holds. */
   async #sendSafely(sending: Sending): Promise<AttemptResult> {
     const startedMs = performance.now()
     try {
@@ -211,31 +222,35 @@ export class Deliverer {
     }
   }
 
-  #conclude(
-    held: Held,
+  #concludeAttempt(
+    delivery: Delivery,
     content: EventContent | undefined,
     { result, tenant, startedAtMs }: { result: AttemptResult; tenant: PreparedTenant; startedAtMs: number },
   ): void {
-    const { observer } = this.#options
-    const { delivery } = held
+    const { claim } = delivery
     const { ending, suspends } = concludeAttempt({
-      ...{ delivery, result, startedAtMs, schedule: tenant.schedule },
+      ...{ delivery: claim, result, startedAtMs, schedule: tenant.schedule },
       ...{ random: Math.random(), nowMs: this.#now() },
     })
     const queueChange: QueueChange | undefined = suspends
       ? { kind: 'suspend', cause: suspends }
-      : this.#breakerChange(delivery, result)
-    const isFirst = delivery.attempts === 0 && delivery.cycle === 1 && content !== undefined
-    const delayMs = isFirst ? startedAtMs - content.receivedAtMs : undefined
-    observer.attempted({ delivery, content, ending, delayMs })
-    this.#complete(held, ending, queueChange)
+      : this.#breakerChange(claim, result)
+    this.#report(delivery, content, ending)
+    this.#conclude(delivery, ending, queueChange)
+  }
+
+  #report(delivery: Delivery, content: EventContent | undefined, ending: AttemptEnding): void {
+    const { claim } = delivery
+    const isFirst = claim.attempts === 0 && claim.cycle === 1 && content !== undefined
+    const delayMs = isFirst ? ending.attempt.startedAtMs - content.receivedAtMs : undefined
+    this.#options.observer.attempted({ delivery: claim, content, ending, delayMs })
   }
 
   #breakerChange({ tenantId, isProbe }: ClaimedDelivery, result: AttemptResult): QueueChange | undefined {
-    const didWell = callbackDidWell(result)
-    if (didWell === undefined) return undefined
-    const opens = this.#health.record(tenantId, didWell, this.#now())
-    if (isProbe && didWell) {
+    const succeeded = callSucceeded(result)
+    if (succeeded === undefined) return undefined
+    const opens = this.#health.record(tenantId, succeeded, this.#now())
+    if (isProbe && succeeded) {
       this.#health.reset(tenantId)
       return { kind: 'close_breaker' }
     }
@@ -245,46 +260,42 @@ export class Deliverer {
     return { kind: 'open_breaker' }
   }
 
-  #snooze(held: Held, byMs: number): void {
-    this.#complete(held, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
+  #snooze(delivery: Delivery, byMs: number): void {
+    this.#conclude(delivery, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
-  /** A probe that asked nobody makes way for another. */
-  #complete(held: Held, ending: Ending, queueChange?: QueueChange): void {
-    const unasked = held.delivery.isProbe ? ({ kind: 'release_probe' } as const) : undefined
-    this.#options.completions.add({ leased: held, ending, queueChange: queueChange ?? unasked })
-    this.#release(held)
+  /** Gives up the delivery's place; it stays known until its end is written. A probe without a result lets another one be sent. */
+  #conclude(delivery: Delivery, ending: Conclusion['ending'], queueChange?: QueueChange): void {
+    const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
+    this.completions.add(delivery, { ending, queueChange: queueChange ?? unsent })
+    this.#givePlace(delivery)
   }
 
-  #continue(held: Held, loaded: LoadedEvent | undefined): void {
-    const { observer } = this.#options
-    const { delivery } = held
-    const plan = this.#planOf(delivery)
-    if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
-      void this.#send(held, loaded.content, plan.tenant)
-      return
-    }
-    this.#loader.giveBytes(held)
-    if (this.#stopped) return this.#keep(held)
-    if (loaded?.kind === 'whole')
-      return this.#snooze(held, plan.kind === 'snoozed' ? plan.byMs : unknownTenantMs)
-    if (loaded?.kind === 'payload_expired') {
-      const ending = concludeWithoutPayload(this.#now())
-      observer.attempted({ delivery, content: undefined, ending, delayMs: undefined })
-      this.#complete(held, ending)
-    } else this.#complete(held, { kind: 'expired' })
+  #release(delivery: Delivery): void {
+    delivery.to('released')
+    this.#released.push(delivery.claim)
+    this.#forget(delivery)
+    this.#givePlace(delivery)
   }
 
-  /** For `stop` to give back. */
-  #keep(held: Held): void {
-    this.#unfinished.push(held.delivery)
-    this.#release(held)
+  #lose(delivery: Delivery): void {
+    delivery.to('lost')
+    this.#forget(delivery)
+    this.#givePlace(delivery)
   }
 
-  #release(held: Held): void {
-    const { delivery } = held
-    if (this.#held.get(delivery.eventId) === held) this.#held.delete(delivery.eventId)
-    this.#options.onRoom(this.#options.capacity.give(held.place, held.wasCalled))
+  #forget(delivery: Delivery): void {
+    if (this.#deliveries.get(delivery.id) === delivery) this.#deliveries.delete(delivery.id)
+  }
+
+  #givePlace(delivery: Delivery): void {
+    this.#options.onRoom(this.#options.capacity.give(delivery.place, delivery.wasCalled))
+  }
+
+  #giveBytes(delivery: Delivery): void {
+    if (delivery.payloadBytesHeld === undefined) return
+    this.#options.capacity.giveBytes(delivery.payloadBytesHeld, delivery.claim.tenantId)
+    delivery.payloadBytesHeld = undefined
   }
 
   #now(): number {

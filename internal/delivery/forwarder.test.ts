@@ -419,8 +419,7 @@ describe('payloads that wait for memory', () => {
         const value: unknown = Reflect.get(pool, name, pool)
         if (name !== 'query') return typeof value === 'function' ? value.bind(pool) : value
         return async (query: { name?: string; text: string; values: unknown[] }) => {
-          // Of its statements only the one that reads events has no name.
-          if (query.name === undefined && query.text.includes('event_payloads')) {
+          if (query.name?.startsWith('load_events')) {
             reads()
             await allowed
           }

@@ -1,8 +1,7 @@
-export type { NotSentCause } from './conclude.ts'
-export type { FailedCause } from './decide-next.ts'
+export type { FailedCause, NotSentCause } from './decide.ts'
 export { Forwarder, type ForwarderOptions, type ForwarderStats } from './forwarder.ts'
 export type { AttemptReport, ForwarderObserver, ForwarderStep } from './observer.ts'
-export { prepareSigningKey, type SignedMessage, type SigningKey, signStandardWebhook } from './sign.ts'
+export { prepareSigningKey, type SignedMessage, type SigningKey, signStandardWebhook } from './send.ts'
 export {
   sendTestEvent,
   type TestEventParts,

@@ -1,151 +1,119 @@
-import { expiryDayOf, type TenantId, within } from '#internal/base/index.ts'
-import { type Leased, type LoadedEvent, loadEvents } from '#internal/events/index.ts'
+import { type TenantId, within } from '#internal/base/index.ts'
+import { type LoadedEvent, loadEvents } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import type { Capacity, Place } from './capacity.ts'
+import type { Capacity } from './capacity.ts'
+import type { Delivery } from './delivery.ts'
 import type { ForwarderObserver } from './observer.ts'
 
-/** A delivery from its claim to its answer. */
-export interface Held extends Leased {
-  readonly place: Place
-  /** Room that was taken for its texts; undefined when none is. */
-  bytes: number | undefined
-  /** The callback was asked, whatever came of it. */
-  wasCalled: boolean
-}
-
-/** What events are read with, and who goes on with them. */
+/** Dependencies of a loader. Its callbacks must not throw. */
 export interface LoaderOptions {
   readonly pool: Pool
   readonly capacity: Capacity
   readonly observer: Pick<ForwarderObserver, 'failed'>
-  /** There is room for its texts, which whoever hears this gives back; undefined: the event is gone. Must not throw. */
-  readonly onLoaded: (held: Held, event: LoadedEvent | undefined) => void
-  /** It could not be read; its room is given back. Must not throw. */
-  readonly onFailed: (held: Held) => void
-  /** Their leases ended before there was room. Must not throw. */
-  readonly onLost: (lost: readonly Held[]) => void
+  /** Called with the event of a delivery, which holds payload memory; undefined: the event is gone. */
+  onLoaded(delivery: Delivery, event: LoadedEvent | undefined): void
+  /** Called when the event could not be read. */
+  onFailed(delivery: Delivery): void
+  /** Called when a delivery's lease ended before there was memory for it. */
+  onLost(delivery: Delivery): void
 }
 
-const loadRowsMax = 100
+const rowsMax = 100
+/** Payloads of one statement; a larger one is read alone. */
+const bytesMax = 4 * 1024 * 1024
+/** A second statement, so that a large payload does not delay those behind it. */
+const statementsMax = 2
 
-/** Reads the events that did not come along with their claim, as soon as there is memory for them. Bounded by `Capacity`. */
+/** Reads the events of claimed deliveries as payload memory allows. Bounded by `Capacity`. */
 export class Loader {
   readonly #options: LoaderOptions
-  #waiting: Held[] = []
-  /** Whoever found no memory lets nobody pass that comes later: nobody at all, or nobody of its tenant. */
-  #blocked: 'all' | ReadonlySet<TenantId> = new Set()
-  #loading: Promise<void> | undefined
+  #waiting: Delivery[] = []
+  readonly #loads = new Set<Promise<void>>()
   #stopped = false
 
   constructor(options: LoaderOptions) {
     this.#options = options
   }
 
-  /** A delivery waits for memory that anybody may have, so that nothing else is to be read meanwhile. */
-  get isFull(): boolean {
-    return this.#waiting.length > 0 && this.#blocked === 'all'
+  /** Adds a delivery in state `claimed`. Call `load` afterwards. */
+  add(delivery: Delivery): void {
+    this.#waiting.push(delivery)
   }
 
-  /** Takes memory for a delivery whose texts are there already. False when there is none, or others waited for it before. */
-  takeBytes(held: Held): boolean {
-    const { tenantId } = held.delivery
-    if (this.isFull) return false
-    if (this.#waiting.length > 0 && this.#blocked !== 'all' && this.#blocked.has(tenantId)) return false
-    return this.#take(held)
-  }
-
-  /** Gives back what was taken for a delivery; harmless when nothing was. */
-  giveBytes(held: Held): void {
-    if (held.bytes !== undefined) this.#options.capacity.giveBytes(held.bytes, held.delivery.tenantId)
-    held.bytes = undefined
-  }
-
-  /** Takes a delivery whose event is to be read; `load` begins. */
-  add(held: Held): void {
-    this.#waiting.push(held)
-  }
-
-  /** Takes a delivery out that waits; false when it does not. */
-  remove(leased: Leased): leased is Held {
-    const at = this.#waiting.findIndex((held) => held === leased)
+  /** Removes a delivery that waits for memory; false when it does not. */
+  remove(delivery: Delivery): boolean {
+    const at = this.#waiting.indexOf(delivery)
     if (at >= 0) this.#waiting.splice(at, 1)
     return at >= 0
   }
 
-  /** Reads what there is room for. Called whenever there may be some. */
+  /** Reads the events for which there is memory. Call it whenever some was given back. */
   load(): void {
-    if (this.#loading || this.#stopped || this.#waiting.length === 0) return
-    this.#loading = this.#loadWhatFits().finally(() => {
-      this.#loading = undefined
-    })
+    while (!this.#stopped && this.#waiting.length > 0 && this.#loads.size < statementsMax) {
+      const batch = this.#takeLoadable()
+      if (batch.length === 0) return
+      const load = this.#read(batch).finally(() => {
+        this.#loads.delete(load)
+        this.load()
+      })
+      this.#loads.add(load)
+    }
   }
 
-  /** Reads nothing more, waits for `msMax` at most for what is being read, and gives what waited. */
-  async stop(msMax: number): Promise<readonly Held[]> {
+  /** Reads nothing more, waits at most `msMax` for reads in progress, and returns the deliveries that waited. */
+  async stop(msMax: number): Promise<readonly Delivery[]> {
     this.#stopped = true
     const waiting = this.#waiting.splice(0)
-    if (this.#loading) await within(msMax, this.#loading, () => undefined)
+    if (this.#loads.size > 0) await within<unknown>(msMax, Promise.all(this.#loads), () => undefined)
     return waiting
   }
 
-  async #loadWhatFits(): Promise<void> {
-    for (let batch = this.#takeLoadable(); batch.length > 0; batch = this.#takeLoadable()) {
-      const groups = Map.groupBy(batch, ({ delivery: { eventId, payloadExpiresOn } }) =>
-        [expiryDayOf(eventId), payloadExpiresOn].join(' '),
-      )
-      for (const group of groups.values()) await this.#loadGroup(group)
-    }
-  }
-
   /**
-   * Takes memory for each, in order: whoever finds none in the whole holds up all that come after it, so that small ones cannot
-   * take for ever what a big one needs. A tenant that has its quarter holds up nobody but itself.
+   * Takes memory for deliveries in the order of their claims. Head-of-line block: after one that does not fit into the free memory
+   * all later ones wait, so that small payloads cannot starve a large one; after one whose tenant has its share, that tenant's do.
    */
-  #takeLoadable(): Held[] {
-    const fits: Held[] = []
-    const rest: Held[] = []
-    const lost: Held[] = []
-    const blocked = new Set<TenantId>()
-    let isFull = false
-    for (const held of this.#waiting) {
-      const { payloadBytes, tenantId } = held.delivery
-      const mayTry = fits.length < loadRowsMax && !isFull && !blocked.has(tenantId)
-      if (performance.now() >= held.leaseEndsMs) lost.push(held)
-      else if (mayTry && this.#take(held)) fits.push(held)
-      else {
-        rest.push(held)
-        if (mayTry && this.#options.capacity.bytesRoom < payloadBytes) isFull = true
-        else if (mayTry) blocked.add(tenantId)
+  #takeLoadable(): Delivery[] {
+    const { capacity, onLost } = this.#options
+    const fits: Delivery[] = []
+    const rest: Delivery[] = []
+    const lost: Delivery[] = []
+    const blockedTenants = new Set<TenantId>()
+    let isBlocked = false
+    let bytes = 0
+    for (const delivery of this.#waiting) {
+      const { payloadBytes, tenantId } = delivery.claim
+      const isFull = fits.length === rowsMax || (fits.length > 0 && bytes + payloadBytes > bytesMax)
+      if (performance.now() >= delivery.leaseEndsMs) lost.push(delivery)
+      else if (isBlocked || isFull || blockedTenants.has(tenantId)) {
+        isBlocked ||= isFull
+        rest.push(delivery)
+      } else if (capacity.takeBytes(payloadBytes, tenantId)) {
+        delivery.payloadBytesHeld = payloadBytes
+        bytes += payloadBytes
+        fits.push(delivery)
+      } else {
+        rest.push(delivery)
+        if (capacity.bytesRoom < payloadBytes) isBlocked = true
+        else blockedTenants.add(tenantId)
       }
     }
     this.#waiting = rest
-    this.#blocked = isFull ? 'all' : blocked
-    if (lost.length > 0) this.#options.onLost(lost)
+    for (const delivery of lost) onLost(delivery)
     return fits
   }
 
-  async #loadGroup(group: readonly Held[]): Promise<void> {
+  async #read(batch: readonly Delivery[]): Promise<void> {
     const { pool, observer, onLoaded, onFailed } = this.#options
-    const [first] = group
-    if (first === undefined) return
-    const { eventId, payloadExpiresOn } = first.delivery
+    for (const delivery of batch) delivery.to('loading')
     try {
-      const eventIds = group.map(({ delivery }) => delivery.eventId)
-      const loaded = await loadEvents(pool, { expiresOn: expiryDayOf(eventId), payloadExpiresOn, eventIds })
-      for (const held of group) onLoaded(held, loaded.get(held.delivery.eventId))
+      const loaded = await loadEvents(
+        pool,
+        batch.map(({ claim }) => claim),
+      )
+      for (const delivery of batch) onLoaded(delivery, loaded.get(delivery.id))
     } catch (error) {
       observer.failed('load', error)
-      for (const held of group) {
-        this.giveBytes(held)
-        onFailed(held)
-      }
+      for (const delivery of batch) if (delivery.state === 'loading') onFailed(delivery)
     }
-  }
-
-  #take(held: Held): boolean {
-    const { payloadBytes, tenantId } = held.delivery
-    if (!this.#options.capacity.takeBytes(payloadBytes, tenantId)) return false
-    held.bytes = payloadBytes
-    return true
   }
 }

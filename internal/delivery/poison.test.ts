@@ -29,7 +29,7 @@ describe('a delivery that a worker cannot end', () => {
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       for (let claims = 1; claims <= 5; claims += 1) {
         const taken = await lab.claim({ woken: [tenant.id], lease: { token: 'dead', lengthMs: 1_000 } })
-        expect(taken.claimed.map(({ delivery }) => delivery.claims)).toEqual([claims])
+        expect(taken.claimed.map(({ claims }) => claims)).toEqual([claims])
         await die()
       }
       const { forwarder, stop } = lab.forwarder()

@@ -4,8 +4,8 @@ import {
   parseDurationMs,
   type SecretOpener,
 } from '#internal/tenants/index.ts'
-import type { RetrySchedule } from './decide-next.ts'
-import { prepareSigningKey, type SigningKey } from './sign.ts'
+import type { RetrySchedule } from './decide.ts'
+import { prepareSigningKey, type SigningKey } from './send.ts'
 
 /** What each delivery to a tenant needs, worked out once for each state of the tenant. */
 export interface PreparedTenant {

@@ -1,10 +1,9 @@
-import type { Clock } from '#internal/base/index.ts'
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
+import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
 import type { ClaimedDelivery, EventContent } from '#internal/events/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
-import { carriedHeaders, forwardedEvent } from './forwarded-event.ts'
 import type { PreparedTenant } from './prepared-tenant.ts'
-import { signStandardWebhook } from './sign.ts'
 
 /** What sending works with. */
 export interface SendParts {
@@ -67,4 +66,72 @@ function call(
       ...(traceparent !== undefined && { traceparent }),
     },
   })
+}
+
+/** The event as callbacks get it, JSON text. Payload and headers stand in it as they were received. */
+export function forwardedEvent(
+  { eventId, tenantId }: { readonly eventId: string; readonly tenantId: TenantId },
+  content: EventContent,
+): string {
+  const { provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = content
+  return (
+    `{"id":"${eventId}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
+    `,"type":${JSON.stringify(type)},"tenantId":"${tenantId}","occurredAt":"${new Date(occurredAtMs).toISOString()}"` +
+    `,"receivedAt":"${new Date(receivedAtMs).toISOString()}","payload":${payload},"headers":${headers}}`
+  )
+}
+
+/** Headers of the provider's call that go on as headers of ours. */
+export interface CarriedHeaders {
+  /** How often the event has been forwarded, this time included. */
+  readonly hops: string
+  readonly traceparent: string | undefined
+}
+
+/**
+ * Finds them in the stored JSON text. A quotation mark inside a JSON string has a backslash before it, so that no value passes
+ * for a member.
+ */
+export function carriedHeaders(headers: string): CarriedHeaders {
+  return {
+    hops: /"latchkey-hops":"(\d{1,3})"/.exec(headers)?.[1] ?? '1',
+    traceparent: /"traceparent":"([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})"/.exec(headers)?.[1],
+  }
+}
+
+/** A signing key ready for use; shows nothing of itself in logs. */
+export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
+
+/** What is signed. */
+export interface SignedMessage {
+  /** Value of `webhook-id`; without a dot, which would be taken for its end. */
+  readonly id: string
+  /** Value of `webhook-timestamp`: seconds since 1970, whole. */
+  readonly timestampSeconds: number
+  /** The body, byte for byte as it is sent. */
+  readonly body: string | Uint8Array
+}
+
+/** Sizes that Standard Webhooks allows (https://github.com/standard-webhooks/standard-webhooks, spec, read 2026-11). */
+const keyBytesMin = 24
+const keyBytesMax = 64
+
+/** Reads a secret `whsec_<base64 of 24–64 bytes>`; undefined when it is none. Prepare keys once, not per message. */
+export function prepareSigningKey(secret: string): SigningKey | undefined {
+  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1]
+  if (encoded === undefined) return undefined
+  const bytes = Buffer.from(encoded, 'base64')
+  if (bytes.length < keyBytesMin || bytes.length > keyBytesMax) return undefined
+  return createSecretKey(bytes) as SigningKey
+}
+
+/**
+ * The value of `webhook-signature` by Standard Webhooks: `v1,<base64 of HMAC-SHA256 over id.timestamp.body>`, once for each key,
+ * separated by spaces, so that a receiver that knows any one of them accepts.
+ */
+export function signStandardWebhook(message: SignedMessage, keys: readonly SigningKey[]): string {
+  const start = `${message.id}.${message.timestampSeconds}.`
+  return keys
+    .map((key) => `v1,${createHmac('sha256', key).update(start).update(message.body).digest('base64')}`)
+    .join(' ')
 }

@@ -1,9 +1,8 @@
 import { type Clock, encodeBase32, randomToken } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
-import { forwardedEvent } from './forwarded-event.ts'
 import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
-import { signStandardWebhook } from './sign.ts'
+import { forwardedEvent, signStandardWebhook } from './send.ts'
 
 /** What a test event is sent with. */
 export interface TestEventParts {

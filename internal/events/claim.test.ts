@@ -34,7 +34,7 @@ describe('a claim', () => {
     const { claimed, hasMore } = await lab.claim()
     expect(hasMore).toBe(false)
     expect(claimed).toHaveLength(1)
-    expect(claimed[0]?.delivery).toMatchObject({
+    expect(claimed[0]).toMatchObject({
       ...{
         eventId: id,
         tenantId: tenant.id,
@@ -45,29 +45,44 @@ describe('a claim', () => {
         isProbe: false,
       },
     })
-    expect(claimed[0]?.content).toMatchObject({ provider: 'generic', type: 'order.created' })
-    expect(claimed[0]?.content?.payload).toContain('820982911946154508')
     const { rows } = await lab.pool.query('SELECT lease, leased_until > now() AS held FROM deliveries_due')
     expect(rows).toEqual([{ lease: 'lab', held: true }])
     expect((await lab.claim()).claimed).toEqual([])
   })
 
-  test('brings no payload along beyond its bytes or from other days; those are read on their own', async () => {
+  test('loadEvents: reads a claimed event whole, of whatever days', async () => {
     const [tenant] = await tenants(1)
     if (!tenant) throw new Error('no tenant')
-    await lab.accept(tenant.id, 10, { payload: '{"a":1}', payloadBytes: 100 })
-    const other = dayAfter(Date.now(), 7)
-    await lab.accept(tenant.id, 1, { payload: '{"a":1}', payloadBytes: 0, payloadExpiresOn: other })
-    const { claimed } = await lab.claim({ payloadBytesMax: 350 })
-    expect(claimed).toHaveLength(11)
-    expect(claimed.filter(({ content }) => content !== undefined)).toHaveLength(3)
-    const of = claimed.find(({ delivery }) => delivery.payloadExpiresOn === other)
-    expect(of?.content).toBeUndefined()
-    const { usualDays } = claimRequest()
-    const eventIds = idsOf(of ? [of] : [])
-    const days = { expiresOn: usualDays.expiresOn, payloadExpiresOn: other }
-    const loaded = await loadEvents(lab.pool, { ...days, eventIds })
-    expect([...loaded.values()]).toMatchObject([{ kind: 'whole', content: { payload: '{"a":1}' } }])
+    const [first] = await lab.accept(tenant.id)
+    const payloadExpiresOn = dayAfter(Date.now(), 7)
+    const [second] = await lab.accept(tenant.id, 1, { payload: '{"a":1}', payloadExpiresOn })
+    const { claimed } = await lab.claim()
+    const loaded = await loadEvents(lab.pool, claimed)
+    expect(first && loaded.get(first)).toMatchObject({
+      kind: 'whole',
+      content: { provider: 'generic', type: 'order.created' },
+    })
+    expect(second && loaded.get(second)).toMatchObject({ kind: 'whole', content: { payload: '{"a":1}' } })
+  })
+
+  test('loadEvents: an event of another tenant than the delivery’s is never read', async () => {
+    const [owner, stranger] = await tenants(2)
+    if (!owner || !stranger) throw new Error('no tenant')
+    await lab.accept(owner.id)
+    const { claimed } = await lab.claim()
+    expect((await loadEvents(lab.pool, claimed)).size).toBe(1)
+    const forged = claimed.map((claim) => ({ ...claim, tenantId: stranger.id }))
+    expect((await loadEvents(lab.pool, forged)).size).toBe(0)
+  })
+
+  test('loadEvents: tells an expired payload from an event that is gone', async () => {
+    const [tenant] = await tenants(1)
+    if (!tenant) throw new Error('no tenant')
+    const [expired, gone] = await lab.accept(tenant.id, 2)
+    await lab.pool.query('DELETE FROM event_payloads')
+    await lab.pool.query('DELETE FROM events WHERE id = $1', [gone])
+    const loaded = await loadEvents(lab.pool, (await lab.claim()).claimed)
+    expect([...loaded]).toEqual([[expired as never, { kind: 'payload_expired' }]])
   })
 
   test('is fair: each tenant gets the same share, and whoever waited longest comes first', async () => {
@@ -77,13 +92,11 @@ describe('a claim', () => {
     for (const { id } of few) await lab.accept(id, 20)
     const first = await lab.claim({ rowsMax: 50 })
     expect(first.hasMore).toBe(true)
-    expect(Object.values(countBy(first.claimed.map(({ delivery }) => delivery.tenantId)))).toEqual([
-      10, 10, 10, 10, 10,
-    ])
+    expect(Object.values(countBy(first.claimed.map((claim) => claim.tenantId)))).toEqual([10, 10, 10, 10, 10])
     const served: TenantId[] = []
     for (let turn = 0; turn < 5; turn += 1) {
       const { claimed } = await lab.claim({ rowsMax: 1 })
-      served.push(...claimed.map(({ delivery }) => delivery.tenantId))
+      served.push(...claimed.map((claim) => claim.tenantId))
     }
     expect(new Set(served).size).toBe(5)
   })
@@ -97,7 +110,7 @@ describe('a claim', () => {
       [half.id as string, 7],
     ])
     const { claimed } = await lab.claim({ rooms, woken: [full.id], queueRowsMax: 30 })
-    expect(countBy(claimed.map(({ delivery }) => delivery.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
+    expect(countBy(claimed.map((claim) => claim.tenantId))).toEqual({ [half.id]: 7, [free.id]: 30 })
   })
 
   test.each([
@@ -115,7 +128,7 @@ describe('a claim', () => {
       [due.retries],
     )
     const { claimed } = await lab.claim({ rowsMax: 40 })
-    const retries = claimed.filter(({ delivery }) => delivery.isRetry).length
+    const retries = claimed.filter((claim) => claim.isRetry).length
     expect({ fresh: claimed.length - retries, retries }).toEqual(taken)
   })
 
@@ -219,7 +232,7 @@ describe('a claim', () => {
     await lab.pool.query(`UPDATE tenant_queues SET ${set}`)
     const { claimed } = await lab.claim({ woken: [tenant.id] })
     expect(claimed).toHaveLength(taken)
-    expect(claimed.filter(({ delivery }) => delivery.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
+    expect(claimed.filter((claim) => claim.isProbe)).toHaveLength(taken === 1 ? 1 : 0)
     // While one tries a half-open tenant queue, nobody else does.
     expect((await lab.claim({ woken: [tenant.id] })).claimed).toEqual([])
   })
@@ -289,16 +302,16 @@ describe('a lease', () => {
     await lab.pool.query("UPDATE deliveries_due SET leased_until = now() - interval '1 s'")
     const [kept] = first.claimed
     if (!kept) throw new Error('nothing was claimed')
-    expect([...(await renewLeases(lab.pool, mine, [kept.delivery]))]).toEqual([kept.delivery.eventId])
+    expect([...(await renewLeases(lab.pool, mine, [kept]))]).toEqual([kept.eventId])
     const second = await lab.claim({ woken: [tenant.id] })
     expect(second.claimed).toHaveLength(1)
-    expect(second.claimed[0]?.delivery).toMatchObject({ claims: 2 })
-    expect(second.claimed[0]?.delivery.eventId).not.toBe(kept.delivery.eventId)
-    const all = first.claimed.map(({ delivery }) => delivery)
-    expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([kept.delivery.eventId])
-    expect([...(await releaseLeases(lab.pool, 'mine', all))]).toEqual([kept.delivery.eventId])
-    expect((await lab.claim()).claimed[0]?.delivery).toMatchObject({
-      eventId: kept.delivery.eventId,
+    expect(second.claimed[0]).toMatchObject({ claims: 2 })
+    expect(second.claimed[0]?.eventId).not.toBe(kept.eventId)
+    const all = first.claimed
+    expect([...(await renewLeases(lab.pool, mine, all))]).toEqual([kept.eventId])
+    expect([...(await releaseLeases(lab.pool, 'mine', all))]).toEqual([kept.eventId])
+    expect((await lab.claim()).claimed[0]).toMatchObject({
+      eventId: kept.eventId,
       claims: 1,
     })
   })

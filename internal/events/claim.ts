@@ -1,40 +1,23 @@
-import { type Day, type EventId, receivedAtMsOf, type TenantId } from '#internal/base/index.ts'
+import type { Day, EventId, TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import type { ClaimedDelivery, EventContent, Lease } from './delivery.ts'
-import { checkedDay } from './load.ts'
+import type { ClaimedDelivery, Lease } from './delivery.ts'
 
-/** What a process has room for. */
+/** Capacity of a process for deliveries. */
 export interface ClaimRequest {
   readonly lease: Lease
-  /** Tenants that are said to have new work, whatever their tenant queues say. Give no more than `wokenMaxOf`. */
+  /** Tenants notified of new work, whatever their tenant queues say. Give no more than `wokenMaxOf`. */
   readonly woken: readonly string[]
-  /** Looks at those tenants and at no others; default false. */
+  /** Claims for these tenants alone; default false. */
   readonly wokenAlone?: boolean
-  /** How much less than `queueRowsMax` a tenant may get, since some of its deliveries are under way here; 0 for nothing. */
+  /** Rows that a tenant may get, where fewer than `queueRowsMax` because it has deliveries in progress here; 0 for none. */
   readonly rooms: ReadonlyMap<string, number>
   readonly rowsMax: number
   readonly queueRowsMax: number
-  /** Days of the partitions whose events and payloads come along; others are loaded on their own. */
-  readonly usualDays: UsualDays
-  /** Payloads beyond this sum do not come along. */
-  readonly payloadBytesMax: number
 }
 
-/** When the rows of most events go. */
-export interface UsualDays {
-  readonly expiresOn: Day
-  readonly payloadExpiresOn: Day
-}
-
-/** A delivery that was taken; without `content` its event is still to be loaded. */
-export interface Claimed {
-  readonly delivery: ClaimedDelivery
-  readonly content: EventContent | undefined
-}
-
-/** What a claim took. `hasMore`: a tenant queue got its whole share, or there may be tenant queues that it did not look at. */
+/** Claimed deliveries. `hasMore`: a tenant queue got its whole share, or there may be tenant queues that were not looked at. */
 export interface ClaimResult {
-  readonly claimed: readonly Claimed[]
+  readonly claimed: readonly ClaimedDelivery[]
   readonly hasMore: boolean
 }
 
@@ -75,7 +58,7 @@ WITH relaxed AS MATERIALIZED (
     (SELECT tenant_id, last_served_at, false FROM tenant_queues
     WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now() AND tenant_id <> ALL($1::text[])
       AND tenant_id <> ALL(ARRAY(SELECT tenant_id FROM rooms WHERE room = 0))
-    ORDER BY last_served_at LIMIT $9::integer)) due
+    ORDER BY last_served_at LIMIT $8::integer)) due
   ORDER BY row_number() OVER (PARTITION BY is_woken ORDER BY last_served_at), last_served_at
 ), ready AS MATERIALIZED (
   SELECT l.tenant_id, l.breaker_until > '-infinity' AS is_half_open,
@@ -111,7 +94,7 @@ WITH relaxed AS MATERIALIZED (
 ), claimed AS (
   UPDATE deliveries_due SET lease = $6, leased_until = now() + $7::integer * interval '1 ms', claims = claims + 1
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM picked))
-  RETURNING event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
+  RETURNING event_id, tenant_id, payload_expires_on, payload_bytes, cycle, attempts, claims, is_retry
 ), taken AS MATERIALIZED (
   SELECT tenant_id, count(*) AS taken, max(retries) > count(*) FILTER (WHERE is_retry) AS has_missed FROM picked GROUP BY tenant_id
 ), looked AS MATERIALIZED (
@@ -143,23 +126,15 @@ WITH relaxed AS MATERIALIZED (
         THEN least(k.soonest, now() + interval '${lookAgainMs} ms', now() + $7::integer * interval '1 ms')
       ELSE coalesce(k.soonest, 'infinity') END
   FROM looked k WHERE l.tenant_id = k.tenant_id
-), sized AS (
-  SELECT *, tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open)) AS is_probe,
-    sum(payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes FROM claimed
 )
-SELECT n.queues, n.has_full_share, s.event_id, s.tenant_id, to_char(s.payload_expires_on, 'YYYY-MM-DD'), s.payload_bytes, s.cycle,
-  s.attempts, s.claims, s.is_retry, s.is_probe, e.provider, e.raw_type, e.type,
-  floor(extract(epoch FROM e.occurred_at) * 1000)::bigint, e.headers, p.payload
+SELECT n.queues, n.has_full_share, c.event_id, c.tenant_id, to_char(c.payload_expires_on, 'YYYY-MM-DD'), c.payload_bytes, c.cycle,
+  c.attempts, c.claims, c.is_retry, c.tenant_id = ANY(ARRAY(SELECT tenant_id FROM shares WHERE is_half_open))
 FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
-LEFT JOIN sized s ON true
-LEFT JOIN LATERAL (SELECT * FROM events WHERE expires_on = '{event_day}' AND id >= s.event_id AND s.expires_on = '{event_day}'
-  ORDER BY id LIMIT 1) e ON e.id = s.event_id AND e.tenant_id = s.tenant_id
-LEFT JOIN LATERAL (SELECT payload FROM event_payloads WHERE expires_on = '{payload_day}' AND event_id = s.event_id
-  AND s.payload_expires_on = '{payload_day}' AND s.bytes <= $8::integer OFFSET 0) p ON true`
+LEFT JOIN claimed c ON true`
 
 /** What was looked at comes with each row; a row of nothing else stands for a claim that took nothing. */
-type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...unknown[]]
+type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...null[]]
 
 type LookedAt = [queues: number, hasFullShare: boolean]
 
@@ -173,12 +148,6 @@ type TakenRow = [
   claims: number,
   isRetry: boolean,
   isProbe: boolean,
-  provider: string | null,
-  rawType: string | null,
-  type: string | null,
-  occurredAtMs: number | null,
-  headers: string | null,
-  payload: string | null,
 ]
 
 /** How many woken tenants a claim of so many rows has turns for: half of its tenant queues, since the others have waited as well. */
@@ -191,10 +160,10 @@ export function wokenMaxOf(rowsMax: number): number {
  * `queueSessionSettings`. @throws whatever Postgres throws; what was taken then comes back with the lease's end
  */
 export async function claimDue(pool: Pool, request: ClaimRequest): Promise<ClaimResult> {
-  const { lease, usualDays, rooms } = request
+  const { lease, rooms } = request
   const { rows } = await pool.query<ClaimRow>({
-    name: `claim_due_${usualDays.expiresOn}_${usualDays.payloadExpiresOn}`,
-    text: claimTextOf(usualDays),
+    name: 'claim_due',
+    text: claimText,
     rowMode: 'array',
     values: [
       textArrayParam(request.woken),
@@ -204,13 +173,12 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
       request.queueRowsMax,
       lease.token,
       lease.lengthMs,
-      request.payloadBytesMax,
       request.wokenAlone ? 0 : candidatesMax,
     ],
   })
   const [queues = 0, hasFullShare = false] = rows[0] ?? []
   return {
-    claimed: rows.flatMap((row) => (row[2] === null ? [] : [claimedOf(takenOf(row))])),
+    claimed: rows.flatMap((row) => (row[2] === null ? [] : [claimedOf(row)])),
     hasMore: hasFullShare || queues >= Math.min(queuesMax, request.rowsMax),
   }
 }
@@ -228,48 +196,8 @@ export const queueSessionSettings = {
   enable_bitmapscan: 'off',
 } as const
 
-/** Days change once a day, claims come a hundred times a second. */
-const texts = new Map<string, string>()
-const textsMax = 100
-
-function claimTextOf({ expiresOn, payloadExpiresOn }: UsualDays): string {
-  const name = `${expiresOn} ${payloadExpiresOn}`
-  let text = texts.get(name)
-  if (text === undefined) {
-    if (texts.size >= textsMax) texts.clear()
-    text = claimText
-      .replaceAll('{event_day}', checkedDay(expiresOn))
-      .replaceAll('{payload_day}', checkedDay(payloadExpiresOn))
-    texts.set(name, text)
-  }
-  return text
-}
-
-function takenOf([, , ...row]: [...LookedAt, ...TakenRow]): TakenRow {
-  return row
-}
-
-function claimedOf(row: TakenRow): Claimed {
-  const [eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] = row
-  return {
-    delivery: {
-      eventId,
-      tenantId,
-      payloadExpiresOn,
-      payloadBytes,
-      cycle,
-      attempts,
-      claims,
-      isRetry,
-      isProbe,
-    },
-    content: contentOf(row),
-  }
-}
-
-function contentOf(row: TakenRow): EventContent | undefined {
-  const [eventId, , , , , , , , , provider, rawType, type, occurredAtMs, headers, payload] = row
-  if (provider === null || rawType === null || type === null || occurredAtMs === null) return undefined
-  if (headers === null || payload === null) return undefined
-  return { provider, rawType, type, occurredAtMs, receivedAtMs: receivedAtMsOf(eventId), headers, payload }
+function claimedOf(row: [...LookedAt, ...TakenRow]): ClaimedDelivery {
+  const [, , eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe] =
+    row
+  return { eventId, tenantId, payloadExpiresOn, payloadBytes, cycle, attempts, claims, isRetry, isProbe }
 }

@@ -28,7 +28,7 @@ const attempt: AttemptRecord = {
 async function claimed(count = 1): Promise<ClaimedDelivery[]> {
   const tenant = await lab.addTenant()
   await lab.accept(tenant.id, count)
-  return (await lab.claim()).claimed.map(({ delivery }) => delivery)
+  return [...(await lab.claim()).claimed]
 }
 
 const completeAll = (deliveries: readonly ClaimedDelivery[], ending: Ending, token = 'lab') =>

@@ -17,12 +17,6 @@ export interface ClaimedDelivery {
   readonly isProbe: boolean
 }
 
-/** A delivery with the end of its lease, by `performance.now()`. Renewals move the end, and a claim that takes the row anew both. */
-export interface Leased {
-  delivery: ClaimedDelivery
-  leaseEndsMs: number
-}
-
 /** What a callback gets of an event, apart from the ids that a claim knows. */
 export interface EventContent {
   readonly provider: string

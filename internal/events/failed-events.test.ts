@@ -40,7 +40,7 @@ async function end(kind: 'processed' | 'failed' | 'expired'): Promise<void> {
   const completed = await complete(
     lab.pool,
     'lab',
-    claimed.map(({ delivery }) => ({ delivery, ending })),
+    claimed.map((delivery) => ({ delivery, ending })),
   )
   expect(completed.size).toBeGreaterThan(0)
 }

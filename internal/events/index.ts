@@ -1,6 +1,6 @@
-export { type Claimed, type ClaimRequest, claimDue, queueSessionSettings, wokenMaxOf } from './claim.ts'
+export { type ClaimRequest, claimDue, queueSessionSettings, wokenMaxOf } from './claim.ts'
 export { type AttemptRecord, complete, type Ending } from './complete.ts'
-export type { ClaimedDelivery, EventContent, Lease, Leased } from './delivery.ts'
+export type { ClaimedDelivery, EventContent, Lease } from './delivery.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './due-channel.ts'
 export {
   type EventFilter,
@@ -60,5 +60,4 @@ export {
   type SuspendedCause,
   suspendCallback,
 } from './tenant-queue.ts'
-export { UsualDaysTally } from './usual-days.ts'
 export { wakeTenantQueuesText } from './wake-tenant-queues.ts'

@@ -7,6 +7,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
+import { loadEvents } from './load.ts'
 import { readQueueDepth } from './queue-depth.ts'
 
 const backlog = 100_000
@@ -31,7 +32,7 @@ function onePool(url: string): Pool {
 
 /** Work that waits, as intake would have stored it; events and payloads are there for few of it. */
 async function pile(pool: Pool, tenantId: string, count: number): Promise<void> {
-  const { expiresOn, payloadExpiresOn } = claimRequest().usualDays
+  const { expiresOn, payloadExpiresOn } = receivedEvent()
   await pool.query(
     `INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
      SELECT $5 || lpad(n::text, 14, '0'), $1, $3::date, $4::date, 100, 1, now() - interval '1 h'
@@ -63,11 +64,8 @@ describe('with one queue of 100 000 rows beside others', () => {
       complete(
         pool,
         'lab',
-        rows.claimed.map(({ delivery }) => ({ delivery, ending })),
+        rows.claimed.map((delivery) => ({ delivery, ending })),
       )
-
-    const deliveriesOf = (rows: Awaited<ReturnType<typeof claimDue>>) =>
-      rows.claimed.map(({ delivery }) => delivery)
 
     // The session prepares all while there is next to nothing, and statistics say so.
     await lab.accept(dead.id, count)
@@ -75,9 +73,10 @@ describe('with one queue of 100 000 rows beside others', () => {
     await lab.pool.query(learn)
     await lab.accept(dead.id, 1)
     const { lease } = claimRequest()
-    await releaseLeases(one, lease.token, deliveriesOf(await claimDue(one, claimRequest())))
+    await releaseLeases(one, lease.token, (await claimDue(one, claimRequest())).claimed)
     const only = await claimDue(one, claimRequest())
-    expect((await renewLeases(one, lease, deliveriesOf(only))).size).toBe(1)
+    expect((await renewLeases(one, lease, only.claimed)).size).toBe(1)
+    expect((await loadEvents(one, only.claimed)).size).toBe(1)
     await completeAll(one, only)
 
     await pile(lab.pool, dead.id, backlog)
@@ -105,16 +104,17 @@ describe('with one queue of 100 000 rows beside others', () => {
     try {
       // For it does what it explains: all are renewed, half of them end, and half go back.
       const [first, second] = [mine.claimed.slice(0, 32), mine.claimed.slice(32)]
-      plans.push(...(await explained(again, (pool) => renewLeases(pool, lease, deliveriesOf(mine)))))
+      plans.push(...(await explained(again, (pool) => renewLeases(pool, lease, mine.claimed))))
+      plans.push(...(await explained(again, (pool) => loadEvents(pool, mine.claimed))))
       plans.push(...(await explained(again, (pool) => completeAll(pool, { ...mine, claimed: first }))))
-      const back = deliveriesOf({ ...mine, claimed: second })
+      const back = second
       plans.push(...(await explained(again, (pool) => releaseLeases(pool, lease.token, back))))
     } finally {
       again.release()
     }
     await one.end()
 
-    expect(plans).toHaveLength(5)
+    expect(plans).toHaveLength(6)
     const nodes = plans.flatMap(nodesOf)
     // Rows are looked up, not compared with each other.
     expect(Math.max(...nodes.map((node) => node['Rows Removed by Join Filter'] ?? 0))).toBeLessThan(64 * 10)
@@ -128,11 +128,12 @@ describe('with one queue of 100 000 rows beside others', () => {
       ...scans.filter((node) => node['Node Type'].includes('Scan')).map((node) => node['Actual Rows']),
     )
     expect(most).toBeLessThanOrEqual(200)
-    const [beside, both, renewed, completed, back] = plans.map(blocksOf)
+    const [beside, both, renewed, loaded, completed, back] = plans.map(blocksOf)
     // About 25 blocks a row that is taken, whatever waits; the whole backlog has several thousand.
     expect(beside).toBeLessThan(180 * 40)
     expect(both).toBeLessThan(64 * 40 + 500)
     expect(renewed).toBeLessThan(64 * 20)
+    expect(loaded).toBeLessThan(64 * 20)
     expect(completed).toBeLessThan(32 * 60 + 500)
     expect(back).toBeLessThan(32 * 20 + 100)
     expect(await held()).toEqual([before[0] - 32, before[1] - 64])

@@ -5,13 +5,12 @@ import { poll } from '#internal/dev/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 // The rooms of tests may be entered by any door.
 import {
-  type Claimed,
   type ClaimRequest,
   type ClaimResult,
   claimDue,
   queueSessionSettings,
 } from '#internal/events/claim.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import type { ClaimedDelivery, ReceivedEvent } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { tracingOff } from '#internal/telemetry/tracing.ts'
 import { callbackField, type DirectoryTenant } from '#internal/tenants/index.ts'
@@ -138,21 +137,18 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
 
 /** What a claim asks for unless a test says otherwise. */
 export function claimRequest(): ClaimRequest {
-  const { expiresOn, payloadExpiresOn } = receivedEvent()
   return {
     lease: { token: 'lab', lengthMs: 90_000 },
     woken: [],
     rooms: new Map(),
     rowsMax: 200,
     queueRowsMax: 64,
-    usualDays: { expiresOn, payloadExpiresOn },
-    payloadBytesMax: 1_000_000,
   }
 }
 
 /** The ids of what a claim took. */
-export function idsOf(claimed: readonly Claimed[]): EventId[] {
-  return claimed.map(({ delivery }) => delivery.eventId)
+export function idsOf(claimed: readonly ClaimedDelivery[]): EventId[] {
+  return claimed.map(({ eventId }) => eventId)
 }
 
 function labTenant({ url, schedule, timeoutSeconds, secrets }: TenantOptions): DirectoryTenant {

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type AttemptEnd, type Decision, decideNext, jitteredMs } from './decide-next.ts'
+import {
+  type AttemptEnd,
+  type Decision,
+  decideNext,
+  jitteredMs,
+  type QueueChange,
+  strongerChange,
+  strongestChanges,
+} from './decide.ts'
 
 const nowMs = Date.UTC(2026, 10, 20, 12)
 const schedule = { waitsMs: [0, 5_000, 300_000], jitterPercent: 0 }
@@ -120,4 +128,41 @@ describe('after an attempt', () => {
     expect(jitteredMs(1000, 20, 1 - Number.EPSILON)).toBe(1200)
     expect(jitteredMs(0, 50, 0.9)).toBe(0)
   })
+})
+
+const suspend: QueueChange = { kind: 'suspend', cause: 'gone' }
+const open: QueueChange = { kind: 'open_breaker' }
+const close: QueueChange = { kind: 'close_breaker' }
+const release: QueueChange = { kind: 'release_probe' }
+
+describe('of two changes of a queue', () => {
+  test.each([
+    ['a suspension outlasts an open breaker', suspend, open],
+    ['a suspension outlasts a closed breaker', suspend, close],
+    ['a suspension outlasts a probe that was put off', suspend, release],
+    ['an open breaker outlasts a closed one', open, close],
+    ['an open breaker outlasts a probe that was put off', open, release],
+    ['a closed breaker outlasts a probe that was put off', close, release],
+  ])('%s, in either order', (_what, stronger, weaker) => {
+    expect(strongerChange(stronger, weaker)).toBe(stronger)
+    expect(strongerChange(weaker, stronger)).toBe(stronger)
+  })
+
+  test('the first of two suspensions stands', () => {
+    expect(strongerChange(suspend, { kind: 'suspend', cause: 'disabled' })).toBe(suspend)
+  })
+})
+
+test('each queue gets its own change, and none where nothing changes', () => {
+  const changes = strongestChanges([
+    { tenantId: 'ten_a', queueChange: suspend },
+    { tenantId: 'ten_b', queueChange: close },
+    { tenantId: 'ten_a', queueChange: open },
+    { tenantId: 'ten_c', queueChange: undefined },
+    { tenantId: 'ten_a', queueChange: undefined },
+  ] as unknown as Parameters<typeof strongestChanges>[0])
+  expect([...changes]).toEqual([
+    ['ten_a', suspend],
+    ['ten_b', close],
+  ] as never)
 })

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'bun:test'
+import type { ClaimedDelivery } from '#internal/events/index.ts'
+import { Delivery, type DeliveryState } from './delivery.ts'
+
+const claim = { eventId: 'evt_1', cycle: 1, attempts: 0, claims: 1 } as ClaimedDelivery
+
+/** A delivery that has come to a state by the shortest way. */
+function deliveryIn(state: DeliveryState): Delivery {
+  const delivery = new Delivery(claim, 0, { tenantId: 'ten_1', sinceMs: 0, kind: 'shared' })
+  const ways: Partial<Record<DeliveryState, readonly DeliveryState[]>> = {
+    loading: ['loading'],
+    sending: ['loading', 'sending'],
+    concluded: ['concluded'],
+    completing: ['concluded', 'completing'],
+    done: ['concluded', 'completing', 'done'],
+    released: ['released'],
+    lost: ['lost'],
+  }
+  for (const next of ways[state] ?? []) delivery.to(next)
+  return delivery
+}
+
+describe('Delivery', () => {
+  const all = [
+    'claimed',
+    'loading',
+    'sending',
+    'concluded',
+    'completing',
+    'done',
+    'released',
+    'lost',
+  ] as const
+  const allowed: readonly (readonly [from: DeliveryState, to: readonly DeliveryState[]])[] = [
+    ['claimed', ['loading', 'concluded', 'released', 'lost']],
+    ['loading', ['sending', 'concluded', 'released']],
+    ['sending', ['concluded', 'released']],
+    ['concluded', ['completing', 'lost']],
+    ['completing', ['concluded', 'done', 'lost']],
+    ['done', []],
+    ['released', []],
+    ['lost', []],
+  ]
+
+  test.each(allowed)('Delivery: from %s goes to %j and to no other state', (from, to) => {
+    for (const next of all) {
+      const delivery = deliveryIn(from)
+      if (to.includes(next)) {
+        delivery.to(next)
+        expect(delivery.state).toBe(next)
+      } else expect(() => delivery.to(next)).toThrow(`from ${from} to ${next}`)
+    }
+  })
+
+  const again = { ...claim, claims: 2 }
+  test.each([
+    ['a new claim while its call goes on', 'sending', { ...again, attempts: 1 }, true],
+    ['a new claim of the attempt whose ending is not written', 'concluded', again, true],
+    ['no claim of a later attempt once it is concluded', 'concluded', { ...again, attempts: 1 }, false],
+    ['no claim of a later cycle once it is concluded', 'completing', { ...again, cycle: 2 }, false],
+  ] as const)('Delivery: adopts %s', (_what, state, next, adopts) => {
+    const delivery = deliveryIn(state)
+    if (state !== 'sending') delivery.conclusion = { ending: { kind: 'expired' } }
+    expect(delivery.adopt(next, 9)).toBe(adopts)
+    expect([delivery.claim, delivery.leaseEndsMs]).toEqual(adopts ? [next, 9] : [claim, 0])
+  })
+
+  test('Delivery: a renewal counts for the claim that it was made for, not for a later one', () => {
+    const delivery = deliveryIn('sending')
+    delivery.renewed(claim, 5)
+    expect(delivery.leaseEndsMs).toBe(5)
+    delivery.adopt(again, 9)
+    delivery.renewed(claim, 20)
+    expect(delivery.leaseEndsMs).toBe(9)
+  })
+})
