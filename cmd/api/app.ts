@@ -10,6 +10,7 @@ import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import {
   BodyBudget,
+  bindRoutes,
   createRequestObserver,
   createServer,
   listen,
@@ -115,6 +116,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     bodyBytesMax: config.recordBodyBytesMax,
     limitsOf: (tenant: RecordTenant) => usage.limits.of(tenant).locks,
     onChecked: telemetry.checked,
+    ending: scope.signal,
   }
   const figures = await startStats(pool, telemetry, scope)
   const intake = await startIntake(
@@ -129,9 +131,9 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     scope,
   )
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
-    ...recordRoutes(records, scope.signal),
-    ...webhookRoutes(intake),
-    ...simulationRoutes(simulations),
+    ...bindRoutes(recordRoutes, records),
+    ...bindRoutes(webhookRoutes, intake),
+    ...bindRoutes(simulationRoutes, simulations),
     ...contractRoutes(),
   ]
   const observe = requestObserver(telemetry, { directory, settings })

@@ -10,7 +10,14 @@ import type { Config } from '#internal/config/index.ts'
 import { createDashboard, type Dashboard, type DashboardOptions } from '#internal/dashboard/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 import { eventReadSettings } from '#internal/events/index.ts'
-import { BodyBudget, createServer, listen, type RequestEvent, type Route } from '#internal/http/index.ts'
+import {
+  BodyBudget,
+  bindRoutes,
+  createServer,
+  listen,
+  type RequestEvent,
+  type Route,
+} from '#internal/http/index.ts'
 import { Callers } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
 import { internalContractRoutes } from '#internal/openapi/index.ts'
@@ -103,7 +110,11 @@ export async function openBackofficePort(
     'Pages that are followed live.',
     () => dashboard.liveCount(),
   )
-  const routes = [...internalRoutes({ backoffice, access }), ...internalContractRoutes(), ...dashboard.routes]
+  const routes = [
+    ...bindRoutes(internalRoutes, { backoffice, access }),
+    ...internalContractRoutes(),
+    ...dashboard.routes,
+  ]
   const server = await scope.open({
     name: 'backoffice port',
     open: () =>

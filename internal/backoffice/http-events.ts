@@ -1,23 +1,34 @@
 import { Type as t } from '@sinclair/typebox'
-import { findMembers, idPattern, parseEventId } from '#internal/base/index.ts'
+import { type EventId, findMembers, idPattern, parseEventId } from '#internal/base/index.ts'
 import { eventStates } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayFilter, replayRateMax } from '#internal/replays/index.ts'
+import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
-import { moment, oneOf } from './http-body.ts'
+import {
+  EventAppended,
+  EventDetail,
+  EventPage,
+  EventPayload,
+  EventReplayed,
+  Replay,
+  ReplayChanged,
+  ReplayPage,
+  ReplayPreview,
+} from './http-answers.ts'
 import {
   eventParam,
+  oneOf,
   pageParams,
   providerParam,
   readTenantId,
   readTime,
+  tenantParams,
   textParam,
   timeParam,
-  whoseParams,
+  timestamp,
   wordParam,
 } from './http-params.ts'
-import { type InternalRow, internalRow } from './http-row.ts'
-import { toWire } from './http-wire.ts'
+import { internalRoute, toWire } from './http-route.ts'
 import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
@@ -25,111 +36,42 @@ const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
 const event = '/internal/v1/events/:eventId'
 const replay = '/internal/v1/replays/:replayId'
 
-/** Bytes of an event that is handed in, as many as the largest provider may send, with room for the rest. */
+/** The largest body of a provider, with room for the other fields. */
 const appendBytesMax = 26 * 1024 * 1024
-const previewBytesMax = 64 * 1024
+const filterBytesMax = 64 * 1024
 
-/** Parameters of the list of events. */
-export const eventListParams = {
-  ...pageParams,
-  ...whoseParams,
-  provider: providerParam,
-  type: textParam('A normalized type, whole.', { charsMax: 255 }),
-  state: wordParam('What became of the event.', eventStates),
-  from: timeParam('Received then or later.'),
-  to: timeParam('Received earlier than that.'),
-  id: eventParam,
-  sourceEventId: textParam('The provider’s own id; only together with `tenant`.', { charsMax: 255 }),
-} as const
+const tenantId = t.String({ pattern: idPattern('ten'), description: 'Id of the tenant.' })
+const typeText = (description: string) => t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, { description })
 
-/** Parameters of the list of replays. */
-export const replayListParams = { ...pageParams, ...whoseParams } as const
-
-const tenantId = t.String({ pattern: idPattern('ten'), description: 'The tenant’s id.' })
-
-/** An event that another service has verified. */
-export const AppendBody = t.Object(
+/** Headers to forward. */
+const forwardedHeaders = t.Record(
+  t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
+  t.String({ pattern: '^[ -~]*$', maxLength: 8_192 }),
   {
-    tenantId,
-    provider: oneOf(providerNames, 'A provider of the tenant, by its neutral name.'),
-    sourceEventId: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, {
-      description: 'The provider’s own id. The same one again is the same event, whatever else is sent.',
-    }),
-    type: t.String({
-      pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',
-      maxLength: 255,
-      description: 'Normalized: dotted lowercase.',
-    }),
-    rawType: t.Optional(
-      t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, {
-        description: 'The provider’s own type. Default: `type`.',
-      }),
-    ),
-    occurredAt: t.Optional(moment('When it occurred. Default: now.')),
-    headers: t.Optional(
-      t.Record(
-        t.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }),
-        t.String({ pattern: '^[ -~]*$', maxLength: 8_192 }),
-        {
-          additionalProperties: false,
-          maxProperties: 100,
-          description: 'Headers to forward. Credentials, signatures and names of our own are left out.',
-        },
-      ),
-    ),
-    payload: t.Record(t.String(), t.Unknown(), {
-      description: 'A JSON object, forwarded as it was received.',
-    }),
+    ...strict,
+    maxProperties: 100,
+    description: 'Headers to forward. Credentials, signatures and Latchkey’s own headers are left out.',
   },
-  strict,
 )
 
 const filterFields = {
   tenantId: t.Optional(tenantId),
-  provider: t.Optional(oneOf(providerNames, 'A provider by its neutral name.')),
-  type: t.Optional(t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,255}$/u, { description: 'A normalized type, whole.' })),
+  provider: t.Optional(oneOf(providerNames, 'Neutral name of a provider.')),
+  type: t.Optional(typeText('Whole normalized type.')),
   state: t.Optional(
-    oneOf(replayedStates, 'What became of the events. Absent: anything; those under way are left alone.'),
+    oneOf(replayedStates, 'State of the events. Absent: any, except those with deliveries in progress.'),
   ),
-  from: moment('Received then or later.'),
-  to: t.Optional(moment('Received earlier than that. Default, and latest: when the replay is started.')),
+  from: timestamp('Received then or later.'),
+  to: t.Optional(timestamp('Received earlier. Default, and latest: start of the replay.')),
   ids: t.Optional(
     t.Array(t.String({ pattern: idPattern('evt') }), {
       minItems: 1,
       maxItems: 1_000,
-      description: 'Of these events alone.',
+      description: 'Only these events.',
     }),
   ),
 }
-
-/** Which events a replay is of. */
-export const ReplayFilterBody = t.Object(filterFields, strict)
-
-/** Which events a replay is of, and how fast it goes. */
-export const ReplayStartBody = t.Object(
-  {
-    ...filterFields,
-    ratePerSecond: t.Optional(
-      t.Integer({ minimum: 1, maximum: replayRateMax, description: 'Events a second. Default 50.' }),
-    ),
-  },
-  strict,
-)
-
-/** The round that was seen. */
-export const EventReplayBody = t.Object(
-  {
-    round: t.Optional(
-      t.Integer({
-        minimum: 1,
-        maximum: 32_767,
-        description:
-          'The round that was seen: with it repeats begin one round and no more, whenever they come.',
-      }),
-    ),
-  },
-  strict,
-)
+const ReplayFilterBody = t.Object(filterFields, strict)
 
 function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   const [fromMs, toMs] = [readTime(body.from), body.to === undefined ? undefined : readTime(body.to)]
@@ -148,15 +90,81 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   })
 }
 
-/** Rows about events. */
-export const eventRows: readonly InternalRow[] = [
-  internalRow({
-    ...{ method: 'GET', path: '/internal/v1/events', query: eventListParams },
+type PathParams = Readonly<Record<string, string>>
+
+async function withEvent<T>(
+  params: PathParams,
+  use: (id: EventId) => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  const id = parseEventId(params['eventId'] ?? '')
+  return id === undefined ? notFound : use(id)
+}
+
+async function withReplay<T>(
+  params: PathParams,
+  use: (id: ReplayId) => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  const id = parseReplayId(params['replayId'] ?? '')
+  return id === undefined ? notFound : use(id)
+}
+
+/** Returns the received text of a member. */
+function memberText(text: string, name: string): string {
+  const members = findMembers(text)
+  const span = members.kind === 'found' ? members.spans.get(name) : undefined
+  return span === undefined ? '' : text.slice(span.start, span.end)
+}
+
+/** Routes of events. */
+export const eventRoutes = [
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/events', id: 'listEvents', tag: 'events', answer: EventPage },
+    summary: 'Events, newest first',
+    query: {
+      ...pageParams,
+      ...tenantParams,
+      provider: providerParam,
+      type: textParam('Whole normalized type.', { charsMax: 255 }),
+      state: wordParam('State of the event.', eventStates),
+      from: timeParam('Received then or later.'),
+      to: timeParam('Received earlier.'),
+      id: eventParam,
+      sourceEventId: textParam('The provider’s id; only together with `tenant`.', { charsMax: 255 }),
+    },
     act: ({ backoffice, actor, query: { tenant, from, to, ...query } }) =>
       backoffice.events.list(actor, { ...query, tenantId: tenant, fromMs: from, toMs: to }),
   }),
-  internalRow({
-    ...{ method: 'POST', path: '/internal/v1/events', body: AppendBody, bodyBytesMax: appendBytesMax },
+  internalRoute({
+    ...{ method: 'POST', path: '/internal/v1/events', id: 'appendEvent', tag: 'events' },
+    ...{ answer: EventAppended, errors: ['conflict'], bodyBytesMax: appendBytesMax },
+    summary: 'Store an event that the calling service has verified',
+    description:
+      'It is delivered like an event of its provider. The same `sourceEventId` of a provider is the same event: a repeat changes nothing and returns its id. Needs the right `create tenants/events`.',
+    body: t.Object(
+      {
+        tenantId,
+        provider: oneOf(providerNames, 'Neutral name of a provider of the tenant.'),
+        sourceEventId: typeText('The provider’s id. The same id is the same event, whatever else is sent.'),
+        type: t.String({
+          pattern: '^[a-z0-9_]+([.][a-z0-9_]+)+$',
+          maxLength: 255,
+          description: 'Normalized type: dotted lowercase.',
+        }),
+        rawType: t.Optional(typeText('The provider’s type. Default: `type`.')),
+        occurredAt: t.Optional(timestamp('Time of the event. Default: now.')),
+        headers: t.Optional(forwardedHeaders),
+        payload: t.Record(t.String(), t.Unknown(), {
+          description: 'A JSON object, forwarded as received.',
+        }),
+      },
+      strict,
+    ),
+    example: {
+      ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', provider: 'generic', sourceEventId: 'legacy-77812' },
+      ...{ type: 'order.paid', occurredAt: '2026-11-21T14:39:58Z' },
+      headers: { 'content-type': 'application/json' },
+      payload: { order: 1042, amount: 4200, currency: 'EUR' },
+    },
     async act({ backoffice, actor, body, text }) {
       const id = readTenantId(body.tenantId)
       const occurredAtMs = body.occurredAt === undefined ? undefined : readTime(body.occurredAt)
@@ -169,75 +177,98 @@ export const eventRows: readonly InternalRow[] = [
       return backoffice.events.append(actor, given)
     },
   }),
-  internalRow({
-    ...{ method: 'GET', path: event },
-    async act({ backoffice, actor, params }) {
-      const id = parseEventId(params['eventId'] ?? '')
-      return id === undefined ? notFound : backoffice.events.read(actor, id)
-    },
+  internalRoute({
+    ...{ method: 'GET', path: event, id: 'readEvent', tag: 'events', answer: EventDetail },
+    summary: 'An event with its attempts, secrets redacted',
+    act: ({ backoffice, actor, params }) => withEvent(params, (id) => backoffice.events.read(actor, id)),
   }),
-  internalRow({
-    ...{ method: 'GET', path: `${event}/payload` },
-    async act({ backoffice, actor, params }) {
-      const id = parseEventId(params['eventId'] ?? '')
-      return id === undefined ? notFound : backoffice.events.readPayload(actor, id)
-    },
-    // Spliced in, since a number that is parsed is not always what it was.
+  internalRoute({
+    ...{ method: 'GET', path: `${event}/payload`, id: 'readEventPayload', tag: 'events' },
+    ...{ answer: EventPayload, errors: ['conflict'], summary: 'The payload as received' },
+    description:
+      'Needs the right `get tenants/payloads`. Each call is in the audit log. 409 once the payload has expired.',
+    act: ({ backoffice, actor, params }) =>
+      withEvent(params, (id) => backoffice.events.readPayload(actor, id)),
+    // Spliced in as text: parsing could change its numbers.
     write: (value: RawPayload) =>
       `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
   }),
-  internalRow({
-    ...{ method: 'POST', path: `${event}/replays`, body: EventReplayBody },
-    async act({ backoffice, actor, params, body: { round } }) {
-      const id = parseEventId(params['eventId'] ?? '')
-      return id === undefined ? notFound : backoffice.events.replay(actor, { id, round })
-    },
+  internalRoute({
+    ...{ method: 'POST', path: `${event}/replays`, id: 'replayEvent', tag: 'events' },
+    ...{ answer: EventReplayed, errors: ['conflict'], summary: 'Deliver an event again' },
+    description: 'Needs the right `create tenants/replays`.',
+    body: t.Object(
+      {
+        round: t.Optional(
+          t.Integer({
+            minimum: 1,
+            maximum: 32_767,
+            description: 'Expected delivery cycle: with it repeats begin one cycle only, at any later time.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    example: { round: 1 },
+    act: ({ backoffice, actor, params, body: { round } }) =>
+      withEvent(params, (id) => backoffice.events.replay(actor, { id, round })),
   }),
 ]
 
-/** The received text of a member that is known to be there. */
-function memberText(text: string, name: string): string {
-  const members = findMembers(text)
-  const span = members.kind === 'found' ? members.spans.get(name) : undefined
-  return span === undefined ? '' : text.slice(span.start, span.end)
+const filterExample = {
+  ...{ tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs', state: 'delivery_failed', from: '2026-11-20T00:00:00Z' },
 }
 
-/** Rows about replays of many events. */
-export const replayRows: readonly InternalRow[] = [
-  internalRow({
-    ...{ method: 'POST', path: '/internal/v1/replay-preview', body: ReplayFilterBody },
-    bodyBytesMax: previewBytesMax,
+/** Routes of replay jobs. */
+export const replayRoutes = [
+  internalRoute({
+    ...{ method: 'POST', path: '/internal/v1/replay-preview', id: 'previewReplay', tag: 'replays' },
+    ...{ answer: ReplayPreview, body: ReplayFilterBody, bodyBytesMax: filterBytesMax },
+    summary: 'Count the events that a replay would deliver, and return the first 20',
+    example: filterExample,
     async act({ backoffice, actor, body }) {
       const filter = filterOf(body)
       return filter.kind === 'ok' ? backoffice.replays.preview(actor, filter.value) : filter
     },
   }),
-  internalRow({
-    ...{ method: 'POST', path: '/internal/v1/replays', body: ReplayStartBody, idempotencyKey: 'required' },
-    bodyBytesMax: previewBytesMax,
+  internalRoute({
+    ...{ method: 'POST', path: '/internal/v1/replays', id: 'startReplay', tag: 'replays' },
+    ...{ answer: ReplayChanged, errors: ['conflict', 'too_many'], bodyBytesMax: filterBytesMax },
+    summary: 'Deliver all events of a filter again',
+    description:
+      'Starts a job that forwarders run at the given rate. Without `tenantId` it covers all tenants, and needs the right to replay for the whole cluster.',
+    body: t.Object(
+      {
+        ...filterFields,
+        ratePerSecond: t.Optional(
+          t.Integer({ minimum: 1, maximum: replayRateMax, description: 'Events per second. Default 50.' }),
+        ),
+      },
+      strict,
+    ),
+    example: { ...filterExample, ratePerSecond: 100 },
+    idempotencyKey: 'required',
     async act({ backoffice, actor, body: { ratePerSecond, ...rest }, idempotencyKey }) {
       const filter = filterOf(rest)
       if (filter.kind !== 'ok') return filter
       return backoffice.replays.start(actor, { filter: filter.value, ratePerSecond, idempotencyKey })
     },
   }),
-  internalRow({
-    ...{ method: 'GET', path: '/internal/v1/replays', query: replayListParams },
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/replays', id: 'listReplays', tag: 'replays', answer: ReplayPage },
+    summary: 'Replay jobs, newest first',
+    query: { ...pageParams, ...tenantParams },
     act: ({ backoffice, actor, query: { tenant, ...query } }) =>
       backoffice.replays.list(actor, { ...query, tenantId: tenant }),
   }),
-  internalRow({
-    ...{ method: 'GET', path: replay },
-    async act({ backoffice, actor, params }) {
-      const id = parseReplayId(params['replayId'] ?? '')
-      return id === undefined ? notFound : backoffice.replays.read(actor, id)
-    },
+  internalRoute({
+    ...{ method: 'GET', path: replay, id: 'readReplay', tag: 'replays', answer: Replay },
+    summary: 'Progress of a replay job',
+    act: ({ backoffice, actor, params }) => withReplay(params, (id) => backoffice.replays.read(actor, id)),
   }),
-  internalRow({
-    ...{ method: 'POST', path: `${replay}/cancel` },
-    async act({ backoffice, actor, params }) {
-      const id = parseReplayId(params['replayId'] ?? '')
-      return id === undefined ? notFound : backoffice.replays.cancel(actor, id)
-    },
+  internalRoute({
+    ...{ method: 'POST', path: `${replay}/cancel`, id: 'cancelReplay', tag: 'replays' },
+    ...{ answer: ReplayChanged, summary: 'Cancel a replay job; events that it has queued are delivered' },
+    act: ({ backoffice, actor, params }) => withReplay(params, (id) => backoffice.replays.cancel(actor, id)),
   }),
 ]

@@ -1,3 +1,4 @@
+import { Type as t } from '@sinclair/typebox'
 import {
   type ApiError,
   apiError,
@@ -10,27 +11,26 @@ import {
 import { parseQuery } from '#internal/http/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
 
-/** A parameter of the query: how it is read, and what the contract says of it. */
+/** A query parameter: its parser and documentation. */
 export interface Param<Value> {
-  /** undefined for what is none. */
+  /** Returns undefined for an invalid value. */
   parse(text: string): Value | undefined
-  /** What it has to be, in words. */
+  /** Completes the error text `"name" must be …`. */
   readonly expected: string
   readonly description: string
-  /** Of its text. */
   readonly schema: Readonly<Record<string, unknown>>
   readonly isRequired?: boolean
 }
 
-/** The parameters of a call by name. */
+/** Query parameters by name. */
 export type Params = Readonly<Record<string, Param<unknown>>>
 
-/** What was read: parameters that were not given are absent. */
+/** Parsed parameters; those that were not sent are absent. */
 export type ParamValues<P extends Params> = {
   readonly [Name in keyof P]?: P[Name] extends Param<infer Value> ? Value : never
 }
 
-/** Reads a call's query; 400 for what is not known, not well-formed, or missing. */
+/** Parses a call's query; 400 for an unknown, malformed or missing parameter. */
 export function readParams<P extends Params>(
   url: string,
   params: P,
@@ -58,7 +58,7 @@ export function readParams<P extends Params>(
   return { kind: 'read', values: read as ParamValues<P> }
 }
 
-/** A text of a form. */
+/** Text of a pattern. */
 export function textParam(
   description: string,
   { charsMax, pattern = `^[^\\p{Cc}\\p{Cs}]{1,${charsMax}}$` }: { charsMax: number; pattern?: string },
@@ -72,7 +72,7 @@ export function textParam(
   }
 }
 
-/** One word of a closed set. */
+/** Word of a closed set. */
 export function wordParam<const Word extends string>(
   description: string,
   words: readonly Word[],
@@ -87,13 +87,13 @@ export function wordParam<const Word extends string>(
 
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** A time of RFC 3339, in milliseconds since the epoch; undefined for anything else. Pure. */
+/** Parses an RFC 3339 time into milliseconds since the epoch; undefined for anything else. Pure. */
 export function readTime(text: string): number | undefined {
   const timeMs = rfc3339.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(timeMs) || timeMs < 0 ? undefined : timeMs
 }
 
-/** A moment. */
+/** RFC 3339 time. */
 export function timeParam(description: string): Param<number> {
   return {
     parse: readTime,
@@ -103,7 +103,7 @@ export function timeParam(description: string): Param<number> {
   }
 }
 
-/** A tenant's id from outside; undefined for what is none. Pure. */
+/** Parses a tenant's id; undefined for anything else. Pure. */
 export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
 }
@@ -111,13 +111,13 @@ export function readTenantId(text: string): TenantId | undefined {
 const limit: Param<number> = {
   parse: (text) => (/^([1-9]\d?|100)$/.test(text) ? Number(text) : undefined),
   expected: 'a whole number from 1 to 100',
-  description: 'How many there are on a page: 1 to 100, default 50.',
+  description: 'Items per page: 1 to 100, default 50.',
   schema: { type: 'string', pattern: '^([1-9][0-9]?|100)$' },
 }
 
 const namespace = new RegExp(dnsLabel)
 
-/** Which namespaces a list is of. */
+/** Namespaces of a list. */
 export const namespacesParam: Param<readonly string[]> = {
   parse(text) {
     const named = text.split(',')
@@ -125,36 +125,68 @@ export const namespacesParam: Param<readonly string[]> = {
   },
   expected: 'names of namespaces with commas between',
   description:
-    'Names of at most 50 namespaces, with commas between. Whoever may not see Tenants of the whole cluster has to name them, or a tenant.',
+    'Names of at most 50 namespaces, separated by commas. Required, unless a tenant is named, for callers that may not see Tenants of the whole cluster.',
   schema: { type: 'string', minLength: 1 },
 }
 
-/** One tenant. */
+/** Filter by tenant. */
 export const tenantParam: Param<TenantId> = {
   parse: readTenantId,
   expected: 'a tenant’s id: ten_ and 26 characters',
-  description: 'The id of one tenant.',
+  description: 'Id of a tenant.',
   schema: { type: 'string', pattern: idPattern('ten') },
 }
 
-/** One event. */
+/** Filter by event. */
 export const eventParam: Param<EventId> = {
   parse: parseEventId,
   expected: 'an event’s id: evt_ and 26 characters',
-  description: 'The id of one event.',
+  description: 'Id of an event.',
   schema: { type: 'string', pattern: idPattern('evt') },
 }
 
-/** The provider that called. */
-export const providerParam: Param<string> = textParam('A provider’s name, neutral or its vendor’s.', {
+/** Filter by provider. */
+export const providerParam: Param<string> = textParam('Name of a provider, neutral or the vendor’s.', {
   charsMax: 64,
 })
 
-/** Of every list: which page of it. */
+/** Paging parameters of every list. */
 export const pageParams = {
-  after: textParam('`next` of the page before.', { charsMax: 512 }),
+  after: textParam('`next` of the previous page.', { charsMax: 512 }),
   limit,
 } as const
 
-/** Of lists of several tenants: whose. */
-export const whoseParams = { tenant: tenantParam, namespaces: namespacesParam } as const
+/** Parameters of lists across tenants. */
+export const tenantParams = { tenant: tenantParam, namespaces: namespacesParam } as const
+
+/** Documentation of path parameters by name. */
+export const pathParams: Readonly<
+  Record<string, { readonly description: string; readonly example: string }>
+> = {
+  tenantId: { description: 'Id of the tenant.', example: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs' },
+  eventId: { description: 'Id of the event.', example: 'evt_06gw979vs1d9q6mddfvvx375s4' },
+  replayId: { description: 'Id of the replay.', example: 'rpl_06gw979vs1d9q6mddfvvx375s4' },
+  simulationId: { description: 'Id of the simulation.', example: 'sim_06gzx3byyxdccqxb8v47jbp37g' },
+  emissionId: {
+    description: 'The other service’s own id: 1 to 128 printable characters.',
+    example: 'batch-2026-11-21-7',
+  },
+  limit: { description: 'Name of a limit.', example: 'eventsPerMonth' },
+  name: { description: 'Name of a setting.', example: 'forwarding.paused' },
+}
+
+/** Schema of a word of a closed set, in a body. */
+export function oneOf<const Words extends readonly string[]>(words: Words, description: string) {
+  const pattern = `^(${words.join('|')})$`
+  return t.Unsafe<Words[number]>(t.String({ enum: [...words], pattern, description }))
+}
+
+/** Schema of an RFC 3339 time in a body; `readTime` parses it and refuses days that do not exist. */
+export function timestamp(description: string) {
+  return t.String({
+    pattern:
+      '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$',
+    maxLength: 40,
+    description: `${description} Such as 2026-11-01T08:30:00Z.`,
+  })
+}

@@ -1,101 +1,49 @@
 import { Type as t } from '@sinclair/typebox'
+import { executionStates } from '#internal/records/index.ts'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
-import { moment } from './http-body.ts'
+import {
+  AuditPage,
+  CallbackTested,
+  Done,
+  ExecutionPage,
+  Limits,
+  Permissions,
+  RefusedPage,
+  TenantDetail,
+  TenantPage,
+  TenantSummary,
+  Usage,
+} from './http-answers.ts'
 import {
   namespacesParam,
   pageParams,
   providerParam,
   readTime,
+  tenantParams,
   textParam,
   timeParam,
-  whoseParams,
+  timestamp,
+  wordParam,
 } from './http-params.ts'
-import { type InternalRow, internalRow } from './http-row.ts'
+import { internalRoute } from './http-route.ts'
 import { invalid, notFound, ok } from './outcome.ts'
 import type { TenantRef } from './tenants.ts'
 
 const strict = { additionalProperties: false }
 const tenant = '/internal/v1/tenants/:tenantId'
 
-/** Parameters of the list of tenants. */
-export const tenantListParams = {
-  ...pageParams,
-  namespaces: namespacesParam,
-  search: textParam('Part of a slug, of `namespace/name`, or of a display name, in any case.', {
-    charsMax: 100,
-  }),
-} as const
-
-/** Parameters by which a tenant is looked up: an id, a slug, a key's beginning, or a namespace with a name. */
-export const tenantLookupParams = {
-  id: textParam('The tenant’s id.', { charsMax: 64 }),
+const lookupParams = {
+  id: textParam('Id of the tenant.', { charsMax: 64 }),
   slug: textParam('Its slug.', { charsMax: 63 }),
   keyPrefix: textParam(
-    'The first 11 characters of one of its API keys, `lk_` included. The whole key is refused.',
+    'The first 11 characters of one of its API keys, `lk_` included. A whole key is refused.',
     { charsMax: 11, pattern: '^lk_[\\x21-\\x7e]{8}$' },
   ),
   namespace: textParam('Its namespace; together with `name`.', { charsMax: 63 }),
   name: textParam('Its name.', { charsMax: 63 }),
 } as const
 
-/** Parameters of a tenant's usage. */
-export const usageParams = {
-  from: timeParam(
-    'The first hour begins then; default: 24 hours before `to`. At most 62 days, of which the last ones are given.',
-  ),
-  to: timeParam('The last hour begins before that; default: now.'),
-} as const
-
-/** Parameters of the list of refused calls. */
-export const refusedParams = {
-  ...pageParams,
-  provider: providerParam,
-  cause: textParam('Why it was refused, as the calls themselves have it: `signature_mismatch` and its kin.', {
-    charsMax: 64,
-  }),
-} as const
-
-/** Parameters of the audit log. */
-export const auditParams = {
-  ...pageParams,
-  ...whoseParams,
-  actor: textParam('Part of who did it, in any case.', { charsMax: 200 }),
-  action: textParam('What it was, or how that begins, such as `payloads.`.', { charsMax: 200 }),
-  from: timeParam('Done then or later.'),
-  to: timeParam('Done earlier than that.'),
-} as const
-
-/** What another service counted. */
-export const EmissionBody = t.Object(
-  {
-    kind: t.String({
-      pattern: '^[a-z][a-z0-9_]*([.][a-z0-9_]+)*$',
-      maxLength: 64,
-      description: 'What was used: dotted lowercase. `locks` and `events` are counted by Latchkey itself.',
-    }),
-    count: t.Integer({ minimum: 0, maximum: 1_000_000_000_000, description: 'How much.' }),
-    at: moment('When: it counts for that UTC hour, which lies at most 35 days back.'),
-  },
-  strict,
-)
-
-/** A hard limit for a time. */
-export const OverrideBody = t.Object(
-  {
-    hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
-      description: 'The hard limit; null: none.',
-    }),
-    until: moment('When it lapses: later than now, by at most 366 days.'),
-    reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Why.' }),
-  },
-  strict,
-)
-
-function refOf(
-  query: {
-    readonly [Name in keyof typeof tenantLookupParams]?: string
-  },
-): TenantRef | undefined {
+function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string }): TenantRef | undefined {
   const { namespace, name, ...single } = query
   const named = Object.entries(single)
   if (namespace !== undefined && name !== undefined && named.length === 0)
@@ -106,14 +54,30 @@ function refOf(
   return { by: first[0] as 'id' | 'slug' | 'keyPrefix', text: first[1] }
 }
 
-/** Rows about tenants and what belongs to one. */
-export const tenantRows: readonly InternalRow[] = [
-  internalRow({
-    ...{ method: 'GET', path: '/internal/v1/tenants', query: tenantListParams },
+function limitNamed(text: string | undefined): LimitName | undefined {
+  return limitNames.find((each) => each === text)
+}
+
+/** Routes of tenants and their data. */
+export const tenantRoutes = [
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/tenants', id: 'listTenants', tag: 'tenants', answer: TenantPage },
+    summary: 'Tenants, by namespace and name',
+    query: {
+      ...pageParams,
+      namespaces: namespacesParam,
+      search: textParam('Part of a slug, of `namespace/name`, or of a display name, in any case.', {
+        charsMax: 100,
+      }),
+    },
     act: ({ backoffice, actor, query }) => backoffice.tenants.list(actor, query),
   }),
-  internalRow({
-    ...{ method: 'GET', path: '/internal/v1/tenant', query: tenantLookupParams },
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/tenant', id: 'findTenant', tag: 'tenants' },
+    ...{ answer: TenantSummary, errors: ['conflict'], query: lookupParams },
+    summary: 'Find a tenant by id, slug, name, or prefix of a key',
+    description:
+      'A key is given by its first 11 characters, never whole. 409 where keys of several tenants have this prefix.',
     async act({ backoffice, actor, query }) {
       const ref = refOf(query)
       return ref === undefined
@@ -121,34 +85,69 @@ export const tenantRows: readonly InternalRow[] = [
         : backoffice.tenants.find(actor, ref)
     },
   }),
-  internalRow({
-    ...{ method: 'GET', path: tenant },
+  internalRoute({
+    ...{ method: 'GET', path: tenant, id: 'readTenant', tag: 'tenants', answer: TenantDetail },
+    summary: 'A tenant with its conditions, URLs, keys and the ages of its secrets',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.read(actor, tenantId),
   }),
-  internalRow({
-    ...{ method: 'GET', path: `${tenant}/permissions` },
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/permissions`, id: 'readPermissions', tag: 'tenants' },
+    answer: Permissions,
+    summary: 'The caller’s rights on a tenant',
     act: ({ backoffice, actor, tenantId }) => backoffice.tenants.permissions(actor, tenantId),
   }),
-  internalRow({
-    ...{ method: 'GET', path: `${tenant}/refused-calls`, query: refusedParams },
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/refused-calls`, id: 'listRefusedCalls', tag: 'events' },
+    answer: RefusedPage,
+    summary: 'Refused calls of providers, newest first',
+    query: {
+      ...pageParams,
+      provider: providerParam,
+      cause: textParam('Cause of the refusal, such as `signature_mismatch`.', { charsMax: 64 }),
+    },
     act: ({ backoffice, actor, tenantId, query }) => backoffice.refused.list(actor, { ...query, tenantId }),
   }),
-  internalRow({
-    ...{ method: 'GET', path: `${tenant}/usage`, query: usageParams },
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/usage`, id: 'readUsage', tag: 'usage', answer: Usage },
+    summary: 'Usage by hour, and against the limits',
+    query: {
+      from: timeParam(
+        'Start of the first hour; default: 24 hours before `to`. At most 62 days, of which the last are returned.',
+      ),
+      to: timeParam('End of the last hour; default: now.'),
+    },
     act: ({ backoffice, actor, tenantId, query }) =>
       backoffice.usage.read(actor, { tenantId, fromMs: query.from, toMs: query.to }),
   }),
-  internalRow({
-    ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, body: EmissionBody },
-    async act({ backoffice, actor, tenantId, params, body }) {
-      const at = readTime(body.at)
+  internalRoute({
+    ...{ method: 'PUT', path: `${tenant}/usage/:emissionId`, id: 'emitUsage', tag: 'usage', answer: Done },
+    summary: 'Add usage that another service counted',
+    description:
+      'Counted once for each id: a repeat changes nothing, and other content under the same id is 409. Needs the right `create tenants/usage`.',
+    errors: ['conflict'],
+    body: t.Object(
+      {
+        kind: t.String({
+          pattern: '^[a-z][a-z0-9_]*([.][a-z0-9_]+)*$',
+          maxLength: 64,
+          description:
+            'Kind of usage: dotted lowercase. `locks` and `events` are counted by Latchkey itself.',
+        }),
+        count: t.Integer({ minimum: 0, maximum: 1_000_000_000_000, description: 'Amount.' }),
+        at: timestamp('Time of the usage: it counts for that UTC hour, at most 35 days ago.'),
+      },
+      strict,
+    ),
+    example: { kind: 'exports.rows', count: 1_200, at: '2026-11-21T14:40:00Z' },
+    async act({ backoffice, actor, tenantId, params, body: { kind, count, at: atText } }) {
+      const at = readTime(atText)
       if (at === undefined) return invalid('"at" must be a time such as 2026-11-01T08:30:00Z')
-      const { kind, count } = body
       return backoffice.usage.emit(actor, { id: params['emissionId'] ?? '', tenantId, kind, count, at })
     },
   }),
-  internalRow({
-    ...{ method: 'GET', path: `${tenant}/limits` },
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/limits`, id: 'readLimits', tag: 'usage', answer: Limits },
+    summary: 'Limits in force, their usage, and overrides',
     async act({ backoffice, actor, tenantId }) {
       const report = await backoffice.usage.read(actor, { tenantId })
       if (report.kind !== 'ok') return report
@@ -156,8 +155,22 @@ export const tenantRows: readonly InternalRow[] = [
       return ok({ limits, over })
     },
   }),
-  internalRow({
-    ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, body: OverrideBody },
+  internalRoute({
+    ...{ method: 'PUT', path: `${tenant}/limits/:limit/override`, id: 'overrideLimit', tag: 'usage' },
+    answer: Done,
+    summary: 'Override a hard limit for a time',
+    description: 'The override expires by itself. Needs the right `update tenants/settings`.',
+    body: t.Object(
+      {
+        hard: t.Union([t.Integer({ minimum: 0, maximum: limitAmountMax }), t.Null()], {
+          description: 'Hard limit; null: none.',
+        }),
+        until: timestamp('Time of expiry, within the next 366 days.'),
+        reason: t.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,500}$/u, { description: 'Reason.' }),
+      },
+      strict,
+    ),
+    example: { hard: 250_000, until: '2027-02-01T00:00:00Z', reason: 'Winter sale, TICKET-481' },
     async act({ backoffice, actor, tenantId, params, body: { hard, until, reason } }) {
       const limit = limitNamed(params['limit'])
       if (limit === undefined) return notFound
@@ -166,32 +179,58 @@ export const tenantRows: readonly InternalRow[] = [
       return backoffice.usage.override(actor, { tenantId, limit, hard, untilMs, reason })
     },
   }),
-  internalRow({
-    ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override` },
+  internalRoute({
+    ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
+    ...{ tag: 'usage', answer: Done, summary: 'End an override before it expires' },
     async act({ backoffice, actor, tenantId, params }) {
       const limit = limitNamed(params['limit'])
       return limit === undefined ? notFound : backoffice.usage.clearOverride(actor, { tenantId, limit })
     },
   }),
-  internalRow({
-    ...{ method: 'POST', path: `${tenant}/callback/test`, idempotencyKey: 'optional' },
+  internalRoute({
+    ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
+    ...{ answer: CallbackTested, errors: ['conflict'], idempotencyKey: 'optional' },
+    summary: 'Call the callback once and return its response',
+    description:
+      'Checked, signed and bounded as a delivery; of type `latchkey.test`, and not stored. With an `Idempotency-Key` a repeat is another call under the same `webhook-id`, by which the receiver detects it.',
     act: ({ backoffice, actor, tenantId, idempotencyKey }) =>
       backoffice.callbacks.sendTestEvent(actor, {
         tenantId,
         idempotencyKey: idempotencyKey === '' ? undefined : idempotencyKey,
       }),
   }),
-  internalRow({
-    ...{ method: 'POST', path: `${tenant}/callback/resume` },
+  internalRoute({
+    ...{ method: 'POST', path: `${tenant}/callback/resume`, id: 'resumeCallback', tag: 'tenants' },
+    ...{ answer: Done, summary: 'Resume the deliveries of a suspended callback' },
     act: ({ backoffice, actor, tenantId }) => backoffice.callbacks.resume(actor, tenantId),
   }),
-  internalRow({
-    ...{ method: 'GET', path: '/internal/v1/audit', query: auditParams },
+  internalRoute({
+    ...{ method: 'GET', path: `${tenant}/executions`, id: 'listExecutions', tag: 'executions' },
+    ...{ answer: ExecutionPage, summary: 'History of a tenant’s locks, newest first' },
+    query: {
+      ...pageParams,
+      scope: textParam('Whole scope.', { charsMax: 128 }),
+      key: textParam('Whole key; only together with `scope`.', { charsMax: 255 }),
+      state: wordParam('State of the lock.', executionStates),
+      from: timeParam('Acquired then or later.'),
+      to: timeParam('Acquired earlier.'),
+    },
+    act: ({ backoffice, actor, tenantId, query: { from, to, ...query } }) =>
+      backoffice.executions.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
+  }),
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/audit', id: 'listAudit', tag: 'audit', answer: AuditPage },
+    summary: 'Audit log, newest first',
+    description: 'Entries without a tenant are visible only to callers that see all tenants.',
+    query: {
+      ...pageParams,
+      ...tenantParams,
+      actor: textParam('Part of the actor, in any case.', { charsMax: 200 }),
+      action: textParam('Action or its prefix, such as `payloads.`.', { charsMax: 200 }),
+      from: timeParam('Done then or later.'),
+      to: timeParam('Done earlier.'),
+    },
     act: ({ backoffice, actor, query: { tenant: tenantId, from, to, ...query } }) =>
       backoffice.audit.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
   }),
 ]
-
-function limitNamed(text: string | undefined): LimitName | undefined {
-  return limitNames.find((each) => each === text)
-}

@@ -1,22 +1,160 @@
-import type { AdmittingRoute } from '#internal/http/index.ts'
-import { eventRows, replayRows } from './http-events.ts'
-import { executionRows, settingRows, simulationRows } from './http-operations.ts'
-import { type InternalParts, type InternalRow, routeOf } from './http-row.ts'
-import { tenantRows } from './http-tenants.ts'
+import { Type as t } from '@sinclair/typebox'
+import {
+  parseSimulationId,
+  SimulateChargebackRequest,
+  type SimulationId,
+  simulationStates,
+} from '#internal/simulations/index.ts'
+import { SettingChanged, Settings, Simulation, SimulationChanged, SimulationPage } from './http-answers.ts'
+import { eventRoutes, replayRoutes } from './http-events.ts'
+import { type Param, pageParams, tenantParams, wordParam } from './http-params.ts'
+import { internalRoute } from './http-route.ts'
+import { tenantRoutes } from './http-tenants.ts'
+import { notFound, type Outcome, ok } from './outcome.ts'
 
-/** Every row of the internal contract. */
-export const internalRows: readonly InternalRow[] = [
-  ...tenantRows,
-  ...eventRows,
-  ...replayRows,
-  ...settingRows,
-  ...simulationRows,
-  ...executionRows,
+const strict = { additionalProperties: false }
+const tenant = '/internal/v1/tenants/:tenantId'
+const simulation = '/internal/v1/simulations/:simulationId'
+
+const version: Param<number> = {
+  parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined),
+  expected: 'a whole number',
+  description: 'Expected version: with another version stored it is 409, and nothing is changed.',
+  schema: { type: 'string', pattern: '^[0-9]{1,15}$' },
+}
+
+const SettingBody = t.Object(
+  {
+    value: t.Union([t.Boolean(), t.Number(), t.String({ maxLength: 256 })], {
+      description: 'New value; the list of settings says which values are allowed.',
+    }),
+    expectedVersion: t.Optional(
+      t.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description:
+          'Expected version, 0 for a setting that is not set: with another version stored it is 409.',
+      }),
+    ),
+  },
+  strict,
+)
+
+/** Defines the routes of runtime settings, of the installation or of a tenant. */
+function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
+  const [isOfTenant, owner] = kind === 'Tenant' ? [true, 'a tenant'] : [false, 'the installation']
+  return [
+    internalRoute({
+      ...{ method: 'GET', path, id: `list${kind}Settings`, tag: 'settings', answer: Settings },
+      summary: `Runtime settings of ${owner}`,
+      async act({ backoffice, actor, tenantId }) {
+        const listed = await backoffice.settings.list(actor, isOfTenant ? tenantId : null)
+        if (listed.kind !== 'ok') return listed
+        const items = listed.value.map(({ name, definition, stored, value }) => ({
+          ...{ name, value, default: definition.default },
+          ...{ expected: definition.expected, description: definition.doc },
+          version: stored?.version ?? 0,
+          updatedAtMs: stored?.updatedAtMs,
+          updatedBy: stored?.updatedBy,
+        }))
+        return ok({ items })
+      },
+    }),
+    internalRoute({
+      ...{ method: 'PUT', path: `${path}/:name`, id: `write${kind}Setting`, tag: 'settings' },
+      ...{ answer: SettingChanged, errors: ['conflict'], summary: `Set a runtime setting of ${owner}` },
+      description: 'Takes effect in every process within 2 s. Needs the right `update tenants/settings`.',
+      body: SettingBody,
+      example: { value: true, expectedVersion: 0 },
+      act: ({ backoffice, actor, tenantId, params, body }) =>
+        backoffice.settings.write(actor, {
+          ...body,
+          name: params['name'] ?? '',
+          tenantId: isOfTenant ? tenantId : null,
+        }),
+    }),
+    internalRoute({
+      ...{ method: 'DELETE', path: `${path}/:name`, id: `clear${kind}Setting`, tag: 'settings' },
+      ...{ answer: SettingChanged, errors: ['conflict'] },
+      summary: `Clear a runtime setting of ${owner}, so that its default applies`,
+      query: { expectedVersion: version },
+      act: ({ backoffice, actor, tenantId, params, query }) =>
+        backoffice.settings.clear(actor, {
+          ...query,
+          name: params['name'] ?? '',
+          tenantId: isOfTenant ? tenantId : null,
+        }),
+    }),
+  ]
+}
+
+const { dryRun: _dryRun, ...chargeback } = SimulateChargebackRequest.properties
+
+async function withSimulation<T>(
+  params: Readonly<Record<string, string>>,
+  use: (id: SimulationId) => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  const id = parseSimulationId(params['simulationId'] ?? '')
+  return id === undefined ? notFound : use(id)
+}
+
+const simulationRoutes = [
+  internalRoute({
+    ...{ method: 'GET', path: '/internal/v1/simulations', id: 'listSimulations', tag: 'simulations' },
+    ...{ answer: SimulationPage, summary: 'Simulations, newest first' },
+    query: {
+      ...pageParams,
+      ...tenantParams,
+      state: wordParam('State of the simulation.', simulationStates),
+    },
+    act: ({ backoffice, actor, query: { tenant: tenantId, ...query } }) =>
+      backoffice.simulations.list(actor, { ...query, tenantId }),
+  }),
+  internalRoute({
+    ...{ method: 'POST', path: `${tenant}/simulations`, id: 'startSimulation', tag: 'simulations' },
+    ...{ answer: SimulationChanged, errors: ['conflict', 'too_many'], idempotencyKey: 'required' },
+    summary: 'Simulate a dispute and send its events to the callback',
+    description: 'Needs the right `create tenants/simulations`.',
+    body: t.Object(chargeback, strict),
+    example: { amount: 4200, currency: 'EUR', stepSeconds: 60 },
+    act: ({ backoffice, actor, tenantId, body, idempotencyKey }) =>
+      backoffice.simulations.start(actor, { tenantId, chargeback: body, idempotencyKey }),
+  }),
+  internalRoute({
+    ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
+    summary: 'A simulation with its events',
+    act: ({ backoffice, actor, params }) =>
+      withSimulation(params, (id) => backoffice.simulations.read(actor, id)),
+  }),
+  internalRoute({
+    ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
+    ...{ answer: SimulationChanged, errors: ['conflict'], summary: 'Send the next event now' },
+    body: t.Object(
+      {
+        event: t.String({
+          pattern: '^[!-~]+$',
+          maxLength: 128,
+          description: 'Id of the next event: a repeat after it was sent does not advance the one after it.',
+        }),
+      },
+      strict,
+    ),
+    example: { event: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2' },
+    act: ({ backoffice, actor, params, body: { event } }) =>
+      withSimulation(params, (id) => backoffice.simulations.advance(actor, id, event)),
+  }),
+  internalRoute({
+    ...{ method: 'POST', path: `${simulation}/cancel`, id: 'cancelSimulation', tag: 'simulations' },
+    ...{ answer: SimulationChanged, summary: 'Cancel a simulation: no further event is sent' },
+    act: ({ backoffice, actor, params }) =>
+      withSimulation(params, (id) => backoffice.simulations.cancel(actor, id)),
+  }),
 ]
 
-/**
- * The routes of `/internal/v1`. Each asks by itself who calls.
- */
-export function internalRoutes(parts: InternalParts): readonly AdmittingRoute<unknown>[] {
-  return internalRows.map((row) => routeOf(parts, row))
-}
+/** Every route of the internal contract. */
+export const internalRoutes = [
+  ...[...tenantRoutes, ...eventRoutes, ...replayRoutes],
+  ...settingRoutes('/internal/v1/settings', 'Installation'),
+  ...settingRoutes(`${tenant}/settings`, 'Tenant'),
+  ...simulationRoutes,
+]

@@ -7,7 +7,7 @@ import {
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
 import { until } from '#test/support/until.ts'
-import { internalRows } from './http.ts'
+import { internalRoutes } from './http.ts'
 
 let backoffice: TestBackoffice
 let own: SeededTenant
@@ -51,7 +51,7 @@ const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
 }
 
 /** Calls whose path or body names something of a tenant's. */
-const naming = internalRows.filter(
+const naming = internalRoutes.filter(
   ({ method, path }) =>
     /:(tenantId|eventId|replayId|simulationId)/.test(path) ||
     (`${method} ${path}` in bodies && !path.startsWith('/internal/v1/settings')),
@@ -218,10 +218,10 @@ describe('a tenant’s key of scope dashboard:read', () => {
     })
   /** The one call by POST that only reads. */
   const reads = 'POST /internal/v1/replay-preview'
-  const isWrite = ({ method, path }: (typeof internalRows)[number]) =>
+  const isWrite = ({ method, path }: (typeof internalRoutes)[number]) =>
     method !== 'GET' && `${method} ${path}` !== reads
 
-  test.each(internalRows.filter(isWrite).map(({ method, path }) => [method, path] as const))(
+  test.each(internalRoutes.filter(isWrite).map(({ method, path }) => [method, path] as const))(
     '%s %s is 403 and changes nothing of its own tenant',
     async (method, path) => {
       const before = await traceOf(readOnly)

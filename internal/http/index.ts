@@ -2,6 +2,22 @@ export { BodyBudget } from './body-budget.ts'
 export { createOpsServer, type Listening, listen, type OpsOptions, urlHost } from './listen.ts'
 export { createRequestObserver, type RequestObserverOptions } from './observe.ts'
 export {
+  type AnswerDoc,
+  bindRoutes,
+  type Example,
+  type Examples,
+  errorSchemaOf,
+  type JsonSchema,
+  named,
+  type Operation,
+  type Parameter,
+  type ParsedCall,
+  publicErrorCodes,
+  type RequestBody,
+  type RoomRoute,
+  route,
+} from './operation.ts'
+export {
   createParser,
   type JsonObject,
   type Parsed,

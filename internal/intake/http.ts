@@ -8,11 +8,14 @@ import {
   type Head,
   type LogFields,
   networkOf,
+  type Operation,
+  type RoomRoute,
 } from '#internal/http/index.ts'
 import { type ProviderName, retentionOf } from '#internal/tenants/index.ts'
 import { limitHeaders } from '#internal/usage/index.ts'
 import { type AcceptContext, acceptWebhook, type LimitedEvent } from './accept.ts'
 import type { Caller, Callers, FoundCaller, RefusedCaller } from './caller.ts'
+import { receiveWebhook, receiveWebhookBySlug } from './documentation.ts'
 import { keptHeaders } from './event.ts'
 import type { RefusalCause } from './provider.ts'
 import { type RefusedCall, type RefusedCalls, type RefusedCause, sampleOf } from './refused-calls.ts'
@@ -58,39 +61,43 @@ export const unverifiedOutcomes: ReadonlySet<string> = new Set([
  */
 const limitedOutcomes: ReadonlySet<string> = new Set([...unverifiedOutcomes, 'secrets_unreadable'])
 
-/** Routes that providers call: by API key, and by the tenant's slug. */
-export function webhookRoutes(intake: Intake): readonly AdmittingRoute<Caller>[] {
-  const { callers } = intake
-  return [
-    {
-      method: 'POST',
-      path: '/v1/webhooks/:provider',
-      access: {
-        admit: (head) => {
-          const authorization = head.request.headers.get('authorization')
-          return admit(intake, head, callers.byApiKey(authorization, head.params.provider ?? ''))
-        },
-      },
-      handle: (call, caller) => handle(intake, call, caller),
-      unverifiedOutcomes: limitedOutcomes,
+/** Routes for providers: by API key, and by the tenant's slug. */
+export const webhookRoutes: readonly RoomRoute<Intake, AdmittingRoute<Caller>>[] = [
+  webhookRoute('/v1/webhooks/:provider', receiveWebhook, (intake) => ({
+    admit(head) {
+      const authorization = head.request.headers.get('authorization')
+      return admit(intake, head, intake.callers.byApiKey(authorization, head.params.provider ?? ''))
     },
-    {
-      method: 'POST',
-      path: '/v1/t/:tenantSlug/webhooks/:provider',
-      access: {
-        admit: (head) => {
-          const { tenantSlug = '', provider = '' } = head.params
-          return admit(intake, head, callers.bySlug(tenantSlug, provider))
-        },
-        // Slugs are public, so bodies are grouped by client network.
-        sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
+  })),
+  webhookRoute(
+    '/v1/t/:tenantSlug/webhooks/:provider',
+    receiveWebhookBySlug,
+    (intake) => ({
+      admit(head) {
+        const { tenantSlug = '', provider = '' } = head.params
+        return admit(intake, head, intake.callers.bySlug(tenantSlug, provider))
       },
+      // Slugs are public, so bodies are grouped by client network.
+      sourceOf: (head) => networkOf(intake.sourceAddressOf(head)),
+    }),
+    // Malformed slugs get the same answer as unknown ones.
+    { admitsMalformedParams: true },
+  ),
+]
+
+function webhookRoute(
+  path: string,
+  operation: Operation,
+  accessOf: (intake: Intake) => AdmittingRoute<Caller>['access'],
+  more: Pick<AdmittingRoute<Caller>, 'admitsMalformedParams'> = {},
+): RoomRoute<Intake, AdmittingRoute<Caller>> {
+  return {
+    ...{ method: 'POST', path, operation },
+    bind: (intake) => ({
+      ...{ method: 'POST', path, access: accessOf(intake), unverifiedOutcomes: limitedOutcomes, ...more },
       handle: (call, caller) => handle(intake, call, caller),
-      unverifiedOutcomes: limitedOutcomes,
-      // Malformed slugs get the same answer as unknown ones.
-      admitsMalformedParams: true,
-    },
-  ]
+    }),
+  }
 }
 
 function admit(intake: Intake, head: Head, found: FoundCaller): Admission<Caller> | Answer | ApiError {

@@ -11,6 +11,7 @@ export {
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 export { HeaderRules } from './event.ts'
 export { type Accepting, EventQueue, type EventQueueOptions, SizedQueues } from './event-queue.ts'
+export { exampleCalls } from './examples.ts'
 
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'

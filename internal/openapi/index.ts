@@ -1,3 +1,2 @@
-export { contractRoutes, internalContractRoutes } from './http.ts'
-export { internalContract } from './internal.v1.ts'
-export { publicContract } from './public.v1.ts'
+export { internalContract, internalContractRoutes } from './internal.ts'
+export { contractRoutes, publicContract } from './public.ts'

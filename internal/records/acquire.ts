@@ -23,6 +23,8 @@ export interface Records {
   limitsOf(tenant: RecordTenant): LockLimits
   /** Hears of every check that was answered, of those in a batch each; must not throw. */
   readonly onChecked: (outcome: CheckOutcome) => void
+  /** Fires when the process begins to end: callers that wait for busy keys are then answered busy. */
+  readonly ending?: AbortSignal
 }
 
 /**

@@ -1,12 +1,12 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
-import type { Answer } from '#internal/http/index.ts'
+import { type Answer, errorSchemaOf, type JsonSchema, named, publicErrorCodes } from '#internal/http/index.ts'
 import { RedisUnavailable } from '#internal/storage/index.ts'
 import type { Acquired } from './acquire.ts'
 import { type CheckOutcome, suggestRetryMs } from './record.ts'
 
 const replayed = { 'Idempotent-Replayed': 'true' }
 
-/** The JSON text of a check's answer, contract section 2.2: fields beside the promised ones come after them. */
+/** Returns the JSON text of a check's answer. */
 export function acquiredText(acquired: Acquired): string {
   switch (acquired.kind) {
     case 'hit':
@@ -21,12 +21,12 @@ export function acquiredText(acquired: Acquired): string {
   }
 }
 
-/** The JSON text of a found record. */
+/** Returns the JSON text of a found record. */
 export function hitText(record: string): string {
   return `{"cached":true,"record":${record}}`
 }
 
-/** What a check is counted as. */
+/** Returns the metric label of a check. */
 export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   switch (acquired.kind) {
     case 'error':
@@ -38,7 +38,7 @@ export function outcomeOf(acquired: Acquired | ApiError): CheckOutcome {
   }
 }
 
-/** A check's answer over HTTP: a replay and a busy key also say so in a header. */
+/** Returns a check's HTTP answer, with `Idempotent-Replayed` for a replay and `Retry-After` for a busy key. */
 export function acquiredAnswer(acquired: Acquired): Answer {
   const body = acquiredText(acquired)
   const outcome = outcomeOf(acquired)
@@ -56,19 +56,137 @@ export function acquiredAnswer(acquired: Acquired): Answer {
   }
 }
 
-/** A found record over HTTP. */
+/** Returns the HTTP answer of a found record. */
 export function hitAnswer(record: string): Answer {
   return { kind: 'answer', status: 200, body: hitText(record), headers: replayed, outcome: 'hit' }
 }
 
-/** An answer without headers of its own. */
+/** Returns a JSON answer with status 200. */
 export function plainAnswer(outcome: string, value: object): Answer {
   return { kind: 'answer', status: 200, body: JSON.stringify(value), outcome }
 }
 
-/** The answer to a call that the store left without one: 503 within a second, never "not cached". Undefined for a bug. */
+/** Returns the error for an exception of the store: 503, never "not cached". Undefined for a bug. */
 export function explainStoreError(error: unknown): ApiError | undefined {
   if (!(error instanceof RedisUnavailable)) return undefined
   const headers = { 'Retry-After': '1' }
   return apiError(error.reason === 'overloaded' ? 'overloaded' : 'store_unavailable', undefined, headers)
 }
+
+const cached = (value: boolean, description: string) => ({ type: 'boolean', const: value, description })
+const ok = { type: 'boolean', const: true }
+
+const hit: JsonSchema = {
+  title: 'Hit',
+  type: 'object',
+  required: ['cached', 'record'],
+  properties: {
+    cached: cached(true, 'A saved record exists.'),
+    record: named('SavedRecord', {
+      type: 'object',
+      required: ['status', 'headers', 'body'],
+      properties: {
+        status: { type: 'integer', minimum: 100, maximum: 599 },
+        headers: { type: 'object', additionalProperties: { type: 'string' } },
+        body: { description: 'The saved JSON value, as received.' },
+      },
+    }),
+  },
+}
+
+const locked: JsonSchema = {
+  title: 'Locked',
+  type: 'object',
+  required: ['cached', 'locked', 'lockToken', 'fence', 'expiresInMs'],
+  properties: {
+    cached: cached(false, 'There is no record.'),
+    locked: cached(true, 'The caller holds the lock now.'),
+    lockToken: { type: 'string', description: 'Send it with PUT, extend and DELETE. Opaque.' },
+    fence: { type: 'integer', description: 'Fencing token: grows with every acquisition of the tenant.' },
+    expiresInMs: { type: 'integer', description: 'Milliseconds the lock is held.' },
+    takenOver: {
+      type: 'boolean',
+      const: true,
+      description:
+        'An earlier holder let its lock expire without saving: its work may have been done. Reported for 24 hours after the end of that lock, or for its `ttlSeconds` where that is longer, at most 7 days.',
+    },
+  },
+}
+
+const busy: JsonSchema = {
+  title: 'Busy',
+  type: 'object',
+  required: ['cached', 'locked', 'retryAfterMs'],
+  properties: {
+    cached: cached(false, 'There is no record.'),
+    locked: cached(false, 'Another caller holds the lock.'),
+    retryAfterMs: { type: 'integer', minimum: 1, description: 'Milliseconds to wait before the next check.' },
+  },
+}
+
+const none: JsonSchema = {
+  title: 'None',
+  type: 'object',
+  required: ['cached'],
+  properties: { cached: cached(false, 'There is no record.') },
+}
+
+/** Answer of POST /v1/record. */
+export const CheckAnswer = named('CheckAnswer', { oneOf: [hit, locked, busy] })
+/** Answer of GET /v1/record. */
+export const FetchAnswer = named('FetchAnswer', { oneOf: [hit, none] })
+/** Answer of PUT /v1/record. */
+export const SaveAnswer = named('SaveAnswer', { type: 'object', required: ['ok'], properties: { ok } })
+/** Answer of DELETE /v1/record. */
+export const RemoveAnswer = named('RemoveAnswer', {
+  type: 'object',
+  required: ['ok', 'existed'],
+  properties: {
+    ok,
+    existed: {
+      type: 'boolean',
+      description:
+        'Whether a record existed and is removed; with `lockToken`, whether this lock existed and is released.',
+    },
+  },
+})
+/** Answer of POST /v1/record/extend. */
+export const ExtendAnswer = named('ExtendAnswer', {
+  type: 'object',
+  required: ['ok', 'fence', 'expiresInMs'],
+  properties: {
+    ok,
+    fence: { type: 'integer' },
+    expiresInMs: { type: 'integer', description: 'Milliseconds the lock is held from now on.' },
+  },
+})
+
+const errorSchema = errorSchemaOf(publicErrorCodes)
+/** Answer of POST /v1/record/batch. */
+export const BatchAnswer = named('BatchAnswer', {
+  type: 'object',
+  required: ['results'],
+  properties: {
+    results: {
+      type: 'array',
+      items: {
+        anyOf: [
+          CheckAnswer,
+          named('BatchError', {
+            ...errorSchema,
+            description: 'Error that the check would have been answered with on its own.',
+            properties: {
+              ...errorSchema.properties,
+              retryAfterMs: {
+                type: 'integer',
+                minimum: 1,
+                description: 'With 429 and 503: milliseconds to wait before the next check of this key.',
+              },
+            },
+          }),
+        ],
+      },
+      description: 'One result for each check, in order.',
+    },
+  },
+})

@@ -2,23 +2,33 @@ import type { Principal } from '#internal/access/index.ts'
 import {
   type ApiError,
   apiError,
+  type ErrorCode,
   findElements,
   findMembers,
   hasRepeatedMember,
 } from '#internal/base/index.ts'
 import {
   type Answer,
-  type Call,
   createParser,
-  type GuardedRoute,
   type Parsed,
-  parseJsonObject,
-  parseQuery,
+  type ParsedCall,
   quoteName,
+  route,
 } from '#internal/http/index.ts'
-import type { ApiKeyScope } from '#internal/tenants/index.ts'
 import { acquireRecord, noRoom, type Records, toAcquired } from './acquire.ts'
-import { acquiredAnswer, explainStoreError, hitAnswer, outcomeOf, plainAnswer } from './answer.ts'
+import {
+  acquiredAnswer,
+  BatchAnswer,
+  CheckAnswer,
+  ExtendAnswer,
+  explainStoreError,
+  FetchAnswer,
+  hitAnswer,
+  outcomeOf,
+  plainAnswer,
+  RemoveAnswer,
+  SaveAnswer,
+} from './answer.ts'
 import { checkBatch } from './batch.ts'
 import {
   BatchCheck,
@@ -32,86 +42,71 @@ import {
 } from './requests.ts'
 import { saveRecord } from './save.ts'
 
-/** What a request may have beside the saved body. */
+/** Bytes of a request beside the saved body. */
 const slackBytes = 64 * 1024
 const batchBytesMax = 1024 * 1024
 
-const parseCheck = createParser(CheckRequest)
-const parseBatch = createParser(BatchRequest)
-const parseBatchCheck = createParser(BatchCheck)
-const parseSave = createParser(SaveRequest)
-const parseExtend = createParser(ExtendRequest)
-const parseFetch = createParser(FetchQuery)
-const parseRemove = createParser(RemoveQuery)
+const shared = { scope: 'records', path: '/v1/record' } as const
+const bodyBytesMax = (records: Records) => records.bodyBytesMax + slackBytes
 
-/**
- * The routes of `/v1/record`: who may call each, how much it reads, and what it does.
- * @param ending fires when the process begins to end: callers that wait for busy keys are then told that they are busy
- */
-export function recordRoutes(
-  records: Records,
-  ending?: AbortSignal,
-): readonly GuardedRoute<Principal, ApiKeyScope>[] {
-  const access = { scope: 'records' } as const
-  const path = '/v1/record'
-  const bodyBytesMax = records.bodyBytesMax + slackBytes
-  return [
-    {
-      method: 'POST',
-      path,
-      access,
-      bodyBytesMax,
-      handle: (call, { tenant }) => check(records, call, tenant, ending),
-    },
-    { method: 'PUT', path, access, bodyBytesMax, handle: (call, { tenant }) => save(records, call, tenant) },
-    {
-      method: 'GET',
-      path,
-      access,
-      bodyBytesMax: 0,
-      handle: (call, { tenant }) => fetch(records, call, tenant),
-    },
-    {
-      method: 'DELETE',
-      path,
-      access,
-      bodyBytesMax: 0,
-      handle: (call, { tenant }) => remove(records, call, tenant),
-    },
-    {
-      method: 'POST',
-      path: '/v1/record/extend',
-      access,
-      bodyBytesMax,
-      handle: (call, { tenant }) => extend(records, call, tenant),
-    },
-    {
-      method: 'POST',
-      path: '/v1/record/batch',
-      access,
-      bodyBytesMax: batchBytesMax,
-      handle: (call, { tenant }) => batch(records, call, tenant),
-    },
-  ]
-}
+const tag = 'records'
+const errors: readonly ErrorCode[] = [
+  ...(['invalid_request', 'api_key_invalid', 'api_key_scope', 'tenant_suspended', 'internal'] as const),
+  ...(['store_unavailable', 'starting', 'body_dropped', 'overloaded'] as const),
+]
+const address = { scope: 'payments', key: 'order-1042' }
+const record = { status: 201, headers: { Location: '/charges/ch_81' }, body: { id: 'ch_81', amount: 4200 } }
+const lockToken = 'cZ3Vb9yT0kq2mXw1'
 
-type Tenant = Principal['tenant']
+const checkRoute = route({
+  ...{ ...shared, method: 'POST', body: CheckRequest, bodyBytesMax },
+  operation: {
+    ...{ id: 'checkRecord', tag, summary: 'Get the saved response, or take the lock' },
+    description:
+      'Returns the saved response of this scope and key. Without one, the caller takes the lock, runs its handler and saves the response with PUT; or, while another caller holds the lock, it repeats the call after `retryAfterMs`. A process serves 2 000 calls of a tenant at a time and 16 MiB of its records over 32 KiB; a call beyond is 503 `overloaded`.',
+    examples: {
+      lock: {
+        summary: 'A first call',
+        value: { ...address, ttlSeconds: 86_400, lockSeconds: 30, attemptId: 'a-1' },
+      },
+      busy: { summary: 'A second call meanwhile', value: { ...address, waitMs: 50 } },
+      hit: { summary: 'A call after the save', value: address },
+    },
+    answers: {
+      200: {
+        description: 'The saved response, the lock, or that another caller holds it.',
+        schema: CheckAnswer,
+        headers: ['Idempotent-Replayed', 'Retry-After'],
+        examples: {
+          lock: {
+            value: {
+              cached: false,
+              locked: true,
+              lockToken,
+              fence: 1_795_258_166_892_693,
+              expiresInMs: 30_000,
+            },
+          },
+          busy: { value: { cached: false, locked: false, retryAfterMs: 1000 } },
+          hit: { value: { cached: true, record } },
+        },
+      },
+    },
+    errors: [...errors, 'fingerprint_mismatch', 'limit_exceeded'],
+  },
+  onInvalid: ({ code }, records: Records) => records.onChecked(code),
+  handle: check,
+})
 
 async function check(
+  { call, body }: ParsedCall<typeof CheckRequest>,
+  { tenant }: Principal,
   records: Records,
-  call: Call,
-  tenant: Tenant,
-  ending: AbortSignal | undefined,
 ): Promise<Answer | ApiError> {
   try {
-    const parsed = parseCheckBody(call.body)
-    if (parsed.kind === 'error') {
-      records.onChecked(parsed.code)
-      return parsed
-    }
     // Reading `signal` is not free, and only a caller that waits can hang up in between.
-    const signal = parsed.value.waitMs ? anyOf(call.request.signal, ending) : undefined
-    const acquired = toAcquired(records, await acquireRecord(records, tenant, parsed.value, signal), tenant)
+    const signal = body.waitMs ? anyOf(call.request.signal, records.ending) : undefined
+    const acquired = toAcquired(records, await acquireRecord(records, tenant, body, signal), tenant)
     records.onChecked(outcomeOf(acquired))
     return acquired.kind === 'error' ? acquired : acquiredAnswer(acquired)
   } catch (error) {
@@ -120,30 +115,175 @@ async function check(
   }
 }
 
-function parseCheckBody(body: Uint8Array): Parsed<CheckRequest> {
-  const json = parseJsonObject(body)
-  return json.kind === 'error' ? json : parseCheck(json.value)
-}
-
 function anyOf(hungUp: AbortSignal, ending: AbortSignal | undefined): AbortSignal {
   return ending ? AbortSignal.any([hungUp, ending]) : hungUp
 }
 
-async function batch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseJsonObject(call.body)
-  if (json.kind === 'error') return json
-  const parsed = parseBatch(json.value)
-  if (parsed.kind === 'error') return parsed
-  const { checks } = parsed.value
-  const received = receivedField(json.text, 'checks') ?? '[]'
-  const spans = findElements(received)
-  return checkBatch(records, {
-    tenant,
-    requestId: call.requestId,
-    size: checks.length,
-    check: (index) => parseOne(checks[index], received.slice(spans[index]?.start, spans[index]?.end)),
-  })
-}
+const saveRoute = route({
+  ...{ ...shared, method: 'PUT', body: SaveRequest, bodyBytesMax },
+  operation: {
+    ...{ id: 'saveRecord', tag, summary: 'Save the response' },
+    description:
+      'The first saved record wins. Repeating the same call is 200, so that it is safe after a lost reply. `body` is kept as received text.',
+    examples: { save: { summary: 'By the holder of the lock', value: { ...address, ...record, lockToken } } },
+    answers: {
+      200: {
+        description: 'The record is saved.',
+        schema: SaveAnswer,
+        examples: { save: { value: { ok: true } } },
+      },
+    },
+    errors: [...errors, 'lock_lost', 'record_exists'],
+  },
+  async handle({ body, text }, { tenant }: Principal, records: Records) {
+    const received = {
+      headers: receivedField(text, 'headers') ?? '{}',
+      body: receivedField(text, 'body') ?? 'null',
+    }
+    const badName = findBadHeaderName(body.headers ?? {})
+    if (badName !== undefined) {
+      const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
+      return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
+    }
+    // Headers are kept as received, and JSON parsers disagree which of two counts.
+    if (findMembers(received.headers).kind === 'repeated')
+      return apiError('invalid_request', 'A name stands twice in "headers"')
+    const saved = await saveRecord(records, tenant, body, received)
+    return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
+  },
+})
+
+const fetchRoute = route({
+  ...{ ...shared, method: 'GET', query: FetchQuery },
+  operation: {
+    ...{ id: 'fetchRecord', tag, summary: 'Read the saved response' },
+    examples: { found: { value: address }, none: { value: { ...address, key: 'order-1043' } } },
+    answers: {
+      200: {
+        description: 'The record, or that there is none. A lock is no record.',
+        schema: FetchAnswer,
+        headers: ['Idempotent-Replayed'],
+        examples: { found: { value: { cached: true, record } }, none: { value: { cached: false } } },
+      },
+    },
+    errors,
+  },
+  async handle({ query }, { tenant }: Principal, records: Records) {
+    const found = await records.store.fetch({ tenantId: tenant.id, ...query })
+    if (found.kind === 'long') return noRoom()
+    return found.kind === 'hit' ? hitAnswer(found.record) : plainAnswer('none', { cached: false })
+  },
+})
+
+const removeRoute = route({
+  ...{ ...shared, method: 'DELETE', query: RemoveQuery },
+  operation: {
+    ...{ id: 'removeRecord', tag, summary: 'Remove the record, or release a lock' },
+    description:
+      'Without `lockToken` removes the record and keeps a lock. With it releases that lock and keeps everything else: `existed` then tells whether this lock existed and is released; `false` means that it had been released, taken over or completed before.',
+    examples: {
+      removed: { value: address },
+      released: { value: { ...address, key: 'order-1044', lockToken } },
+    },
+    answers: {
+      200: {
+        description: 'Whether it existed.',
+        schema: RemoveAnswer,
+        examples: {
+          removed: { value: { ok: true, existed: true } },
+          released: { value: { ok: true, existed: true } },
+        },
+      },
+    },
+    errors,
+  },
+  async handle({ query: { scope, key, lockToken: token = '' } }, { tenant }: Principal, records: Records) {
+    const existed = await records.store.remove({ tenantId: tenant.id, scope, key }, token)
+    return plainAnswer(existed ? 'removed' : 'none', { ok: true, existed })
+  },
+})
+
+const extendRoute = route({
+  ...{ ...shared, method: 'POST', path: '/v1/record/extend', body: ExtendRequest, bodyBytesMax },
+  operation: {
+    ...{ id: 'extendLock', tag, summary: 'Extend a lock' },
+    description:
+      'The lock is held for `lockSeconds` from now, or as long as it was first taken for. An expired lock can be extended until another caller takes it over.',
+    examples: { extended: { value: { ...address, key: 'order-1044', lockToken, lockSeconds: 120 } } },
+    answers: {
+      200: {
+        description: 'The lock is held.',
+        schema: ExtendAnswer,
+        examples: {
+          extended: { value: { ok: true, fence: 1_795_258_166_892_694, expiresInMs: 120_000 } },
+        },
+      },
+    },
+    errors: [...errors, 'lock_lost'],
+  },
+  async handle({ body }, { tenant }: Principal, records: Records) {
+    const { scope, key, lockToken: token, lockSeconds } = body
+    const lockMs = lockSeconds === undefined ? null : lockSeconds * 1000
+    const extended = await records.store.extend({ tenantId: tenant.id, scope, key }, token, lockMs)
+    if (extended.kind === 'lost') return apiError('lock_lost')
+    return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
+  },
+})
+
+const parseBatchCheck = createParser(BatchCheck)
+
+const batchRoute = route({
+  ...{
+    ...shared,
+    method: 'POST',
+    path: '/v1/record/batch',
+    body: BatchRequest,
+    bodyBytesMax: () => batchBytesMax,
+  },
+  operation: {
+    ...{ id: 'checkRecords', tag, summary: 'Check up to 100 keys in one call' },
+    description:
+      'Each check is answered on its own, in order. The records of one answer have 4 MiB together at most: a record over 32 KiB that does not fit is replaced by the error `overloaded`, and its key has to be checked in a call of its own. Checks that the store does not answer within 900 ms have `store_unavailable`.',
+    examples: {
+      batch: {
+        value: {
+          checks: [
+            { ...address, key: 'order-1044' },
+            { scope: 'payments', key: 'order-1045' },
+          ],
+        },
+      },
+    },
+    answers: {
+      200: {
+        description: 'One result for each check, in order. `Retry-After` is the smallest `retryAfterMs`.',
+        schema: BatchAnswer,
+        headers: ['Retry-After'],
+        examples: {
+          batch: {
+            value: {
+              results: [
+                { cached: false, locked: true, lockToken, fence: 1_795_258_166_892_694, expiresInMs: 60_000 },
+                { cached: false, locked: false, retryAfterMs: 1000 },
+              ],
+            },
+          },
+        },
+      },
+    },
+    errors,
+  },
+  handle({ call, body: { checks }, text }, { tenant }: Principal, records: Records) {
+    const received = receivedField(text, 'checks') ?? '[]'
+    const spans = findElements(received)
+    return checkBatch(records, {
+      tenant,
+      requestId: call.requestId,
+      size: checks.length,
+      check: (index) => parseOne(checks[index], received.slice(spans[index]?.start, spans[index]?.end)),
+    })
+  },
+})
 
 function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   const parsed = parseBatchCheck(value)
@@ -151,63 +291,12 @@ function parseOne(value: unknown, received: string): Parsed<BatchCheck> {
   return apiError('invalid_request', 'A field stands twice in this check')
 }
 
-async function save(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseJsonObject(call.body)
-  if (json.kind === 'error') return json
-  const parsed = parseSave(json.value)
-  if (parsed.kind === 'error') return parsed
-  const received = {
-    headers: receivedField(json.text, 'headers') ?? '{}',
-    body: receivedField(json.text, 'body') ?? 'null',
-  }
-  const badName = findBadHeaderName(parsed.value.headers ?? {})
-  if (badName !== undefined) {
-    const rule = 'is not a valid HTTP field name (RFC 9110 token, 1 to 256 characters)'
-    return apiError('invalid_request', `"headers": the name ${quoteName(badName)} ${rule}`)
-  }
-  // It is kept as received, and readers of JSON do not agree which of the two counts.
-  if (findMembers(received.headers).kind === 'repeated') {
-    return apiError('invalid_request', 'A name stands twice in "headers"')
-  }
-  const saved = await saveRecord(records, tenant, parsed.value, received)
-  return saved.kind === 'error' ? saved : plainAnswer('saved', { ok: true })
-}
-
-async function fetch(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const query = parseQuery(call.request.url)
-  if (query.kind === 'error') return query
-  const parsed = parseFetch(query.values)
-  if (parsed.kind === 'error') return parsed
-  const found = await records.store.fetch({ tenantId: tenant.id, ...parsed.value })
-  if (found.kind === 'long') return noRoom()
-  return found.kind === 'hit' ? hitAnswer(found.record) : plainAnswer('none', { cached: false })
-}
-
-async function remove(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const query = parseQuery(call.request.url)
-  if (query.kind === 'error') return query
-  const parsed = parseRemove(query.values)
-  if (parsed.kind === 'error') return parsed
-  const { scope, key, lockToken = '' } = parsed.value
-  const existed = await records.store.remove({ tenantId: tenant.id, scope, key }, lockToken)
-  return plainAnswer(existed ? 'removed' : 'none', { ok: true, existed })
-}
-
-async function extend(records: Records, call: Call, tenant: Tenant): Promise<Answer | ApiError> {
-  const json = parseJsonObject(call.body)
-  if (json.kind === 'error') return json
-  const parsed = parseExtend(json.value)
-  if (parsed.kind === 'error') return parsed
-  const { scope, key, lockToken, lockSeconds } = parsed.value
-  const lockMs = lockSeconds === undefined ? null : lockSeconds * 1000
-  const extended = await records.store.extend({ tenantId: tenant.id, scope, key }, lockToken, lockMs)
-  if (extended.kind === 'lost') return apiError('lock_lost')
-  return plainAnswer('extended', { ok: true, fence: extended.fence, expiresInMs: extended.expiresInMs })
-}
-
-/** The received text of one field of an object without repeated ones. */
+/** Returns the received text of one field of an object without repeated ones. */
 function receivedField(text: string, name: string): string | undefined {
   const members = findMembers(text)
   const span = members.kind === 'found' ? members.spans.get(name) : undefined
   return span && text.slice(span.start, span.end)
 }
+
+/** Routes of `/v1/record`. */
+export const recordRoutes = [checkRoute, saveRoute, fetchRoute, removeRoute, extendRoute, batchRoute]

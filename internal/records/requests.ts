@@ -1,18 +1,18 @@
 import { Type } from '@sinclair/typebox'
 
-/** Checks of one batch. */
+/** Maximum checks of a batch. */
 export const batchChecksMax = 100
-/** Seconds a lock may be taken for at a time. */
+/** Maximum seconds of a lock. */
 export const lockSecondsMax = 900
-/** Milliseconds a check may wait for a busy key. */
+/** Maximum milliseconds a check waits for a busy key. */
 export const waitMsMax = 25_000
 
 const positiveSeconds = (maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, description })
 
 /**
- * Text that becomes part of a key or is compared: counted in code points, without control characters, and without what would
- * make one key of two: lone surrogates, which UTF-8 cannot say, and U+FFFD, which stands for bytes that were lost.
+ * Text that becomes part of a key or is compared, counted in code points. Control characters, lone surrogates and U+FFFD are refused:
+ * UTF-8 has no lone surrogates, and U+FFFD replaces lost bytes, so that two keys could become one.
  */
 function text(lengthMax: number, description: string) {
   return Type.RegExp(new RegExp(`^[^\\p{Cc}\\p{Cs}\\uFFFD]{1,${lengthMax}}$`, 'u'), { description })
@@ -21,15 +21,15 @@ function text(lengthMax: number, description: string) {
 const scope = text(128, 'Namespace of the key.')
 const key = text(255, 'Idempotency key within the scope.')
 const lockToken = Type.RegExp(/^[^]{1,128}$/u, {
-  description: 'The token that the acquisition answered. Opaque.',
+  description: 'The token returned when the lock was taken. Opaque.',
 })
 const ttlSeconds = positiveSeconds(
   2_147_483_647,
-  'How long the record is kept. Default 86 400; at most what the platform and the tenant allow.',
+  'Seconds the record is kept. Default 86 400; capped by the platform and the tenant.',
 )
 const lockSeconds = positiveSeconds(
   lockSecondsMax,
-  'How long the lock is held. Default 60; never longer than `ttlSeconds`.',
+  'Seconds the lock is held. Default 60; at most `ttlSeconds`.',
 )
 
 const headerNameCharsMax = 256
@@ -37,12 +37,11 @@ const headerValueCharsMax = 65_536
 const headerName = new RegExp(`^[!#$%&'*+.^_\`|~0-9A-Za-z-]{1,${headerNameCharsMax}}$`)
 
 /**
- * Headers of a saved response, as RFC 9110 has them (sections 5.1 and 5.5), so that none can become two when it is sent again. A
- * value may have any character but controls: what is not ASCII is obs-text, be it UTF-8 or bytes read as Latin-1. White space around
- * a value is kept as sent; recipients of HTTP drop it.
+ * Headers of a saved response (RFC 9110, sections 5.1 and 5.5), so that a replay cannot split a header in two. A value may have any
+ * character except controls: characters outside ASCII are obs-text, UTF-8 or Latin-1. White space around a value is kept as sent.
  */
 const responseHeaders = Type.Unsafe<Record<string, string>>(
-  // Not Type.Record: its pattern for names knows no line break, and would let the value behind one pass unchecked.
+  // Not Type.Record: its name pattern does not match a line break, so the value of such a name would pass unchecked.
   Type.Object(
     {},
     {
@@ -58,7 +57,7 @@ const responseHeaders = Type.Unsafe<Record<string, string>>(
   ),
 )
 
-/** Finds a header name that is not a token of RFC 9110 of 1 to 256 characters; TypeBox does not check `propertyNames`. */
+/** Returns the first header name that is not an RFC 9110 token of 1 to 256 characters; TypeBox does not check `propertyNames`. */
 export function findBadHeaderName(headers: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(headers).find((name) => !headerName.test(name))
 }
@@ -69,13 +68,10 @@ const checkFields = {
   ttlSeconds: Type.Optional(ttlSeconds),
   lockSeconds: Type.Optional(lockSeconds),
   attemptId: Type.Optional(
-    text(
-      128,
-      'A name for this attempt. The same attempt asks again after a lost reply and gets its own lock.',
-    ),
+    text(128, 'Attempt id. The same attempt may repeat the call after a lost reply and gets its own lock.'),
   ),
   fingerprint: Type.Optional(
-    text(255, "A hash of the caller's request. Another one under the same key is refused with 422."),
+    text(255, "Hash of the caller's request. A different one under the same key is refused with 422."),
   ),
 }
 
@@ -88,22 +84,28 @@ export const CheckRequest = Type.Object(
         minimum: 0,
         maximum: waitMsMax,
         description:
-          'How long to wait for a busy key. Default 0. A process lets 250 calls of a tenant wait at a time; one more is answered at once.',
+          'Milliseconds to wait for a busy key. Default 0. A process lets 250 calls of a tenant wait at a time; further calls are answered at once.',
       }),
     ),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, $id: 'CheckRequest' },
 )
 export type CheckRequest = typeof CheckRequest.static
 
-/** One element of a batch: a check that does not wait. */
-export const BatchCheck = Type.Object(checkFields, { additionalProperties: false })
+/** Element of a batch: a check that does not wait. */
+export const BatchCheck = Type.Object(checkFields, { additionalProperties: false, $id: 'BatchCheck' })
 export type BatchCheck = typeof BatchCheck.static
 
-/** Body of POST /v1/record/batch. Each check is validated on its own, so that a bad one spoils no other. */
+/** Body of POST /v1/record/batch. Each check is validated on its own, so that an invalid one fails alone. */
 export const BatchRequest = Type.Object(
-  { checks: Type.Array(Type.Unknown(), { minItems: 1, maxItems: batchChecksMax }) },
-  { additionalProperties: false },
+  {
+    checks: Type.Array(Type.Unknown({ documented: BatchCheck }), {
+      minItems: 1,
+      maxItems: batchChecksMax,
+      description: 'Each check is answered on its own: one that is not valid gets an error in its place.',
+    }),
+  },
+  { additionalProperties: false, $id: 'BatchRequest' },
 )
 export type BatchRequest = typeof BatchRequest.static
 
@@ -124,14 +126,14 @@ export const SaveRequest = Type.Object(
     ttlSeconds: Type.Optional(ttlSeconds),
     lockToken: Type.Optional(lockToken),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, $id: 'SaveRequest' },
 )
 export type SaveRequest = typeof SaveRequest.static
 
 /** Body of POST /v1/record/extend. */
 export const ExtendRequest = Type.Object(
   { scope, key, lockToken, lockSeconds: Type.Optional(lockSeconds) },
-  { additionalProperties: false },
+  { additionalProperties: false, $id: 'ExtendRequest' },
 )
 export type ExtendRequest = typeof ExtendRequest.static
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { apiError, systemClock, type TenantId } from '#internal/base/index.ts'
-import { BodyBudget, createServer } from '#internal/http/index.ts'
+import { BodyBudget, bindRoutes, createServer } from '#internal/http/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
 import { expectDocumented, schemaAt } from '#test/support/contract.ts'
@@ -305,7 +305,7 @@ test('while Postgres is away the answer is 503, and a dry run is answered', asyn
   const tenant = api.directory.findTenantBySlug('acme')
   if (!tenant) throw new Error('there is no acme')
   const app = createServer({
-    routes: simulationRoutes({
+    routes: bindRoutes(simulationRoutes, {
       ...{ pool: dead, callers: lab.intake.callers, clock: systemClock },
       ...{ eventDaysOf: () => 90, onStarted: () => undefined },
     }),

@@ -1,16 +1,9 @@
 import type { Principal } from '#internal/access/index.ts'
-import { type ApiError, apiError, type Clock } from '#internal/base/index.ts'
-import {
-  type Answer,
-  type Call,
-  createParser,
-  type GuardedRoute,
-  type Parsed,
-  parseJsonObject,
-} from '#internal/http/index.ts'
+import { type ApiError, apiError, type Clock, idPattern } from '#internal/base/index.ts'
+import { type Answer, named, type ParsedCall, route } from '#internal/http/index.ts'
 import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
-import type { ApiKeyScope, DirectoryTenant } from '#internal/tenants/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { stepsCount } from './chargeback.ts'
 import { readinessFor } from './readiness.ts'
 import { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
@@ -23,54 +16,173 @@ import {
 } from './simulation.ts'
 import { openPerTenantMax, type StartSimulationResult, startSimulation } from './start.ts'
 
-/** What the route works with. */
+/** Parts of the simulation route. */
 export interface Simulations {
   readonly pool: Pool
   readonly callers: Pick<Callers, 'byTenant'>
   readonly clock: Clock
-  /** Days that a tenant's events are kept, and its simulations with them. */
+  /** Returns the days that a tenant's events, and its simulations with them, are kept. */
   eventDaysOf(tenant: DirectoryTenant): number
-  /** Told of each that was written down, so that its first event need not wait for a poll. */
+  /** Called after a simulation is stored, so that its first event does not wait for a poll. */
   onStarted(): void
 }
 
 const bodyBytesMax = 16 * 1024
-const parseRequest = createParser(SimulateChargebackRequest)
-/** Printable ASCII, as a header's value can be had by any client. */
+/** Printable ASCII: any client can send it in a header. */
 const idempotencyKeyForm = /^[\x20-\x7e]{1,255}$/
 const tooManyRetrySeconds = 60
 const unreadableRetrySeconds = 30
 
-/** The route that starts simulations, for API keys of scope `simulations`. */
-export function simulationRoutes(simulations: Simulations): readonly GuardedRoute<Principal, ApiKeyScope>[] {
-  return [
-    {
-      method: 'POST',
-      path: '/v1/simulate/chargeback',
-      access: { scope: 'simulations' },
-      bodyBytesMax,
-      handle: (call, principal) => simulate(simulations, call, principal),
+const SimulationAnswer = named('SimulationAnswer', {
+  type: 'object',
+  required: ['ok', 'simulationId', 'events'],
+  properties: {
+    ok: { type: 'boolean', const: true },
+    simulationId: {
+      type: 'string',
+      pattern: idPattern('sim'),
+      description: 'Value of `latchkey-simulation` among the `headers` of forwarded events.',
     },
-  ]
-}
+    events: {
+      type: 'array',
+      minItems: 3,
+      maxItems: 3,
+      description: 'In order of their times.',
+      items: {
+        type: 'object',
+        required: ['id', 'type', 'dueAt'],
+        properties: {
+          id: {
+            type: 'string',
+            description: 'The provider’s id of the event: `payload.id` at the callback.',
+          },
+          type: { type: 'string', description: 'Normalized type, as sent to the callback.' },
+          dueAt: {
+            type: 'string',
+            format: 'date-time',
+            pattern: 'Z$',
+            description: 'Time at which it is sent. UTC.',
+          },
+        },
+      },
+    },
+    dryRun: {
+      type: 'boolean',
+      const: true,
+      description: 'Nothing was stored, and the ids refer to nothing.',
+    },
+  },
+})
+
+const cardId = '06gzx3byyxdccqxb8v47jbp37g'
+const walletId = '06gzx3byyxdfk8x2n5v9m1s4tr'
+const cardEventId = (step: number) => `evt_sim_${cardId}_${step}`
+const walletEventId = (step: number) => `WH-SIM-${walletId.toUpperCase()}-${step}`
+const example = (
+  id: string,
+  eventId: (step: number) => string,
+  dueSeconds: readonly number[],
+  outcome: string,
+) => ({
+  ok: true,
+  simulationId: `sim_${id}`,
+  events: ['created', 'under_review', outcome].map((type, step) => ({
+    id: eventId(step + 1),
+    type: `chargeback.${type}`,
+    dueAt: `2026-11-21T14:40:${dueSeconds[step]}.375Z`,
+  })),
+})
+
+/** Routes that start simulations, for API keys of scope `simulations`. */
+export const simulationRoutes = [
+  route({
+    ...{ method: 'POST', path: '/v1/simulate/chargeback', scope: 'simulations' },
+    body: SimulateChargebackRequest,
+    bodyBytesMax: () => bodyBytesMax,
+    operation: {
+      ...{ id: 'simulateChargeback', tag: 'simulations' },
+      summary: 'Simulate a dispute and send its events to the callback',
+      description: `Three events, each sent when it is due: \`chargeback.created\` at once, then \`chargeback.under_review\`, then \`chargeback.won\` or \`chargeback.lost\`. Each has the provider's format and signature and takes the way of a real call: verification, deduplication, usage, log and delivery. \`card\` is signed with the tenant's own secret, \`wallet\` with a certificate that nothing else trusts. While the tenant verifies \`wallet\` (stage \`verify\`), events are stored and not forwarded.
+
+A forwarded event of a simulation has \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause, and its payload's id is the event's \`id\` in this answer. An event that meets a limit or a pause is retried later; an event that is seven days late is abandoned with its simulation.
+
+With an \`Idempotency-Key\` a repeated call returns the same simulation, with \`Idempotent-Replayed: true\`, as long as events of the tenant are kept. Without one each call starts another simulation. A dry run takes no key.`,
+      parameters: [
+        {
+          name: 'Idempotency-Key',
+          in: 'header',
+          required: false,
+          description: 'Your name for this call: ASCII. The same key with another request is 422.',
+          schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+          examples: { card: { value: 'drill-2026-11-21' } },
+        },
+      ],
+      examples: {
+        card: {
+          summary: 'A lost dispute, one event per second',
+          value: { amount: 4200, currency: 'EUR' },
+        },
+        wallet: {
+          summary: 'A won dispute of the wallet provider, one event per 10 s',
+          value: {
+            ...{ provider: 'wallet', amount: 4200, currency: 'EUR', reason: 'product_not_received' },
+            ...{ reference: 'order-1042', outcome: 'won', stepSeconds: 10 },
+          },
+        },
+        dryRun: {
+          summary: 'Return the events without starting a simulation',
+          value: { amount: 4200, currency: 'EUR', stepSeconds: 0, dryRun: true },
+        },
+      },
+      answers: {
+        202: {
+          description: 'The simulation is stored; a dry run stores nothing.',
+          schema: SimulationAnswer,
+          headers: ['Idempotent-Replayed'],
+          examples: {
+            card: { value: example(cardId, cardEventId, [48, 49, 50], 'lost') },
+            wallet: { value: example(walletId, walletEventId, [30, 40, 50], 'won') },
+            dryRun: { value: { ...example(cardId, cardEventId, [48, 48, 48], 'lost'), dryRun: true } },
+          },
+        },
+      },
+      errors: [
+        ...(['invalid_request', 'api_key_invalid', 'api_key_scope', 'tenant_suspended'] as const),
+        ...(['provider_not_ready', 'idempotency_key_reused', 'too_many_simulations', 'internal'] as const),
+        ...([
+          'database_unavailable',
+          'secrets_unreadable',
+          'starting',
+          'body_dropped',
+          'overloaded',
+        ] as const),
+      ],
+      errorTexts: {
+        409: 'The tenant takes no calls of this provider: it is not set up, not rolled out (`wallet`), or none of its secrets is in force.',
+        422: 'The `Idempotency-Key` was used with another request.',
+        429: `The tenant has ${openPerTenantMax} unfinished simulations.`,
+        503: 'This process, or the database, cannot answer now. With an `Idempotency-Key` the call may be repeated.',
+      },
+    },
+    handle: simulate,
+  }),
+]
 
 async function simulate(
-  simulations: Simulations,
-  call: Call,
+  { call, body }: ParsedCall<typeof SimulateChargebackRequest>,
   { tenant, key }: Principal,
+  simulations: Simulations,
 ): Promise<Answer | ApiError> {
-  const parsed = parseBody(call.body)
-  if (parsed.kind === 'error') return parsed
   const idempotencyKey = call.request.headers.get('idempotency-key') ?? undefined
   if (idempotencyKey !== undefined && !idempotencyKeyForm.test(idempotencyKey)) {
     return apiError('invalid_request', 'The header Idempotency-Key must be 1 to 255 characters of ASCII')
   }
-  const chargeback = chargebackOf(parsed.value)
+  const chargeback = chargebackOf(body)
   const notReady = refuse(simulations.callers, tenant, chargeback)
-  // A repeat is told what was started, whatever has changed since.
-  if (notReady && (parsed.value.dryRun || idempotencyKey === undefined)) return notReady
+  // A repeat returns the simulation that was started, whatever has changed since.
+  if (notReady && (body.dryRun || idempotencyKey === undefined)) return notReady
   const nowMs = simulations.clock.now()
-  if (parsed.value.dryRun) return rehearse(chargeback, nowMs)
+  if (body.dryRun) return rehearse(chargeback, nowMs)
   const request = {
     ...{ tenantId: tenant.id, chargeback, by: `key:${key.name}`, idempotencyKey },
     days: simulations.eventDaysOf(tenant),
@@ -86,12 +198,7 @@ async function simulate(
   }
 }
 
-function parseBody(body: Uint8Array): Parsed<SimulateChargebackRequest> {
-  const json = parseJsonObject(body)
-  return json.kind === 'error' ? json : parseRequest(json.value)
-}
-
-/** Why a tenant cannot have a simulation of this provider; undefined when it can. */
+/** Returns the error for a tenant that cannot have a simulation of this provider, or undefined. */
 function refuse(
   callers: Simulations['callers'],
   tenant: DirectoryTenant,
@@ -104,7 +211,7 @@ function refuse(
   return readiness.kind === 'suspended' ? apiError('tenant_suspended') : undefined
 }
 
-/** What would be answered; its ids name nothing. */
+/** Returns the answer of a dry run. */
 function rehearse(chargeback: Chargeback, nowMs: number): Answer {
   const id = createSimulationId(nowMs)
   const dueAtMs = Array.from(
@@ -115,7 +222,7 @@ function rehearse(chargeback: Chargeback, nowMs: number): Answer {
   return accepted({ id, events }, 'rehearsed', { dryRun: true })
 }
 
-/** `notReady` is why nothing new may begin. */
+/** @param notReady error for a new simulation */
 function answerOf(result: StartSimulationResult, notReady: ApiError | undefined): Answer | ApiError {
   switch (result.kind) {
     case 'started':

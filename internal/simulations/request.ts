@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox'
 
-/** Longest time between two events, in seconds. */
+/** Maximum seconds between two events. */
 export const stepSecondsMax = 86_400
-/** Largest amount, in the smallest unit of its currency. */
+/** Maximum amount, in the smallest unit of its currency. */
 export const amountMax = 999_999_999_999
 
-/** Why a cardholder or buyer disputes a payment, in words that providers share. */
+/** Reasons of a dispute, normalized across providers. */
 export const chargebackReasons = [
   'fraudulent',
   'unrecognized',
@@ -16,15 +16,15 @@ export const chargebackReasons = [
   'subscription_cancelled',
   'general',
 ] as const
-/** One of the reasons. */
+/** Reason of a dispute. */
 export type ChargebackReason = (typeof chargebackReasons)[number]
 
 /** Providers whose disputes can be simulated. */
 export const simulatedProviders = ['card', 'wallet'] as const
-/** One of these providers. */
+/** Provider of a simulation. */
 export type SimulatedProvider = (typeof simulatedProviders)[number]
 
-/** How a dispute can end. */
+/** Outcomes of a dispute. */
 export const chargebackOutcomes = ['won', 'lost'] as const
 
 function oneOf<const V extends readonly string[]>(values: V, description: string) {
@@ -35,45 +35,46 @@ function oneOf<const V extends readonly string[]>(values: V, description: string
 /** Body of POST /v1/simulate/chargeback. */
 export const SimulateChargebackRequest = Type.Object(
   {
-    provider: Type.Optional(oneOf(simulatedProviders, 'Whose dispute it is. Default `card`.')),
+    provider: Type.Optional(oneOf(simulatedProviders, 'Provider of the dispute. Default `card`.')),
     amount: Type.Integer({
       minimum: 1,
       maximum: amountMax,
       description:
-        'The disputed amount in the smallest unit of its currency: 4200 is 42.00 EUR, or 4200 JPY. The events have it as their provider writes it.',
+        'Disputed amount in the smallest unit of its currency: 4200 is 42.00 EUR, or 4200 JPY. The events carry it in the provider’s format.',
     }),
     currency: Type.RegExp(/^[A-Za-z]{3,3}$/, { description: 'ISO 4217 code, in either case.' }),
     reason: Type.Optional(
       oneOf(
         chargebackReasons,
-        'Why the payment is disputed; the events have the provider’s word for it. Default `fraudulent`.',
+        'Reason of the dispute; the events carry the provider’s term for it. Default `fraudulent`.',
       ),
     ),
     reference: Type.Optional(
       Type.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,127}$/u, {
         description:
-          'Your own name of the payment: `metadata.reference` of the dispute of `card`, `invoice_number` of the transaction of `wallet`.',
+          'Your reference of the payment: `metadata.reference` of the dispute for `card`, `invoice_number` of the transaction for `wallet`.',
       }),
     ),
-    outcome: Type.Optional(oneOf(chargebackOutcomes, 'How the dispute ends. Default `lost`.')),
+    outcome: Type.Optional(oneOf(chargebackOutcomes, 'Outcome of the dispute. Default `lost`.')),
     stepSeconds: Type.Optional(
       Type.Integer({
         minimum: 0,
         maximum: stepSecondsMax,
-        description: 'Time from one event to the next, in seconds; the first one is due at once. Default 1.',
+        description: 'Seconds from one event to the next; the first is due at once. Default 1.',
       }),
     ),
     dryRun: Type.Optional(
       Type.Boolean({
-        description: 'true: only say what would come. Nothing is written, and the ids name nothing.',
+        description:
+          'true: returns the events without starting a simulation. Nothing is stored, and the ids refer to nothing.',
       }),
     ),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, $id: 'SimulateChargebackRequest' },
 )
 export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
 
-/** What is simulated: a request with its defaults filled in, as it is stored. */
+/** A request with its defaults filled in, as stored. */
 export interface Chargeback {
   readonly provider: SimulatedProvider
   readonly amount: number
@@ -85,7 +86,7 @@ export interface Chargeback {
   readonly stepSeconds: number
 }
 
-/** Fills in the defaults. Pure. */
+/** Returns a request with its defaults filled in. Pure. */
 export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
   return {
     provider: request.provider ?? 'card',

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { internalRows } from '#internal/backoffice/http.ts'
+import { internalRoutes } from '#internal/backoffice/http.ts'
 import { pages } from '#internal/dashboard/pages/pages.ts'
 import { startDashboard } from '#test/support/dashboard.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
@@ -158,7 +158,7 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
   test('every write of the internal contract is 403 and changes nothing', async () => {
     const before = await deeds()
     const answers = new Map<string, number>()
-    for (const { method, path } of internalRows) {
+    for (const { method, path } of internalRoutes) {
       const name = `${method} ${path}`
       if (method === 'GET' || name === 'POST /internal/v1/replay-preview') continue
       answers.set(name, (await call(viewerKey, method, pathOf(path), bodies[name]?.(ids))).status)

@@ -1,8 +1,9 @@
 import { expect } from 'bun:test'
 import Ajv, { type ValidateFunction } from 'ajv/dist/2020'
 import addFormats from 'ajv-formats'
+import type { Parameter } from '#internal/http/index.ts'
+import type { Operation, ParameterRef, Paths, ResponseObject } from '#internal/openapi/document.ts'
 import { publicContract } from '#internal/openapi/index.ts'
-import type { Operation, Parameter, ParameterRef, Paths, ResponseObject } from '#internal/openapi/openapi.ts'
 import type { TestAnswer } from './api.ts'
 
 /** A document whose examples and answers are compared with a server. */

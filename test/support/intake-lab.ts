@@ -1,5 +1,5 @@
 import { apiError, systemClock } from '#internal/base/index.ts'
-import { BodyBudget, createServer } from '#internal/http/index.ts'
+import { BodyBudget, bindRoutes, createServer } from '#internal/http/index.ts'
 import {
   Callers,
   EventQueue,
@@ -58,7 +58,7 @@ export function openIntakeLab(
     onCall: () => undefined,
   }
   const app = createServer<never, never>({
-    routes: webhookRoutes(intake),
+    routes: bindRoutes(webhookRoutes, intake),
     authorize: () => apiError('internal'),
     nameOf: () => '',
     explain: () => undefined,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { internalRows } from '#internal/backoffice/index.ts'
+import { internalRoutes } from '#internal/backoffice/index.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import {
   type CallOptions,
@@ -11,7 +11,7 @@ import {
 import { bodiesOf, expectFits, fillPath, openContract } from '#test/support/contract.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { internalContract } from './internal.v1.ts'
+import { internalContract } from './internal.ts'
 
 const document = internalContract()
 const { operations, answerSchema, expectDocumented, parametersOf, schemaAt } = openContract(document)
@@ -53,7 +53,7 @@ describe('the document', () => {
   })
 
   test('has every route of the table and no other, and the server takes no other method', async () => {
-    const routes = internalRows.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+    const routes = internalRoutes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
     expect(documented.toSorted()).toEqual([...routes, `GET ${documentPath}`].toSorted())
     for (const [path, methods] of Object.entries(document.paths)) {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
 import type { BatchOutcome } from '#internal/events/index.ts'
+import { exampleCalls, exampleSecret, exampleSignedAt, formMedia } from '#internal/intake/examples.ts'
 import { kits as card } from '#internal/intake/providers/card/conformance.ts'
 import { kits as codehost } from '#internal/intake/providers/codehost/conformance.ts'
 import { kits as gateway } from '#internal/intake/providers/gateway/conformance.ts'
@@ -25,8 +26,7 @@ import {
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { type SignatureScheme, signAsVendor } from '#test/support/vendor-signatures.ts'
 import { genericBody, providerSecret, signGeneric, webhookTenantYaml } from '#test/support/webhook-calls.ts'
-import { exampleEventCall } from './outbound-event.ts'
-import { exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './webhook-examples.ts'
+import { exampleEventCall } from './public.ts'
 
 const kits = [card, storefront, codehost, generic, wallet, gateway].flat()
 

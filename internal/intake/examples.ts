@@ -1,19 +1,19 @@
-/** What the examples are signed with. It signs nothing else. */
+/** Secret of the examples' signatures. It signs nothing else. */
 export const exampleSecret = 'whsec_b25seSBmb3IgdGhlIGV4YW1wbGVzIG9mIHRoaXMgZG9jdW1lbnQ='
 
-/** When the examples are signed, as Unix time in seconds. */
+/** Time of the examples' signatures, as Unix seconds. */
 export const exampleSignedAt = 1_794_300_001
 
-/** The media type of HTML forms. */
+/** Media type of HTML forms. */
 export const formMedia = 'application/x-www-form-urlencoded'
 
-/** A provider's call as the document shows it, and the answer to it. */
+/** Example of a provider's call and its answer. */
 export interface ExampleCall {
   readonly summary: string
-  /** As the path names it. */
+  /** Path segment. */
   readonly provider: string
   readonly media: 'application/json' | typeof formMedia
-  /** Signatures are over the compact text of the body. */
+  /** Signatures cover the compact JSON text of the body. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: unknown
   readonly answer: { readonly ok: true; readonly cached?: true }
@@ -47,8 +47,8 @@ const pushSignature = 'sha256=d4e1040f9300534f750bcd74e6961e494c2f1b8b2eaa64c55f
 const pushId = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
 
 /**
- * Calls of every provider, to be sent in this order: of an event that two of them tell, the second one is the duplicate. The
- * document has a part of each in each of its places: path, headers, body, answer.
+ * Calls of every provider, to be sent in this order: the second call of an event is the duplicate. The document shows the parts of
+ * each call in their places: path, headers, body, answer.
  */
 export const exampleCalls: Readonly<Record<string, ExampleCall>> = {
   generic: {

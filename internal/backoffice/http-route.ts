@@ -1,0 +1,289 @@
+import type { TSchema } from '@sinclair/typebox'
+import { type Access, type Actor, actorName } from '#internal/access/index.ts'
+import { type ApiError, apiError, type ErrorCode, type TenantId } from '#internal/base/index.ts'
+import {
+  type AdmittingRoute,
+  type Answer,
+  createParser,
+  type Head,
+  type Parameter,
+  parseJsonObject,
+  type RoomRoute,
+} from '#internal/http/index.ts'
+import type { Backoffice } from './backoffice.ts'
+import type { DocumentedAnswer } from './http-answers.ts'
+import { type Params, type ParamValues, pathParams, readParams, readTenantId } from './http-params.ts'
+import type { Outcome, Refusal } from './outcome.ts'
+
+/** Parts of the internal contract's routes. */
+export interface InternalParts {
+  readonly backoffice: Backoffice
+  readonly access: Pick<Access, 'authenticate'>
+}
+
+/** An authenticated call with its parsed parts. */
+export interface InternalCall<Query extends Params, Body> {
+  readonly backoffice: Backoffice
+  readonly actor: Actor
+  /** Tenant of the path; '' for paths without one. */
+  readonly tenantId: TenantId
+  readonly params: Readonly<Record<string, string>>
+  readonly query: ParamValues<Query>
+  readonly body: Body
+  /** JSON text of the body as received; '' without a body. */
+  readonly text: string
+  /** '' when absent; a route that requires one has one. */
+  readonly idempotencyKey: string
+}
+
+/** A route of the internal contract: parameters, body, documentation and use case. */
+export interface InternalRoute<Query extends Params, Body extends TSchema> {
+  readonly method: AdmittingRoute<unknown>['method']
+  /** Its parameters stand in `pathParams`. */
+  readonly path: string
+  readonly id: string
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  readonly answer: DocumentedAnswer
+  /** Errors beside those of every internal call. */
+  readonly errors?: readonly ErrorCode[]
+  readonly query?: Query
+  readonly body?: Body
+  /** Example of the body. */
+  readonly example?: unknown
+  /** Default 16 KiB. */
+  readonly bodyBytesMax?: number
+  /** Default: the header `Idempotency-Key` is ignored. */
+  readonly idempotencyKey?: 'required' | 'optional'
+  act(call: InternalCall<Query, Body['static']>): Promise<Outcome<unknown> | ApiError>
+  /** Returns the JSON text of the answer; default: `toWire`. */
+  write?(value: never): string
+}
+
+const bodyBytesDefault = 16 * 1024
+const keyForm = /^[\x20-\x7e]{1,200}$/
+
+/** The parts of a call that are parsed before its body is read. */
+type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
+
+/** Defines a route of the internal contract. The caller is authenticated before the body is read, and owns its share of the budget. */
+export function internalRoute<Query extends Params, Body extends TSchema>(
+  definition: InternalRoute<Query, Body>,
+): RoomRoute<InternalParts, AdmittingRoute<InternalHead>> {
+  const { method, path, body } = definition
+  const parse = body && createParser(body)
+  const bodyBytesMax = body === undefined ? 0 : (definition.bodyBytesMax ?? bodyBytesDefault)
+  return {
+    ...{ method, path, operation: operationOf(definition) },
+    bind: ({ backoffice, access }) => ({
+      ...{ method, path },
+      access: {
+        async admit(head) {
+          const caller = await findCaller(access, head.request)
+          if (caller.kind === 'error') return caller
+          const read = readHead(definition, head)
+          if (read.kind === 'error') return read
+          const { actor } = caller
+          const owner = actorName(actor)
+          const tenant = actor.kind === 'tenantKey' ? { tenant: actor.tenantId } : {}
+          const admitted = { ...read.head, actor }
+          return { kind: 'admitted', admitted, ...tenant, owner, bodyBytesMax, log: { actor: owner } }
+        },
+      },
+      async handle(call, head) {
+        const read = readBody(parse, call.body)
+        if (read.kind === 'error') return read
+        // `head.query` was read by this definition's own parameters.
+        const query = head.query as ParamValues<Query>
+        const result = await definition.act({ ...head, ...read.read, query, params: call.params, backoffice })
+        return answerOf(definition.write, result)
+      },
+    }),
+  }
+}
+
+type ReadHead = { readonly kind: 'head'; readonly head: Omit<InternalHead, 'actor'> } | ApiError
+
+const noParams: Params = {}
+const noTenant = '' as TenantId
+
+function readHead(
+  { query: known = noParams, idempotencyKey: keyRule }: Documentation,
+  { request, params }: Head,
+): ReadHead {
+  // A malformed id names nothing that exists.
+  const tenantId = params['tenantId'] === undefined ? noTenant : readTenantId(params['tenantId'])
+  if (tenantId === undefined) return apiError('not_found')
+  const query = readParams(request.url, known)
+  if (query.kind === 'error') return query
+  const idempotencyKey = keyRule === undefined ? '' : (request.headers.get('idempotency-key') ?? '')
+  const isAbsent = idempotencyKey === '' && keyRule !== 'required'
+  if (!isAbsent && !keyForm.test(idempotencyKey))
+    return apiError('invalid_request', 'Send the header Idempotency-Key: 1 to 200 characters of ASCII')
+  return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
+}
+
+type ReadBody =
+  | { readonly kind: 'body'; readonly read: Pick<InternalCall<Params, unknown>, 'body' | 'text'> }
+  | ApiError
+
+function readBody(parse: ReturnType<typeof createParser> | undefined, body: Uint8Array): ReadBody {
+  if (parse === undefined) return { kind: 'body', read: { body: undefined, text: '' } }
+  const json = parseJsonObject(body)
+  if (json.kind === 'error') return json
+  const parsed = parse(json.value)
+  return parsed.kind === 'error' ? parsed : { kind: 'body', read: { body: parsed.value, text: json.text } }
+}
+
+function answerOf(
+  write: InternalRoute<Params, TSchema>['write'],
+  result: Outcome<unknown> | ApiError,
+): Answer | ApiError {
+  if (result.kind === 'error') return result
+  if (result.kind !== 'ok') return refusalError(result)
+  const { value } = result
+  const isRepeat = typeof value === 'object' && value !== null && 'isNew' in value && value.isNew === false
+  return {
+    ...{ kind: 'answer', status: 200, outcome: isRepeat ? 'repeated' : 'done' },
+    body: write ? write(value as never) : JSON.stringify(toWire(value)),
+    ...(isRepeat && { headers: { 'Idempotent-Replayed': 'true' } }),
+  }
+}
+
+type Caller = { readonly kind: 'actor'; readonly actor: Actor } | ApiError
+
+const bearer = /^Bearer +([\x21-\x7e]+) *$/i
+
+async function findCaller(access: Pick<Access, 'authenticate'>, { headers }: Request): Promise<Caller> {
+  const token = bearer.exec(headers.get('authorization') ?? '')?.[1]
+  if (token === undefined) return unauthenticated()
+  const authenticated = await access.authenticate(token)
+  if (authenticated.kind === 'unavailable') return refusalError(authenticated)
+  if (authenticated.kind === 'actor') return authenticated
+  switch (authenticated.cause) {
+    case 'keyScope':
+      return apiError(
+        'api_key_scope',
+        'This API key has neither the scope dashboard nor dashboard:read: ask for a key with one of them',
+      )
+    case 'tenantSuspended':
+      return apiError('tenant_suspended')
+    case 'otherAudience':
+      return unauthenticated(
+        'This token is for others, too: make one with kubectl create token NAME --audience latchkey',
+      )
+    case 'unknown':
+      return unauthenticated()
+  }
+}
+
+function unauthenticated(message?: string): ApiError {
+  return apiError('unauthenticated', message, { 'WWW-Authenticate': 'Bearer realm="latchkey"' })
+}
+
+const tooManyRetrySeconds = 60
+
+function refusalError(refusal: Refusal): ApiError {
+  switch (refusal.kind) {
+    case 'forbidden':
+      return apiError('forbidden')
+    case 'notFound':
+      return apiError('not_found')
+    case 'invalid':
+      return apiError('invalid_request', refusal.problem)
+    case 'conflict':
+      return apiError('conflict', refusal.problem)
+    case 'tooMany':
+      return apiError('too_many', refusal.problem, { 'Retry-After': String(tooManyRetrySeconds) })
+    case 'unavailable':
+      return apiError('unavailable', undefined, retryAfter(refusal.retryAfterMs))
+    case 'secretsUnreadable':
+      return apiError('secrets_unreadable', undefined, retryAfter(refusal.retryAfterMs))
+  }
+}
+
+function retryAfter(ms: number): Readonly<Record<string, string>> {
+  return { 'Retry-After': String(Math.max(1, Math.ceil(ms / 1000))) }
+}
+
+/** Names of timestamps: sent as RFC 3339 under the name without `Ms`. Durations keep theirs. */
+const timestampName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
+
+/** Converts a value to the contract's JSON: timestamps as text, `undefined` left out. Not for payloads, whose text must not change. */
+export function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire)
+  if (value instanceof Set) return [...value].map(toWire)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).flatMap(([name, inner]) => memberOf(name, inner)))
+}
+
+function memberOf(name: string, value: unknown): [string, unknown][] {
+  if (value === undefined) return []
+  if (!timestampName.test(name)) return [[name, toWire(value)]]
+  return [[name.slice(0, -'Ms'.length), typeof value === 'number' ? new Date(value).toISOString() : null]]
+}
+
+const commonErrors: readonly ErrorCode[] = [
+  ...(['invalid_request', 'unauthenticated', 'forbidden', 'api_key_scope', 'tenant_suspended'] as const),
+  ...(['not_found', 'internal', 'unavailable', 'body_dropped', 'overloaded'] as const),
+]
+
+const errorTexts: Readonly<Record<number, string>> = {
+  401: 'No token, an unknown one, or one that is also for other audiences than `latchkey`.',
+  403: 'The caller lacks the right; or the API key is not for the dashboard.',
+  404: 'It does not exist, or the caller may not see it: both look the same.',
+  409: 'The state differs from the expected one, or the tenant’s state does not allow it. Nothing was changed.',
+  429: 'Too many are unfinished: wait until one ends.',
+  503: 'The API server or a store does not answer, or the key ring does not decrypt the secrets that the call needs. Repeat the call unchanged.',
+}
+
+type Documentation = Omit<InternalRoute<Params, TSchema>, 'act' | 'write'>
+
+function operationOf(definition: Documentation): RoomRoute<unknown>['operation'] {
+  const { method, id, tag, summary, description, answer, errors = [], body, example } = definition
+  const isWrite = method !== 'GET'
+  return {
+    ...{ id, tag, summary, security: 'token', errorTexts },
+    ...(description !== undefined && { description }),
+    parameters: parametersOf(definition),
+    ...(body && {
+      requestBody: {
+        required: true,
+        content: { 'application/json': { schema: body, examples: { example: { value: example } } } },
+      },
+    }),
+    answers: {
+      200: {
+        description: isWrite ? 'Done, by this call or by an earlier one.' : 'The requested data.',
+        schema: answer.schema,
+        examples: { example: { value: answer.example } },
+        headers: isWrite ? ['Idempotent-Replayed'] : [],
+      },
+    },
+    errors: [...commonErrors, ...errors, ...(body ? (['body_too_large'] as const) : [])],
+  }
+}
+
+function parametersOf({ path, query = {}, idempotencyKey }: Documentation): Parameter[] {
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']): Parameter => {
+    const { description = '', example = '' } = pathParams[name] ?? {}
+    return {
+      ...{ name, in: 'path', required: true, description, schema: { type: 'string' } },
+      examples: { example: { value: example } },
+    }
+  })
+  const inQuery = Object.entries(query).map(
+    ([name, { description, schema, isRequired = false }]): Parameter => ({
+      ...{ name, in: 'query', required: isRequired, description, schema },
+    }),
+  )
+  const header: Parameter = {
+    ...{ name: 'Idempotency-Key', in: 'header', required: idempotencyKey === 'required' },
+    description:
+      'Your name for this call: a repeat under it is done once. The same key with another request is 409.',
+    schema: { type: 'string', minLength: 1, maxLength: 200, pattern: '^[ -~]+$' },
+    examples: { example: { value: 'nightly-2026-11-21' } },
+  }
+  return [...inPath, ...inQuery, ...(idempotencyKey === undefined ? [] : [header])]
+}

@@ -1,0 +1,193 @@
+import { idPattern } from '#internal/base/index.ts'
+import { type JsonSchema, named, type Parameter, type PublicRoute } from '#internal/http/index.ts'
+import { exampleCalls, webhookRoutes } from '#internal/intake/index.ts'
+import { recordRoutes } from '#internal/records/index.ts'
+import { simulationRoutes } from '#internal/simulations/index.ts'
+import { providerNames } from '#internal/tenants/index.ts'
+import { DocumentBuilder, documentRoute, headerRefs, type OutboundOperation } from './document.ts'
+
+const documentPath = '/v1/openapi.json'
+const text = (description: string) => ({ description, schema: { type: 'string' } })
+
+const headers = {
+  Allow: text('Methods of this path.'),
+  'X-Request-Id': text("Id of this request in the logs: the caller's own or a generated one."),
+  'Idempotent-Replayed': text('`true` when the answer is a saved response.'),
+  'Retry-After': text('Seconds to wait before the next call.'),
+  RateLimit: text('The limit that applies, what is left of it and when it resets.'),
+  'RateLimit-Policy': text('Quota and window of that limit.'),
+  'webhook-delivery': text(
+    'Request of a callback: `disable` ends the event and stops deliveries until the callback is resumed, `abort-message` ends the event. A success stays a success.',
+  ),
+}
+
+/**
+ * Returns the public contract as an OpenAPI 3.1 document: every route that the API serves and no other, and the calls to callbacks.
+ * `info.version` moves with the contract; within `/v1` fields are only added.
+ */
+export function publicContract() {
+  const builder = new DocumentBuilder(Object.keys(headers))
+  const paths = builder.pathsOf([
+    ...[...recordRoutes, ...webhookRoutes, ...simulationRoutes],
+    documentRoute(documentPath),
+  ])
+  const webhooks = { event: { post: outboundEvent(builder) } }
+  const { 404: routeUnknown, 405: methodNotAllowed } = builder.errorAnswers([
+    'route_unknown',
+    'method_not_allowed',
+  ])
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Latchkey',
+      version: '1.0.0',
+      summary: 'Idempotency records and webhook intake',
+      description:
+        'Calls without an operation are answered too: another path with the response `RouteUnknown`, another method with `MethodNotAllowed`. HEAD is answered as GET, without the body. A record call with a body takes no query parameters: they are 400.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    tags: [
+      {
+        name: 'records',
+        description: 'Has this operation already run? Get its response, or the lock to run it.',
+      },
+      {
+        name: 'webhooks',
+        description: 'Calls of providers: verified, deduplicated, stored, acknowledged.',
+      },
+      { name: 'simulations', description: 'Simulated events, to test callbacks.' },
+      { name: 'events', description: 'Calls to tenants’ callbacks.' },
+      { name: 'contract', description: 'This document.' },
+    ],
+    paths,
+    webhooks,
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key of the tenant: `Bearer lk_…`.' },
+      },
+      headers,
+      parameters: builder.parameters,
+      responses: { RouteUnknown: routeUnknown, MethodNotAllowed: methodNotAllowed },
+      schemas: builder.schemas,
+    },
+  }
+}
+
+/** Returns the route that serves the public contract, without authentication. */
+export function contractRoutes(): readonly PublicRoute[] {
+  return [serveDocument(documentPath, publicContract())]
+}
+
+/** Returns a route that serves a document, without authentication. */
+export function serveDocument(path: string, document: object): PublicRoute {
+  const body = JSON.stringify(document)
+  return {
+    ...{ method: 'GET', path, access: 'public', bodyBytesMax: 0 },
+    handle: () => ({ kind: 'answer', status: 200, body, outcome: 'contract' }),
+  }
+}
+
+const time = { type: 'string', format: 'date-time', pattern: 'Z$' }
+const eventProperties: Readonly<Record<string, JsonSchema>> = {
+  id: { type: 'string', pattern: idPattern('evt'), description: 'Latchkey’s id, the same in every attempt.' },
+  provider: { type: 'string', enum: providerNames, description: 'Neutral name of the provider.' },
+  providerRawType: { type: 'string', maxLength: 255, description: 'The provider’s name of the type.' },
+  type: {
+    type: 'string',
+    maxLength: 255,
+    pattern: '^[a-z0-9_]+(\\.[a-z0-9_]+)+$',
+    description:
+      'Normalized type. A raw type without a normalized one becomes `<provider>.<raw>`, lowercase and dotted.',
+  },
+  tenantId: { type: 'string', pattern: idPattern('ten') },
+  occurredAt: { ...time, description: 'Time given by the provider, otherwise `receivedAt`. UTC.' },
+  receivedAt: { ...time, description: 'UTC.' },
+  payload: {
+    type: 'object',
+    description: 'The provider’s JSON with the text of its numbers unchanged.',
+  },
+  headers: {
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    description:
+      'Headers of the provider’s call, names in lower case, without credentials and signatures; also `latchkey-hops`, and `latchkey-simulation` for events of a simulation.',
+  },
+}
+const Event = named('Event', {
+  type: 'object',
+  required: Object.keys(eventProperties),
+  properties: eventProperties,
+})
+
+/** Name of the example call that becomes the example event. */
+export const exampleEventCall = 'card'
+
+const exampleEvent = {
+  id: 'evt_06gw979vs1d9q6mddfvvx375s4',
+  provider: 'card',
+  providerRawType: 'charge.dispute.updated',
+  type: 'chargeback.under_review',
+  tenantId: 'ten_4f7w1r0hq5m9cn2b8kxv6t3dzs',
+  occurredAt: '2026-11-10T08:40:00.000Z',
+  receivedAt: '2026-11-10T08:40:01.224Z',
+  payload: exampleCalls[exampleEventCall]?.body,
+  headers: { 'content-type': 'application/json', 'user-agent': 'Stripe/1.0', 'latchkey-hops': '1' },
+}
+
+const outboundParameters: readonly Parameter[] = [
+  {
+    ...{ name: 'webhook-id', in: 'header', required: true, schema: { type: 'string' } },
+    description: '`id` of the event, the same in every attempt.',
+    examples: { event: { value: exampleEvent.id } },
+  },
+  {
+    ...{ name: 'webhook-timestamp', in: 'header', required: true },
+    description: 'Time at which this attempt was signed, as Unix seconds.',
+    schema: { type: 'string', pattern: '^[0-9]+$' },
+    examples: { event: { value: '1794300001' } },
+  },
+  {
+    ...{ name: 'webhook-signature', in: 'header', required: true },
+    description:
+      '`v1,<base64>[ v1,…]`: one for each live secret, the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret.',
+    schema: { type: 'string', pattern: '^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$' },
+    examples: { event: { value: 'v1,mvVHF0IBURnB1KXkmHsu4WqtVswC4Y2JiVLJ3lUQ2zk=' } },
+  },
+  {
+    ...{ name: 'traceparent', in: 'header', required: false, schema: { type: 'string' } },
+    description: 'Trace of the provider’s call, where it has one.',
+  },
+]
+
+/** Documents the one call that Latchkey makes. */
+function outboundEvent(builder: DocumentBuilder): OutboundOperation {
+  return {
+    ...{ operationId: 'event', tags: ['events'], security: [] },
+    summary: 'A normalized event, sent to the tenant’s callback',
+    description: `Each accepted event that is no duplicate is sent to the tenant's callback by POST, at least once and in no order: detect repeats by \`webhook-id\`. It is signed as Standard Webhooks, with every live secret of the callback, so that any library of that standard verifies it.
+
+Redirects count as failures and are not followed. Connecting may take 5 s, the whole call \`callback.timeoutSeconds\` of the tenant (15). A failed attempt is followed by the next after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each ± 20 %, unless the tenant has its own schedule in \`callback.retry\`. After success the event is \`processed\`, after a failed last attempt \`delivery_failed\`.`,
+    parameters: outboundParameters,
+    requestBody: builder.requestBody({
+      required: true,
+      content: { 'application/json': { schema: Event, examples: { event: { value: exampleEvent } } } },
+    }),
+    responses: {
+      '2XX': {
+        description:
+          'Success. With `webhook-delivery: disable` no other event is sent until the callback is resumed.',
+        headers: headerRefs(['webhook-delivery']),
+      },
+      '410': {
+        description:
+          'The callback is gone: the event is `delivery_failed`, and no other is sent until the callback is resumed.',
+      },
+      '429': {
+        description: 'A failed attempt. `Retry-After` delays the next one, by 10 h at most.',
+        headers: headerRefs(['Retry-After', 'webhook-delivery']),
+      },
+      '503': { description: 'As 429.', headers: headerRefs(['Retry-After', 'webhook-delivery']) },
+      default: { description: 'A failed attempt.', headers: headerRefs(['webhook-delivery']) },
+    },
+  }
+}
