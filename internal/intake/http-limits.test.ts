@@ -140,7 +140,7 @@ describe('events over a limit', () => {
     const told = api
       .logs()
       .split('\n')
-      .filter((line) => line.includes('reached a soft limit'))
+      .filter((line) => line.includes('crossed a soft limit'))
     expect(told).toHaveLength(1)
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toContain('latchkey_usage_soft_crossings_total{limit="eventsPerMinute"} 1')
