@@ -9,22 +9,18 @@ import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
-  type Condition,
   createFolderSource,
   createTenantController,
   type Directory,
   type KeyRing,
   type LiveTenant,
   listLiveTenants,
+  notifyDirectories,
   type SourceProblem,
-  type SourceState,
-  type TenantManifest,
-  type TenantSource,
-  tellDirectories,
 } from '#internal/tenants/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 
-/** Inputs of the folder's tenants. */
+/** Options of `startDevTenants`. */
 export interface DevTenantsOptions {
   readonly database: StoreAddress
   readonly redis: RedisConnection
@@ -32,28 +28,25 @@ export interface DevTenantsOptions {
   readonly dataDir: string
   readonly keyRing: KeyRing
   readonly directory: Directory
+  /** Replaces `http://sink.localhost` in callback URLs. */
   readonly sinkUrl: string
   readonly callbackBounds: CallbackBounds
 }
 
-/** The folder's tenants at a moment. */
+/** The folder's tenants at the start. */
 export interface DevTenants {
-  /** Those in force, also where the folder has changed since. */
   readonly inForce: readonly LiveTenant[]
-  /** Reasons why the folder is not in force as it stands, one sentence each. */
+  /** Problems of manifests and tenants that are not Ready, one sentence each. */
   readonly complaints: readonly string[]
 }
 
 const tenantsMax = 100_000
-/** Bound of the welcome's wait for the first tenants: the API runs already, and without Postgres there may be none. */
+/** Bounds the wait for the first tenants: without Postgres there may be none. */
 const inForceMsMax = 5000
 /** Host that stands for the sink in a manifest's callback, since the sink's port is known only at the start. */
 const sinkHost = 'sink.localhost'
 
-/**
- * Keeps the folder's tenants in force until the scope ends; readiness waits until they are so for the first time. Returns them as they
- * are then.
- */
+/** Reconciles the folder's tenants until the scope ends; readiness waits until they are in force once. Returns them as of then. */
 export async function startDevTenants(
   options: DevTenantsOptions,
   telemetry: Telemetry,
@@ -61,11 +54,13 @@ export async function startDevTenants(
 ): Promise<DevTenants> {
   const { log, health } = telemetry
   const { directory, keyRing, redis, callbackBounds } = options
-  const folder = createFolderSource({
+  const source = createFolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
+    callbackUrl: sinkAddress(options.sinkUrl),
+    log,
+    health,
   })
-  const source = withSinkAddress(folder, options.sinkUrl)
   const pool = await openPostgres(
     'postgres of the tenants folder',
     {
@@ -80,12 +75,13 @@ export async function startDevTenants(
   const controller = createTenantController({
     ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
     callbackBounds,
+    ...{ resyncMs: 30_000, sweepMs: 30_000, retryMsMax: 1_500 },
     onChanged: () => {
       directory.notify()
-      return tellDirectories(redis)
+      return notifyDirectories(redis)
     },
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
-    onCallbackMoved: async (tenantId) => {
+    resumeCallback: async (tenantId) => {
       if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
     },
   })
@@ -105,10 +101,12 @@ export async function startDevTenants(
   directory.notify()
   await poll(() => isInForce() || undefined, { deadlineMs: inForceMsMax })
   const live = await listLiveTenants(pool, source.uidPrefix, tenantsMax)
-  const { problems } = await source.read()
   return {
     inForce: live.filter(({ slug }) => slug !== null),
-    complaints: [...problems.map(describeProblem), ...[...controller.conditions()].flatMap(describeNotReady)],
+    complaints: [
+      ...source.problems().map(describeProblem),
+      ...[...controller.conditions()].flatMap(describeNotReady),
+    ],
   }
 }
 
@@ -116,32 +114,18 @@ function describeProblem({ file, line, field, message }: SourceProblem): string 
   return [`${file}${line === undefined ? '' : `:${line}`}`, field, message].filter(Boolean).join(' ')
 }
 
-function describeNotReady([name, [ready]]: [string, readonly Condition[]]): string[] {
+type NamedConditions = [string, readonly { status: string; reason: string; message: string }[]]
+
+function describeNotReady([name, [ready]]: NamedConditions): string[] {
   return ready === undefined || ready.status === 'True' ? [] : [`${name}: ${ready.reason}, ${ready.message}`]
 }
 
-/** Wraps a source: replaces `http://sink.localhost` in each callback by the sink's address; the path stays. */
-export function withSinkAddress(source: TenantSource, sinkUrl: string): TenantSource {
-  let last: { readonly from: SourceState; readonly to: SourceState } | undefined
-  return {
-    uidPrefix: source.uidPrefix,
-    async read() {
-      const from = await source.read()
-      // Returns the same object for an unchanged state, as the source does.
-      if (last?.from !== from)
-        last = { from, to: { ...from, tenants: from.tenants.map((each) => fillIn(each, sinkUrl)) } }
-      return last.to
-    },
-    readSecret: (namespace, name) => source.readSecret(namespace, name),
-    writeSecret: (secret) => source.writeSecret(secret),
-    onHint: (listener) => source.onHint(listener),
+/** Returns a function that replaces `http://sink.localhost` in a callback URL by the sink's address; path and query stay. */
+export function sinkAddress(sinkUrl: string): (callbackUrl: string) => string {
+  return (callbackUrl) => {
+    const url = URL.parse(callbackUrl)
+    if (url?.protocol !== 'http:' || url.hostname !== sinkHost) return callbackUrl
+    url.host = new URL(sinkUrl).host
+    return url.href
   }
-}
-
-function fillIn(manifest: TenantManifest, sinkUrl: string): TenantManifest {
-  const { callback } = manifest.spec
-  const url = URL.parse(callback.url)
-  if (url?.protocol !== 'http:' || url.hostname !== sinkHost) return manifest
-  url.host = new URL(sinkUrl).host
-  return { ...manifest, spec: { ...manifest.spec, callback: { ...callback, url: url.href } } }
 }

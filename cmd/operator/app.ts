@@ -19,6 +19,7 @@ import {
   createKubeClient,
   createKubeMetrics,
   type ElectionEvent,
+  type KubeClient,
   type KubeMetrics,
   startElection,
   startEventRecorder,
@@ -27,20 +28,19 @@ import type { Scope } from '#internal/process/index.ts'
 import { schemaCheck } from '#internal/storage/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import {
-  type ClusterView,
-  createClusterSecrets,
   fenceName,
   findWriterFence,
   type KeyRing,
   leadTenants,
-  type OperatorParts,
-  startClusterView,
-  tellDirectories,
+  notifyDirectories,
+  startClusterSource,
+  type TenantParts,
+  type TenantSource,
 } from '#internal/tenants/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
 
-/** The settings that the operator needs. */
+/** Settings of the operator. */
 export type OperatorConfig = Pick<
   Config<'operator'>,
   | 'opsPort'
@@ -58,18 +58,18 @@ export type OperatorConfig = Pick<
 
 /** A running operator. */
 export interface RunningOperator {
-  /** The port that is listened on, also where the configured one was 0. */
+  /** Actual port, also if 0 was configured. */
   readonly opsPort: number
 }
 
-/** The name of the Lease, in the operator's own namespace. */
+/** Name of the Lease, in the operator's own namespace. */
 const leaseName = 'latchkey-operator'
-/** As many as Tenants are worked on at once, and one for the sweep. */
+/** One connection per concurrent reconciliation, and one for the sweep. */
 const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryTimeoutMs: 5_000 }
-/** A turn under way is waited for, and then the lease is given back. */
+/** Waits for reconciliations in progress, then releases the lease. */
 const stopMsMax = 15_000
 
-/** Opens the operator's parts in order: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
+/** Starts the operator: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
 export async function startOperator(
   config: OperatorConfig,
   telemetry: ProcessTelemetry,
@@ -88,15 +88,16 @@ export async function startOperator(
   const gate = await openKeyRingGate({ pool, keyRing, replacesLost }, telemetry, scope)
   const kubeMetrics = createKubeMetrics(metrics)
   const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
-  const parts = await openTenants(config, { cluster, pool, redis }, telemetry, scope)
-  showReadiness(metrics, parts.view)
+  const client = createKubeClient(cluster.transport)
+  const parts = await openTenants(config, { cluster, client, pool, redis }, telemetry, scope)
+  showReadiness(metrics, parts.source)
   const openElection = async () => {
     if (scope.signal.aborted) return
     await scope.open({
       name: 'election',
       open: () =>
         startElection({
-          client: parts.client,
+          client,
           namespace: cluster.namespace,
           name: leaseName,
           host: hostname(),
@@ -110,36 +111,18 @@ export async function startOperator(
     })
     ops.markStarted()
   }
-  // A leader seals what it cannot open anew, with its own first key: with a wrong ring no other process could open any secret then.
+  // A leader replaces secrets that it cannot open, sealed with its own first key: with a wrong ring no other process could open them.
   void gate.opened.then(openElection).catch((error: unknown) => scope.stop(error))
   return { opsPort: ops.port }
 }
 
-/** Followers follow the cluster too, so that a new leader begins at once. */
+/** Followers watch the cluster too, so that a new leader starts at once. */
 async function openTenants(
   config: OperatorConfig,
-  { cluster, pool, redis }: Stores & { readonly cluster: Cluster },
+  { cluster, client, pool, redis }: Stores & { readonly cluster: Cluster; readonly client: KubeClient },
   { log, health }: ProcessTelemetry,
   scope: Scope,
-): Promise<OperatorParts> {
-  const client = createKubeClient(cluster.transport)
-  const secrets = createClusterSecrets({
-    client,
-    known: (place) => view.secret(place),
-    username: cluster.username,
-  })
-  const view = await scope.open({
-    name: 'cluster',
-    open: () =>
-      startClusterView({
-        ...{ transport: cluster.transport, log, health },
-        namespaces: config.operatorNamespaces,
-        secretsClusterWide: config.operatorSecretsClusterWide,
-        onSecretDeleted: (place) => secrets.forget(place),
-      }),
-    close: (opened) => opened.stop(),
-  })
-  health.addCheck('cluster', () => view.check())
+): Promise<TenantParts> {
   const events = await scope.open({
     name: 'events',
     open: () =>
@@ -151,29 +134,41 @@ async function openTenants(
       }),
     close: (recorder) => recorder.stop(),
   })
+  const { transport, username } = cluster
+  const source = await scope.open({
+    name: 'cluster',
+    open: () =>
+      startClusterSource({
+        ...{ transport, client, username, events, log, health },
+        namespaces: config.operatorNamespaces,
+        secretsClusterWide: config.operatorSecretsClusterWide,
+      }),
+    close: (opened) => opened.stop(),
+  })
+  health.addCheck('cluster', () => source.check())
   const resume = async (tenantId: TenantId) => {
     if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
   }
   return {
-    ...{ client, view, secrets, events, pool, log },
+    ...{ source, pool, log, actor: 'operator' },
     ...{ keyRing: config.keyRing, clock: systemClock, random: randomBytes },
     callbackBounds: callbackBoundsOf(config),
     publicUrl: config.publicUrl,
-    onChanged: () => tellDirectories(redis),
+    onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
     resumeCallback: resume,
   }
 }
 
-/** What `kubectl get tenants` shows, counted at each scrape. */
-function showReadiness(metrics: Metrics, view: Pick<ClusterView, 'tenants'>): void {
+/** Counts at each scrape what `kubectl get tenants` shows. */
+function showReadiness(metrics: Metrics, source: Pick<TenantSource, 'tenants'>): void {
   metrics.gauge({
     name: 'latchkey_tenants_resources_count',
-    help: 'Tenants that are followed, by their condition Ready: True, False, or Unknown where it has not been written.',
+    help: 'Tenants by their condition Ready: True, False, or Unknown before it is written.',
     labels: ['ready'],
     collect: (gauge) => {
       const counts = { True: 0, False: 0, Unknown: 0 }
-      for (const { status } of view.tenants()) {
+      for (const { status } of source.tenants()) {
         const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status
         counts[ready === 'True' || ready === 'False' ? ready : 'Unknown'] += 1
       }
@@ -189,11 +184,11 @@ function reportElection(log: ProcessTelemetry['log'], metrics: KubeMetrics, even
       return log.info({ fence: event.fence }, 'leading')
     case 'lost':
       metrics.setLeading(leaseName, false)
-      return log.warn({ fence: event.fence, why: event.why }, 'no longer leading')
+      return log.warn({ fence: event.fence, why: event.why }, 'leadership lost')
     case 'released':
       metrics.setLeading(leaseName, false)
-      return log.info({ fence: event.fence, cause: event.error }, 'the lease was given back')
+      return log.info({ fence: event.fence, cause: event.error }, 'lease released')
     case 'trouble':
-      return log.warn({ cause: event.error }, 'the election could not go on, trying again')
+      return log.warn({ cause: event.error }, 'election attempt failed and will be retried')
   }
 }

@@ -11,27 +11,27 @@ import {
 } from '#internal/kube/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
-/** Where the API server is found. */
+/** Settings of the API server's address. */
 export type ClusterConfig = Pick<Config<'operator'>, 'kubeconfig' | 'kubernetesHost' | 'kubernetesPort'> & {
   readonly version: string
-  /** Who asks, in the API server's log; default `operator`. */
+  /** Part of the user agent; default `operator`. */
   readonly client?: 'operator' | 'backoffice'
 }
 
-/** An API server that is what it says, and knows us. */
+/** An API server that was verified and has authenticated this process. */
 export interface Cluster {
   readonly transport: Transport
-  /** The namespace that goes with our credentials: in a pod its own. */
+  /** Namespace of the credentials: in a pod its own. */
   readonly namespace: string
-  /** Who we are to the API server. */
+  /** User name at the API server. */
   readonly username: string
 }
 
 const probeAgainMs = 1_000
 
 /**
- * Reaches the API server and makes sure of it before anything else is sent. Waits for one that does not answer, until the
- * signal fires. @throws when it may not be trusted, or nothing says where it is
+ * Connects to the API server and verifies it before anything else is sent. Retries while it does not answer, until the signal fires.
+ * @throws when it cannot be trusted, or its address is not configured
  */
 export async function reachCluster(
   config: ClusterConfig,
@@ -51,7 +51,7 @@ export async function reachCluster(
     const probed = await probeServer(options, { watches: config.client !== 'backoffice' })
     if (probed.kind === 'unsafe') throw new Error(probed.reason)
     if (probed.kind === 'ok') {
-      log.info({ ...probed.facts, server: endpoint.server }, 'the API server knows us')
+      log.info({ ...probed.facts, server: endpoint.server }, 'authenticated at the API server')
       const { username } = probed.facts
       const transport = createTransport(options)
       metrics.watchTransport(transport)
@@ -70,5 +70,5 @@ async function findEndpoint({
 }: ClusterConfig): Promise<Endpoint> {
   if (kubeconfig !== undefined) return await fromKubeconfig({ path: kubeconfig })
   if (kubernetesHost !== undefined) return await inCluster({ host: kubernetesHost, port: kubernetesPort })
-  throw new Error('nothing says where the API server is: run this in a pod, or set KUBECONFIG')
+  throw new Error('the address of the API server is unknown: run in a pod, or set KUBECONFIG')
 }

@@ -8,8 +8,6 @@ export type {
   Selection,
 } from './client.ts'
 export { createKubeClient } from './client.ts'
-export type { Condition, ConditionMoment, WantedCondition } from './conditions.ts'
-export { mergeConditions } from './conditions.ts'
 export type { Credentials, Endpoint, InClusterOptions, KubeconfigOptions } from './endpoint.ts'
 export { fromKubeconfig, inCluster } from './endpoint.ts'
 export type {

@@ -2,43 +2,43 @@ import type { TenantId } from '#internal/base/index.ts'
 import type { DirectoryKeyRow, DirectoryRow, DirectorySecretRow } from './directory-store.ts'
 import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
-/** A tenant as the request path sees it. An absent limit is the platform's default. */
+/** A tenant as requests use it. An absent limit is the platform's default. */
 export interface DirectoryTenant {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
-  /** null while another tenant holds the wanted slug: such a tenant serves nothing. */
+  /** Null while another tenant holds the wanted slug: the tenant is not served. */
   readonly slug: string | null
   readonly suspended: boolean
   readonly records: RecordRules
   readonly limits: Limits
   readonly callback: DirectoryCallback
-  /** Those that may call, by their neutral names. */
+  /** Enabled providers, by neutral names. */
   readonly providers: readonly DirectoryProvider[]
   readonly walletStage: DirectoryRow['walletStage']
   readonly retention: DirectoryRow['retention']
   readonly redactedFields: DirectoryRow['redactedFields']
-  /** The live secrets of providers and callback, sealed: `openTenantSecrets` opens those of one field. */
+  /** Sealed live secrets: `openTenantSecrets` opens those of one field. */
   readonly secrets: readonly DirectorySecretRow[]
 }
 
-/** Where a tenant's events go, and how. */
+/** Callback of a tenant and its delivery rules. */
 export interface DirectoryCallback {
   readonly url: string
   readonly rules: Omit<TenantSpec['callback'], 'url' | 'signingSecretRef'>
 }
 
-/** A provider that a tenant lets call, with what it has set for it. */
+/** An enabled provider and its settings. */
 export type DirectoryProvider = Omit<TenantSpec['providers'][number], 'enabled' | 'secretRef'>
 
-/** An API key as the request path sees it. `expiresAtMs`: when it stops, by expiry or because it was rotated out. */
+/** An API key as requests use it. `expiresAtMs`: end by expiry or rotation, whichever is earlier. */
 export interface DirectoryKey {
   readonly name: string
   readonly scopes: ReadonlySet<ApiKeyScope>
   readonly expiresAtMs: number | null
 }
 
-/** A key together with whose it is. */
+/** A key and its tenant. */
 export interface FoundKey {
   readonly tenant: DirectoryTenant
   readonly key: DirectoryKey
@@ -51,7 +51,7 @@ interface Entry {
 
 const sharedMax = 1_000
 
-/** All tenants in memory by id, slug and key. Bounded: a tenant over `tenantsMax` is not taken, and `overfull` says so. */
+/** Index of tenants by id, slug and key. Skips tenants beyond `tenantsMax`, and is then `overfull`. */
 export class DirectoryIndex {
   readonly #tenantsMax: number
   readonly #byId = new Map<string, Entry>()
@@ -64,7 +64,7 @@ export class DirectoryIndex {
     this.#tenantsMax = tenantsMax
   }
 
-  /** Puts the tenant's present state in place of what was known of it. Repeating it changes nothing. */
+  /** Adds, replaces or removes a tenant. Idempotent. */
   put(row: DirectoryRow): void {
     this.#forget(row.id)
     if (row.deleted) return
@@ -116,7 +116,7 @@ export class DirectoryIndex {
     return this.#byKey.size
   }
 
-  /** True once a tenant was left out; it stays so, since which ones were left out is not kept. */
+  /** True once a tenant was skipped; stays true, since skipped tenants are not recorded. */
   get overfull(): boolean {
     return this.#overfull
   }
@@ -126,7 +126,7 @@ export class DirectoryIndex {
     if (entry === undefined) return
     this.#byId.delete(id)
     const { slug } = entry.tenant
-    // A slug or key may have gone to another tenant whose row was read earlier: only our own entries go.
+    // A slug or key may belong to another tenant by now: remove only entries of this one.
     if (slug !== null && this.#bySlug.get(slug) === entry.tenant) this.#bySlug.delete(slug)
     for (const sha256 of entry.sha256s) {
       if (this.#byKey.get(sha256)?.tenant === entry.tenant) this.#byKey.delete(sha256)
@@ -151,7 +151,7 @@ export class DirectoryIndex {
     return this.#shareAs(`scopes ${sorted.join()}`, () => new Set(sorted))
   }
 
-  /** Most tenants have one of few tiers: equal rules are kept once. */
+  /** Deduplicates equal rules, since most tenants have one of few tiers. */
   #share<T extends object>(value: T): T {
     return this.#shareAs(JSON.stringify(value), () => Object.freeze(value))
   }

@@ -2,7 +2,7 @@ import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { ApiKeyScope, Limits, RecordRules, TenantSpec } from './model.ts'
 
-/** One API key as the directory reads it. Times in milliseconds since the epoch. */
+/** An API key of a directory row. */
 export interface DirectoryKeyRow {
   readonly sha256Base64: string
   readonly name: string
@@ -11,7 +11,7 @@ export interface DirectoryKeyRow {
   readonly endsAtMs: number | null
 }
 
-/** One tenant as the directory reads it; a deleted one comes with `deleted` and must be forgotten. */
+/** A tenant with its keys and secrets; with `deleted` it has to be removed. */
 export interface DirectoryRow {
   readonly id: TenantId
   readonly namespace: string
@@ -26,21 +26,21 @@ export interface DirectoryRow {
   readonly providers: TenantSpec['providers']
   readonly walletStage: TenantSpec['walletRollout']['stage']
   readonly retention: TenantSpec['retention']
-  /** Names of fields that are hidden where payloads are shown, beside the built-in ones. */
+  /** Fields hidden in shown payloads, beside the built-in ones. */
   readonly redactedFields: readonly string[]
   readonly keys: readonly DirectoryKeyRow[]
   readonly secrets: readonly DirectorySecretRow[]
 }
 
-/** One sealed secret as the directory reads it; see `KeyRing`. */
+/** A sealed secret; see `KeyRing`. */
 export interface DirectorySecretRow {
   readonly field: string
   readonly keyId: string
-  /** Nonce and ciphertext, one after the other. */
+  /** Nonce and ciphertext, concatenated. */
   readonly sealedBase64: string
 }
 
-/** The place in the order of changes after which to read; `id: ''` stands before all changes of that version. */
+/** Position in the order of changes; `id: ''` precedes all changes of its version. */
 export interface ChangeCursor {
   readonly version: number
   readonly id: string
@@ -54,8 +54,8 @@ type RawRow = Omit<DirectoryRow, 'id' | 'keys' | 'secrets'> & {
   readonly secrets: RawSecret[]
 }
 
-// One statement per tenant with its keys and secrets, so that all are of one moment. Takes no lock that a writer waits for. The two lists
-// are not named statements: a plan that is kept from when the tables were small would scan all keys for each tenant.
+// SQL text, since the lists read every process's whole directory: one consistent statement with keys and secrets per tenant. The lists
+// are unnamed: a generic plan cached while the tables were small would scan all keys for each tenant.
 const columns = `
   t.id, t.namespace, t.name, t.slug, t.suspended, t.deleted_at IS NOT NULL AS deleted, t.version,
   t.spec -> 'records' AS records, t.spec -> 'limits' AS limits, (t.spec -> 'callback') - 'signingSecretRef' AS callback,
@@ -72,7 +72,7 @@ const columns = `
     FROM tenant_secrets s WHERE s.tenant_id = t.id
   ), '[]') AS secrets`
 
-/** The number of the last committed change of any tenant. Everything up to it is visible to the next statement. */
+/** Reads the version of the last committed change. All changes up to it are visible to the next statement. */
 export async function readDirectoryVersion(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ version: number }>({
     name: 'read_directory_version',
@@ -83,7 +83,7 @@ export async function readDirectoryVersion(pool: Pool): Promise<number> {
   return version
 }
 
-/** Live tenants by id after `afterId` ('' begins). Not one snapshot over pages: read the changes since, afterwards. */
+/** Lists live tenants by id after `afterId` ('' for the first). Pages are no snapshot: read the changes since, afterwards. */
 export async function listDirectoryPage(
   pool: Pool,
   afterId: string,
@@ -96,7 +96,7 @@ export async function listDirectoryPage(
   return rows.map(toDirectoryRow)
 }
 
-/** Tenants changed after the cursor, deleted ones included, in the order of their versions. Reading twice is harmless. */
+/** Lists tenants changed after the cursor, including deleted ones, by version. */
 export async function listDirectoryChanges(
   pool: Pool,
   after: ChangeCursor,

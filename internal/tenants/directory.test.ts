@@ -7,11 +7,10 @@ import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { createDirectory, type Directory, type DirectoryOptions } from './directory.ts'
-import { type KeyRing, parseKeyRing } from './key-ring.ts'
+import { type KeyRing, openTenantSecrets, parseKeyRing } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
-import { openTenantSecrets } from './open-secrets.ts'
 import { parseTenant } from './parse.ts'
-import type { StoredKey } from './reconcile/facts.ts'
+import type { StoredKey } from './reconcile/gather.ts'
 import type { TenantPlan, TenantRow } from './reconcile/plan.ts'
 import { hashApiKey } from './reconcile/plan-keys.ts'
 import type { SecretToPut } from './reconcile/plan-secrets.ts'
@@ -22,7 +21,7 @@ import {
   writeKeys,
   writeSecrets,
 } from './reconcile/store.ts'
-import { tenantIdOfUid } from './tenant-id.ts'
+import { tenantIdOfUid } from './tenant-object.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -1,58 +1,63 @@
 import type { Clock } from '#internal/base/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import { DirectoryIndex, type DirectoryTenant, type FoundKey } from './directory-index.ts'
 import { listDirectoryChanges, listDirectoryPage, readDirectoryVersion } from './directory-store.ts'
 import { errorFields, type TenantLog } from './log.ts'
 
-/** All tenants, slugs and key hashes in memory, so that no request asks Postgres who is calling. */
+/** Redis channel that announces changed tenants to all directories. The message has no content. */
+export const directoryChannel = 'latchkey:tenants'
+
+/** Announces changed tenants to the directories of all processes. Idempotent. @throws RedisUnavailable; directories poll as well */
+export async function notifyDirectories(redis: RedisConnection): Promise<void> {
+  await redis.publish(directoryChannel, '')
+}
+
+/** All tenants, slugs and key hashes in memory, so that no request has to query Postgres. */
 export interface Directory {
-  /** False until a first whole snapshot was read: callers answer 503, never 403. */
+  /** False until a complete snapshot was read: until then answer 503, never 403. */
   hasSnapshot(): boolean
-  /** The key of this SHA-256 (standard base64) and its tenant; undefined for unknown, expired and ended keys. */
+  /** Finds a key by its SHA-256 (standard base64); undefined for unknown, expired and ended keys. */
   findKey(sha256Base64: string): FoundKey | undefined
   findTenantById(id: string): DirectoryTenant | undefined
-  /** undefined for unknown slugs and for those of deleted tenants. */
+  /** Undefined for unknown slugs and for those of deleted tenants. */
   findTenantBySlug(slug: string): DirectoryTenant | undefined
-  /** Milliseconds since the last successful look at Postgres, Infinity before the first. */
+  /** Milliseconds since the last successful read of Postgres, Infinity before the first. */
   ageMs(now: number): number
-  /** Says that something changed: looks at once instead of at the next poll. Cheap, may be called any number of times. */
+  /** Reads now instead of at the next poll. Cheap. */
   notify(): void
-  /** Resolves when the first attempt at a snapshot has ended, well or not; goes on trying with bounded waits. */
+  /** Resolves after the first attempt to read a snapshot, successful or not; retries with a bounded backoff. */
   start(): Promise<void>
-  /** Ends the loop after the look under way, whose bound is the pool's. Answers stay as they are. Safe to repeat. */
+  /** Stops after the read in progress. The contents stay. Idempotent. */
   stop(): Promise<void>
-  /** What is held, for metrics. `overfull`: tenants beyond the bound exist and get no answer. */
+  /** `overfull`: tenants beyond `tenantsMax` exist and are not served. */
   stats(): { readonly tenants: number; readonly keys: number; readonly overfull: boolean }
 }
 
-/** What a directory is made of. */
+/** Options of a directory. */
 export interface DirectoryOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: TenantLog
-  /** Longest wait between two looks, default 1 s. */
+  /** Longest pause between two reads, default 1 s. */
   readonly pollMs?: number
-  /** Tenants held at most, default 100 000 (about 1 KB each). Those over it get no answer and an error is logged. */
+  /** Default 100 000, about 1 KB each. Further tenants are not served, and an error is logged. */
   readonly tenantsMax?: number
-  /** Rows per query, default 1 000. */
+  /** Default 1 000. */
   readonly pageRows?: number
-  /** Where the directory shows that it still looks. */
   readonly health?: Health
-  /** A number in [0, 1), for the spread of waits after failures. */
+  /** A number in [0, 1), for the jitter of pauses after failures. */
   readonly random?: () => number
 }
 
-/** Waits after failed looks: never longer than Postgres may stay unnoticed once it is back. */
+/** Backoff after failed reads, which bounds the delay once Postgres is available again. */
 const failureWaits = { firstMs: 250, maxMs: 2_000 }
-
-/** Share by which the wait between looks varies. */
 const jitter = 0.1
-/** A whole look, also the first one at 100 000 tenants; each of its queries has the pool's bound. */
-const lookMsMax = 60_000
+/** Bound of a read, including the first one of 100 000 tenants. */
+const readMsMax = 60_000
 
-/** Makes a directory; reads nothing before `start`. The pool stays the caller's. */
+/** Creates a directory, which reads nothing before `start`. The caller closes the pool. */
 export function createDirectory(options: DirectoryOptions): Directory {
   return new PolledDirectory(options)
 }
@@ -64,12 +69,12 @@ class PolledDirectory implements Directory {
   readonly #pageRows: number
   #index: DirectoryIndex | undefined
   #version = 0
-  #lookedAtMs = Number.NEGATIVE_INFINITY
+  #readAtMs = Number.NEGATIVE_INFINITY
   #failures = 0
   #overfullLogged = false
   #stopped = false
   #loop: SupervisedLoop | undefined
-  readonly #firstLook = Promise.withResolvers<void>()
+  readonly #firstRead = Promise.withResolvers<void>()
 
   constructor(options: DirectoryOptions) {
     this.#options = options
@@ -95,7 +100,7 @@ class PolledDirectory implements Directory {
   }
 
   ageMs(now: number): number {
-    return Math.max(0, now - this.#lookedAtMs)
+    return Math.max(0, now - this.#readAtMs)
   }
 
   notify(): void {
@@ -104,13 +109,13 @@ class PolledDirectory implements Directory {
 
   start(): Promise<void> {
     if (!this.#stopped) this.#loop ??= this.#startLoop()
-    return this.#firstLook.promise
+    return this.#firstRead.promise
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#loop?.stop()
-    this.#firstLook.resolve()
+    this.#firstRead.resolve()
   }
 
   stats(): { tenants: number; keys: number; overfull: boolean } {
@@ -126,38 +131,38 @@ class PolledDirectory implements Directory {
     const { health, random } = this.#options
     return superviseLoop({
       name: 'tenant directory',
-      // With its jitter it is no longer than was promised.
+      // With its jitter at most pollMs.
       intervalMs: this.#pollMs / (1 + jitter),
       jitter,
-      turnMsMax: lookMsMax,
+      turnMsMax: readMsMax,
       backoff: failureWaits,
-      runOnce: (signal) => this.#lookOnce(signal),
-      onError: (error, failures) => this.#onFailedLook(error, failures),
+      runOnce: (signal) => this.#readOnce(signal),
+      onError: (error, failures) => this.#onFailedRead(error, failures),
       ...(health && { health }),
       ...(random && { random }),
     })
   }
 
-  async #lookOnce(signal: AbortSignal): Promise<void> {
-    await this.#look(signal)
-    this.#lookedAtMs = this.#options.clock.now()
+  async #readOnce(signal: AbortSignal): Promise<void> {
+    await this.#readNew(signal)
+    this.#readAtMs = this.#options.clock.now()
     if (this.#failures > 0)
-      this.#options.log.info({ failures: this.#failures }, 'tenant directory reads again')
+      this.#options.log.info({ failures: this.#failures }, 'tenant directory is current again')
     this.#failures = 0
-    this.#firstLook.resolve()
+    this.#firstRead.resolve()
   }
 
-  #onFailedLook(error: unknown, failures: number): void {
+  #onFailedRead(error: unknown, failures: number): void {
     this.#failures = failures
     const fields = { ...errorFields(error), failures, hasSnapshot: this.hasSnapshot() }
-    this.#options.log.warn(fields, 'tenant directory could not be read, answers stay as they were')
-    this.#firstLook.resolve()
+    this.#options.log.warn(fields, 'tenant directory could not be read and keeps its contents')
+    this.#firstRead.resolve()
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  async #readNew(signal: AbortSignal): Promise<void> {
     const version = await readDirectoryVersion(this.#options.pool)
     const index = this.#index
-    // A version that went back means a restored database. After an overflow, room for those left out needs a whole read.
+    // A lower version means a restored database. After an overflow, the skipped tenants need a complete read.
     const again = index === undefined || version < this.#version || (index.overfull && this.#hasRoom(index))
     if (again) return this.#readSnapshot(version, signal)
     if (version !== this.#version) await this.#readChanges(index, this.#version, signal)
@@ -167,7 +172,7 @@ class PolledDirectory implements Directory {
     return index.tenantCount < this.#tenantsMax
   }
 
-  /** Pages are not one snapshot, so the changes since `version` are read over them before the new index counts. */
+  /** Pages are no consistent snapshot, so changes since `version` are applied before the new index is used. */
   async #readSnapshot(version: number, signal: AbortSignal): Promise<void> {
     const index = new DirectoryIndex(this.#tenantsMax)
     let afterId = ''
@@ -204,7 +209,7 @@ class PolledDirectory implements Directory {
     if (index.overfull && !this.#overfullLogged) {
       this.#options.log.error(
         { tenantsMax: this.#tenantsMax },
-        'more tenants than the directory holds: those over the bound get no answer',
+        'more tenants than tenantsMax: further ones are not served',
       )
     }
     this.#overfullLogged = index.overfull

@@ -3,40 +3,37 @@ import type { CheckResult } from '#internal/telemetry/index.ts'
 import type { KeyRing } from './key-ring.ts'
 import { listSealedSecrets, type SecretCursor } from './store.ts'
 
-/**
- * Why the gate opened. `opens`: a sealed secret could be opened. `nothingSealed`: there is none. `replacesLost`: none could be opened,
- * and the ring replaces one that is lost.
- */
+/** Why the gate opened. `opens`: a secret opened. `nothingSealed`: there is none. `replacesLost`: none opened, and the ring replaces a lost one. */
 export type GateOpening = 'opens' | 'nothingSealed' | 'replacesLost'
 
-/** A complete search in which the ring opened nothing. Key ids are names, not keys. */
+/** Result of a complete search in which no secret opened. Key ids are not secret. */
 export interface UnfitRing {
   readonly secrets: number
-  /** Ids of the keys that the secrets were sealed with; at most 16. */
+  /** At most 16 key ids. */
   readonly sealedWith: readonly string[]
 }
 
-/** What a gate is made of. */
+/** Options of a gate. */
 export interface KeyRingGateOptions {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  /** Opens the gate although the ring opens nothing. Default false. */
+  /** Opens the gate even if no secret opens. Default false. */
   readonly replacesLost?: boolean
   /** Called once, when the gate opens. Must not throw. */
   onOpened(opening: GateOpening): void
-  /** Called after the first complete search in which nothing could be opened. Must not throw. */
+  /** Called after the first complete search in which no secret opened. Must not throw. */
   onUnfit(unfit: UnfitRing): void
 }
 
 const pageRows = 100
-/** Bound of one look: 2 000 secrets, some 20 ms of work. */
+/** Bounds one search step to 2 000 secrets, about 20 ms of CPU. */
 const pagesMax = 20
 const keyIdsMax = 16
 
 /**
- * Keeps a process out of service until its key ring has opened one of the secrets sealed in Postgres, so that a rollout with a wrong
- * ring stops at its first pod. A start-up gate: once open it stays open, since closing it later would take all pods out of service at
- * once. Opens at once where nothing is sealed.
+ * Readiness gate at the start: not ready until the key ring has opened one of the secrets in Postgres, so that a rollout with a wrong
+ * ring stops at its first pod. It never closes again, which would take all pods out of service at once. Opens at once if no secret is
+ * sealed.
  */
 export class KeyRingGate {
   readonly #options: KeyRingGateOptions
@@ -51,22 +48,22 @@ export class KeyRingGate {
     this.#options = options
   }
 
-  /** Whether the ring was proven. Never goes back to false. */
+  /** Never returns to false. */
   get isOpen(): boolean {
     return this.#isOpen
   }
 
-  /** Settles when the gate opens. */
+  /** Resolves when the gate opens. */
   get opened(): Promise<void> {
     return this.#opened.promise
   }
 
-  /** The result of the last complete search while the gate is shut; undefined before one, and once it is open. */
+  /** Result of the last complete search while the gate is closed. */
   get unfit(): UnfitRing | undefined {
     return this.#isOpen ? undefined : this.#unfit
   }
 
-  /** The readiness check. */
+  /** Readiness check. */
   check(): CheckResult {
     if (this.#isOpen) return { ok: true }
     const reason = this.#unfit
@@ -76,8 +73,8 @@ export class KeyRingGate {
   }
 
   /**
-   * Searches on for a secret that opens, at most 2 000 of them; a later call goes on from there, and begins again at the end. Does
-   * nothing once the gate is open. @throws what Postgres throws; repeating it is safe
+   * Tries at most 2 000 secrets; a later call continues from there and wraps around. Does nothing once the gate is open. Idempotent.
+   * @throws when Postgres fails
    */
   async runOnce(signal: AbortSignal): Promise<void> {
     for (let page = 0; page < pagesMax && !this.#isOpen && !signal.aborted; page += 1) {

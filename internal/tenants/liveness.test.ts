@@ -1,22 +1,24 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, openRedis, type Pool, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import { createHealth, type Health } from '#internal/telemetry/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
-import { directoryChannel, tellDirectories } from './channel.ts'
-import { createDirectory } from './directory.ts'
+import { createDirectory, directoryChannel, notifyDirectories } from './directory.ts'
+import { createFolderSource } from './folder/source.ts'
 import { parseKeyRing } from './key-ring.ts'
 import { parseTenant } from './parse.ts'
 import { createTenantController } from './reconcile/controller.ts'
 import { raiseDirectoryVersion, upsertTenant } from './reconcile/store.ts'
-import type { TenantSource } from './source.ts'
-import { tenantIdOfUid } from './tenant-id.ts'
+import { tenantIdOfUid } from './tenant-object.ts'
 
 let database: TestDatabase
 let pool: Pool
-/** Of whoever is watched; the other one looks on. */
+/** Pool of the component under test. */
 let watched: Pool
 let nowMs: number
 let health: Health
@@ -45,7 +47,7 @@ async function until(what: string, condition: () => boolean | Promise<boolean>):
   if (met === undefined) throw new Error(`not within 10 s: ${what}`)
 }
 
-/** Runs `work` while whoever reads the table is stuck in it. */
+/** Runs `work` while a statement of the watched pool waits for a lock of the table. */
 async function whileStuck(table: string, work: () => void): Promise<void> {
   await withTx(pool, async (client) => {
     await client.query(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
@@ -60,7 +62,7 @@ async function whileStuck(table: string, work: () => void): Promise<void> {
   })
 }
 
-test('a directory that hangs in a look counts as dead, and alive once it looks again', async () => {
+test('tenant directory: a hanging read fails liveness until it reads again', async () => {
   const directory = createDirectory({ pool: watched, clock, log, health, pollMs: 5 })
   await directory.start()
   expect(health.liveness().checks).toMatchObject([{ name: 'tenant directory', ok: true }])
@@ -73,35 +75,30 @@ test('a directory that hangs in a look counts as dead, and alive once it looks a
   expect(health.liveness().checks).toEqual([])
 })
 
-test('a controller that hangs in a pass counts as dead, and alive once it passes again', async () => {
+test('tenant controller: a hanging sweep fails liveness until it runs again', async () => {
   const ring = parseKeyRing(`a:${Buffer.alloc(32, 1).toString('base64')}`)
   if (ring.kind === 'invalid') throw new Error(ring.message)
-  const source: TenantSource = {
-    uidPrefix: 'none:',
-    read: async () => {
-      return { revision: 1, tenants: [], problems: [], heldUids: new Set(), complete: true }
-    },
-    readSecret: async () => ({ kind: 'missing' }),
-    writeSecret: async () => ({ kind: 'taken' }),
-    onHint: () => () => {},
-  }
+  const dir = mkdtempSync(join(tmpdir(), 'latchkey-liveness-'))
+  const source = createFolderSource({ tenantsDir: dir, secretsDir: dir, log })
   const controller = createTenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
     ...{ source, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
-    ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, pollMs: 5, resyncMs: 0 },
+    ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, sweepMs: 5 },
   })
   await controller.start()
-  expect(health.liveness().checks).toMatchObject([{ name: 'tenant controller', ok: true }])
+  const sweepIsOk = () => health.liveness().checks.find(({ name }) => name === 'sweep of tenants')?.ok
+  expect(sweepIsOk()).toBe(true)
   await whileStuck('tenants', () => {
     nowMs += 700_000
-    expect(health.liveness().ok).toBe(false)
+    expect(sweepIsOk()).toBe(false)
   })
-  await until('a pass', () => health.liveness().ok)
+  await until('a sweep', () => sweepIsOk() === true)
   await controller.stop()
   expect(health.liveness().checks).toEqual([])
+  rmSync(dir, { recursive: true })
 })
 
-test('a directory is told of a change by whoever made it, over Redis', async () => {
+test('tenant directory: reads at once after a notification over Redis', async () => {
   const { redisUrl } = await testStores()
   const [writer, reader] = [0, 1].map(() => openRedis({ url: redisUrl, onError: quiet })) as [
     RedisConnection,
@@ -119,7 +116,7 @@ test('a directory is told of a change by whoever made it, over Redis', async () 
   )
   await putTenant('one')
   await until('an open connection', () =>
-    tellDirectories(writer).then(
+    notifyDirectories(writer).then(
       () => true,
       () => false,
     ),

@@ -393,3 +393,38 @@ export const limitNames = [
 ] as const satisfies readonly LimitName[]
 /** Rules of the record API, defaults filled. */
 export type RecordRules = Static<typeof records>
+
+/** Retention in days after receipt. */
+export interface RetentionDays {
+  readonly payloadDays: number
+  /** Of events and attempts; not fewer than `payloadDays`. */
+  readonly eventDays: number
+}
+
+/** Merges a tenant's retention with the platform's defaults; the tenant's own values take precedence. Pure. */
+export function retentionOf(own: TenantSpec['retention'], defaults: RetentionDays): RetentionDays {
+  const eventDays = own.eventDays ?? Math.max(defaults.eventDays, own.payloadDays ?? 0)
+  return { payloadDays: Math.min(own.payloadDays ?? defaults.payloadDays, eventDays), eventDays }
+}
+
+/** Webhook URL of one provider. */
+export interface WebhookUrl {
+  readonly provider: string
+  readonly url: string
+}
+
+/**
+ * Returns the webhook URLs of a tenant's enabled providers; none while it has no slug. Pure.
+ * @param publicUrl prefix of `/v1/t/…`; without it the URLs are paths
+ */
+export function webhookUrls(
+  slug: string | null,
+  { providers }: Pick<TenantSpec, 'providers'>,
+  publicUrl = '',
+): readonly WebhookUrl[] {
+  if (slug === null) return []
+  const base = publicUrl.replace(/\/+$/, '')
+  return providers
+    .filter(({ enabled }) => enabled)
+    .map(({ name }) => ({ provider: name, url: `${base}/v1/t/${slug}/webhooks/${name}` }))
+}

@@ -1,8 +1,15 @@
+import { isIP } from 'node:net'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
-import { type ProviderName, providerAliases, providerNames, Tenant } from './model.ts'
-import { checkTenantRules, type Problem } from './model-rules.ts'
+import { checkCallbackUrl } from '#internal/egress/index.ts'
+import { type ProviderName, providerAliases, providerNames, Tenant, type TenantSpec } from './model.ts'
 
-/** What `parseTenant` found. */
+/** A problem of a manifest. `path` has the form `spec.providers[1].name`; empty for the whole manifest. */
+export interface Problem {
+  readonly path: string
+  readonly message: string
+}
+
+/** Result of `parseTenant`. */
 export type ParsedTenant =
   | { readonly kind: 'ok'; readonly tenant: Tenant }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
@@ -10,9 +17,8 @@ export type ParsedTenant =
 const problemsMax = 50
 
 /**
- * Checks a whole Tenant resource of unknown origin: form and bounds, then the rules between fields. Defaults are filled and
- * vendor names become neutral ones; the given value is not changed. At most 50 problems are named. Problems never quote a
- * value, since a misplaced secret would end in a log.
+ * Validates a Tenant resource: the schema, then the rules between fields. Fills defaults and replaces vendor names by neutral ones
+ * in a copy. Returns at most 50 problems, which never quote a value, since a misplaced secret would end in a log.
  */
 export function parseTenant(value: unknown): ParsedTenant {
   const filled = Value.Default(Tenant, structuredClone(value))
@@ -23,7 +29,7 @@ export function parseTenant(value: unknown): ParsedTenant {
   return broken.length > 0 ? { kind: 'invalid', problems: broken } : { kind: 'ok', tenant }
 }
 
-/** The neutral name of a provider given by either name; undefined for a name that nobody knows. */
+/** Returns the neutral name of a provider, given either name; undefined for an unknown one. */
 export function neutralProviderName(name: string): ProviderName | undefined {
   if (Object.hasOwn(providerAliases, name)) return providerAliases[name as keyof typeof providerAliases]
   return providerNames.find((known) => known === name)
@@ -41,14 +47,14 @@ function schemaProblems(value: unknown): Problem[] {
   const byPath = new Map<string, Problem>()
   for (const error of Value.Errors(Tenant, value)) {
     const path = dottedPath(error.path)
-    // A missing field is reported twice, as missing and as of the wrong type: the first says more.
+    // A missing field has two errors, missing and wrong type: the first is more useful.
     if (!byPath.has(path)) byPath.set(path, { path, message: describe(error) })
     if (byPath.size >= problemsMax) break
   }
   return [...byPath.values()]
 }
 
-/** `/spec/providers/1/name` → `spec.providers[1].name`; a field with a dot or a slash in its name stays readable. */
+/** Converts `/spec/providers/1/name` to `spec.providers[1].name`. */
 function dottedPath(pointer: string): string {
   return pointer
     .split('/')
@@ -60,7 +66,7 @@ function dottedPath(pointer: string): string {
 
 function describe({ type, schema, message }: ValueError): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) {
-    return 'is no field of a Tenant: check its spelling and indentation'
+    return 'is not a field of a Tenant: check its spelling and indentation'
   }
   if (type === ValueErrorType.ObjectRequiredProperty) return 'is required'
   if (type === ValueErrorType.Literal) return `must be ${schema.const}`
@@ -68,4 +74,140 @@ function describe({ type, schema, message }: ValueError): string {
   return Array.isArray(schema.enum)
     ? `must be one of ${schema.enum.join(', ')}`
     : `must match ${schema.pattern}`
+}
+
+const dayMs = 86_400_000
+
+/** Checks the rules between fields, which the schema cannot express. Provider names must be neutral. Pure. */
+function checkTenantRules(spec: TenantSpec): Problem[] {
+  return [
+    ...callbackProblems(spec),
+    ...spec.providers.flatMap((entry, index) => providerProblems(entry, `spec.providers[${index}]`)),
+    ...repeatedNames(spec.providers, 'spec.providers'),
+    ...repeatedNames(spec.apiKeys, 'spec.apiKeys'),
+    ...spec.apiKeys.flatMap(({ expiresAt }, index) =>
+      expiresAt === undefined ? [] : dateProblems(expiresAt, `spec.apiKeys[${index}].expiresAt`),
+    ),
+    ...walletProblems(spec),
+    ...limitProblems(spec),
+    ...retentionProblems(spec),
+  ]
+}
+
+function callbackProblems({ callback }: TenantSpec): Problem[] {
+  const problems: Problem[] = []
+  callback.allowedCIDRs.forEach((cidr, index) => {
+    if (isCidr(cidr)) return
+    problems.push({
+      path: `spec.callback.allowedCIDRs[${index}]`,
+      message: 'must be a CIDR such as 10.20.0.0/16',
+    })
+  })
+  callback.retry.schedule.forEach((wait, index) => {
+    const waitMs = parseDurationMs(wait)
+    if (waitMs !== undefined && waitMs <= dayMs) return
+    problems.push({
+      path: `spec.callback.retry.schedule[${index}]`,
+      message: 'must be a duration from 0s to 24h',
+    })
+  })
+  const url = checkCallbackUrl(callback.url)
+  if (url.kind === 'refused') problems.push({ path: 'spec.callback.url', message: url.message })
+  else if (url.url.scheme === 'http' && callback.allowedCIDRs.length === 0) {
+    const message = 'must be https, unless allowedCIDRs lists the address that http may reach'
+    problems.push({ path: 'spec.callback.url', message })
+  }
+  return problems
+}
+
+function isCidr(text: string): boolean {
+  const [address, prefix, ...rest] = text.split('/')
+  if (address === undefined || prefix === undefined || rest.length > 0) return false
+  const family = isIP(address)
+  if (family === 0 || address.includes('%') || !/^(0|[1-9][0-9]{0,2})$/.test(prefix)) return false
+  // An IPv4-mapped IPv6 network would be compared as IPv6 and match nothing.
+  if (family === 6 && URL.parse(`http://[${address}]/`)?.hostname.startsWith('[::ffff:')) return false
+  return Number(prefix) <= (family === 4 ? 32 : 128)
+}
+
+function providerProblems(entry: TenantSpec['providers'][number], path: string): Problem[] {
+  const problems: Problem[] = []
+  for (const block of ['storefront', 'wallet', 'gateway'] as const) {
+    if (entry[block] === undefined || entry.name === block) continue
+    problems.push({ path: `${path}.${block}`, message: `belongs to provider ${block}, not to ${entry.name}` })
+  }
+  if (entry.name === 'wallet') {
+    if (entry.wallet === undefined) problems.push({ path, message: 'provider wallet needs its wallet block' })
+    if (entry.secretRef !== undefined) {
+      problems.push({
+        path: `${path}.secretRef`,
+        message: 'provider wallet is verified by certificate and has no secret: remove it',
+      })
+    }
+    return problems
+  }
+  if (entry.secretRef === undefined)
+    problems.push({ path, message: `provider ${entry.name} needs a secretRef` })
+  if (entry.name === 'gateway' && entry.gateway === undefined) {
+    problems.push({ path, message: 'provider gateway needs its gateway block' })
+  }
+  return problems
+}
+
+function repeatedNames(entries: readonly { name: string }[], path: string): Problem[] {
+  const seen = new Set<string>()
+  return entries.flatMap(({ name }, index) => {
+    if (!seen.has(name)) {
+      seen.add(name)
+      return []
+    }
+    return [{ path: `${path}[${index}].name`, message: `${name} is repeated: names are unique in this list` }]
+  })
+}
+
+function walletProblems({ walletRollout }: TenantSpec): Problem[] {
+  const problems: Problem[] = []
+  if (walletRollout.stage === 'enabled' && walletRollout.review === undefined) {
+    problems.push({
+      path: 'spec.walletRollout.review',
+      message: 'stage enabled needs a review with approvedBy and approvedAt',
+    })
+  }
+  if (walletRollout.review !== undefined) {
+    problems.push(...dateProblems(walletRollout.review.approvedAt, 'spec.walletRollout.review.approvedAt'))
+  }
+  return problems
+}
+
+function limitProblems({ limits }: TenantSpec): Problem[] {
+  return Object.entries(limits).flatMap(([name, { soft, hard }]) =>
+    soft !== undefined && hard !== undefined && soft > hard
+      ? [{ path: `spec.limits.${name}.soft`, message: 'must not be over hard' }]
+      : [],
+  )
+}
+
+function retentionProblems({ retention }: TenantSpec): Problem[] {
+  const { payloadDays, eventDays } = retention
+  if (payloadDays === undefined || eventDays === undefined || payloadDays <= eventDays) return []
+  return [{ path: 'spec.retention.payloadDays', message: 'must not be over eventDays' }]
+}
+
+/** `Date.parse` reads 30 February as 2 March. */
+function dateProblems(text: string, path: string): Problem[] {
+  const [year, month = 0, day] = text.slice(0, 10).split('-').map(Number)
+  const exists = new Date(Date.UTC(year ?? 0, month - 1, day)).getUTCDate() === day
+  return exists ? [] : [{ path, message: 'is not an existing date' }]
+}
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** Parses a duration such as `90s`, `1h30m` or `250ms` to milliseconds; undefined for any other text. */
+export function parseDurationMs(text: string): number | undefined {
+  if (!/^([0-9]{1,12}(ms|s|m|h))+$/.test(text)) return undefined
+  let totalMs = 0
+  for (const [, count, unit] of text.matchAll(/([0-9]+)(ms|s|m|h)/g)) {
+    totalMs += Number(count) * (unitMs[unit ?? ''] ?? Number.NaN)
+  }
+  return totalMs
 }

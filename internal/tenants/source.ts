@@ -1,20 +1,23 @@
-import type { SecretManifest } from './manifest.ts'
+import type { ObjectPlace, Occurrence } from '#internal/kube/index.ts'
+import type { TenantStatus } from './crd/status.ts'
 import type { TenantSpec } from './model.ts'
+import type { SecretManifest } from './secret-manifest.ts'
+import type { TenantObject } from './tenant-object.ts'
 
-/** A checked Tenant as its source holds it. */
+/** A validated Tenant. */
 export interface TenantManifest {
   /** The resource's uid; a folder derives it from namespace and name. */
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** When the resource was made; undefined where the source does not know. Decides who is older. */
+  /** Decides which of two claimants to a slug is older; undefined where a folder's manifest does not say. */
   readonly createdAtMs: number | undefined
   readonly spec: TenantSpec
 }
 
 /**
- * What reading a Secret gave. `unreadable` says nothing about whether it exists; `unlabelled`: it exists, but its label gives it
- * to nobody, or to the tenant `labelled`.
+ * Result of reading a Secret. `unreadable`: it may or may not exist. `unlabelled`: it exists, but its label assigns it to no tenant,
+ * or to the tenant `labelled`.
  */
 export type SecretRead =
   | { readonly kind: 'found'; readonly secret: SecretManifest }
@@ -22,68 +25,76 @@ export type SecretRead =
   | { readonly kind: 'unlabelled'; readonly labelled: string | undefined }
   | { readonly kind: 'unreadable'; readonly reason: string; readonly message: string }
 
-/** Reason of a Secret that is `unreadable` since its namespace is one more than a process can follow. */
+/** Reason of an `unreadable` Secret whose namespace is beyond the limit of watches. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
 /** Why a generated Secret is written. */
 export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
 
-/** A Secret that we make for a tenant, whole. */
+/** A Secret generated for a tenant. */
 export interface GeneratedSecret {
   readonly namespace: string
   readonly name: string
-  /** All entries that are ours; what others put beside them stays and means nothing. */
+  /** All entries of Latchkey; foreign ones stay and are ignored. */
   readonly values: Readonly<Record<string, string>>
-  /** All annotations that are ours. */
+  /** All annotations of Latchkey. */
   readonly annotations: Readonly<Record<string, string>>
   readonly owner: { readonly uid: string; readonly name: string }
   readonly cause: GenerationCause
-  /** The version that was read and is replaced; undefined when there was none. */
+  /** Version of the Secret to replace; undefined to create one. */
   readonly replaces: string | undefined
 }
 
-/**
- * What writing a generated Secret gave. `taken`: the name belongs to a Secret that is not ours, or somebody was faster; it was
- * left alone. `refused`: we may not write there.
- */
+/** Result of writing a generated Secret. `taken`: the name belongs to a foreign Secret, or it changed meanwhile; nothing was written. */
 export type SecretWritten =
   | { readonly kind: 'written' }
   | { readonly kind: 'taken' }
   | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
 
-/** Where a tenant's Secrets are: a folder, or a cluster. */
-export interface SecretSource {
+/** The Secrets of one tenant, during one reconciliation. */
+export interface TenantSecrets {
   readSecret(namespace: string, name: string): Promise<SecretRead>
-  /** Creates the Secret or replaces one that we made for the same owner. Repeating it is safe. */
+  /** Creates the Secret or replaces one generated for the same owner. Idempotent. */
   writeSecret(secret: GeneratedSecret): Promise<SecretWritten>
+  /** Restores the label on generated Secrets that lost it, so that their changes are seen. Returns their names. */
+  relabel(): Promise<string[]>
 }
 
-/** One thing that a source could not use, and where it stands. `line` counts from 1. */
-export interface SourceProblem {
-  readonly file: string
-  readonly line: number | undefined
-  readonly field: string
-  readonly message: string
-}
-
-/** All that a source holds at one moment. */
-export interface SourceState {
-  /** Grows when something changed; equal revisions hold the same. */
-  readonly revision: number
-  readonly tenants: readonly TenantManifest[]
-  readonly problems: readonly SourceProblem[]
-  /** Uids of tenants that are there but cannot be used: their absence from `tenants` is no deletion. */
-  readonly heldUids: ReadonlySet<string>
-  /** False while something unreadable may hide tenants that were never read well: then no absence is a deletion. */
-  readonly complete: boolean
-}
-
-/** Where tenants come from as a whole. */
-export interface TenantSource extends SecretSource {
-  /** All uids of this source begin with it, so that two sources never remove each other's tenants. */
+/**
+ * Source of Tenants and their Secrets: a cluster, or a folder of manifests. The controller treats both alike; reads are from memory
+ * and writes go to the resource.
+ */
+export interface TenantSource {
+  /** Prefix of the uids that this source owns, so that two sources never remove each other's tenants. */
   readonly uidPrefix: string
-  /** The present state; cheap when nothing changed. Never fails: what cannot be read is among the problems. */
-  read(): Promise<SourceState>
-  /** Calls `listener` when something may have changed, until the returned function is called. May miss changes. */
-  onHint(listener: () => void): () => void
+  /** Data of a tenant whose resource vanished without a deletion that this source could see. */
+  readonly vanishedData: 'keep' | 'asPolicySays'
+  /** Resumes a suspended callback when its URL changes; a cluster has an annotation for it. */
+  readonly resumesMovedCallback: boolean
+  /** Whether a live row belongs to this source. */
+  owns(live: { readonly uid: string }): boolean
+  /** Resolves once everything readable has been read, or when the signal fires. */
+  settled(signal: AbortSignal): Promise<void>
+  tenant(place: ObjectPlace): TenantObject | undefined
+  tenants(): Iterable<TenantObject>
+  /** Tenants that ask for a slug, whether or not one of them holds it. */
+  claimants(slug: string): Iterable<TenantObject>
+  /** True if a Tenant of this namespace that is not in `tenants` may be treated as absent. */
+  isComplete(namespace: string): boolean
+  /** Checks against the source itself that a Tenant is absent. @throws when it does not answer */
+  isAbsent(place: ObjectPlace): Promise<boolean>
+  /** Calls `listener` with the key of each Tenant that may need work, or without one if any may, until the returned function is called. */
+  follow(listener: (key?: string) => void): () => Promise<void>
+  /** Returns the Secrets of a tenant; `mayWrite` is checked before each write. */
+  secretsOf(manifest: TenantManifest, mayWrite: () => boolean): TenantSecrets
+  /** Adds the finalizer. Undefined if the Tenant changed meanwhile. @throws when the write fails */
+  hold(object: TenantObject): Promise<TenantObject | undefined>
+  /** Removes the finalizer. False if the Tenant changed meanwhile. @throws when the write fails */
+  release(object: TenantObject): Promise<boolean>
+  /** Writes the status. False if the Tenant is gone. @throws when the write fails */
+  applyStatus(object: TenantObject, status: TenantStatus): Promise<boolean>
+  /** Removes an annotation of a Tenant. @throws when the write fails */
+  removeAnnotation(object: TenantObject, name: string): Promise<void>
+  /** Records an event. Never throws. */
+  record(occurrence: Occurrence): void
 }

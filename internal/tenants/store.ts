@@ -1,70 +1,54 @@
-import { and, asc, eq, inArray, isNotNull, isNull, like, lt, lte, ne, or, sql } from 'drizzle-orm'
-import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import {
-  apiKeys,
-  orm,
-  type Pool,
-  slugReservations,
-  tenantSecrets,
-  tenants,
-  writerFence,
-} from '#internal/storage/index.ts'
+  and,
+  asc,
+  eq,
+  getTableColumns,
+  inArray,
+  isNotNull,
+  isNull,
+  like,
+  lt,
+  lte,
+  ne,
+  or,
+  sql,
+} from 'drizzle-orm'
+import type { TenantId } from '#internal/base/index.ts'
+import { orm, type Pool } from '#internal/storage/index.ts'
 import type { KeyRing, Sealed } from './key-ring.ts'
-import type { ApiKeyScope, TenantSpec } from './model.ts'
-import type { Condition } from './reconcile/conditions.ts'
+import type { TenantSpec } from './model.ts'
 import type {
   CallbackSuspension,
+  ResourceName,
   SlugFacts,
   StoredKey,
   StoredSecret,
   StoredTenant,
-} from './reconcile/facts.ts'
+} from './reconcile/gather.ts'
+import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from './tables.ts'
 
-/** A tenant's row, its keys and its opened secrets; undefined when the uid was never seen. Three plain reads, no locks. */
+// All reads here are plain statements without locks.
+
+/** Reads a tenant's row, keys and opened secrets; undefined for an unknown uid. */
 export async function findStoredTenant(
   pool: Pool,
   keyRing: KeyRing,
   uid: string,
 ): Promise<StoredTenant | undefined> {
-  const db = orm(pool)
-  const [row] = await db.select().from(tenants).where(eq(tenants.uid, uid)).limit(1)
+  const [row] = await orm(pool).select().from(tenants).where(eq(tenants.uid, uid)).limit(1)
   if (row === undefined) return undefined
-  const id = parseTenantId(row.id)
-  const [keys, secrets] = await Promise.all([listKeys(pool, id), listSecrets(pool, keyRing, id)])
-  return {
-    id,
-    uid: row.uid,
-    namespace: row.namespace,
-    name: row.name,
-    slug: row.slug,
-    spec: hasSpec(row.spec) ? row.spec : undefined,
-    conditions: row.conditions as Condition[],
-    resourceCreatedAtMs: row.resourceCreatedAt.getTime(),
-    deletedAtMs: row.deletedAt?.getTime() ?? null,
-    keys,
-    secrets,
-  }
+  const [keys, secrets] = await Promise.all([listKeys(pool, row.id), listSecrets(pool, keyRing, row.id)])
+  return { ...row, spec: hasSpec(row.spec) ? row.spec : undefined, keys, secrets }
 }
 
-/** Only parsed specs are ever written; a deleted tenant's is emptied. */
-function hasSpec(spec: unknown): spec is TenantSpec {
-  return typeof spec === 'object' && spec !== null && 'slug' in spec
+function hasSpec(spec: (typeof tenants.$inferSelect)['spec']): spec is TenantSpec {
+  return 'slug' in spec
 }
 
 async function listKeys(pool: Pool, id: TenantId): Promise<StoredKey[]> {
-  const rows = await orm(pool)
-    .select()
-    .from(apiKeys)
-    .where(eq(apiKeys.tenantId, id))
-    .orderBy(asc(apiKeys.createdAt))
-  return rows.map((row) => ({
-    sha256Hex: row.sha256.toString('hex'),
-    prefix: row.prefix,
-    name: row.name,
-    scopes: row.scopes as ApiKeyScope[],
-    expiresAtMs: row.expiresAt?.getTime() ?? null,
-    endsAtMs: row.endsAt?.getTime() ?? null,
-  }))
+  const { tenantId, createdAtMs, ...columns } = getTableColumns(apiKeys)
+  const rows = await orm(pool).select(columns).from(apiKeys).where(eq(tenantId, id)).orderBy(asc(createdAtMs))
+  return rows.map(({ sha256, ...row }) => ({ ...row, sha256Hex: sha256.toString('hex') }))
 }
 
 async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<StoredSecret[]> {
@@ -74,35 +58,26 @@ async function listSecrets(pool: Pool, keyRing: KeyRing, id: TenantId): Promise<
     .where(eq(tenantSecrets.tenantId, id))
     .orderBy(asc(tenantSecrets.field), asc(tenantSecrets.ordinal))
   return rows.map((row) => {
-    const opened = keyRing.open({ tenantId: id, field: row.field }, row)
-    return {
-      field: row.field,
-      ordinal: row.ordinal,
-      keyId: row.keyId,
-      value: opened.kind === 'opened' ? opened.text : undefined,
-      createdAtMs: row.createdAt.getTime(),
-    }
+    const opened = keyRing.open(row, row)
+    const { field, ordinal, keyId, createdAtMs } = row
+    return { field, ordinal, keyId, createdAtMs, value: opened.kind === 'opened' ? opened.text : undefined }
   })
 }
 
-/** Where a sealed secret stands in the order of all. */
-export interface SecretCursor {
-  readonly tenantId: TenantId
-  readonly field: string
-  readonly ordinal: number
-}
+/** Position in the order of sealed secrets. */
+export type SecretCursor = Pick<typeof tenantSecrets.$inferSelect, 'tenantId' | 'field' | 'ordinal'>
 
-/** One sealed secret with its place. */
+/** A sealed secret and its position. */
 export type SealedSecretRow = SecretCursor & Sealed
 
-/** Sealed secrets of all tenants in the order of their key, after `after`. One read by the primary key, no lock. */
+/** Lists sealed secrets of all tenants after a position, by primary key. */
 export async function listSealedSecrets(
   pool: Pool,
   after: SecretCursor | undefined,
   rowsMax: number,
 ): Promise<SealedSecretRow[]> {
   const { tenantId, field, ordinal, keyId, nonce, ciphertext } = tenantSecrets
-  const rows = await orm(pool)
+  return await orm(pool)
     .select({ tenantId, field, ordinal, keyId, nonce, ciphertext })
     .from(tenantSecrets)
     .where(
@@ -111,16 +86,15 @@ export async function listSealedSecrets(
     )
     .orderBy(asc(tenantId), asc(field), asc(ordinal))
     .limit(rowsMax)
-  return rows.map((row) => ({ ...row, tenantId: parseTenantId(row.tenantId) }))
 }
 
-/** Whether a tenant has this id or ever had it. One read, no lock. */
+/** Whether a tenant has or ever had this id. */
 export async function isTenantIdKnown(pool: Pool, id: TenantId): Promise<boolean> {
   const rows = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.id, id)).limit(1)
   return rows.length > 0
 }
 
-/** A tenant that wants a slug. `createdAtMs` undefined: made just now, younger than all that are stored. */
+/** A tenant that asks for a slug. Without `createdAtMs` it counts as younger than all stored ones. */
 export interface SlugWish {
   readonly id: TenantId
   readonly uid: string
@@ -128,57 +102,45 @@ export interface SlugWish {
   readonly createdAtMs: number | undefined
 }
 
-/** Who else has a claim on a slug. Read without locks: the unique index decides when two write at once. */
+/** Finds other claims on a slug. Without locks: the unique index decides between concurrent writes. */
 export async function findSlugFacts(pool: Pool, wish: SlugWish): Promise<SlugFacts> {
   const db = orm(pool)
-  const named = { id: tenants.id, namespace: tenants.namespace, name: tenants.name }
-  const holders = db
-    .select(named)
-    .from(tenants)
-    .where(and(eq(tenants.slug, wish.slug), isNull(tenants.deletedAt)))
-    .limit(1)
-  const reservations = db.select().from(slugReservations).where(eq(slugReservations.slug, wish.slug)).limit(1)
-  const [[holder], [reservation], [older]] = await Promise.all([
-    holders,
-    reservations,
+  const { id, namespace, name } = tenants
+  const [[holder], [reservation], [olderClaimant]] = await Promise.all([
+    db
+      .select({ id, namespace, name })
+      .from(tenants)
+      .where(and(eq(tenants.slug, wish.slug), isNull(tenants.deletedAtMs)))
+      .limit(1),
+    db.select().from(slugReservations).where(eq(slugReservations.slug, wish.slug)).limit(1),
     olderClaimants(pool, wish),
   ])
   return {
-    holder: holder && { id: parseTenantId(holder.id), namespace: holder.namespace, name: holder.name },
-    reservation: reservation && {
-      namespace: reservation.namespace,
-      name: reservation.name,
-      untilMs: reservation.reservedUntil.getTime(),
-    },
-    olderClaimant: older,
+    holder,
+    reservation: reservation && { ...reservation, untilMs: reservation.reservedUntilMs },
+    olderClaimant,
   }
 }
 
 function olderClaimants(pool: Pool, { id, uid, slug, createdAtMs }: SlugWish) {
-  const createdAt = createdAtMs === undefined ? undefined : new Date(createdAtMs)
+  const { namespace, name, resourceCreatedAtMs } = tenants
   const older =
-    createdAt &&
-    or(
-      lt(tenants.resourceCreatedAt, createdAt),
-      and(eq(tenants.resourceCreatedAt, createdAt), lt(tenants.uid, uid)),
-    )
+    createdAtMs === undefined
+      ? undefined
+      : or(
+          lt(resourceCreatedAtMs, createdAtMs),
+          and(eq(resourceCreatedAtMs, createdAtMs), lt(tenants.uid, uid)),
+        )
+  const waits = and(sql`${tenants.spec} ->> 'slug' = ${slug}`, isNull(tenants.slug))
   return orm(pool)
-    .select({ namespace: tenants.namespace, name: tenants.name })
+    .select({ namespace, name })
     .from(tenants)
-    .where(
-      and(
-        sql`${tenants.spec} ->> 'slug' = ${slug}`,
-        isNull(tenants.slug),
-        isNull(tenants.deletedAt),
-        ne(tenants.id, id),
-        older,
-      ),
-    )
-    .orderBy(asc(tenants.resourceCreatedAt), asc(tenants.uid))
+    .where(and(waits, isNull(tenants.deletedAtMs), ne(tenants.id, id), older))
+    .orderBy(asc(resourceCreatedAtMs), asc(tenants.uid))
     .limit(1)
 }
 
-/** Which of these keys (SHA-256, hex) another tenant than `id` has. */
+/** Returns those of these keys (SHA-256, hex) that belong to another tenant. */
 export async function findKeysOfOthers(
   pool: Pool,
   id: TenantId,
@@ -193,110 +155,89 @@ export async function findKeysOfOthers(
   return new Set(rows.map(({ sha256 }) => sha256.toString('hex')))
 }
 
-/** What is needed to remove a tenant. */
-export interface LiveTenant {
-  readonly id: TenantId
-  readonly uid: string
-  readonly namespace: string
-  readonly name: string
-  readonly slug: string | null
-}
+const { id, uid, namespace, name, slug, deletedAtMs } = tenants
+const liveColumns = { id, uid, namespace, name, slug }
 
-/** Live tenants whose uid begins with `uidPrefix`, by uid: those that one source answers for. At most `rowsMax`. */
+/** A tenant that is not deleted. */
+export type LiveTenant = Pick<typeof tenants.$inferSelect, keyof typeof liveColumns>
+
+/** Lists live tenants whose uid has this prefix, by uid. */
 export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: number): Promise<LiveTenant[]> {
-  const rows = await orm(pool)
-    .select({
-      id: tenants.id,
-      uid: tenants.uid,
-      namespace: tenants.namespace,
-      name: tenants.name,
-      slug: tenants.slug,
-    })
+  const prefix = `${uidPrefix.replaceAll(/[\\%_]/g, '\\$&')}%`
+  return await orm(pool)
+    .select(liveColumns)
     .from(tenants)
-    .where(and(like(tenants.uid, `${uidPrefix.replaceAll(/[\\%_]/g, '\\$&')}%`), isNull(tenants.deletedAt)))
-    .orderBy(asc(tenants.uid))
+    .where(and(like(uid, prefix), isNull(deletedAtMs)))
+    .orderBy(asc(uid))
     .limit(rowsMax)
-  return rows.map((row) => ({ ...row, id: parseTenantId(row.id) }))
 }
 
-/** The live tenant of a name, whatever its uid. One read by an index, no lock. */
-export async function findLiveTenant(
-  pool: Pool,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-): Promise<LiveTenant | undefined> {
-  const { id, uid, slug } = tenants
+/** Finds the live tenant of a name, whatever its uid. */
+export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<LiveTenant | undefined> {
+  const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const [row] = await orm(pool)
-    .select({ id, uid, slug, namespace: tenants.namespace, name: tenants.name })
+    .select(liveColumns)
     .from(tenants)
-    .where(and(eq(tenants.namespace, namespace), eq(tenants.name, name), isNull(tenants.deletedAt)))
+    .where(and(isNamed, isNull(deletedAtMs)))
     .limit(1)
-  return row && { ...row, id: parseTenantId(row.id) }
+  return row
 }
 
-/** A deleted tenant whose data is still to go. */
+/** Finds the id of the tenant, deleted or not, of a uid. */
+export async function findTenantIdOfUid(pool: Pool, wanted: string): Promise<TenantId | undefined> {
+  const [row] = await orm(pool).select({ id }).from(tenants).where(eq(uid, wanted)).limit(1)
+  return row?.id
+}
+
+/** Finds a live tenant by its id or slug; no slug has the form of an id. */
+export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
+  const isMeant = or(sql`${id} = ${idOrSlug}`, eq(slug, idOrSlug))
+  const [row] = await orm(pool)
+    .select({ id })
+    .from(tenants)
+    .where(and(isMeant, isNull(deletedAtMs)))
+    .limit(1)
+  return row?.id
+}
+
+/** A deleted tenant whose data has not been removed yet. */
 export interface PendingPurge {
   readonly id: TenantId
   readonly deletedAtMs: number
 }
 
-/** The id of the tenant, deleted or not, whose resource has this uid. One read, no lock. */
-export async function findTenantIdOfUid(pool: Pool, uid: string): Promise<TenantId | undefined> {
-  const [row] = await orm(pool).select({ id: tenants.id }).from(tenants).where(eq(tenants.uid, uid)).limit(1)
-  return row && parseTenantId(row.id)
-}
+const losesData = sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`
 
-/** The id of the live tenant that has this id or slug, for people who name one; no slug looks like an id. One read, no lock. */
-export async function findLiveTenantId(pool: Pool, idOrSlug: string): Promise<TenantId | undefined> {
-  const isMeant = or(eq(tenants.id, idOrSlug), eq(tenants.slug, idOrSlug))
-  const [row] = await orm(pool)
-    .select({ id: tenants.id })
-    .from(tenants)
-    .where(and(isMeant, isNull(tenants.deletedAt)))
-    .limit(1)
-  return row && parseTenantId(row.id)
-}
-
-/** What is still to go of the tenants that had a name, by their id. One read, no lock. */
-export async function listPendingPurges(
-  pool: Pool,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-): Promise<PendingPurge[]> {
+/** Lists pending purges of the tenants that had a name, by id. */
+export async function listPendingPurges(pool: Pool, place: ResourceName): Promise<PendingPurge[]> {
+  const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
   const rows = await orm(pool)
-    .select({ id: tenants.id, deletedAt: tenants.deletedAt })
+    .select({ id, deletedAtMs })
     .from(tenants)
-    .where(
-      and(
-        eq(tenants.namespace, namespace),
-        eq(tenants.name, name),
-        isNotNull(tenants.deletedAt),
-        sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`,
-      ),
-    )
-    .orderBy(asc(tenants.id))
+    .where(and(isNamed, isNotNull(deletedAtMs), losesData))
+    .orderBy(asc(id))
     .limit(100)
-  return rows.map((row) => ({ id: parseTenantId(row.id), deletedAtMs: row.deletedAt?.getTime() ?? 0 }))
+  return rows.map((row) => ({ ...row, deletedAtMs: row.deletedAtMs ?? 0 }))
 }
 
-/** The highest `leaseTransitions` that wrote under this name; 0 when none did. */
-export async function findWriterFence(pool: Pool, name: string): Promise<number> {
-  const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, name)).limit(1)
+/** Lists tenants deleted at `untilMs` or before whose data has not been removed yet. */
+export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: number): Promise<TenantId[]> {
+  const rows = await orm(pool)
+    .select({ id })
+    .from(tenants)
+    .where(and(lte(deletedAtMs, untilMs), losesData))
+    .orderBy(asc(id))
+    .limit(rowsMax)
+  return rows.map((row) => row.id)
+}
+
+/** Returns the highest fencing token that wrote under a Lease's name; 0 if none did. */
+export async function findWriterFence(pool: Pool, lease: string): Promise<number> {
+  const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, lease)).limit(1)
   return row?.leaseTransitions ?? 0
 }
 
-/** Tenants deleted at `untilMs` or before whose data is to go and has not gone yet. */
-export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: number): Promise<TenantId[]> {
-  const rows = await orm(pool)
-    .select({ id: tenants.id })
-    .from(tenants)
-    .where(
-      and(lte(tenants.deletedAt, new Date(untilMs)), sql`${tenants.spec} ->> 'deletionPolicy' = 'Delete'`),
-    )
-    .orderBy(asc(tenants.id))
-    .limit(rowsMax)
-  return rows.map(({ id }) => parseTenantId(id))
-}
-
-/** Whether and why the tenant's deliveries stand still because its callback asked to be left alone. One read by a key, no lock. */
+/** Finds the suspension of a tenant's callback, if any. */
 export async function findCallbackSuspension(
   pool: Pool,
   tenantId: TenantId,
@@ -309,7 +250,7 @@ export async function findCallbackSuspension(
   return row && { cause: row.cause, sinceMs: row.since.getTime() }
 }
 
-/** Live tenants whose callbacks are suspended, at most `rowsMax`. A read by an index of those alone, no lock. */
+/** Lists live tenants with a suspended callback, by a partial index. */
 export async function listSuspendedCallbacks(
   pool: Pool,
   rowsMax: number,

@@ -14,7 +14,7 @@ export async function putInForce(databaseUrl: string, dir: string, yaml: string)
   await migrate(pool, { log })
   await Bun.write(join(dir, 'tenants/bench.yaml'), yaml)
   await createTenantController({
-    source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets') }),
+    source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets'), log }),
     ...{
       pool,
       keyRing: ring.keyRing,

@@ -11,9 +11,9 @@ import {
   createTenantController,
   type Directory,
   type KeyRing,
+  notifyDirectories,
   parseKeyRing,
   SecretOpener,
-  tellDirectories,
 } from '#internal/tenants/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
@@ -200,6 +200,8 @@ export interface TestTenants {
   close(): Promise<void>
 }
 
+const quietLog = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
 /** The path that manifests take in dev: a folder, the controller, Postgres, and the news to other processes. */
 export async function openTenants(
   databaseUrl: string,
@@ -216,15 +218,15 @@ export async function openTenants(
   })
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   const controller = createTenantController({
-    source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets') }),
+    source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets'), log: quietLog }),
     pool,
     keyRing,
     clock: systemClock,
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined },
+    log: quietLog,
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     actor: 'test',
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
-    onChanged: () => tellDirectories(redis),
+    onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })
   return {

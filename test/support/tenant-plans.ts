@@ -1,6 +1,6 @@
 import { parseTenant, type TenantManifest, type TenantSpec, tenantIdOfUid } from '#internal/tenants/index.ts'
 import type { Condition, ConditionType } from '#internal/tenants/reconcile/conditions.ts'
-import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/reconcile/facts.ts'
+import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/reconcile/gather.ts'
 import { planTenant, type TenantPlan } from '#internal/tenants/reconcile/plan.ts'
 import type { SecretRead } from '#internal/tenants/source.ts'
 

@@ -2,7 +2,7 @@ import { portsBlocked } from '#internal/egress/index.ts'
 import { type ProviderName, providerAliases, providerNames, Tenant } from '../model.ts'
 import type { CelRule, KubernetesNotes } from './structural.ts'
 
-/** All that a server adds to the schema: the rules of `model-rules.ts` in CEL, and by what entries of lists are told apart. */
+/** Rules between fields in CEL, the same as in `parse.ts`, and key fields of lists. */
 export const tenantNotes: KubernetesNotes = {
   keys: { 'spec.providers': 'name', 'spec.apiKeys': 'name' },
   rules: {
@@ -41,7 +41,7 @@ export const tenantNotes: KubernetesNotes = {
   },
 }
 
-/** What is no URL has the rule of `url` for itself: each fault is told once. */
+/** Invalid URLs are left to the rules of `url`, so that each fault is reported once. */
 function callbackRules(): CelRule[] {
   return [
     {
@@ -53,7 +53,7 @@ function callbackRules(): CelRule[] {
 }
 
 function urlRules(): CelRule[] {
-  // As one pattern: what url() gives has no bound that the server knows, so that comparing numbers costs too much.
+  // One pattern: the server estimates the cost of url() results without a bound, which exceeds its budget.
   const over65535 = '[1-9][0-9]{5,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9]'
   const ports = `${[...portsBlocked].join('|')}|${over65535}`
   return [
@@ -77,7 +77,7 @@ function urlRules(): CelRule[] {
   ]
 }
 
-/** Every name under which a provider goes, its neutral one first. */
+/** Names of a provider, the neutral one first. */
 function namesOf(provider: ProviderName): string[] {
   const aliases = Object.entries(providerAliases).filter(([, neutral]) => neutral === provider)
   return [provider, ...aliases.map(([alias]) => alias)]
@@ -91,12 +91,12 @@ function isProvider(provider: ProviderName): string {
   return `self.name in ${listed(namesOf(provider))}`
 }
 
-/** Without the reason FieldValueDuplicate, which drops the message. The list's key already refuses one name twice; this is for a vendor's name beside its neutral one. */
+/** Refuses a vendor's name beside its neutral one; the list's key refuses equal names. The reason FieldValueDuplicate would drop the message. */
 function oneNameEach(): CelRule {
   const pairs = providerNames.map(namesOf).filter((names) => names.length > 1)
   return {
     rule: `[${pairs.map(listed).join(', ')}].all(names, self.filter(entry, entry.name in names).size() <= 1)`,
-    message: `a provider stands twice: ${pairs.map(([neutral, alias]) => `${alias} is ${neutral}`).join(', ')}`,
+    message: `a provider is listed twice: ${pairs.map(([neutral, alias]) => `${alias} is ${neutral}`).join(', ')}`,
   }
 }
 

@@ -2,7 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { timestampPattern } from '../model.ts'
 
-/** A rule in CEL on one value, named `self`; `fieldPath` names the field below it that is to be mended. */
+/** A CEL rule on the value `self`; `fieldPath` names the field to fix, relative to it. */
 export interface CelRule {
   readonly rule: string
   readonly message: string
@@ -10,7 +10,7 @@ export interface CelRule {
   readonly reason?: 'FieldValueRequired' | 'FieldValueForbidden'
 }
 
-/** A schema as Kubernetes takes it: OpenAPI without what would leave open which fields there are. */
+/** A structural schema of Kubernetes: OpenAPI with a closed set of fields. */
 export interface StructuralSchema {
   readonly type: 'object' | 'array' | 'string' | 'integer' | 'boolean'
   readonly description?: string
@@ -32,10 +32,10 @@ export interface StructuralSchema {
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
 }
 
-/** What TypeBox does not know, by the path of the value: `spec.providers[]` is an entry of `spec.providers`. */
+/** Additions to the TypeBox schema by path; `spec.providers[]` is an entry of `spec.providers`. */
 export interface KubernetesNotes {
   readonly rules: Readonly<Record<string, readonly CelRule[]>>
-  /** By which field the entries of a list of objects are told apart. */
+  /** Key field of lists of objects. */
   readonly keys: Readonly<Record<string, string>>
 }
 
@@ -47,18 +47,17 @@ const known = new Set<string>([
   ...['type', 'description', 'default', 'enum', 'pattern', 'uniqueItems'],
   ...['properties', 'required', 'additionalProperties', 'items'],
 ])
-/** Who would reach it does not need to read of it. */
+/** Maximum that descriptions leave out. */
 const boundUnsaid = 1_000_000_000_000_000
 const int32Max = 2_147_483_647
 
 /**
- * The structural schema that says the same as a TypeBox schema of objects, lists, texts, integers and booleans. Bounds and
- * defaults are added to the descriptions, since `kubectl explain` shows nothing else of them. Throws on a keyword that it does
- * not know, so that none is lost, and on a list of objects without a key.
+ * Converts a TypeBox schema of objects, lists, texts, integers and booleans to a structural schema. Adds bounds and defaults to the
+ * descriptions, since `kubectl explain` shows nothing else of them. @throws for an unknown keyword, and for a list of objects without a key
  */
 export function structuralSchema(schema: TSchema, path: string, notes: KubernetesNotes): StructuralSchema {
   const lost = Object.keys(schema).find((keyword) => !known.has(keyword))
-  if (lost !== undefined) throw new Error(`${path}: keyword ${lost} has no translation`)
+  if (lost !== undefined) throw new Error(`${path}: keyword ${lost} is not supported`)
   const draft: Draft = { type: schema['type'], description: described(schema) }
   for (const name of bounds) if (schema[name] !== undefined) draft[name] = schema[name]
   if (schema.default !== undefined) draft.default = Value.Default(schema, undefined)
@@ -71,11 +70,11 @@ export function structuralSchema(schema: TSchema, path: string, notes: Kubernete
   return draft
 }
 
-/** One of a closed set needs no pattern as well. */
+/** An enum makes the pattern redundant. */
 function addText(draft: Draft, schema: TSchema): void {
   if (schema['enum'] !== undefined) draft.enum = schema['enum']
   else if (schema['pattern'] !== undefined) draft.pattern = schema['pattern']
-  // On the server the format also refuses 30 February.
+  // The API server's format also refuses 30 February.
   if (schema['pattern'] === timestampPattern) draft.format = 'date-time'
 }
 
@@ -90,7 +89,7 @@ function addEntries(draft: Draft, { schema, path, notes }: Place): void {
   draft.items = items
   if (items.type === 'object') {
     const key = notes.keys[path]
-    if (key === undefined) throw new Error(`${path}: by which field are its entries told apart?`)
+    if (key === undefined) throw new Error(`${path}: list of objects without a key`)
     draft['x-kubernetes-list-type'] = 'map'
     draft['x-kubernetes-list-map-keys'] = [key]
     return

@@ -1,10 +1,10 @@
 import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import type { SecretSource } from '../source.ts'
+import { purgeTenantBatch } from '../purge.ts'
+import type { TenantSecrets } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
 import { changesTenant, type TenantPlan } from './plan.ts'
-import { purgeTenantBatch } from './purge.ts'
 import {
   type Adoption,
   type AuditEntry,
@@ -21,20 +21,19 @@ import {
   writeSecrets,
 } from './store.ts'
 
-/** What a plan is applied with. */
+/** Dependencies of a write. */
 export interface ApplyContext {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  readonly secrets: SecretSource
-  /** Who writes, for the audit log. */
+  /** For the audit log. */
   readonly actor: string
-  /** Set where leaders change; a transaction under an old one changes nothing. */
+  /** Fencing token of a leader: transactions of a deposed one change nothing. */
   readonly fence?: WriterFence
 }
 
 /**
- * What applying gave. `conflict`: somebody else took the slug, the key or a Secret's name since the facts were gathered, so
- * gather again. `deposed`: another leader has written, so stop.
+ * Result of a write. `conflict`: the slug, a key or a Secret's name was taken since the facts were gathered; gather again. `deposed`:
+ * a later leader has written; stop.
  */
 export type Applied =
   | { readonly kind: 'applied'; readonly version: number }
@@ -42,25 +41,30 @@ export type Applied =
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'conflict' }
   | { readonly kind: 'deposed' }
-  /** A generated Secret cannot be written; nothing was applied, so plan again without it. */
+  /** A generated Secret cannot be written and nothing was applied; plan again without it. */
   | ({ readonly kind: 'refused'; readonly secret: string } & Complaint)
 
-/** How long a freed slug is kept for the resource that had it. */
+/** Reservation of a freed slug for the resource that had it. */
 export const slugReservedMs: number = 30 * 86_400_000
 
 /**
- * Makes a plan real: first the generated Secrets, then one transaction over all rows. A plan without changes writes nothing.
- * After a failure in between, the next plan finds the Secrets and goes on.
+ * Applies a plan: writes the generated Secrets, then all rows in one transaction. A plan without changes writes nothing. After a
+ * failure in between, the next plan finds the Secrets and continues.
  */
-export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: number): Promise<Applied> {
+export async function applyPlan(
+  context: ApplyContext,
+  secrets: Pick<TenantSecrets, 'writeSecret'>,
+  plan: TenantPlan,
+  now: number,
+): Promise<Applied> {
   if (!changesTenant(plan) && !plan.conditionsChanged && plan.generate.length === 0)
     return { kind: 'unchanged' }
   for (const secret of plan.generate) {
-    const written = await context.secrets.writeSecret(secret)
+    const written = await secrets.writeSecret(secret)
     if (written.kind === 'taken') return { kind: 'conflict' }
     if (written.kind === 'refused') return { ...written, secret: secret.name }
   }
-  // An edited Secret was repaired, and holds what is stored.
+  // A repaired Secret holds the stored values.
   if (!changesTenant(plan) && !plan.conditionsChanged) return { kind: 'unchanged' }
   return await inFencedTx(context, async (client) => {
     if (!changesTenant(plan)) {
@@ -78,8 +82,8 @@ export async function applyPlan(context: ApplyContext, plan: TenantPlan, now: nu
 }
 
 /**
- * Hides a tenant whose resource is gone, in one transaction. Its data goes later, if its policy says so, and its id with it;
- * `keepData` keeps it in any case.
+ * Hides a tenant whose resource is gone, in one transaction. Its data is removed later if its policy says so; `keepData` keeps it in
+ * any case.
  */
 export async function removeTenant(
   context: ApplyContext,
@@ -103,7 +107,7 @@ export async function removeTenant(
   })
 }
 
-/** Gives what a deleted tenant left to another resource; `conflict` when there is nothing of that id to be taken over. */
+/** Assigns a deleted tenant's retained data to another resource; `conflict` if there is none under that id. */
 export async function adoptTenant(context: ApplyContext, adoption: Adoption, now: number): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
     if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }
@@ -114,17 +118,17 @@ export async function adoptTenant(context: ApplyContext, adoption: Adoption, now
 }
 
 const purgeRows = 5_000
-/** Some seconds' work: other tenants wait for whoever does it. */
+/** Bounds one call, since other tenants wait for its worker. */
 const purgeBatchesMax = 50
 const purgeMsMax = 20_000
 
-/** What one call of `purgeTenant` did; not `isDone`: its bound was reached and rows are left. */
+/** Result of `purgeTenant`; without `isDone` a bound was reached and rows are left. */
 export interface Purged {
   readonly isDone: boolean
   readonly rowsRemoved: number
 }
 
-/** Removes the data of a deleted tenant from Postgres in batches, for 20 s at most. Repeating it is safe. */
+/** Removes a deleted tenant's data from Postgres in batches, for at most 20 s. Idempotent. */
 export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<Purged> {
   const endMs = performance.now() + purgeMsMax
   let rowsRemoved = 0

@@ -1,316 +1,268 @@
-import type { Clock, TenantId } from '#internal/base/index.ts'
-import type { CallbackBounds } from '#internal/egress/index.ts'
+import {
+  type KubeMetrics,
+  type Leadership,
+  objectKey,
+  parseObjectKey,
+  startWorkQueue,
+  type WorkQueue,
+} from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import type { Pool } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import type { KeyRing } from '../key-ring.ts'
-import { errorFields, type TenantLog } from '../log.ts'
-import type { SourceProblem, SourceState, TenantManifest, TenantSource } from '../source.ts'
-import { listLiveTenants, listTenantsToPurge } from '../store.ts'
-import { type ApplyContext, applyPlan, purgeTenant, removeTenant } from './apply.ts'
-import type { Condition } from './conditions.ts'
-import type { TenantFacts } from './facts.ts'
-import { gatherTenant } from './gather.ts'
-import { planTenant } from './plan.ts'
-import type { RandomBytes } from './plan-secrets.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import { errorFields } from '../log.ts'
+import { listLiveTenants, listSuspendedCallbacks, listTenantsToPurge } from '../store.ts'
+import { purgeTenant } from './apply.ts'
+import type { ReconcileContext, TenantParts } from './context.ts'
+import { reconcileTenant } from './reconcile-tenant.ts'
 
-/** What a controller is made of. */
-export interface TenantControllerOptions {
-  readonly source: TenantSource
-  readonly pool: Pool
-  readonly keyRing: KeyRing
-  readonly clock: Clock
-  readonly log: TenantLog
-  readonly random: RandomBytes
-  /** Platform limits on callback networks and ports. */
-  readonly callbackBounds: CallbackBounds
-  /** Who writes, for the audit log. */
-  readonly actor: string
-  /** Called after rows changed, so that directories look at once. A failure is logged; polling makes up for it. */
-  readonly onChanged: () => Promise<void>
-  /**
-   * Removes what other stores than Postgres keep of a tenant whose data is to go, a minute or more after it was deleted. Called
-   * until it succeeds and the rows are gone as well, so repeating it must be safe.
-   */
-  readonly onPurge: (tenantId: TenantId) => Promise<void>
-  /** Called after a tenant's callback got another URL, which has not asked to be left alone. A failure is one of the pass. */
-  readonly onCallbackMoved?: (tenantId: TenantId) => Promise<void>
-  /** Longest wait between looks at the source, default 1 s. */
-  readonly pollMs?: number
-  /** Longest time between passes over all tenants, default 30 s. */
-  readonly resyncMs?: number
-  /** Where the controller shows that it still passes. */
+/** Options of a controller. */
+export interface TenantControllerOptions extends TenantParts {
+  /** Leadership under which it writes; omitted for a sole writer. */
+  readonly leadership?: Leadership
+  readonly metrics?: KubeMetrics
   readonly health?: Health
+  /** Maximum concurrent reconciliations, default 8. */
+  readonly concurrency?: number
+  /** Longest pause between two reconciliations of a tenant, default 10 min. */
+  readonly resyncMs?: number
+  /** Longest pause between retries of a tenant, default 15 s. */
+  readonly retryMsMax?: number
+  /** Interval of the search for rows without a resource and for data to remove, default 5 min. */
+  readonly sweepMs?: number
+  /** Interval of the search for suspended and resumed callbacks, default 5 s. */
+  readonly suspensionsMs?: number
 }
 
-/** What one pass did. A pass with `failed` or `conflicts` is repeated soon. */
+type TenantConditions = NonNullable<TenantStatus['conditions']>
+
+/** Result of `runOnce`. */
 export interface PassReport {
-  readonly tenants: number
+  /** Tenants whose rows changed. */
   readonly applied: number
   readonly removed: number
-  readonly conflicts: number
   readonly failed: number
 }
 
-/** Keeps Postgres as the source says, level-triggered: each pass compares everything, whatever was missed before. */
+/** Reconciles the tenants of a source. Level-triggered: each reconciliation compares everything, whatever events were missed. */
 export interface TenantController {
-  /** Resolves when the first pass has ended, well or not. Goes on until `stop`. */
+  /** Starts reconciling. Resolves when each tenant was tried once. */
   start(): Promise<void>
-  /** Ends after the pass under way. Safe to repeat. */
+  /** Ends after the reconciliations in progress. Idempotent. */
   stop(): Promise<void>
-  /** One whole pass, for tests and tools; must not overlap with another. */
+  /** Reconciles every tenant once and sweeps, for tests and tools. Not while it is started. */
   runOnce(): Promise<PassReport>
-  /** True once a pass put all of the source's tenants in force. */
+  /** True once all tenants of the source were in force. */
   inForce(): boolean
-  /** The conditions of each tenant after the last pass, by `namespace/name`. */
-  conditions(): ReadonlyMap<string, readonly Condition[]>
+  /** Conditions of each tenant by `namespace/name`. */
+  conditions(): ReadonlyMap<string, TenantConditions>
 }
 
-/** Also while one tenant fails again and again, the others' changes take effect within 2 s. */
-const retryWaits = { firstMs: 200, maxMs: 1_500 }
-/** After so many failures in a row the store is taken to be away and the rest of the pass is left for the next. */
-const failuresInRowMax = 3
-/** A whole pass, also the first one over 100 000 tenants; each of its steps has the pool's bound or the source's. */
-const passMsMax = 600_000
-/** Share by which the wait between looks at the source varies. */
-const jitter = 0.1
-const removalsMax = 100_000
+/** Name of the leader's fencing token in Postgres. */
+export const fenceName = 'operator'
+
+const queueName = 'tenant'
+const concurrencyDefault = 8
+const resyncMsDefault = 600_000
+const retryMsMaxDefault = 15_000
+const retryMsFirst = 200
+const sweepMsDefault = 300_000
+const sweepMsMax = 60_000
+const suspensionsMsDefault = 5_000
+/** A reconciliation is a few calls and statements, each of them bounded. */
+const workMsMax = 60_000
+const rowsMax = 100_000
 const purgesMax = 100
-/** Until then every directory has forgotten a deleted tenant, and what was under way for it is done. */
-const purgeAfterMs = 60_000
+const purgeAfterMsDefault = 60_000
 
-/** Makes a controller; does nothing before `start` or `runOnce`. Pool and source stay the caller's. */
+/** Creates a controller, which does nothing before `start` or `runOnce`. The caller closes pool and source. */
 export function createTenantController(options: TenantControllerOptions): TenantController {
-  return new PassingController(options)
+  return new QueueController(options)
 }
 
-class PassingController implements TenantController {
+/** Reconciles all Tenants as long as the leadership lasts. Ends soon after its signal, with nothing in progress. */
+export async function leadTenants(
+  parts: TenantParts,
+  leadership: Leadership,
+  options: Pick<TenantControllerOptions, 'metrics' | 'health'>,
+): Promise<void> {
+  const { signal } = leadership
+  await parts.source.settled(signal)
+  if (signal.aborted) return
+  const controller = createTenantController({ ...parts, ...options, leadership })
+  void controller.start()
+  await fired(signal)
+  await controller.stop()
+}
+
+class QueueController implements TenantController {
   readonly #options: TenantControllerOptions
-  readonly #context: ApplyContext
-  readonly #conditions = new Map<string, readonly Condition[]>()
-  #problems = new Set<string>()
-  #revision: number | undefined
-  #passedAtMs = 0
+  readonly #context: ReconcileContext
+  /** Keys whose last reconciliation failed. */
+  readonly #failing = new Set<string>()
+  readonly #stopping = new AbortController()
+  #queue: WorkQueue | undefined
+  #stopAll: (() => Promise<unknown>) | undefined
+  #triedAll = false
   #inForce = false
-  #stopped = false
-  #loop: SupervisedLoop | undefined
-  #unhint: (() => void) | undefined
-  readonly #firstPass = Promise.withResolvers<void>()
 
   constructor(options: TenantControllerOptions) {
+    const { leadership, purgeAfterMs = purgeAfterMsDefault } = options
     this.#options = options
-    const { pool, keyRing, source, actor } = options
-    this.#context = { pool, keyRing, secrets: source, actor }
+    this.#context = {
+      ...options,
+      purgeAfterMs,
+      isHeld: () => leadership?.isHeld() ?? true,
+      counts: { applied: 0, removed: 0 },
+      ...(leadership && { fence: { name: fenceName, leaseTransitions: leadership.fence } }),
+    }
   }
 
   inForce(): boolean {
+    const stats = this.#queue?.stats()
+    const isIdle = stats !== undefined && stats.depth + stats.running === 0
+    this.#inForce ||= isIdle && this.#triedAll && this.#failing.size === 0
     return this.#inForce
   }
 
-  conditions(): ReadonlyMap<string, readonly Condition[]> {
-    return this.#conditions
+  conditions(): ReadonlyMap<string, TenantConditions> {
+    const tenants = [...this.#options.source.tenants()]
+    return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))
   }
 
-  start(): Promise<void> {
-    if (!this.#stopped) this.#loop ??= this.#startLoop()
-    return this.#firstPass.promise
+  async start(): Promise<void> {
+    const { source } = this.#options
+    await source.settled(this.#stopping.signal)
+    if (this.#stopping.signal.aborted || this.#queue) return
+    const queue = this.#startQueue()
+    this.#queue = queue
+    const sweep = this.#startSweep(queue)
+    const suspensions = this.#followSuspensions(queue)
+    const unfollow = source.follow((key) => {
+      if (key !== undefined) return queue.add(key)
+      this.#addAll(queue)
+      sweep.wake()
+    })
+    this.#addAll(queue)
+    this.#stopAll = () => Promise.all([unfollow(), queue.stop(), sweep.stop(), suspensions.stop()])
+    await queue.idle()
+    this.#triedAll = true
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true
-    this.#unhint?.()
-    await this.#loop?.stop()
-    this.#firstPass.resolve()
+    this.#stopping.abort()
+    await this.#stopAll?.()
   }
 
-  runOnce(): Promise<PassReport> {
-    return this.#pass(new AbortController().signal)
+  async runOnce(): Promise<PassReport> {
+    const { source, log } = this.#options
+    const before = { ...this.#context.counts }
+    await source.settled(this.#stopping.signal)
+    const queue = this.#startQueue()
+    this.#queue = queue
+    let sweepFailed = 0
+    await this.#findVanished(queue).catch((error: unknown) => {
+      sweepFailed = 1
+      log.error(errorFields(error), 'tenants without a resource could not be listed')
+    })
+    await queue.idle()
+    this.#addAll(queue)
+    await queue.idle()
+    await this.#purge(this.#stopping.signal).catch((error: unknown) =>
+      log.error(errorFields(error), 'data of deleted tenants could not be removed'),
+    )
+    this.#triedAll = sweepFailed === 0
+    this.inForce()
+    await queue.stop()
+    const { applied, removed } = this.#context.counts
+    const failed = this.#failing.size + sweepFailed
+    return { applied: applied - before.applied, removed: removed - before.removed, failed }
   }
 
-  #startLoop(): SupervisedLoop {
-    const { source, pollMs = 1_000, random, health } = this.#options
-    const loop = superviseLoop({
-      name: 'tenant controller',
-      // With its jitter it is no longer than was promised.
-      intervalMs: pollMs / (1 + jitter),
-      jitter,
-      turnMsMax: passMsMax,
-      backoff: retryWaits,
-      random: () => (random(1)[0] ?? 0) / 256,
-      runOnce: (signal) => this.#turn(signal),
-      onError: (error, failures) => this.#onFailedTurn(error, failures),
+  #addAll(queue: WorkQueue): void {
+    for (const { metadata } of this.#options.source.tenants()) queue.add(objectKey(metadata))
+  }
+
+  #startQueue(): WorkQueue {
+    const { concurrency = concurrencyDefault, metrics, health, log } = this.#options
+    const { resyncMs = resyncMsDefault, retryMsMax = retryMsMaxDefault } = this.#options
+    const hooks = metrics?.forQueue(queueName, concurrency)
+    const queue = startWorkQueue({
+      ...{ name: queueName, concurrency, workMsMax },
+      ...(health && { health }),
+      ...(hooks && { hooks }),
+      backoff: { firstMs: retryMsFirst, maxMs: retryMsMax },
+      work: async (key) => {
+        const outcome = await reconcileTenant(this.#context, parseObjectKey(key), resyncMs)
+        this.#failing.delete(key)
+        return outcome
+      },
+      onError: (key, error, failures) => {
+        this.#failing.add(key)
+        log.warn({ tenant: key, failures, ...errorFields(error) }, 'reconcile failed and will be retried')
+      },
+    })
+    metrics?.watchQueue(queueName, queue)
+    return queue
+  }
+
+  #startSweep(queue: WorkQueue): SupervisedLoop {
+    const { sweepMs = sweepMsDefault, health, log } = this.#options
+    return superviseLoop({
+      name: 'sweep of tenants',
+      intervalMs: sweepMs,
+      turnMsMax: sweepMsMax,
+      runOnce: async (signal) => {
+        await this.#findVanished(queue)
+        await this.#purge(signal)
+      },
+      onError: (error, failures) => log.warn({ failures, ...errorFields(error) }, 'sweep of tenants failed'),
       ...(health && { health }),
     })
-    this.#unhint = source.onHint(() => loop.wake())
-    return loop
   }
 
-  async #turn(signal: AbortSignal): Promise<void> {
-    if (!(await this.#isDue())) return
-    const { failed, conflicts } = await this.#pass(signal)
-    this.#firstPass.resolve()
-    if (failed + conflicts > 0) throw new Error(`${failed} steps failed, ${conflicts} met a conflict`)
-  }
-
-  #onFailedTurn(error: unknown, failures: number): void {
-    this.#options.log.warn({ ...errorFields(error), failures }, 'the pass over all tenants is repeated')
-    this.#firstPass.resolve()
-  }
-
-  async #pass(signal: AbortSignal): Promise<PassReport> {
-    const state = await this.#options.source.read()
-    this.#reportProblems(state.problems)
-    const report = { tenants: state.tenants.length, applied: 0, removed: 0, conflicts: 0, failed: 0 }
-    await this.#removeVanished(state, report)
-    await this.#reconcileAll(state.tenants, report, signal)
-    if (report.applied + report.removed > 0) await this.#tellChanged()
-    await this.#purge(report)
-    const settled = report.failed + report.conflicts === 0
-    this.#inForce ||= settled
-    // Secrets that this pass generated make one more pass, which then finds nothing to do.
-    this.#revision = settled ? state.revision : undefined
-    this.#passedAtMs = this.#options.clock.now()
-    return report
-  }
-
-  async #isDue(): Promise<boolean> {
-    if (this.#revision === undefined) return true
-    if (this.#options.clock.now() - this.#passedAtMs >= (this.#options.resyncMs ?? 30_000)) return true
-    return (await this.#options.source.read()).revision !== this.#revision
-  }
-
-  async #reconcileAll(
-    tenants: readonly TenantManifest[],
-    report: MutableReport,
-    signal: AbortSignal,
-  ): Promise<void> {
-    let failuresInRow = 0
-    // One order for all passes, so that of two new claimants to a slug always the same one wins.
-    const ordered = [...tenants].sort((one, other) => (one.uid < other.uid ? -1 : 1))
-    for (const manifest of ordered) {
-      if (signal.aborted) {
-        report.failed += 1
-        return
-      }
-      const done = await this.#attempt('reconcile', manifest, () => this.#reconcile(manifest, report))
-      failuresInRow = done ? 0 : failuresInRow + 1
-      if (!done) report.failed += 1
-      if (failuresInRow >= failuresInRowMax) return
+  /** Queues live rows without a resource, such as after a finalizer was removed by force while no operator ran. */
+  async #findVanished(queue: WorkQueue): Promise<void> {
+    const { pool, source } = this.#options
+    for (const live of await listLiveTenants(pool, source.uidPrefix, rowsMax)) {
+      if (!source.owns(live) || !source.isComplete(live.namespace)) continue
+      if (source.tenant(live) === undefined) queue.add(objectKey(live))
     }
   }
 
-  async #reconcile(manifest: TenantManifest, report: MutableReport): Promise<void> {
-    const { pool, keyRing, source, clock, random, log, callbackBounds } = this.#options
-    const sources = { pool, keyRing, secrets: source, random, callbackBounds }
-    const facts = await gatherTenant(sources, manifest)
-    const now = clock.now()
-    const plan = planTenant(facts, now, random)
-    const applied = await applyPlan(this.#context, plan, now)
-    const fields = { tenant: `${manifest.namespace}/${manifest.name}`, tenantId: plan.tenantId }
-    switch (applied.kind) {
-      case 'unchanged':
-        break
-      case 'conditions':
-      case 'applied': {
-        if (applied.kind === 'applied') report.applied += 1
-        if (hasMoved(facts)) await this.#options.onCallbackMoved?.(plan.tenantId)
-        const [ready] = plan.conditions
-        const result = {
-          ready: ready?.status,
-          reason: ready?.reason,
-          detail: ready?.message,
-          warnings: plan.warnings,
-        }
-        if (ready?.status === 'True' || ready?.reason === 'Suspended') {
-          log.info({ ...fields, change: plan.rowChange, ...result }, 'tenant reconciled')
-        } else {
-          log.warn({ ...fields, change: plan.rowChange, ...result }, 'tenant is not wholly in force')
-        }
-        break
-      }
-      case 'conflict':
-        report.conflicts += 1
-        log.warn(fields, 'tenant changed under our hands, gathering again')
-        return
-      case 'deposed':
-      case 'refused':
-        report.failed += 1
-        return
+  /** Removes data of deleted tenants whose resource no longer waits for it. */
+  async #purge(signal: AbortSignal): Promise<void> {
+    const { pool, clock, onPurge, log } = this.#options
+    const untilMs = clock.now() - this.#context.purgeAfterMs
+    for (const id of await listTenantsToPurge(pool, untilMs, purgesMax)) {
+      if (signal.aborted || !this.#context.isHeld()) return
+      await onPurge(id)
+      const { isDone: done, rowsRemoved } = await purgeTenant(pool, id)
+      log.info({ tenantId: id, done, rowsRemoved }, 'data of a deleted tenant removed')
     }
-    this.#conditions.set(`${manifest.namespace}/${manifest.name}`, plan.conditions)
   }
 
-  async #removeVanished(state: SourceState, report: MutableReport): Promise<void> {
-    if (!state.complete) return
-    const { source, pool, clock, log } = this.#options
-    const present = new Set([...state.tenants.map(({ uid }) => uid), ...state.heldUids])
-    const done = await this.#attempt('list', undefined, async () => {
-      const live = await listLiveTenants(pool, source.uidPrefix, removalsMax)
-      for (const tenant of live.filter(({ uid }) => !present.has(uid))) {
-        const applied = await removeTenant(this.#context, tenant, { now: clock.now() })
-        if (applied.kind !== 'applied') report.conflicts += 1
-        else report.removed += 1
-        this.#conditions.delete(`${tenant.namespace}/${tenant.name}`)
-        log.info({ tenant: `${tenant.namespace}/${tenant.name}`, tenantId: tenant.id }, 'tenant removed')
-      }
+  /** Queues tenants whose callback was suspended or resumed, which only their rows show. */
+  #followSuspensions(queue: WorkQueue): SupervisedLoop {
+    const { pool, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
+    let known = new Set<string>()
+    return superviseLoop({
+      name: 'suspended callbacks',
+      intervalMs: suspensionsMs,
+      turnMsMax: sweepMsMax,
+      async runOnce() {
+        const suspended = await listSuspendedCallbacks(pool, rowsMax)
+        const keys = new Set(suspended.filter((live) => source.owns(live)).map(objectKey))
+        for (const key of keys.symmetricDifference(known)) queue.add(key)
+        known = keys
+      },
+      onError: (error, failures) =>
+        log.warn({ failures, ...errorFields(error) }, 'suspended callbacks could not be listed'),
+      ...(health && { health }),
     })
-    if (!done) report.failed += 1
-  }
-
-  async #purge(report: MutableReport): Promise<void> {
-    if (report.failed > 0) return
-    // What fails here waits for the next pass: it keeps no tenant's change from being in force.
-    await this.#attempt('purge', undefined, async () => {
-      const { pool, clock, onPurge, log } = this.#options
-      for (const id of await listTenantsToPurge(pool, clock.now() - purgeAfterMs, purgesMax)) {
-        await onPurge(id)
-        const { isDone: done, rowsRemoved } = await purgeTenant(pool, id)
-        log.info({ tenantId: id, done, rowsRemoved }, 'data of a deleted tenant removed')
-      }
-    })
-  }
-
-  async #tellChanged(): Promise<void> {
-    try {
-      await this.#options.onChanged()
-    } catch (error) {
-      this.#options.log.warn(errorFields(error), 'directories could not be told of a change, they will poll')
-    }
-  }
-
-  async #attempt(
-    part: string,
-    manifest: TenantManifest | undefined,
-    run: () => Promise<void>,
-  ): Promise<boolean> {
-    try {
-      await run()
-      return true
-    } catch (error) {
-      const tenant = manifest && `${manifest.namespace}/${manifest.name}`
-      this.#options.log.error(
-        { part, tenant, ...errorFields(error) },
-        'tenants could not be reconciled, trying again',
-      )
-      return false
-    }
-  }
-
-  /** Each problem once when it appears, and once more when it is gone. */
-  #reportProblems(problems: readonly SourceProblem[]): void {
-    const present = new Set(problems.map((problem) => JSON.stringify(problem)))
-    for (const problem of problems) {
-      if (this.#problems.has(JSON.stringify(problem))) continue
-      this.#options.log.error({ ...problem }, 'manifest cannot be used, what was good before stays in force')
-    }
-    const mended = [...this.#problems].filter((text) => !present.has(text)).length
-    if (mended > 0) this.#options.log.info({ mended, left: present.size }, 'manifests were mended')
-    this.#problems = present
   }
 }
 
-type MutableReport = { -readonly [Field in keyof PassReport]: PassReport[Field] }
-
-function hasMoved({ manifest, stored }: TenantFacts): boolean {
-  return stored?.spec !== undefined && stored.spec.callback.url !== manifest.spec.callback.url
+function fired(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }

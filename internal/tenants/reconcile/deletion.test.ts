@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { createFolderSource } from '../folder/folder-source.ts'
+import { createFolderSource } from '../folder/source.ts'
 import { parseKeyRing } from '../key-ring.ts'
-import { tenantIdOfUid } from '../tenant-id.ts'
+import { tenantIdOfUid } from '../tenant-object.ts'
 import { createTenantController, type TenantController } from './controller.ts'
 
-/** Its store is a process that goes on under an id for as long as it likes, as one that has not heard of a deletion does. */
+/** Its record store stands for a process that has not seen a deletion and continues to use the id. */
 let lab: RecordLab
 let root: string
 let nowMs: number
@@ -27,7 +27,7 @@ beforeEach(async () => {
 })
 afterEach(() => rmSync(root, { recursive: true }))
 
-/** A name of each test's own, since ids are made of it and all tests share one Redis. */
+/** Unique names, since ids are derived from them and the tests share one Redis. */
 let names = 0
 beforeEach(() => {
   names += 1
@@ -38,13 +38,15 @@ function controller(onPurge = (id: TenantId) => forgetMeters(lab.redis, id)): Te
   const ring = parseKeyRing(`a:${Buffer.alloc(32, 1).toString('base64')}`)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const quiet = () => undefined
+  const log = { info: quiet, warn: quiet, error: quiet }
+  const folders = { tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }
   return createTenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
-    source: createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }),
+    source: createFolderSource({ ...folders, log }),
     pool: lab.pool,
     keyRing: ring.keyRing,
     clock: { now: () => nowMs },
-    log: { info: quiet, warn: quiet, error: quiet },
+    log,
     random: randomBytes,
     actor: 'test',
     onChanged: async () => {},
@@ -52,7 +54,7 @@ function controller(onPurge = (id: TenantId) => forgetMeters(lab.redis, id)): Te
   })
 }
 
-/** Puts the tenant in force and gives its id. */
+/** Reconciles the tenant and returns its id. */
 async function create(deletionPolicy: 'Delete' | 'Retain'): Promise<TenantId> {
   writeFileSync(
     join(root, 'tenants', 'a.yaml'),
@@ -62,7 +64,7 @@ metadata: {name: ${nameNow()}, namespace: shops}
 spec: {slug: ${nameNow()}, callback: {url: "https://hooks.example/"}, deletionPolicy: ${deletionPolicy}}
 `,
   )
-  expect(await controller().runOnce()).toMatchObject({ applied: 1, failed: 0, conflicts: 0 })
+  expect(await controller().runOnce()).toMatchObject({ applied: 1, failed: 0 })
   const { rows } = await lab.pool.query<{ id: string }>('SELECT id FROM tenants WHERE slug = $1', [nameNow()])
   return parseTenantId(rows[0]?.id ?? '')
 }
@@ -72,7 +74,7 @@ async function remove(): Promise<void> {
   expect(await controller().runOnce()).toMatchObject({ removed: 1, failed: 0 })
 }
 
-/** The pass that takes the data away. */
+/** Runs the sweep that removes the data. */
 async function purge(): Promise<void> {
   nowMs += 60_000
   await controller().runOnce()
@@ -86,7 +88,7 @@ function save(tenantId: TenantId) {
   return lab.store.save(input)
 }
 
-/** The tenant's keys in Redis that stay for ever. */
+/** The tenant's keys in Redis that never expire. */
 async function keysWithoutExpiry(tenantId: TenantId): Promise<string[]> {
   const keys = await lab.raw.keys(`{${tenantId}}:*`)
   const lives = await Promise.all(keys.map((key) => lab.raw.pttl(key)))
@@ -94,7 +96,7 @@ async function keysWithoutExpiry(tenantId: TenantId): Promise<string[]> {
 }
 
 describe('a tenant deleted with its data', () => {
-  test('comes back under its name as another one, which sees nothing of the first', async () => {
+  test('deletion with data: the same name becomes another tenant, which sees nothing of the first', async () => {
     const first = await create('Delete')
     expect(first).toBe(tenantIdOfUid(`folder:shops/${nameNow()}`))
     await save(first)
@@ -105,11 +107,11 @@ describe('a tenant deleted with its data', () => {
     await remove()
     const third = await create('Delete')
     expect(new Set([first, second, third]).size).toBe(3)
-    // It is its next life that the controller compares with the manifest: nothing is left to do.
+    // The controller compares the manifest with the new tenant.
     expect(await controller().runOnce()).toMatchObject({ applied: 0, removed: 0 })
   })
 
-  test('leaves nothing in Redis that does not expire', async () => {
+  test('deletion with data: leaves only expiring keys in Redis', async () => {
     const id = await create('Delete')
     await save(id)
     expect(await keysWithoutExpiry(id)).toEqual([`{${id}}:meta`, `{${id}}:side`])
@@ -118,7 +120,7 @@ describe('a tenant deleted with its data', () => {
     expect(await keysWithoutExpiry(id)).toEqual([])
   })
 
-  test('is not brought back by a process that has not heard of it', async () => {
+  test('deletion with data: a process that has not seen it cannot recreate the tenant', async () => {
     const id = await create('Delete')
     await save(id)
     await remove()
@@ -133,7 +135,7 @@ describe('a tenant deleted with its data', () => {
     expect(await save(next)).toEqual({ kind: 'saved' })
   })
 
-  test('is purged again and again until Redis has answered, and its rows stay until then', async () => {
+  test('deletion with data: is retried until Redis answers, and the rows stay until then', async () => {
     const id = await create('Delete')
     await save(id)
     await lab.meter.flush()
@@ -153,7 +155,7 @@ describe('a tenant deleted with its data', () => {
   })
 })
 
-test('a tenant whose data is retained comes back with its records', async () => {
+test('deletion with retained data: the same name gets its records back', async () => {
   const id = await create('Retain')
   await save(id)
   await remove()

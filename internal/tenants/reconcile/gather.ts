@@ -2,8 +2,9 @@ import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-names.ts'
-import type { SecretRead, SecretSource, TenantManifest } from '../source.ts'
+import type { ApiKeyScope, TenantSpec } from '../model.ts'
+import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-manifest.ts'
+import type { SecretRead, TenantManifest, TenantSecrets } from '../source.ts'
 import {
   findCallbackSuspension,
   findKeysOfOthers,
@@ -11,23 +12,82 @@ import {
   findStoredTenant,
   isTenantIdKnown,
 } from '../store.ts'
-import { tenantIdOfUid } from '../tenant-id.ts'
-import type { TenantFacts } from './facts.ts'
+import type { apiKeys, tenantSecrets, tenants } from '../tables.ts'
+import { tenantIdOfUid } from '../tenant-object.ts'
 import { hashApiKey, keyText } from './plan-keys.ts'
 import type { RandomBytes } from './plan-secrets.ts'
 
-/** Where facts come from. */
+/** A stored API key. */
+export type StoredKey = Pick<typeof apiKeys.$inferSelect, 'name' | 'prefix' | 'expiresAtMs' | 'endsAtMs'> & {
+  readonly sha256Hex: string
+  readonly scopes: readonly ApiKeyScope[]
+}
+
+/** A stored secret, opened. `value` is undefined when the ring does not open it. */
+export type StoredSecret = Pick<
+  typeof tenantSecrets.$inferSelect,
+  'field' | 'ordinal' | 'keyId' | 'createdAtMs'
+> & { readonly value: string | undefined }
+
+/** A tenant's rows. */
+export type StoredTenant = Pick<
+  typeof tenants.$inferSelect,
+  'id' | 'uid' | 'namespace' | 'name' | 'slug' | 'conditions' | 'resourceCreatedAtMs' | 'deletedAtMs'
+> & {
+  /** Undefined once the data of a deleted tenant was removed. */
+  readonly spec: TenantSpec | undefined
+  readonly keys: readonly StoredKey[]
+  readonly secrets: readonly StoredSecret[]
+}
+
+/** Namespace and name of a Tenant. */
+export interface ResourceName {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Other claims on the wanted slug. */
+export interface SlugFacts {
+  readonly holder: (ResourceName & { readonly id: TenantId }) | undefined
+  readonly reservation: (ResourceName & { readonly untilMs: number }) | undefined
+  /** An older tenant without a slug that asks for the same one. */
+  readonly olderClaimant: ResourceName | undefined
+}
+
+/** A suspended callback: no delivery is attempted until it is resumed. */
+export interface CallbackSuspension {
+  /** `gone`: it answered 410; `disabled`: by its response header `webhook-delivery`. */
+  readonly cause: string
+  readonly sinceMs: number
+}
+
+/** Input of `planTenant`. */
+export interface TenantFacts {
+  readonly manifest: TenantManifest
+  readonly tenantId: TenantId
+  readonly stored: StoredTenant | undefined
+  readonly slug: SlugFacts
+  /** Referenced and generated Secrets, by name. */
+  readonly secrets: ReadonlyMap<string, SecretRead>
+  /** SHA-256 (hex) of wanted keys that belong to another tenant. */
+  readonly keysOfOthers: ReadonlySet<string>
+  readonly currentKeyId: string
+  /** Platform limits on callback networks and ports. */
+  readonly callbackBounds: CallbackBounds
+  readonly callbackSuspension: CallbackSuspension | undefined
+}
+
+/** Dependencies of `gatherTenant`. */
 export interface GatherSources {
   readonly pool: Pool
   readonly keyRing: KeyRing
-  readonly secrets: SecretSource
-  /** For the id of a tenant whose first one was used up. */
+  readonly secrets: Pick<TenantSecrets, 'readSecret'>
   readonly random: RandomBytes
   /** Platform limits on callback networks and ports. */
   readonly callbackBounds: CallbackBounds
 }
 
-/** Reads all that a tenant's plan is decided from. Writes nothing; fails when Postgres or the source does. */
+/** Reads the input of a tenant's plan. Writes nothing. @throws when Postgres or the source fails */
 export async function gatherTenant(sources: GatherSources, manifest: TenantManifest): Promise<TenantFacts> {
   const { pool, keyRing, callbackBounds } = sources
   const stored = await findStoredTenant(pool, keyRing, manifest.uid)
@@ -50,8 +110,8 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
 }
 
 /**
- * The uid's own id. Where a tenant had it whose data went with it: one that nobody ever had, since Redis and processes that
- * have not heard of the deletion may still know things under the old one.
+ * Returns the uid's id, or a random one if a deleted tenant had that: Redis and processes that have not seen the deletion yet may
+ * hold data under it.
  */
 async function newTenantId({ pool, random }: GatherSources, uid: string): Promise<TenantId> {
   const first = tenantIdOfUid(uid)
@@ -59,7 +119,7 @@ async function newTenantId({ pool, random }: GatherSources, uid: string): Promis
 }
 
 async function readSecrets(
-  source: SecretSource,
+  source: Pick<TenantSecrets, 'readSecret'>,
   manifest: TenantManifest,
 ): Promise<ReadonlyMap<string, SecretRead>> {
   const names = secretNamesOf(manifest)

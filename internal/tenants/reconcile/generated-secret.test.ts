@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { parseTenant } from '../parse.ts'
 import type { GeneratedSecret, SecretRead, TenantManifest } from '../source.ts'
-import { tenantIdOfUid } from '../tenant-id.ts'
-import type { StoredKey, StoredSecret, TenantFacts } from './facts.ts'
-import { rotateAnnotation, rotatedAnnotation, rotatedLifeMs } from './generated-secret.ts'
+import { tenantIdOfUid } from '../tenant-object.ts'
+import type { StoredKey, StoredSecret, TenantFacts } from './gather.ts'
 import { planTenant, type TenantPlan } from './plan.ts'
 import { hashApiKey } from './plan-keys.ts'
+import { rotateAnnotation, rotatedAnnotation, rotatedLifeMs } from './secret-place.ts'
 
 const now = Date.parse('2026-11-01T00:00:00Z')
 const uid = 'uid-acme'

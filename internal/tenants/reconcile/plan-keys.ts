@@ -1,21 +1,20 @@
 import { createHash } from 'node:crypto'
-import { apiKeyEntry, apiKeySecretPlace } from '../secret-names.ts'
+import { apiKeyEntry, apiKeySecretPlace } from '../secret-manifest.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { Complaint } from './conditions.ts'
-import type { StoredKey, TenantFacts } from './facts.ts'
-import { generatedSecret, rotatedLifeMs } from './generated-secret.ts'
+import type { StoredKey, TenantFacts } from './gather.ts'
 import type { RandomBytes } from './plan-secrets.ts'
-import { readPlace, withoutTrailingNewline } from './read-place.ts'
+import { generatedSecret, readPlace, rotatedLifeMs, withoutTrailingNewline } from './secret-place.ts'
 
-/** What becomes of a tenant's API keys. */
+/** Changes of a tenant's API keys. */
 export interface KeysPlan {
   readonly put: readonly StoredKey[]
-  /** SHA-256 in hex of keys that end at once. */
+  /** SHA-256 (hex) of keys that end at once. */
   readonly remove: readonly string[]
   readonly generate: readonly GeneratedSecret[]
-  /** Faults of the Secrets that hold keys. */
+  /** About the Secrets. */
   readonly secretComplaints: readonly Complaint[]
-  /** Faults of the keys themselves. */
+  /** About the keys in them. */
   readonly keyComplaints: readonly Complaint[]
   readonly warnings: readonly string[]
 }
@@ -30,22 +29,22 @@ type Resolved =
     }
   | { readonly kind: 'keep'; readonly complaint: Complaint; readonly of: 'secret' | 'key' }
 
-/** Characters of a key that are kept readable, `lk_` included, so that people can ask whose it is. */
-export const keyPrefixChars = 11
+/** Leading characters of a key stored in the clear, `lk_` included, to identify it. */
+const keyPrefixChars = 11
 
-/** The SHA-256 that a key is stored and found by, in hex. */
+/** Returns the SHA-256 (hex) by which a key is stored and looked up. */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key, 'utf8').digest('hex')
 }
 
-/** The key in a Secret's value, without one trailing newline. */
+/** Returns the key in a Secret's value. */
 export function keyText(value: string): string {
   return withoutTrailingNewline(value).text
 }
 
 /**
- * Compares the keys that the Secrets hold with those stored. A changed key rotates: the old one lives on for 24 hours. An entry
- * that is gone ends its keys at once; an entry whose Secret cannot be used keeps them. Pure.
+ * Compares the Secrets' keys with the stored ones. A changed key rotates: the old one works for another 24 hours. Removing an entry
+ * ends its keys at once; an entry with an unusable Secret keeps them. Pure.
  */
 export function planKeys(facts: TenantFacts, now: number, random: RandomBytes): KeysPlan {
   const generate: GeneratedSecret[] = []
@@ -105,7 +104,7 @@ function resolve(
   }
   const twin = desired.get(sha256Hex)
   if (twin !== undefined)
-    return faulty('KeyInUse', `${shown} is also the key ${twin.name}: bring two different keys`)
+    return faulty('KeyInUse', `${shown} equals the API key ${twin.name}: use two different keys`)
   return { kind: 'key', text, trimmed }
 }
 
@@ -142,7 +141,7 @@ function compare(
   return { put: [...put.values()], remove }
 }
 
-/** What a stored key that no entry wants any more becomes; undefined when it ends. Its entry's scopes hold for it too. */
+/** Returns the last state of a rotated-out key, undefined when it ends. Its entry's scopes apply to it too. */
 function afterlife(
   facts: TenantFacts,
   key: StoredKey,

@@ -6,7 +6,7 @@ import {
   storedCallback,
 } from '#test/support/tenant-plans.ts'
 import type { SecretRead } from '../source.ts'
-import type { StoredSecret } from './facts.ts'
+import type { StoredSecret } from './gather.ts'
 
 const [s1, s2] = ['first-provider-secret', 'second-provider-secret']
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }

@@ -1,42 +1,46 @@
-import type { SecretManifest } from '../manifest.ts'
-import { callbackField, providerField } from '../open-secrets.ts'
+import { callbackField, providerField } from '../key-ring.ts'
 import {
   callbackSecretPlace,
   previousSigningSecretEntry,
+  type SecretManifest,
   type SecretPlace,
   signingSecretEntry,
-} from '../secret-names.ts'
+} from '../secret-manifest.ts'
 import type { GeneratedSecret } from '../source.ts'
+import type { tenantSecrets } from '../tables.ts'
 import type { Complaint } from './conditions.ts'
-import type { StoredSecret, TenantFacts } from './facts.ts'
-import { type Generation, generatedSecret, previousUntilMsOf, rotatedLifeMs } from './generated-secret.ts'
-import { type PlaceRead, readPlace, withoutTrailingNewline } from './read-place.ts'
+import type { StoredSecret, TenantFacts } from './gather.ts'
+import {
+  type Generation,
+  generatedSecret,
+  type PlaceRead,
+  previousUntilMsOf,
+  readPlace,
+  rotatedLifeMs,
+  withoutTrailingNewline,
+} from './secret-place.ts'
 
-/** Gives `count` unpredictable bytes. */
+/** Returns `count` unpredictable bytes. */
 export type RandomBytes = (count: number) => Uint8Array
 
-/** A live secret to be sealed and stored. */
-export interface SecretToPut {
-  readonly field: string
-  readonly ordinal: number
-  readonly value: string
-  readonly sourceName: string
-  readonly sourceVersion: string
-  readonly createdAtMs: number
-}
+/** A secret to seal and store. */
+export type SecretToPut = Pick<
+  typeof tenantSecrets.$inferInsert,
+  'field' | 'ordinal' | 'sourceName' | 'sourceVersion' | 'createdAtMs'
+> & { readonly value: string }
 
-/** What becomes of a tenant's stored secrets. */
+/** Changes of a tenant's stored secrets. */
 export interface SecretsPlan {
   readonly put: readonly SecretToPut[]
   readonly remove: readonly Pick<StoredSecret, 'field' | 'ordinal'>[]
   readonly generate: readonly GeneratedSecret[]
   readonly complaints: readonly Complaint[]
-  /** Values that are in force and shorter than recommended, by their Secret and key. */
+  /** Names the values in force that are shorter than recommended. */
   readonly weak: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Why a value is not in force. `SecretTooShort` leaves the other values of its Secret alone. */
+/** Why a value is not used. `SecretTooShort` does not affect the other values of its Secret. */
 interface ValueFault {
   readonly reason: 'SecretInvalid' | 'SecretTooShort'
   readonly message: string
@@ -47,7 +51,7 @@ interface Wanted {
   readonly place: SecretPlace
   readonly valuesMax: number
   readonly check: (value: string) => ValueFault | undefined
-  /** Shorter values are in force with a warning. */
+  /** Shorter values are used, with a warning. */
   readonly charactersRecommended: number
 }
 
@@ -58,18 +62,17 @@ type Resolved =
       readonly values: readonly string[]
       readonly version: string
       readonly trimmed: boolean
-      /** Values that are not in force. */
+      /** About values that are not used. */
       readonly complaints: readonly Complaint[]
       readonly weak: readonly string[]
-      /** Set when the Secret is to be written before its values are in force. */
+      /** Secret to write before its values are stored. */
       readonly generated?: GeneratedSecret
     }
 
 /**
- * Compares what the Secrets hold with what is stored. Every value of a Secret is live, in the order of their names, but for those that
- * are too short to verify with. A field whose Secret cannot be used keeps what is stored and still allowed; a field that the tenant no
- * longer has ends. Values sealed under an older
- * key are sealed again. Pure.
+ * Compares the Secrets' values with the stored ones. Every value of a Secret is live, in the order of their entries, except those too
+ * short to verify with. A field with an unusable Secret keeps its stored values as far as they are still allowed; a removed field ends.
+ * Values sealed with an older key are sealed again. Pure.
  */
 export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes): SecretsPlan {
   const put: SecretToPut[] = []
@@ -90,7 +93,7 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
     }
     if (unreadable.length > 0) {
       warnings.push(
-        `Secret ${wanted.place.name}: stored values that the key ring does not open are sealed anew (they were sealed with ${keyIdsOf(unreadable)})`,
+        `Secret ${wanted.place.name}: stored values that the key ring does not open are replaced (they were sealed with ${keyIdsOf(unreadable)})`,
       )
     }
     complaints.push(...resolved.complaints)
@@ -119,7 +122,7 @@ export function planSecrets(facts: TenantFacts, now: number, random: RandomBytes
 }
 
 function keptUnreadable({ place }: Wanted, unreadable: readonly StoredSecret[]): Complaint {
-  const message = `the values stored of Secret ${place.name} cannot be opened with the key ring (they were sealed with ${keyIdsOf(unreadable)}), so that its calls are answered 503: repair the Secret, or the key ring`
+  const message = `the key ring does not open the stored values of Secret ${place.name} (they were sealed with ${keyIdsOf(unreadable)}), so its calls are answered 503: repair the Secret, or the key ring`
   return { reason: 'StoredUnreadable', message }
 }
 
@@ -194,10 +197,7 @@ function signWith(facts: TenantFacts, wanted: Wanted, generation: Generation): R
   return { kind: 'values', values, version: 'generated', trimmed: false, complaints: [], weak: [], generated }
 }
 
-/**
- * A new signing secret, beside which the one before goes on signing for a while; or, where somebody edited the Secret, the ones
- * that are stored.
- */
+/** Returns a new signing secret and, for the overlap, the previous one; for an edited Secret, the stored ones. */
 function generateSigning(
   facts: TenantFacts,
   { cause, secret: before }: Extract<PlaceRead, { kind: 'generate' }>,
@@ -218,7 +218,7 @@ function generateSigning(
   }
 }
 
-/** The Secret without its previous value, once that has signed for long enough. */
+/** Returns the Secret without its previous value, once the overlap is over. */
 function endPrevious(before: SecretManifest, now: number): Generation | undefined {
   const current = before.values.get(signingSecretEntry)
   if (current === undefined || !before.values.has(previousSigningSecretEntry)) return undefined
@@ -231,7 +231,7 @@ function signingEntries(current: string, previous: string | undefined): Record<s
   return { [signingSecretEntry]: current, ...(previous && { [previousSigningSecretEntry]: previous }) }
 }
 
-/** The current one first. */
+/** Current secret first. */
 function ownSigningEntries({ values }: Pick<SecretManifest, 'values'>): ReadonlyMap<string, string> {
   const own = [signingSecretEntry, previousSigningSecretEntry]
   return new Map(
@@ -253,7 +253,7 @@ function changedSecret(
   const stored = storedOf(facts, next.field)
   const there = stored.find(({ ordinal }) => ordinal === next.ordinal)
   if (there?.value === next.value && there.keyId === facts.currentKeyId) return undefined
-  // A value keeps its age when it only moves within its field or is sealed under a newer key.
+  // A value keeps its age when it moves within its field or is sealed with a newer key.
   const same = stored.find(({ value }) => value === next.value)
   return { ...next, createdAtMs: same?.createdAtMs ?? now }
 }
@@ -262,7 +262,7 @@ function storedOf(facts: TenantFacts, field: string): readonly StoredSecret[] {
   return facts.stored?.secrets.filter((secret) => secret.field === field) ?? []
 }
 
-/** Standard Webhooks asks for 24 to 64 bytes behind the prefix. */
+/** Standard Webhooks requires 24 to 64 bytes after the prefix. */
 function signingSecretFault(value: string): ValueFault | undefined {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(value)?.[1]
   const count = encoded === undefined ? 0 : Buffer.from(encoded, 'base64').length
@@ -270,9 +270,9 @@ function signingSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: 'must be whsec_ and the base64 of 24 to 64 bytes' }
 }
 
-/** A shorter secret can be found by trying, given one signed call. */
+/** A shorter secret can be brute-forced from one signed call. */
 const charactersMin = 8
-/** 96 bits, if each character is one of 64. */
+/** 96 bits at 6 bits per character. */
 const charactersRecommended = 16
 const charactersMax = 4_096
 
@@ -286,7 +286,7 @@ function providerSecretFault(value: string): ValueFault | undefined {
   return { reason: 'SecretInvalid', message: `is longer than ${charactersMax} characters` }
 }
 
-/** Characters without the prefix of Standard Webhooks and white space around them, which add nothing to a secret. */
+/** Counts characters without the prefix of Standard Webhooks and surrounding white space, which add no entropy. */
 function charactersOf(value: string): number {
   return Array.from(value.trim().replace(/^whsec_/, '')).length
 }

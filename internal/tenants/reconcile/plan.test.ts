@@ -9,9 +9,9 @@ import {
   whsec,
 } from '#test/support/tenant-plans.ts'
 import type { SecretRead } from '../source.ts'
-import { tenantIdOfUid } from '../tenant-id.ts'
+import { tenantIdOfUid } from '../tenant-object.ts'
 import type { ConditionType } from './conditions.ts'
-import type { StoredKey, TenantFacts } from './facts.ts'
+import type { StoredKey, TenantFacts } from './gather.ts'
 import { changesTenant } from './plan.ts'
 import { hashApiKey } from './plan-keys.ts'
 
@@ -274,8 +274,8 @@ describe('a condition says what to do', () => {
     const before = plan({}, now - day).conditions
     expect(plan({ stored: { conditions: before } }).conditions).toEqual(before)
     const after = plan({ spec: { suspended: true }, stored: { conditions: before } })
-    expect(condition(after, 'Ready').lastTransitionTime).toBe(new Date(now).toISOString())
-    expect(condition(after, 'SlugReserved').lastTransitionTime).toBe(new Date(now - day).toISOString())
+    expect(condition(after, 'Ready').lastTransitionTime).toBe('2026-11-01T00:00:00Z')
+    expect(condition(after, 'SlugReserved').lastTransitionTime).toBe('2026-10-31T00:00:00Z')
   })
 })
 

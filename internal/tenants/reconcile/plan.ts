@@ -3,37 +3,31 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import type { TenantSpec } from '../model.ts'
 import type { GeneratedSecret } from '../source.ts'
+import type { tenants } from '../tables.ts'
 import {
   type Complaint,
   type Condition,
-  dateConditions,
+  mergeConditions,
   messageCharactersMax,
   readyVerdict,
   type Verdict,
   verdict,
   weakSecretReason,
 } from './conditions.ts'
-import type { CallbackSuspension, StoredKey, StoredSecret, TenantFacts } from './facts.ts'
+import type { CallbackSuspension, ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
-import { planSlug } from './plan-slug.ts'
 
-/** The row of a live tenant. */
-export interface TenantRow {
-  readonly id: TenantId
-  readonly uid: string
-  readonly namespace: string
-  readonly name: string
-  readonly slug: string | null
-  readonly suspended: boolean
-  readonly spec: TenantSpec
-  readonly resourceCreatedAtMs: number
-}
+/** The row of a live tenant, as its plan decides it. */
+export type TenantRow = Omit<
+  typeof tenants.$inferInsert,
+  'spec' | 'slug' | 'conditions' | 'version' | 'createdAtMs' | 'updatedAtMs' | 'deletedAtMs'
+> & { readonly spec: TenantSpec; readonly slug: string | null }
 
-/** Everything that has to change so that a tenant is as its manifest says. Holds secrets: never log it whole. */
+/** Changes that bring a tenant in line with its manifest. Holds secrets: never log it whole. */
 export interface TenantPlan {
   readonly tenantId: TenantId
-  /** Written to the source before anything is stored, so that a key is never in force without being readable. */
+  /** Written to the source before any row, so that no key is in force that its owner cannot read. */
   readonly generate: readonly GeneratedSecret[]
   readonly row: TenantRow
   readonly rowChange: 'none' | 'created' | 'changed' | 'restored'
@@ -47,7 +41,7 @@ export interface TenantPlan {
   readonly warnings: readonly string[]
 }
 
-/** Decides a tenant's next state from the facts alone; the same facts, time and bytes give the same plan. */
+/** Decides a tenant's next state by ordered policies. Pure: the same facts, time and random bytes give the same plan. */
 export function planTenant(facts: TenantFacts, now: number, random: RandomBytes): TenantPlan {
   const slug = planSlug(facts, now)
   const secrets = planSecrets(facts, now, random)
@@ -61,7 +55,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   ]
   verdicts.unshift(readyVerdict(verdicts, facts.manifest.spec.suspended))
   const previous = facts.stored?.conditions ?? []
-  const conditions = dateConditions(previous, verdicts, now)
+  const conditions = mergeConditions(previous, verdicts, now)
   const row = rowOf(facts, slug.slug, now)
   return {
     tenantId: facts.tenantId,
@@ -76,7 +70,7 @@ export function planTenant(facts: TenantFacts, now: number, random: RandomBytes)
   }
 }
 
-/** In force all the same, so that the condition stays True, as other operators have it: its reason and an event say what to change. */
+/** Weak secrets are in force, so the condition stays True; its reason and an event say what to change. */
 function syncedOf(weak: readonly string[]): Complaint {
   const message = 'All Secrets were read'
   if (weak.length === 0) return { reason: 'Synced', message }
@@ -86,7 +80,7 @@ function syncedOf(weak: readonly string[]): Complaint {
   }
 }
 
-/** True when applying the plan would change what other processes see of the tenant, not only its conditions. */
+/** True if the plan changes rows that other processes read, not only conditions. */
 export function changesTenant({ rowChange, keys, secrets }: TenantPlan): boolean {
   const amount = keys.put.length + keys.remove.length + secrets.put.length + secrets.remove.length
   return rowChange !== 'none' || amount > 0
@@ -130,7 +124,10 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   if (!wallet.enabled) return off('Disabled', 'provider wallet has enabled: false')
   switch (walletRollout.stage) {
     case 'off':
-      return off('StageOff', 'wallet calls are refused: set spec.walletRollout.stage to verify to begin')
+      return off(
+        'StageOff',
+        'wallet calls are refused: to start the rollout, set spec.walletRollout.stage to verify',
+      )
     case 'verify':
       return off(
         'Verifying',
@@ -141,12 +138,15 @@ function walletVerdict({ providers, walletRollout }: TenantSpec): Verdict {
   }
 }
 
-/** What can be said without resolving a name: each delivery checks the address itself, by the same rules. */
+/** Checks the URL without resolving its name; each delivery checks the resolved address by the same rules. */
 function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: TenantFacts): Verdict {
   const { url, allowedCIDRs } = manifest.spec.callback
-  const judged = validateCallback(url, { ...callbackBounds, allowedCIDRs })
-  if (judged.kind === 'refused') {
-    const complaint = { reason: refusalReasons[judged.cause], message: `spec.callback.url ${judged.message}` }
+  const checked = validateCallback(url, { ...callbackBounds, allowedCIDRs })
+  if (checked.kind === 'refused') {
+    const complaint = {
+      reason: refusalReasons[checked.cause],
+      message: `spec.callback.url ${checked.message}`,
+    }
     return verdict('CallbackAllowed', [complaint], callbackAccepted)
   }
   if (callbackSuspension) {
@@ -157,11 +157,10 @@ function callbackVerdict({ manifest, callbackBounds, callbackSuspension }: Tenan
 }
 
 function suspensionMessage({ cause, sinceMs }: CallbackSuspension): string {
-  const said =
-    cause === 'gone' ? 'answered 410 Gone' : 'asked for no more deliveries (header webhook-delivery)'
+  const said = cause === 'gone' ? 'answered 410 Gone' : 'refused further deliveries (header webhook-delivery)'
   return (
-    `the callback ${said} at ${new Date(sinceMs).toISOString()}; its events are accepted and wait: ` +
-    'when it is mended, set the annotation latchkey.dev/resume-callback'
+    `the callback ${said} at ${new Date(sinceMs).toISOString()}; its events are accepted and queued: ` +
+    'fix the callback, then set the annotation latchkey.dev/resume-callback'
   )
 }
 
@@ -177,4 +176,67 @@ const refusalReasons: Readonly<Record<CallbackRefusal, string>> = {
   port_not_listed: 'PortNotListed',
   http_not_listed: 'AddressNotListed',
   address: 'AddressNotAllowed',
+}
+
+/** Slug of a tenant, null while it has none, and the reason. */
+interface SlugPlan {
+  readonly slug: string | null
+  readonly verdict: Verdict
+}
+
+/** The holder of a slug keeps it. A free one goes to the resource it is reserved for, otherwise to the oldest claimant. Pure. */
+function planSlug(facts: TenantFacts, now: number): SlugPlan {
+  const wanted = facts.manifest.spec.slug
+  const held = facts.stored?.deletedAtMs === null ? facts.stored.slug : null
+  if (held !== null && held !== wanted) {
+    return denied(
+      held,
+      'SlugImmutable',
+      `spec.slug cannot change: ${held} stays in force; set it back, or delete this Tenant and create another`,
+    )
+  }
+  if (held === null) {
+    const { holder, reservation, olderClaimant } = facts.slug
+    if (holder !== undefined && holder.id !== facts.tenantId) {
+      return denied(
+        null,
+        'SlugTaken',
+        `${wanted} belongs to ${shown(holder, facts)}: choose another spec.slug`,
+      )
+    }
+    const kept = reservation !== undefined && reservation.untilMs > now ? reservation : undefined
+    if (kept !== undefined && !isSame(kept, facts.manifest)) {
+      const until = new Date(kept.untilMs).toISOString()
+      return denied(
+        null,
+        'SlugKept',
+        `${wanted} is reserved for ${shown(kept, facts)} until ${until}: choose another`,
+      )
+    }
+    // A reservation takes precedence over age: otherwise its resource and the older claimant would block each other.
+    if (kept === undefined && olderClaimant !== undefined) {
+      return denied(
+        null,
+        'SlugAwaited',
+        `${shown(olderClaimant, facts)} is older and waits for ${wanted}: choose another`,
+      )
+    }
+  }
+  return {
+    slug: wanted,
+    verdict: verdict('SlugReserved', [], { reason: 'Held', message: `${wanted} belongs to this tenant` }),
+  }
+}
+
+function denied(slug: string | null, reason: string, message: string): SlugPlan {
+  return { slug, verdict: { type: 'SlugReserved', status: 'False', reason, message } }
+}
+
+/** Names another tenant only within the namespace, since readers of this Tenant may not see other namespaces. */
+function shown({ namespace, name }: ResourceName, { manifest }: TenantFacts): string {
+  return namespace === manifest.namespace ? `${namespace}/${name}` : 'a tenant of another namespace'
+}
+
+function isSame(one: ResourceName, other: ResourceName): boolean {
+  return one.namespace === other.namespace && one.name === other.name
 }

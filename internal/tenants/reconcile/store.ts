@@ -1,36 +1,32 @@
 import { and, eq, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
+import { orm, type PoolClient } from '#internal/storage/index.ts'
+import type { KeyRing } from '../key-ring.ts'
+import type { LiveTenant } from '../store.ts'
 import {
   apiKeys,
   audit,
   directoryVersion,
-  orm,
-  type PoolClient,
   slugReservations,
   tenantSecrets,
   tenants,
   writerFence,
-} from '#internal/storage/index.ts'
-import type { KeyRing } from '../key-ring.ts'
-import type { LiveTenant } from '../store.ts'
+} from '../tables.ts'
 import type { Condition } from './conditions.ts'
-import type { StoredKey } from './facts.ts'
+import type { StoredKey } from './gather.ts'
 import type { TenantPlan, TenantRow } from './plan.ts'
 
-/** The right to write: a Lease's name and its `leaseTransitions`. */
-export interface WriterFence {
-  readonly name: string
-  readonly leaseTransitions: number
-}
+/** Fencing token of a leader: the name of its Lease and its `leaseTransitions`. */
+export type WriterFence = Readonly<typeof writerFence.$inferInsert>
 
 /**
- * First statement of a leader's transaction: false when a later leader has written, and then nothing may follow. A shared lock
- * until the commit: transactions of one leader go on side by side, and the next leader's first one waits for them. Repeating
- * it is safe.
+ * First statement of a leader's transaction: false when a later leader has written; then the transaction must write nothing. Holds a
+ * shared lock until the commit: transactions of one leader run concurrently, and the next leader's first one waits for them.
+ * Idempotent.
  */
 export async function passFence(client: PoolClient, fence: WriterFence): Promise<boolean> {
   const db = orm(client)
-  // Locks nothing unless it is ours: two that both held it shared could not both go on to raise it.
+  // Locks only the own row version: two shared holders could not both upgrade their locks.
   const ours = await db
     .select({ name: writerFence.name })
     .from(writerFence)
@@ -50,8 +46,8 @@ export async function passFence(client: PoolClient, fence: WriterFence): Promise
 }
 
 /**
- * Gives a tenant's row the next version. Its lock on the one counter lasts until the commit, so that versions become visible in
- * order; therefore it is the last statement of its transaction, and others wait as short as can be.
+ * Assigns the next version to a tenant's row. The lock of the counter lasts until the commit, so that versions become visible in
+ * order: call this last, to keep others waiting as briefly as possible.
  */
 export async function publishTenant(client: PoolClient, id: TenantId): Promise<number> {
   const version = await raiseDirectoryVersion(client)
@@ -59,10 +55,10 @@ export async function publishTenant(client: PoolClient, id: TenantId): Promise<n
   return version
 }
 
-/** Of a row whose own version is given to it at the end of its transaction; nobody ever sees it. */
+/** Placeholder until `publishTenant` at the end of the transaction; never committed. */
 export const versionPending = 0
 
-/** The next version. Its row lock lasts until the commit, so that versions become visible in order; take it once. */
+/** Increments the version. Its row lock lasts until the commit, so that versions become visible in order. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
   const [row] = await orm(client)
     .update(directoryVersion)
@@ -73,27 +69,18 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
 }
 
 /**
- * Writes a live tenant's row and takes its slug. A slug or name that another live tenant has fails as unique violation; false
- * when the id belongs to another uid, as after a deletion that ended it, and then nothing may follow.
+ * Writes a live tenant's row and takes its slug. @throws a unique violation for a slug or name of another live tenant
+ * @returns false when the id belongs to another uid, as after a deletion; then the transaction must write nothing
  */
 export async function upsertTenant(
   client: PoolClient,
   row: TenantRow,
   { version, now, conditions }: { version: number; now: number; conditions: readonly Condition[] },
 ): Promise<boolean> {
-  const { resourceCreatedAtMs, ...columns } = row
-  const at = new Date(now)
-  const next = {
-    ...columns,
-    resourceCreatedAt: new Date(resourceCreatedAtMs),
-    conditions,
-    version,
-    updatedAt: at,
-    deletedAt: null,
-  }
+  const next = { ...row, conditions, version, updatedAtMs: now, deletedAtMs: null }
   const written = await orm(client)
     .insert(tenants)
-    .values({ ...next, createdAt: at })
+    .values({ ...next, createdAtMs: now })
     .onConflictDoUpdate({ target: tenants.id, set: next, setWhere: eq(tenants.uid, row.uid) })
     .returning({ id: tenants.id })
   if (written.length === 0) return false
@@ -101,7 +88,7 @@ export async function upsertTenant(
   return true
 }
 
-/** Writes conditions alone; directories do not read them, so the version stays. */
+/** Writes conditions only; directories do not read them, so the version stays. */
 export async function updateConditions(
   client: PoolClient,
   id: TenantId,
@@ -110,7 +97,7 @@ export async function updateConditions(
   await orm(client).update(tenants).set({ conditions }).where(eq(tenants.id, id))
 }
 
-/** Ends and puts keys. A key that another tenant took meanwhile fails as unique violation. */
+/** Writes and removes keys. @throws a unique violation for a key of another tenant */
 export async function writeKeys(client: PoolClient, plan: TenantPlan, now: number): Promise<void> {
   const db = orm(client)
   if (plan.keys.remove.length > 0) {
@@ -125,7 +112,7 @@ export async function writeKeys(client: PoolClient, plan: TenantPlan, now: numbe
       .where(and(eq(apiKeys.sha256, columns.sha256), eq(apiKeys.tenantId, plan.tenantId)))
       .returning({ name: apiKeys.name })
     if (updated.length === 1) continue
-    await db.insert(apiKeys).values({ ...columns, tenantId: plan.tenantId, createdAt: new Date(now) })
+    await db.insert(apiKeys).values({ ...columns, tenantId: plan.tenantId, createdAtMs: now })
   }
 }
 
@@ -135,12 +122,12 @@ function keyColumns({ sha256Hex, prefix, name, scopes, expiresAtMs, endsAtMs }: 
     prefix,
     name,
     scopes: [...scopes],
-    expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),
-    endsAt: endsAtMs === null ? null : new Date(endsAtMs),
+    expiresAtMs,
+    endsAtMs,
   }
 }
 
-/** Ends and puts secrets, sealed for their place. At most five values a field, so few rows. */
+/** Seals and writes secrets, and removes others. At most five per field. */
 export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing: KeyRing): Promise<void> {
   const db = orm(client)
   for (const { field, ordinal } of plan.secrets.remove) {
@@ -149,7 +136,7 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
   }
   for (const { field, ordinal, value, sourceName, sourceVersion, createdAtMs } of plan.secrets.put) {
     const { keyId, nonce, ciphertext } = keyRing.seal({ tenantId: plan.tenantId, field }, value)
-    const next = { keyId, nonce, ciphertext, sourceName, sourceVersion, createdAt: new Date(createdAtMs) }
+    const next = { keyId, nonce, ciphertext, sourceName, sourceVersion, createdAtMs }
     await db
       .insert(tenantSecrets)
       .values({ tenantId: plan.tenantId, field, ordinal, ...next })
@@ -160,34 +147,28 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
   }
 }
 
-/** One line of the audit log. `detail` must hold no secret. */
-export interface AuditEntry {
-  readonly actor: string
-  readonly action: string
-  readonly tenantId: TenantId
-  readonly detail: object
-}
+/** Entry of the audit log. `detail` must not hold secrets. */
+export type AuditEntry = Readonly<Omit<typeof audit.$inferInsert, 'atMs'>> & { readonly tenantId: TenantId }
 
-/** Appends to the audit log inside the transaction that did the deed. */
+/** Appends to the audit log in the transaction of the audited change. */
 export async function insertAudit(client: PoolClient, entry: AuditEntry, now: number): Promise<void> {
   await orm(client)
     .insert(audit)
-    .values({ ...entry, at: new Date(now) })
+    .values({ ...entry, atMs: now })
 }
 
-/** When and how a tenant is hidden. */
+/** Options of `hideTenant`. */
 export interface HidingTerms {
   readonly version: number
   readonly now: number
   readonly reservedUntilMs: number
-  /** Keeps the data whatever the policy says: nobody asked for the deletion as far as is known. */
+  /** Keeps the data whatever the policy says, for a resource that vanished without a deletion. */
   readonly keepData: boolean
 }
 
 /**
- * Hides a tenant: keys and secrets end, its slug is kept for its name until `reservedUntilMs`. One whose data is to go gives
- * up its uid too, in place of which its own id stands: whoever comes back with that uid is another tenant, however soon.
- * Repeating it is safe.
+ * Hides a tenant: removes its keys and secrets and reserves its slug for its name until `reservedUntilMs`. If its data is to be
+ * removed, its id replaces its uid, so that a resource with the same uid becomes another tenant at once. Idempotent.
  */
 export async function hideTenant(
   client: PoolClient,
@@ -195,23 +176,19 @@ export async function hideTenant(
   { version, now, reservedUntilMs, keepData }: HidingTerms,
 ): Promise<void> {
   const db = orm(client)
-  const at = new Date(now)
   if (keepData) {
     const retained = sql`jsonb_set(${tenants.spec}, '{deletionPolicy}', '"Retain"')`
     await db.update(tenants).set({ spec: retained }).where(eq(tenants.id, tenant.id))
   }
   await db
     .update(tenants)
-    .set({ uid: uidOnceHidden, slug: null, deletedAt: at, updatedAt: at, version, conditions: [] })
+    .set({ uid: uidOnceHidden, slug: null, deletedAtMs: now, updatedAtMs: now, version, conditions: [] })
     .where(eq(tenants.id, tenant.id))
   await db.delete(apiKeys).where(eq(apiKeys.tenantId, tenant.id))
   await db.delete(tenantSecrets).where(eq(tenantSecrets.tenantId, tenant.id))
   if (tenant.slug === null) return
-  const reserved = {
-    namespace: tenant.namespace,
-    name: tenant.name,
-    reservedUntil: new Date(reservedUntilMs),
-  }
+  const { namespace, name } = tenant
+  const reserved = { namespace, name, reservedUntilMs }
   await db
     .insert(slugReservations)
     .values({ slug: tenant.slug, ...reserved })
@@ -220,17 +197,12 @@ export async function hideTenant(
 
 const uidOnceHidden = sql`CASE WHEN ${tenants.spec} ->> 'deletionPolicy' = 'Delete' THEN ${tenants.id} ELSE ${tenants.uid} END`
 
-/** Who takes over what a deleted tenant left. */
-export interface Adoption {
-  readonly id: TenantId
-  readonly uid: string
-  readonly namespace: string
-  readonly name: string
-}
+/** New owner of a deleted tenant's retained data. */
+export type Adoption = Readonly<Pick<typeof tenants.$inferSelect, 'id' | 'uid' | 'namespace' | 'name'>>
 
 /**
- * Gives a deleted tenant whose data was retained to another resource, with the slug that is kept for it. The tenant stays
- * hidden until that is reconciled. False when there is no such tenant; the row's lock keeps two from taking the same one.
+ * Assigns a deleted tenant with retained data to another resource, with its reserved slug. The tenant stays hidden until that
+ * resource is reconciled. False without such a tenant; the row lock prevents two adoptions of one.
  */
 export async function adoptTenantRow(
   client: PoolClient,
@@ -246,13 +218,10 @@ export async function adoptTenantRow(
       wanted: sql<string>`${tenants.spec} ->> 'slug'`,
     })
     .from(tenants)
-    .where(and(eq(tenants.id, id), isNotNull(tenants.deletedAt), retained))
+    .where(and(eq(tenants.id, id), isNotNull(tenants.deletedAtMs), retained))
     .for('update')
   if (before === undefined) return false
-  await db
-    .update(tenants)
-    .set({ uid, namespace, name, updatedAt: new Date(now) })
-    .where(eq(tenants.id, id))
+  await db.update(tenants).set({ uid, namespace, name, updatedAtMs: now }).where(eq(tenants.id, id))
   const kept = and(
     eq(slugReservations.slug, before.wanted),
     eq(slugReservations.namespace, before.namespace),

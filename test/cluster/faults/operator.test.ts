@@ -37,7 +37,7 @@ test.each(['apiserver', 'etcd'] as const)(
 )
 
 test('while the API server hangs the leader gives up its lease, and is not restarted for it', async () => {
-  const lost = () => stage.operator.lines('no longer leading').length
+  const lost = () => stage.operator.lines('leadership lost').length
   const before = lost()
   const resume = plane.suspend('apiserver')
   try {
@@ -60,7 +60,7 @@ test('what happened while a watch was cut, and etcd has forgotten, is worked on 
   stage.operator = await stage.lab.operator({ env: { KUBECONFIG } })
   for (const name of ['stays', 'vanishes']) await isInForce(name)
   network.cut()
-  await stage.operator.logged('the cluster cannot be followed, trying again')
+  await stage.operator.logged('the cluster cannot be followed and will be retried')
   await stage.lab.patch(stage.shops, 'vanishes', { metadata: { finalizers: null } })
   await stage.lab.remove(stage.shops, 'vanishes')
   await stage.lab.patch(stage.shops, 'stays', { spec: { suspended: true } })

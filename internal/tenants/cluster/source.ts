@@ -1,0 +1,106 @@
+import { type EventRecorder, expectOk, type KubeClient } from '#internal/kube/index.ts'
+import type { CheckResult } from '#internal/telemetry/index.ts'
+import { generatedNamesOf } from '../secret-manifest.ts'
+import type { TenantSource } from '../source.ts'
+import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
+import { createClusterSecrets } from './secrets.ts'
+import { type ClusterViewOptions, startClusterView } from './view.ts'
+
+/** Options of a cluster source. */
+export interface ClusterSourceOptions extends Omit<ClusterViewOptions, 'onSecretDeleted'> {
+  readonly client: KubeClient
+  readonly events: Pick<EventRecorder, 'record'>
+  /** User name of this process at the API server, for the command that grants missing rights. */
+  readonly username: string
+}
+
+/** Tenants and Secrets of a cluster. The caller stops it. */
+export interface ClusterSource extends TenantSource {
+  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
+  check(): CheckResult
+  stop(): Promise<void>
+}
+
+/** Field manager of status writes; metadata has another one. */
+const statusManager = 'latchkey-operator-status'
+
+/** Starts to follow a cluster's Tenants and Secrets. */
+export function startClusterSource(options: ClusterSourceOptions): ClusterSource {
+  const { client, events, username } = options
+  const secrets = createClusterSecrets({ client, known: (place) => view.secret(place), username })
+  const view = startClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
+  return {
+    uidPrefix: '',
+    vanishedData: 'keep',
+    resumesMovedCallback: false,
+    owns: ({ uid }) => !uid.startsWith('folder:'),
+    settled: (signal) => view.settled(signal),
+    tenant: (place) => view.tenant(place),
+    tenants: () => view.tenants(),
+    claimants: (slug) => view.claimants(slug),
+    isComplete: (namespace) => view.isComplete(namespace),
+    async isAbsent(place) {
+      const found = await client.get(tenantObjects, place)
+      if (found.kind === 'notFound') return true
+      expectOk('reading a Tenant', found)
+      return false
+    },
+    follow(listener) {
+      const unlisten = view.onKey(listener)
+      return async () => unlisten()
+    },
+    secretsOf: (manifest, mayWrite) =>
+      secrets.of({ ...manifest, generated: generatedNamesOf(manifest) }, mayWrite),
+    hold: (object) => addFinalizer(client, object),
+    release: (object) => removeFinalizer(client, object),
+    async applyStatus({ metadata: { namespace, name, uid } }, status) {
+      const metadata = {
+        name,
+        ...(namespace !== undefined && { namespace }),
+        ...(uid !== undefined && { uid }),
+      }
+      const terms = { fieldManager: statusManager, force: true, subresource: 'status' } as const
+      const result = await client.apply(tenantObjects, { metadata, status }, terms)
+      // Deleted meanwhile.
+      if (result.kind === 'notFound' || result.kind === 'conflict') return false
+      expectOk('writing the status of a Tenant', result)
+      return true
+    },
+    async removeAnnotation(object, name) {
+      const patch = { metadata: { annotations: { [name]: null } } }
+      const result = await client.mergePatch(tenantObjects, object.metadata, patch)
+      if (result.kind !== 'notFound') expectOk('removing an annotation of a Tenant', result)
+    },
+    record: (occurrence) => events.record(occurrence),
+    check: () => view.check(),
+    stop: () => view.stop(),
+  }
+}
+
+/** Patches under the resourceVersion that was read. */
+async function addFinalizer(client: KubeClient, object: TenantObject): Promise<TenantObject | undefined> {
+  const { finalizers = [], resourceVersion } = object.metadata
+  if (finalizers.includes(tenantFinalizer)) return object
+  const patch = { metadata: { resourceVersion, finalizers: [...finalizers, tenantFinalizer] } }
+  const result = await client.mergePatch(tenantObjects, object.metadata, patch)
+  // Changed meanwhile: that change queues the Tenant again.
+  if (result.kind === 'conflict' || result.kind === 'notFound') return undefined
+  const { metadata } = expectOk('adding the finalizer to a Tenant', result)
+  const held = {
+    ...object.metadata,
+    ...(metadata.resourceVersion && { resourceVersion: metadata.resourceVersion }),
+    ...(metadata.finalizers && { finalizers: metadata.finalizers }),
+  }
+  return { ...object, metadata: held }
+}
+
+async function removeFinalizer(client: KubeClient, object: TenantObject): Promise<boolean> {
+  const { finalizers = [], resourceVersion } = object.metadata
+  const patch = {
+    metadata: { resourceVersion, finalizers: finalizers.filter((each) => each !== tenantFinalizer) },
+  }
+  const result = await client.mergePatch(tenantObjects, object.metadata, patch)
+  if (result.kind === 'conflict') return false
+  if (result.kind !== 'notFound') expectOk('removing the finalizer of a Tenant', result)
+  return true
+}

@@ -1,0 +1,105 @@
+import { afterEach, expect, test } from 'bun:test'
+import { createKubeClient, createTransport } from '#internal/kube/index.ts'
+import { createHealth } from '#internal/telemetry/index.ts'
+import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/fake-api-server.ts'
+import { until } from '#test/support/until.ts'
+import { createClusterSecrets } from './secrets.ts'
+import { startClusterView } from './view.ts'
+
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+const tenantIn = (namespace: string) => ({
+  apiVersion: 'latchkey.dev/v1alpha1',
+  kind: 'Tenant',
+  metadata: { namespace, name: 'acme', uid: namespace, resourceVersion: '1' },
+  spec: { slug: namespace, callback: { url: 'https://hooks.example/' } },
+})
+
+/** A view of one Tenant in each of these namespaces, with so many watches at most. */
+function follow(
+  namespaces: readonly string[],
+  watchesMax: number,
+  { connectionsMax = 40, exhaustedTimes = 8 } = {},
+) {
+  const watches = new Map<string, FakeWatch>()
+  const server = startFakeApiServer(
+    ({ path, query }) => {
+      if (query['watch'] === 'true') {
+        const watch = openFakeWatch()
+        watches.set(path, watch)
+        return watch.response
+      }
+      const items = path.endsWith('/tenants') ? namespaces.map(tenantIn) : []
+      return Response.json({ kind: 'List', items, metadata: { resourceVersion: '1' } })
+    },
+    connectionsMax < 40 ? { streamsMax: 2 } : {},
+  )
+  const transport = createTransport({
+    ...{ endpoint: server.endpoint, userAgent: 'test', watchBounds: { connectionsMax } },
+  })
+  const warnings: object[] = []
+  const log = {
+    info: () => undefined,
+    error: () => undefined,
+    warn: (fields: object) => void warnings.push(fields),
+  }
+  const view = startClusterView({
+    ...{ transport, log, watchesMax, exhaustedTimes, health: createHealth(), namespaces: undefined },
+    ...{ secretsClusterWide: false, onSecretDeleted: () => undefined },
+  })
+  closing.push(server.stop, () => view.stop())
+  const kindIn = (namespace: string) => view.secret({ namespace, name: 'any' }).kind
+  return { server, view, watches, warnings, kindIn, client: createKubeClient(transport) }
+}
+
+test('cluster view: a namespace beyond the bound of watches is not followed, says so, and is once another has gone', async () => {
+  const { view, watches, warnings, kindIn } = follow(['one', 'two', 'three'], 3)
+  await view.settled(new AbortController().signal)
+  expect(['one', 'two', 'three'].map(kindIn)).toEqual(['known', 'known', 'unfollowed'])
+  expect(view.check()).toEqual({ ok: true })
+  expect(warnings).toEqual([{ namespace: 'three', watchesMax: 3 }])
+  const keys: string[] = []
+  view.onKey((key) => keys.push(key))
+  const tenants = await until(() => watches.get('/apis/latchkey.dev/v1alpha1/tenants'))
+  tenants.send({ type: 'DELETED', object: tenantIn('one') })
+  await until(() => kindIn('three') === 'known')
+  await until(() => keys.includes('three/acme'))
+})
+
+test('cluster view: a Tenant beyond the bound is told what the bound is and what to do, and no Secret is read', async () => {
+  const { server, view, client } = follow(['one', 'two'], 2)
+  await view.settled(new AbortController().signal)
+  const secrets = createClusterSecrets({
+    client,
+    known: (place) => view.secret(place),
+    username: 'operator',
+  })
+  const reader = { namespace: 'two', name: 'acme', uid: 'two', generated: new Set<string>() }
+  const read = await secrets.of(reader, () => true).readSecret('two', 'brought')
+  expect(read).toMatchObject({
+    kind: 'unreadable',
+    reason: 'TooManyNamespaces',
+    message: expect.stringMatching(/at most 2 .*operator\.secrets\.clusterWide.*operator\.namespaces/),
+  })
+  expect(server.seen.some(({ path }) => path.includes('/two/secrets'))).toBe(false)
+})
+
+test('cluster view: Secrets whose watch finds no connection for a moment stay known from the cache', async () => {
+  const { view, warnings, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1 })
+  await view.settled(new AbortController().signal)
+  await until(() => warnings.some((fields) => String(Object.values(fields)).includes('exhausted')))
+  expect(['one', 'two', 'three'].map(kindIn)).toEqual(['known', 'known', 'known'])
+  expect(view.check()).toEqual({ ok: true })
+})
+
+test('cluster view: Secrets whose watch finds no connection several times in a row are not followed, and the bound is named', async () => {
+  const { view, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1, exhaustedTimes: 2 })
+  const unfollowed = await until(() => ['one', 'two', 'three'].find((each) => kindIn(each) === 'unfollowed'))
+  expect(view.secret({ namespace: unfollowed, name: 'any' })).toEqual({
+    kind: 'unfollowed',
+    why: expect.stringContaining('1 connections for watches'),
+  })
+})

@@ -1,0 +1,360 @@
+import {
+  type KubeFailureKind,
+  type ObjectChange,
+  type ObjectPlace,
+  objectKey,
+  parseObjectKey,
+  type Reflector,
+  type ReflectorTrouble,
+  type Secret,
+  secrets,
+  startReflector,
+  type Transport,
+  watchBounds,
+} from '#internal/kube/index.ts'
+import type { CheckResult, Health } from '#internal/telemetry/index.ts'
+import type { TenantLog } from '../log.ts'
+import { tenantLabel } from '../secret-manifest.ts'
+import { slugOf, type TenantObject, tenantObjects } from '../tenant-object.ts'
+import { type KnownSecret, keptOfSecret } from './secrets.ts'
+
+/** Options of a view. */
+export interface ClusterViewOptions {
+  readonly transport: Transport
+  /** Namespaces to follow; undefined for all. */
+  readonly namespaces: readonly string[] | undefined
+  /** One watch for all labelled Secrets; otherwise one per namespace with Tenants. */
+  readonly secretsClusterWide: boolean
+  readonly health: Health
+  readonly log: TenantLog
+  readonly onSecretDeleted: (place: ObjectPlace) => void
+  /** Maximum watches of Tenants and Secrets; default the process's limit. Replaced in tests only. */
+  readonly watchesMax?: number
+  /** Consecutive `exhausted` failures after which a namespace counts as not followed; default 8, about a minute. Replaced in tests only. */
+  readonly exhaustedTimes?: number
+}
+
+/** Caches of Tenants and their Secrets. */
+export interface ClusterView {
+  tenant(place: ObjectPlace): TenantObject | undefined
+  tenants(): IterableIterator<TenantObject>
+  /** Tenants that ask for a slug, whether or not one of them holds it. */
+  claimants(slug: string): IterableIterator<TenantObject>
+  secret(place: ObjectPlace): KnownSecret
+  /** True if a Tenant of this namespace that is not cached does not exist. */
+  isComplete(namespace: string): boolean
+  /** Calls `listener` with the key of each Tenant that may need work, until the returned function is called. */
+  onKey(listener: (key: string) => void): () => void
+  /** Resolves once everything readable has been read, or when the signal fires. */
+  settled(signal: AbortSignal): Promise<void>
+  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
+  check(): CheckResult
+  stop(): Promise<void>
+}
+
+const settleLookMs = 50
+const troubleLogEvery = 20
+/** A starting API server forbids every request until it has read its roles. */
+const forbiddenTimes = 2
+const exhaustedTimesDefault = 8
+
+/** Starts to follow Tenants and Secrets. The caller stops it. */
+export function startClusterView(options: ClusterViewOptions): ClusterView {
+  return new FollowedCluster(options)
+}
+
+/** Scope of a watch over all namespaces; other scopes are one namespace. */
+const everywhere = ''
+
+function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
+  return scope === everywhere ? followed : `${followed} of ${scope}`
+}
+
+class FollowedCluster implements ClusterView {
+  readonly #options: ClusterViewOptions
+  readonly #tenants = new Map<string, Reflector<TenantObject>>()
+  readonly #secrets = new Map<string, Reflector<Secret>>()
+  /** Namespaces beyond the limit of watches, whose Secrets are not followed; in order of arrival. */
+  readonly #unfollowed = new Set<string>()
+  readonly #watchesMax: number
+  /** By reflector name. A limit reached for seconds only leaves the cache valid. */
+  readonly #exhausted = new Map<string, RepeatedFailure>()
+  /** Number of Tenants by namespace. */
+  readonly #counts = new Map<string, number>()
+  /** Keys of the Tenants that ask for a slug. */
+  readonly #claims = new Map<unknown, Set<string>>()
+  readonly #listeners = new Set<(key: string) => void>()
+  readonly #ending = new Set<Promise<void>>()
+
+  constructor(options: ClusterViewOptions) {
+    this.#options = options
+    this.#watchesMax = options.watchesMax ?? watchBounds.watchesMax
+    if (options.secretsClusterWide) this.#followSecrets(everywhere)
+    for (const scope of options.namespaces ?? [everywhere]) this.#followTenants(scope)
+  }
+
+  tenant(place: ObjectPlace): TenantObject | undefined {
+    return this.#tenantsOf(place.namespace ?? '')?.cache.get(place)
+  }
+
+  *tenants(): IterableIterator<TenantObject> {
+    for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
+  }
+
+  *claimants(slug: string): IterableIterator<TenantObject> {
+    for (const key of this.#claims.get(slug) ?? []) {
+      const object = this.tenant(parseObjectKey(key))
+      if (object !== undefined) yield object
+    }
+  }
+
+  secret(place: ObjectPlace): KnownSecret {
+    const scope = this.#secretScope(place.namespace ?? '')
+    const reflector = this.#secrets.get(scope)
+    if (this.#unfollowed.has(scope))
+      return { kind: 'unfollowed', why: `it opens at most ${this.#watchesMax} watches` }
+    const exhausted = this.#lastingExhaustion(nameOf('secrets', scope), reflector)
+    if (exhausted !== undefined) return { kind: 'unfollowed', why: exhausted }
+    if (!reflector?.hasSynced() || reflector.failure()?.kind === 'forbidden') return { kind: 'unknown' }
+    return { kind: 'known', secret: reflector.cache.get(place) }
+  }
+
+  isComplete(namespace: string): boolean {
+    return this.#tenantsOf(namespace)?.hasSynced() ?? false
+  }
+
+  onKey(listener: (key: string) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async settled(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
+  }
+
+  check(): CheckResult {
+    const reflectors = [...this.#tenants.values()]
+    if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
+      return {
+        ok: false,
+        reason:
+          'the API server has no Tenant definition: kubectl apply --server-side --field-manager=helm -f crds',
+      }
+    if (reflectors.every((each) => !each.hasSynced() && each.failure()?.kind === 'forbidden'))
+      return { ok: false, reason: 'the operator may not list Tenants: bind its role' }
+    for (const [scope, reflector] of this.#tenants) {
+      const exhausted = this.#lastingExhaustion(nameOf('tenants', scope), reflector)
+      if (exhausted !== undefined)
+        return { ok: false, reason: `Tenants are not watched: ${exhausted}; follow fewer namespaces` }
+    }
+    return this.#isSettled() ? { ok: true } : { ok: false, reason: 'Tenants and Secrets are being read' }
+  }
+
+  async stop(): Promise<void> {
+    this.#listeners.clear()
+    const all = [...this.#tenants.values(), ...this.#secrets.values()]
+    await Promise.all([...all.map((each) => each.stop()), ...this.#ending])
+  }
+
+  /** A forbidden reflector, or one that was synced before, delays nothing. */
+  #isSettled(): boolean {
+    const reflectors = [...this.#tenants.values(), ...this.#secrets.values()]
+    return reflectors.every((each) => each.hasSynced() || each.failure()?.kind === 'forbidden')
+  }
+
+  #tenantsOf(namespace: string): Reflector<TenantObject> | undefined {
+    return this.#tenants.get(this.#options.namespaces ? namespace : everywhere)
+  }
+
+  #secretScope(namespace: string): string {
+    return this.#options.secretsClusterWide ? everywhere : namespace
+  }
+
+  /** Returns the message of a limit that has kept a watch closed for about a minute. */
+  #lastingExhaustion(
+    name: string,
+    reflector: Pick<Reflector<Secret>, 'failure'> | undefined,
+  ): string | undefined {
+    const failure = reflector?.failure()
+    return failure?.kind === 'exhausted' && this.#exhausted.get(name)?.isLasting ? failure.message : undefined
+  }
+
+  #noteExhaustion(name: string, trouble: ReflectorTrouble): boolean {
+    const { exhaustedTimes = exhaustedTimesDefault } = this.#options
+    const row = this.#exhausted.get(name) ?? new RepeatedFailure('exhausted', exhaustedTimes)
+    this.#exhausted.set(name, row)
+    return row.note(trouble)
+  }
+
+  #followTenants(scope: string): void {
+    const { transport, health } = this.#options
+    const name = nameOf('tenants', scope)
+    const reflector = startReflector<TenantObject>({
+      name,
+      ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
+      selection: scope === everywhere ? {} : { namespace: scope },
+      listsWhenCutShort: true,
+      onChange: (change) => this.#onTenant(change),
+      onTrouble: (trouble) => {
+        this.#report(`tenants ${scope}`, trouble)
+        this.#noteExhaustion(name, trouble)
+      },
+    })
+    this.#tenants.set(scope, reflector)
+  }
+
+  #followSecrets(scope: string): void {
+    if (this.#secrets.has(scope)) return
+    const { transport, health, log } = this.#options
+    if (this.#tenants.size + this.#secrets.size >= this.#watchesMax) {
+      this.#unfollowed.add(scope)
+      const fields = { namespace: scope, watchesMax: this.#watchesMax }
+      log.warn(fields, 'Secrets of a namespace are not followed: the limit of watches is reached')
+      return
+    }
+    const refusals = new RepeatedFailure('forbidden', forbiddenTimes)
+    const name = nameOf('secrets', scope)
+    const reflector = startReflector<Secret>({
+      name,
+      ...{ transport, of: secrets, health, keep: keptOfSecret },
+      selection: { ...(scope !== everywhere && { namespace: scope }), labelSelector: tenantLabel },
+      onChange: (change) => this.#onSecret(change),
+      onTrouble: (trouble) => {
+        this.#report(`secrets ${scope}`, trouble)
+        const isExhausted = this.#noteExhaustion(name, trouble)
+        if (refusals.note(trouble) || isExhausted) this.#queueNamespace(scope)
+      },
+    })
+    this.#secrets.set(scope, reflector)
+  }
+
+  #unfollowSecrets(scope: string): void {
+    this.#unfollowed.delete(scope)
+    this.#exhausted.delete(nameOf('secrets', scope))
+    const reflector = this.#secrets.get(scope)
+    this.#secrets.delete(scope)
+    if (!reflector) return
+    this.#followNext()
+    const ending = reflector.stop().finally(() => this.#ending.delete(ending))
+    this.#ending.add(ending)
+  }
+
+  /** Follows the namespace that has waited longest for a free watch. */
+  #followNext(): void {
+    const [scope] = this.#unfollowed
+    if (scope === undefined) return
+    this.#unfollowed.delete(scope)
+    this.#followSecrets(scope)
+    void this.#secrets
+      .get(scope)
+      ?.whenSynced()
+      .then(() => this.#queueNamespace(scope))
+  }
+
+  #onTenant(change: ObjectChange<TenantObject>): void {
+    // First, so that no later exception prevents the reconciliation.
+    this.#queue(change.key)
+    this.#noteClaims(change)
+    if (change.kind === 'updated') return
+    const object = change.kind === 'deleted' ? change.before : change.object
+    const { namespace = '' } = object.metadata
+    const count = (this.#counts.get(namespace) ?? 0) + (change.kind === 'added' ? 1 : -1)
+    if (count > 0) this.#counts.set(namespace, count)
+    else this.#counts.delete(namespace)
+    if (this.#options.secretsClusterWide) return
+    if (count > 0) this.#followSecrets(namespace)
+    else this.#unfollowSecrets(namespace)
+  }
+
+  /** Queues the Tenants that wait for a slug as soon as it is no longer asked for. */
+  #noteClaims(change: ObjectChange<TenantObject>): void {
+    const before = change.kind === 'added' ? undefined : slugOf(change.before)
+    const now = change.kind === 'deleted' ? undefined : slugOf(change.object)
+    if (before !== undefined && before !== now) {
+      const others = this.#claims.get(before)
+      others?.delete(change.key)
+      if (others?.size === 0) this.#claims.delete(before)
+      for (const key of others ?? []) this.#queue(key)
+    }
+    if (now === undefined) return
+    const claims = this.#claims.get(now) ?? new Set()
+    this.#claims.set(now, claims.add(change.key))
+  }
+
+  #onSecret(change: ObjectChange<Secret>): void {
+    const touched = [
+      ...(change.kind === 'added' ? [] : [change.before]),
+      ...(change.kind === 'deleted' ? [] : [change.object]),
+    ]
+    if (change.kind === 'deleted') this.#options.onSecretDeleted(change.before.metadata)
+    for (const { metadata } of touched) {
+      const tenant = metadata.labels?.[tenantLabel]
+      const place = { namespace: metadata.namespace, name: tenant ?? '' }
+      if (this.tenant(place)) this.#queue(objectKey(place))
+    }
+  }
+
+  #queueNamespace(scope: string): void {
+    for (const { metadata } of this.tenants())
+      if (scope === everywhere || metadata.namespace === scope) this.#queue(objectKey(metadata))
+  }
+
+  #queue(key: string): void {
+    for (const listener of this.#listeners) listener(key)
+  }
+
+  /** Logs the first failure and every 20th: a namespace may stay forbidden for days. */
+  #report(watch: string, trouble: ReflectorTrouble): void {
+    const { log } = this.#options
+    if (trouble.kind === 'stalled') return log.info({ watch }, 'a watch stalled and is restarted')
+    if (trouble.kind === 'handler') {
+      return log.error({ watch, key: trouble.key, error: String(trouble.error) }, 'a change handler failed')
+    }
+    const { failure, failures } = trouble
+    if (failures % troubleLogEvery !== 1) return
+    log.warn(
+      { watch, failure: failure.message, failures },
+      'the cluster cannot be followed and will be retried',
+    )
+  }
+}
+
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+function keptOfTenant(object: TenantObject): TenantObject {
+  const { managedFields: _, ...metadata } = object.metadata as TenantObject['metadata'] & {
+    managedFields?: unknown
+  }
+  const { [lastApplied]: __, ...annotations } = metadata.annotations ?? {}
+  const { spec, status } = object
+  return { metadata: { ...metadata, annotations }, spec, ...(status !== undefined && { status }) }
+}
+
+/** Counts consecutive failures of one kind, to tell a lasting one from a transient one. */
+export class RepeatedFailure {
+  readonly #kind: KubeFailureKind
+  readonly #times: number
+  #failures = 0
+  #inARow = 0
+
+  constructor(kind: KubeFailureKind, times: number) {
+    this.#kind = kind
+    this.#times = times
+  }
+
+  /** True after `times` consecutive failures of the kind. */
+  get isLasting(): boolean {
+    return this.#inARow >= this.#times
+  }
+
+  /** Counts a failure; returns true when it becomes lasting, once per series. */
+  note(trouble: ReflectorTrouble): boolean {
+    if (trouble.kind !== 'sync') return false
+    // A lower count means that a watch succeeded meanwhile.
+    const isSame = this.#inARow > 0 && trouble.failures > this.#failures
+    this.#failures = trouble.failures
+    if (trouble.failure.kind !== this.#kind) this.#inARow = 0
+    else this.#inARow = isSame ? this.#inARow + 1 : 1
+    return this.#inARow === this.#times
+  }
+}

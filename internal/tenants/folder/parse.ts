@@ -1,0 +1,179 @@
+import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments } from 'yaml'
+import type { ObjectPlace } from '#internal/kube/index.ts'
+import type { TenantSpec } from '../model.ts'
+import { type Problem, parseTenant } from '../parse.ts'
+import { parseSecret, type SecretManifest } from '../secret-manifest.ts'
+import type { TenantObject } from '../tenant-object.ts'
+
+/** Prefix of the uids of a folder's tenants, which are made of namespace and name. */
+export const folderUidPrefix = 'folder:'
+
+/** A Tenant of a folder, validated. */
+export type FolderTenant = TenantObject & { readonly spec: TenantSpec }
+
+/** A problem of a manifest and its place. `line` counts from 1. */
+export interface SourceProblem {
+  readonly file: string
+  readonly line: number | undefined
+  readonly field: string
+  readonly message: string
+}
+
+/** A document of a file. `identity` is kind, namespace and name; undefined if a broken one has no readable name. */
+export type FileDocument = { readonly line: number | undefined } & (
+  | { readonly kind: 'tenant'; readonly identity: string; readonly tenant: FolderTenant }
+  | { readonly kind: 'secret'; readonly identity: string; readonly secret: SecretManifest }
+  | { readonly kind: 'broken'; readonly identity: string | undefined }
+)
+
+/** Documents of a file. `unreadable`: the documents cannot be told apart. */
+export interface ParsedFile {
+  readonly kind: 'parsed' | 'unreadable'
+  readonly file: string
+  readonly documents: readonly FileDocument[]
+  readonly problems: readonly SourceProblem[]
+}
+
+/** Name of a file, and a version that changes with its content. */
+export interface FileLabel {
+  readonly file: string
+  readonly version: string
+}
+
+const documentsMax = 1_000
+
+/** Returns the identity of a Tenant or Secret within a folder. */
+export function identityOf(kind: 'Tenant' | 'Secret', { namespace, name }: ObjectPlace): string {
+  return `${kind} ${namespace}/${name}`
+}
+
+/**
+ * Parses the documents of a YAML or JSON file. A broken document is a problem with line and field and does not affect the others;
+ * broken syntax makes the whole file unreadable. Problems never quote a value.
+ */
+export function parseFile(text: string, label: FileLabel): ParsedFile {
+  const lines = new LineCounter()
+  const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, strict: true })
+  const documents = 'empty' in parsed ? [] : parsed
+  const { file } = label
+  if (documents.length > documentsMax) {
+    const message = `has over ${documentsMax} documents`
+    return unreadable(file, [{ file, line: undefined, field: '', message }])
+  }
+  // The first error per document: later ones are mostly consequences.
+  const errors = documents.flatMap((document) => document.errors.slice(0, 1))
+  if (errors.length > 0) {
+    const problems = errors.slice(0, 10).map((error) => {
+      const { line, col } = lines.linePos(error.pos[0])
+      return { file, line, field: '', message: `is not YAML at column ${col}: ${error.code}` }
+    })
+    return unreadable(file, problems)
+  }
+  const read = documents.filter((one) => !isEmpty(one)).map((one) => readDocument(one, label, lines))
+  return {
+    kind: 'parsed',
+    file,
+    documents: read.map(({ document }) => document),
+    problems: read.flatMap(({ problems }) => problems),
+  }
+}
+
+/** True for a trailing separator or a document of comments, as Helm prints them. */
+function isEmpty({ contents }: YamlDocument): boolean {
+  return contents === null || (isScalar(contents) && contents.value === null)
+}
+
+function unreadable(file: string, problems: SourceProblem[]): ParsedFile {
+  return { kind: 'unreadable', file, documents: [], problems }
+}
+
+type YamlDocument = Document.Parsed
+
+function readDocument(
+  yaml: YamlDocument,
+  label: FileLabel,
+  lines: LineCounter,
+): { document: FileDocument; problems: SourceProblem[] } {
+  const line = lineOf(yaml, lines, 'metadata.name')
+  const broken = (identity: string | undefined, problems: readonly Problem[]) => ({
+    document: { kind: 'broken', identity, line } as const,
+    problems: problems.map(({ path, message }) => {
+      return { file: label.file, line: lineOf(yaml, lines, path), field: path, message }
+    }),
+  })
+  const value = toValue(yaml)
+  if (value === undefined) return broken(undefined, [{ path: '', message: 'has too many aliases' }])
+  const { kind, namespace, name } = headOf(value)
+  const identity = name && identityOf(kind === 'Secret' ? 'Secret' : 'Tenant', { namespace, name })
+  if (kind === 'Secret') {
+    const parsed = parseSecret(value, label.version)
+    if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
+    const { secret } = parsed
+    return {
+      document: { kind: 'secret', identity: identityOf('Secret', secret), secret, line },
+      problems: [],
+    }
+  }
+  if (kind !== 'Tenant') return broken(identity, [{ path: 'kind', message: 'must be Tenant or Secret' }])
+  const parsed = parseTenant(value)
+  if (parsed.kind === 'invalid') return broken(identity, parsed.problems)
+  const { metadata, spec } = parsed.tenant
+  const { namespace: space, name: own, creationTimestamp } = metadata
+  const tenant = {
+    metadata: {
+      ...{ namespace: space, name: own, uid: `${folderUidPrefix}${space}/${own}`, generation: 1 },
+      ...(typeof creationTimestamp === 'string' && { creationTimestamp }),
+    },
+    spec,
+  }
+  const document = { kind: 'tenant', identity: identityOf('Tenant', metadata), tenant, line } as const
+  return { document, problems: [] }
+}
+
+/** Converts a document to plain values; undefined if its aliases expand too far. */
+function toValue(yaml: YamlDocument): unknown {
+  try {
+    return yaml.toJS({ maxAliasCount: 100 })
+  } catch {
+    return undefined
+  }
+}
+
+function headOf(value: unknown): { kind: unknown; namespace: string; name: string | undefined } {
+  const { kind, metadata } = asRecord(value)
+  const { namespace, name } = asRecord(metadata)
+  return {
+    kind,
+    namespace: typeof namespace === 'string' ? namespace : 'default',
+    name: typeof name === 'string' && name !== '' ? name : undefined,
+  }
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}
+
+/** Returns the line of a field, or of its nearest existing ancestor. */
+function lineOf(yaml: YamlDocument, lines: LineCounter, path: string): number | undefined {
+  const segments = [...path.matchAll(/\[([0-9]+)\]|([^.[\]]+)/g)].map(([, index, name]) =>
+    index === undefined ? (name ?? '') : Number(index),
+  )
+  for (let length = segments.length; length >= 0; length -= 1) {
+    const offset = offsetOf(yaml, segments.slice(0, length))
+    if (offset !== undefined) return lines.linePos(offset).line
+  }
+  return undefined
+}
+
+/** Returns the offset of a field's name or a list's entry. */
+function offsetOf(yaml: YamlDocument, segments: readonly (string | number)[]): number | undefined {
+  const last = segments.at(-1)
+  const parent = last === undefined ? yaml.contents : yaml.getIn(segments.slice(0, -1), true)
+  if (last === undefined) return isNode(parent) ? parent.range?.[0] : undefined
+  if (isMap(parent)) {
+    const pair = parent.items.find(({ key }) => isScalar(key) && String(key.value) === String(last))
+    return isScalar(pair?.key) ? pair.key.range?.[0] : undefined
+  }
+  const node = yaml.getIn(segments, true)
+  return isNode(node) ? node.range?.[0] : undefined
+}

@@ -1,0 +1,411 @@
+import { type FSWatcher, watch } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { type ObjectPlace, objectKey } from '#internal/kube/index.ts'
+import { superviseLoop } from '#internal/process/index.ts'
+import type { Health } from '#internal/telemetry/index.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import type { TenantLog } from '../log.ts'
+import { tenantApiVersion } from '../model.ts'
+import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
+import type { GeneratedSecret, SecretRead, SecretWritten, TenantSecrets, TenantSource } from '../source.ts'
+import { slugOf, type TenantObject } from '../tenant-object.ts'
+import {
+  type FileDocument,
+  type FolderTenant,
+  folderUidPrefix,
+  identityOf,
+  type ParsedFile,
+  parseFile,
+  type SourceProblem,
+} from './parse.ts'
+
+/** Options of a folder source. */
+export interface FolderSourceOptions {
+  /** Manifests of Tenants and the Secrets they name. */
+  readonly tenantsDir: string
+  /** Generated Secrets (files 0600, folder 0700); created if missing. */
+  readonly secretsDir: string
+  readonly log: TenantLog
+  /** Rewrites each callback URL; default none. */
+  readonly callbackUrl?: (url: string) => string
+  /** Longest pause between two reads, default 1 s. File system events shorten it. */
+  readonly pollMs?: number
+  readonly health?: Health
+}
+
+/** Tenants of a folder of manifests. */
+export interface FolderSource extends TenantSource {
+  tenants(): Iterable<FolderTenant>
+  tenant(place: ObjectPlace): FolderTenant | undefined
+  /** Reads changed files. Returns the revision, which grows with each change. Never fails: see `problems`. */
+  refresh(): Promise<number>
+  problems(): readonly SourceProblem[]
+}
+
+/** Largest file that is read. */
+export const fileBytesMax = 1_048_576
+/** Maximum files per folder. */
+export const filesMax = 1_000
+/** Debounce of file system events, since editors write a file in several steps. */
+const debounceMs = 50
+const readMsMax = 60_000
+const jitter = 0.1
+
+type GoodDocument = Exclude<FileDocument, { kind: 'broken' }>
+
+/** Last content of a file: valid documents by identity, and identities of broken ones that were never valid. */
+interface FileState {
+  readonly signature: string
+  readonly good: ReadonlyMap<string, GoodDocument>
+  readonly held: readonly string[]
+  readonly problems: readonly SourceProblem[]
+  /** False while a broken document may hide names that are not known. */
+  readonly complete: boolean
+}
+
+/**
+ * Creates a source over the `.yaml`, `.yml` and `.json` files of a folder, without its subfolders. A broken document keeps its last valid
+ * content until it is fixed; while a file may hide unknown tenants, no absence counts as a deletion.
+ */
+export function createFolderSource(options: FolderSourceOptions): FolderSource {
+  return new FolderReader(options)
+}
+
+class FolderReader implements FolderSource {
+  readonly uidPrefix = folderUidPrefix
+  readonly vanishedData = 'asPolicySays'
+  readonly resumesMovedCallback = true
+  readonly #options: FolderSourceOptions
+  readonly #tenants = new Map<string, FolderTenant>()
+  readonly #secrets = new Map<string, SecretManifest>()
+  #files = new Map<string, FileState>()
+  #held: ReadonlySet<string> = new Set()
+  #problems: readonly SourceProblem[] = []
+  #complete = false
+  #revision = 0
+  #lastRead: Promise<unknown> = Promise.resolve()
+
+  constructor(options: FolderSourceOptions) {
+    this.#options = options
+  }
+
+  refresh(): Promise<number> {
+    // One read at a time, so that an older one never replaces a newer one.
+    const read = this.#lastRead.then(() => this.#read())
+    this.#lastRead = read
+    return read
+  }
+
+  problems(): readonly SourceProblem[] {
+    return this.#problems
+  }
+
+  owns({ uid }: { readonly uid: string }): boolean {
+    return uid.startsWith(folderUidPrefix)
+  }
+
+  async settled(): Promise<void> {
+    await this.refresh()
+  }
+
+  tenant(place: ObjectPlace): FolderTenant | undefined {
+    return this.#tenants.get(objectKey(place))
+  }
+
+  tenants(): IterableIterator<FolderTenant> {
+    return this.#tenants.values()
+  }
+
+  claimants(slug: string): readonly TenantObject[] {
+    return [...this.#tenants.values()].filter((each) => slugOf(each) === slug)
+  }
+
+  isComplete(): boolean {
+    return this.#complete
+  }
+
+  async isAbsent(place: ObjectPlace): Promise<boolean> {
+    await this.refresh()
+    const identity = identityOf('Tenant', place)
+    return this.#complete && !this.#held.has(identity) && !this.#tenants.has(objectKey(place))
+  }
+
+  follow(listener: () => void): () => Promise<void> {
+    const { tenantsDir, secretsDir, pollMs = 1_000, health, log } = this.#options
+    let announced = this.#revision
+    const loop = superviseLoop({
+      name: 'tenants folder',
+      // With its jitter at most pollMs.
+      intervalMs: pollMs / (1 + jitter),
+      jitter,
+      turnMsMax: readMsMax,
+      runOnce: async () => {
+        const revision = await this.refresh()
+        if (revision === announced) return
+        announced = revision
+        listener()
+      },
+      onError: (error) => log.error({ error: String(error) }, 'tenants folder could not be read'),
+      ...(health && { health }),
+    })
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const debounce = () => {
+      clearTimeout(timer)
+      timer = setTimeout(() => loop.wake(), debounceMs)
+    }
+    const watchers = [tenantsDir, secretsDir].map((dir) => watchQuietly(dir, debounce))
+    return async () => {
+      clearTimeout(timer)
+      for (const watcher of watchers) watcher?.close()
+      await loop.stop()
+    }
+  }
+
+  secretsOf(_manifest: unknown, mayWrite: () => boolean): TenantSecrets {
+    return {
+      readSecret: async (namespace, name) => this.#readSecret({ namespace, name }),
+      writeSecret: (secret) =>
+        mayWrite() ? this.#writeSecret(secret) : Promise.resolve({ kind: 'taken' as const }),
+      relabel: () => Promise.resolve([]),
+    }
+  }
+
+  async hold(object: TenantObject): Promise<TenantObject> {
+    return object
+  }
+
+  async release(): Promise<boolean> {
+    return true
+  }
+
+  /** Kept in memory only. */
+  async applyStatus({ metadata }: TenantObject, status: TenantStatus): Promise<boolean> {
+    const key = objectKey(metadata)
+    const object = this.#tenants.get(key)
+    if (object !== undefined) this.#tenants.set(key, { ...object, status })
+    return object !== undefined
+  }
+
+  async removeAnnotation(): Promise<void> {}
+
+  record(): void {}
+
+  #readSecret(place: ObjectPlace): SecretRead {
+    const secret = this.#secrets.get(objectKey(place))
+    if (secret !== undefined) return { kind: 'found', secret }
+    if (this.#complete && !this.#held.has(identityOf('Secret', place))) return { kind: 'missing' }
+    const message = 'a broken file may contain it: fix the file that the log names'
+    return { kind: 'unreadable', reason: 'FileBroken', message }
+  }
+
+  async #writeSecret(secret: GeneratedSecret): Promise<SecretWritten> {
+    await this.refresh()
+    const before = this.#readSecret(secret)
+    if (before.kind === 'unreadable') return { kind: 'taken' }
+    if (before.kind === 'found' && before.secret.owner?.uid !== secret.owner.uid) return { kind: 'taken' }
+    // Unambiguous, since a namespace contains no dot.
+    const name = `${secret.namespace}.${secret.name}.yaml`
+    await writePrivately(this.#options.secretsDir, name, manifestOf(secret))
+    await this.refresh()
+    return { kind: 'written' }
+  }
+
+  async #read(): Promise<number> {
+    const files = new Map<string, FileState>()
+    const problems: SourceProblem[] = []
+    const { tenantsDir, secretsDir } = this.#options
+    for (const dir of [tenantsDir, secretsDir]) {
+      const listed = await listManifests(dir, { mayBeMissing: dir === secretsDir })
+      if (listed.problem !== undefined) problems.push(problemOf(dir, listed.problem))
+      const kept = [...this.#files.keys()].filter((path) => path.startsWith(join(dir, '/')))
+      for (const path of listed.paths ?? kept) {
+        const before = this.#files.get(path)
+        const state = listed.paths === undefined ? before : await readState(path, before)
+        if (state !== undefined) files.set(path, state)
+      }
+    }
+    const isSame =
+      files.size === this.#files.size && [...files].every(([path, state]) => this.#files.get(path) === state)
+    const folderProblems = this.#problems.filter(({ file }) => file === tenantsDir || file === secretsDir)
+    const hadSameProblems = JSON.stringify(folderProblems) === JSON.stringify(problems)
+    if (this.#revision > 0 && isSame && hadSameProblems) return this.#revision
+    this.#files = files
+    this.#merge(problems)
+    this.#revision += 1
+    return this.#revision
+  }
+
+  /** Rebuilds tenants and Secrets from the files; of a repeated name the first document counts. */
+  #merge(folderProblems: readonly SourceProblem[]): void {
+    const { callbackUrl = (url) => url } = this.#options
+    const problems = [...folderProblems, ...[...this.#files.values()].flatMap((state) => state.problems)]
+    const before = new Map(this.#tenants)
+    const firsts = new Map<string, string>()
+    this.#tenants.clear()
+    this.#secrets.clear()
+    for (const [file, { good }] of this.#files)
+      for (const document of good.values()) {
+        const { identity, line } = document
+        const first = firsts.get(identity)
+        if (first !== undefined) {
+          const message = `${identity} is also defined in ${first}`
+          problems.push({ file, line, field: 'metadata.name', message })
+          continue
+        }
+        firsts.set(identity, file)
+        if (document.kind === 'secret') {
+          this.#secrets.set(objectKey(document.secret), document.secret)
+          continue
+        }
+        const { metadata, spec } = document.tenant
+        const callback = { ...spec.callback, url: callbackUrl(spec.callback.url) }
+        const status = before.get(objectKey(metadata))?.status
+        const tenant = { metadata, spec: { ...spec, callback }, ...(status && { status }) }
+        this.#tenants.set(objectKey(metadata), tenant)
+      }
+    this.#held = new Set([...this.#files.values()].flatMap(({ held }) => held))
+    this.#complete =
+      folderProblems.length === 0 && [...this.#files.values()].every(({ complete }) => complete)
+    this.#logProblems(problems)
+  }
+
+  /** Logs each problem once when it appears, and the number of problems that were fixed. */
+  #logProblems(problems: readonly SourceProblem[]): void {
+    const { log } = this.#options
+    const known = new Set(this.#problems.map((problem) => JSON.stringify(problem)))
+    const present = new Set(problems.map((problem) => JSON.stringify(problem)))
+    for (const problem of problems)
+      if (!known.has(JSON.stringify(problem)))
+        log.error({ ...problem }, 'manifest is invalid, its last valid content stays in force')
+    const fixed = known.difference(present).size
+    if (fixed > 0) log.info({ fixed, left: present.size }, 'manifests were fixed')
+    this.#problems = problems
+  }
+}
+
+/** `paths` is undefined when the folder cannot be listed. */
+async function listManifests(
+  dir: string,
+  { mayBeMissing }: { readonly mayBeMissing: boolean },
+): Promise<{ readonly paths?: readonly string[]; readonly problem?: string }> {
+  try {
+    const names = (await readdir(dir)).filter((name) => /^[^.].*\.(ya?ml|json)$/.test(name)).sort()
+    const paths = names.slice(0, filesMax).map((name) => join(dir, name))
+    if (names.length <= filesMax) return { paths }
+    return { paths, problem: `folder has over ${filesMax} files: the rest is not read` }
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' && mayBeMissing) return { paths: [] }
+    return { problem: `folder cannot be read (${code}): its last content stays in force` }
+  }
+}
+
+/** Reads a file if its size, times or inode changed. Undefined when it is gone. */
+async function readState(path: string, before: FileState | undefined): Promise<FileState | undefined> {
+  try {
+    const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true })
+    const signature = `${ino}.${size}.${mtimeNs}.${ctimeNs}`
+    if (before?.signature === signature) return before
+    if (size > fileBytesMax) return unreadable(path, signature, `is over ${fileBytesMax} bytes`, before)
+    const parsed = parseFile(await readFile(path, 'utf8'), { file: path, version: `${size}-${mtimeNs}` })
+    return nextState(parsed, signature, before)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT') return undefined
+    const signature = `error ${code}`
+    return before?.signature === signature
+      ? before
+      : unreadable(path, signature, `cannot be read (${code})`, before)
+  }
+}
+
+function unreadable(
+  path: string,
+  signature: string,
+  message: string,
+  before: FileState | undefined,
+): FileState {
+  const problems = [problemOf(path, message)]
+  return nextState({ kind: 'unreadable', file: path, documents: [], problems }, signature, before)
+}
+
+/** Merges what was parsed with the last valid content. */
+function nextState(parsed: ParsedFile, signature: string, before: FileState | undefined): FileState {
+  if (parsed.kind === 'unreadable') {
+    const { good = new Map(), held = [], complete = false } = before ?? {}
+    return { signature, good, held, complete, problems: parsed.problems }
+  }
+  // A broken document without a name may be any of the earlier ones: none of them counts as removed.
+  const isNameless = parsed.documents.some(({ identity }) => identity === undefined)
+  const good = new Map(isNameless ? before?.good : undefined)
+  const held = isNameless ? [...(before?.held ?? [])] : []
+  const problems = [...parsed.problems]
+  const seen = new Set<string>()
+  for (const document of parsed.documents) {
+    const { identity, line } = document
+    if (identity === undefined) continue
+    if (seen.has(identity)) {
+      const message = `${identity} is defined twice`
+      problems.push({ file: parsed.file, line, field: 'metadata.name', message })
+      continue
+    }
+    seen.add(identity)
+    const usable = document.kind === 'broken' ? before?.good.get(identity) : document
+    if (usable === undefined) held.push(identity)
+    else good.set(identity, usable)
+  }
+  return { signature, good, held, problems, complete: !isNameless || before?.complete === true }
+}
+
+function problemOf(file: string, message: string): SourceProblem {
+  return { file, line: undefined, field: '', message }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+}
+
+/** A folder that cannot be watched is still polled. */
+function watchQuietly(dir: string, listener: () => void): FSWatcher | undefined {
+  try {
+    const watcher = watch(dir, listener)
+    watcher.on('error', () => watcher.close())
+    return watcher
+  } catch {
+    return undefined
+  }
+}
+
+/** Atomic, also after a crash, and never readable by other users. */
+async function writePrivately(dir: string, name: string, text: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const unfinished = join(dir, `.${name}.${process.pid}`)
+  const handle = await open(unfinished, 'w', 0o600)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await rename(unfinished, join(dir, name))
+}
+
+function manifestOf({ namespace, name, values, annotations, owner }: GeneratedSecret): string {
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: {
+      name,
+      namespace,
+      labels: { [tenantLabel]: owner.name },
+      annotations,
+      ownerReferences: [
+        { apiVersion: tenantApiVersion, kind: 'Tenant', name: owner.name, uid: owner.uid, controller: true },
+      ],
+    },
+    type: 'Opaque',
+    stringData: values,
+  })
+}

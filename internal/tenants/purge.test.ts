@@ -1,0 +1,307 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { TenantId } from '#internal/base/index.ts'
+import { poll } from '#internal/dev/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+// The rooms of tests may be entered by any door: what intake makes is what must be found again.
+import { createReceivedEvent } from '#internal/intake/event.ts'
+import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { testKeyRing } from '#test/support/api.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { listFailedEvents } from '#test/support/failed-events.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+import { countEventsLeft, purgeTenantBatch } from './purge.ts'
+import { purgeTenant, removeTenant } from './reconcile/apply.ts'
+
+const dayMs = 86_400_000
+const nowMs = Date.parse('2026-11-01T12:00:00Z')
+const tables = [
+  ...[
+    'usage_hourly',
+    'usage_emissions',
+    'figures_minutely',
+    'figures_hourly',
+    'limit_overrides',
+    'record_epochs',
+    'deliveries_due',
+    'tenant_queues',
+    'refused_calls',
+    'settings',
+    'executions',
+    'replays',
+    'simulations',
+    'sessions',
+  ],
+  ...['events', 'event_payloads', 'attempts', 'failed_events', 'dedupe_keys'],
+] as const
+
+/** A deletion reads and writes no Secret. */
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 4, queryTimeoutMs: 5_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+beforeEach(async () => {
+  await pool.query(`TRUNCATE tenants, api_keys, tenant_secrets, ${tables.join(', ')}`)
+})
+
+/** Events of several days and of two retentions, as a tenant has them whose days were changed. */
+function eventsOf(id: TenantId): ReceivedEvent[] {
+  return Array.from({ length: 11 }, (_none, nth) => {
+    const retention = nth % 2 === 0 ? { payloadDays: 30, eventDays: 90 } : { payloadDays: 3, eventDays: 5 }
+    const eventId = `evt "ü" ${nth}`
+    const payload = `{"of":"${id}","nth":${nth}}`
+    const type = 'order.created'
+    return createReceivedEvent({
+      tenant: directoryTenant({ id }),
+      retention,
+      provider: nth < 6 ? 'card' : 'generic',
+      event: { kind: 'event', eventId, rawType: type, type, occurredAtMs: nowMs, payload },
+      headers: '{}',
+      receivedAtMs: nowMs + (nth % 3) * dayMs,
+      state: 'accepted',
+    })
+  })
+}
+
+/** A deleted tenant with rows in every table. */
+async function fill(id: TenantId): Promise<void> {
+  await pool.query(
+    `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at,
+       deleted_at) VALUES ($1, $1, 'shops', $1, false, '{"slug":"x"}', 1, now(), now(), now(), now())`,
+    [id],
+  )
+  const events = eventsOf(id)
+  await acceptEvents(pool, events)
+  const refusedDays = ['2026-12-01', '2026-12-02']
+  await ensurePartitions(
+    pool,
+    refusedDays.flatMap((day) => [
+      { table: 'refused_calls', day },
+      { table: 'executions', day },
+    ]),
+  )
+  await pool.query(
+    `INSERT INTO executions (tenant_id, fence, expires_on, scope, key, ending)
+     SELECT $1, nth, day::date, 's', 'k', 'open' FROM unnest($2::text[]) day, generate_series(1, 5) nth`,
+    [id, refusedDays],
+  )
+  await pool.query(
+    `INSERT INTO attempts (event_id, expires_on, cycle, attempt, started_at, duration_ms, outcome)
+     SELECT id, expires_on, 1, attempt, now(), 5, 'failed' FROM events, generate_series(1, 7) attempt
+     WHERE tenant_id = $1`,
+    [id],
+  )
+  await pool.query("UPDATE events SET state = 'delivery_failed', completed_at = now() WHERE tenant_id = $1", [
+    id,
+  ])
+  await listFailedEvents(pool)
+  await pool.query(
+    `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, headers)
+     SELECT $1 || day || nth, day::date, $1, 'card', 'signature', now(), '{}'
+     FROM unnest($2::text[]) day, generate_series(1, 4) nth`,
+    [id, refusedDays],
+  )
+  await pool.query(
+    `INSERT INTO usage_hourly SELECT $1, 'webhooks', now() + hour * interval '1 hour', 1 FROM generate_series(1, 6) hour`,
+    [id],
+  )
+  await pool.query(
+    `INSERT INTO usage_emissions SELECT $1, nth, 'exports', now(), 1, now() FROM generate_series(1, 9) nth`,
+    [id],
+  )
+  for (const [table, rows] of [
+    ['figures_minutely', 8],
+    ['figures_hourly', 6],
+  ])
+    await pool.query(
+      `INSERT INTO ${table} SELECT $1, now() + nth * interval '1 hour', ${Array(21).fill(0).join(', ')} FROM generate_series(1, ${rows}) nth`,
+      [id],
+    )
+  await pool.query(`INSERT INTO limit_overrides VALUES ($1, 'recordBytes', 1, now(), 'r', now(), 'b')`, [id])
+  await pool.query(`INSERT INTO record_epochs VALUES ($1, 'x', now())`, [id])
+  await pool.query(
+    `INSERT INTO settings SELECT $1, name, 'true', 1, now(), 'test' FROM unnest('{forwarding.paused,providers.card.paused}'::text[]) name`,
+    [id],
+  )
+  await pool.query(
+    `INSERT INTO replays (id, idempotency_key, tenant_id, filter, rate_per_second, requested_by, state, total_count, total_is_exact,
+       ends_before, created_at, next_step_at)
+     SELECT $1 || nth, nth, $1, '{}', 1, 'test', 'running', 1, true, 'evt_', now(), now() FROM generate_series(1, 5) nth`,
+    [id],
+  )
+  await pool.query(
+    `INSERT INTO simulations (id, tenant_id, request, requested_by, state, due_at, next_at, created_at, expires_on)
+     SELECT $1 || nth, $1, '{}', 'test', 'scheduled', ARRAY[now()], now(), now(), '2026-12-01' FROM generate_series(1, 7) nth`,
+    [id],
+  )
+  await pool.query(
+    `INSERT INTO sessions SELECT sha256(convert_to($1 || nth, 'UTF8')), '{}', 'key', $1, now(), now(), now()
+     FROM generate_series(1, 3) nth`,
+    [id],
+  )
+}
+
+/** Every row, as text, by table. */
+async function rowsNow(): Promise<Record<string, string[]>> {
+  const read = async (table: string) => {
+    const { rows } = await pool.query<{ row: string }>(`SELECT t::text AS row FROM ${table} t ORDER BY 1`)
+    return [table, rows.map(({ row }) => row)] as const
+  }
+  return Object.fromEntries(await Promise.all(tables.map(read)))
+}
+
+/** All tables that have a column for a tenant or an event; the audit gets its row with the deletion. */
+async function tablesThatNameIt(): Promise<string[]> {
+  const { rows } = await pool.query<{ table: string }>(
+    `SELECT DISTINCT c.table_name AS table FROM information_schema.columns c JOIN pg_class t ON t.relname = c.table_name
+     WHERE c.table_schema = current_schema() AND t.relkind IN ('r', 'p') AND NOT t.relispartition
+       AND c.column_name ~ '(tenant|event)_id$' AND c.table_name <> 'audit'`,
+  )
+  return rows.map(({ table }) => table)
+}
+
+/** The tables with a row in which the tenant's id stands, or that of one of its events, in any column. */
+async function placesOf(id: TenantId, eventIds: readonly string[]): Promise<string[]> {
+  const { rows: all } = await pool.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class
+     WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1`,
+  )
+  const places: string[] = []
+  for (const { name } of all) {
+    const { rowCount } = await pool.query(`SELECT FROM ${name} t WHERE t::text ~ $1 LIMIT 1`, [
+      [id, ...eventIds].join('|'),
+    ])
+    if (rowCount === 1) places.push(name)
+  }
+  return places
+}
+
+const countsOf = (rows: Record<string, string[]>) => tables.map((table) => rows[table]?.length ?? 0)
+const emptied = async (id: TenantId) =>
+  (await pool.query(`SELECT 1 FROM tenants WHERE id = $1 AND spec = '{}'`, [id])).rowCount === 1
+
+/** Until a statement on this database waits for a lock. */
+async function untilBlocked(): Promise<void> {
+  const isBlocked = async () => {
+    const { rowCount } = await pool.query(
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+    return (rowCount ?? 0) > 0 || undefined
+  }
+  expect(await poll(isBlocked, { deadlineMs: 4_000 })).toBe(true)
+}
+
+describe('purging a deleted tenant', () => {
+  test('leaves nothing of it in any table, and everything of another; again, it changes nothing', async () => {
+    const [kept, gone] = [someTenantId(), someTenantId()]
+    await fill(kept)
+    const before = await rowsNow()
+    await fill(gone)
+    expect(countsOf(before)).toEqual([6, 9, 8, 6, 1, 1, 11, 1, 8, 2, 10, 5, 7, 3, 11, 11, 77, 11, 11])
+    expect(countsOf(await rowsNow())).toEqual(countsOf(before).map((count) => count * 2))
+    for (let times = 0; times < 2; times += 1) {
+      expect((await purgeTenant(pool, gone)).isDone).toBe(true)
+      expect(await rowsNow()).toEqual(before)
+    }
+    expect([await emptied(gone), await emptied(kept)]).toEqual([true, false])
+  })
+
+  test('leaves its name nowhere in the schema but in the audit, whatever tables there come to be', async () => {
+    const id = someTenantId()
+    await fill(id)
+    await pool.query(`UPDATE tenants SET deleted_at = NULL, slug = 'x' WHERE id = $1`, [id])
+    await pool.query(
+      `INSERT INTO api_keys VALUES (sha256('x'), $1, 'default', '{records}', NULL, NULL, now())`,
+      [id],
+    )
+    await pool.query(
+      `INSERT INTO tenant_secrets VALUES ($1, 'callback', 0, 'key', decode(repeat('00', 12), 'hex'), 'x', 's', '1', now())`,
+      [id],
+    )
+    const { rows } = await pool.query<{ id: string }>('SELECT id FROM events WHERE tenant_id = $1', [id])
+    const eventIds = rows.map((row) => row.id)
+    const places = await placesOf(id, eventIds)
+    // A table that is new here has to be filled above, and purged.
+    expect(places).toEqual(expect.arrayContaining(await tablesThatNameIt()))
+    const context = { pool, keyRing: testKeyRing, actor: 'test' }
+    const tenant = { id, uid: id, namespace: 'shops', name: id, slug: 'x' }
+    expect(await removeTenant(context, tenant, { now: nowMs })).toMatchObject({ kind: 'applied' })
+    expect((await purgeTenant(pool, id)).isDone).toBe(true)
+    // What stays is that it existed, for whom its slug is kept, and who did it.
+    expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])
+  })
+
+  test('removes no more rows of a table at a time than it may, children before the events they are found by', async () => {
+    const id = someTenantId()
+    await fill(id)
+    const rowsMax = 4
+    const events = await countEventsLeft(pool, id, 1_000)
+    expect(events).toBeGreaterThan(1)
+    expect(await countEventsLeft(pool, id, events - 1)).toBe(events - 1)
+    let before = countsOf(await rowsNow())
+    let batches = 0
+    while ((await purgeTenantBatch(pool, id, rowsMax)) > 0) {
+      const after = countsOf(await rowsNow())
+      // Attempts are bounded a statement, of which there is one for each day.
+      const removed = before.map((count, at) => count - (after[at] ?? 0))
+      expect(Math.max(...removed.filter((_count, at) => tables[at] !== 'attempts'))).toBeLessThanOrEqual(
+        rowsMax,
+      )
+      const orphans = await pool.query(
+        `SELECT event_id FROM attempts UNION ALL SELECT event_id FROM event_payloads
+         UNION ALL SELECT event_id FROM dedupe_keys EXCEPT ALL (SELECT id FROM events, generate_series(1, 9))`,
+      )
+      expect(orphans.rowCount).toBe(0)
+      before = after
+      batches += 1
+      expect(batches).toBeLessThan(100)
+    }
+    expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
+  })
+
+  test('goes on where two of them at once, or one that was cut short, left off', async () => {
+    const id = someTenantId()
+    await fill(id)
+    for (let batch = 0; batch < 12; batch += 1) {
+      await Promise.all([purgeTenantBatch(pool, id, 3), purgeTenantBatch(pool, id, 3)])
+    }
+    expect((await purgeTenant(pool, id)).isDone).toBe(true)
+    expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
+  })
+
+  test('removes also rows that somebody raises at this moment', async () => {
+    const id = someTenantId()
+    await fill(id)
+    for (const [table, column] of [
+      ['usage_hourly', 'amount'],
+      ['figures_minutely', 'accepted'],
+    ] as const) {
+      const writer = await pool.connect()
+      await writer.query('BEGIN')
+      await writer.query(`UPDATE ${table} SET ${column} = ${column} + 1 WHERE tenant_id = $1`, [id])
+      const purged = untilBlocked().then(() => writer.query('COMMIT'))
+      while ((await rowsNow())[table]?.length !== 0)
+        expect(await purgeTenantBatch(pool, id, 1_000)).toBeGreaterThan(0)
+      await purged
+      writer.release()
+    }
+  })
+
+  test('takes large payloads by their bytes', async () => {
+    const id = someTenantId()
+    await fill(id)
+    await pool.query(`UPDATE events SET payload_bytes = 40 * 1024 * 1024; DELETE FROM deliveries_due`)
+    const eventsNow = async () => (await rowsNow())['events']?.length
+    while ((await eventsNow()) === 11) expect(await purgeTenantBatch(pool, id, 1_000)).toBeGreaterThan(0)
+    expect(await eventsNow()).toBe(10)
+  })
+})

@@ -1,0 +1,51 @@
+import type { Clock, TenantId } from '#internal/base/index.ts'
+import { errorFields, type TenantLog } from '../log.ts'
+import type { TenantSource } from '../source.ts'
+import type { Applied, ApplyContext } from './apply.ts'
+import type { GatherSources } from './gather.ts'
+
+/** Dependencies of the controller, whichever the source. */
+export interface TenantParts extends Omit<GatherSources, 'secrets'>, Pick<ApplyContext, 'actor'> {
+  readonly source: TenantSource
+  readonly clock: Clock
+  readonly log: TenantLog
+  /** Prefix of `/v1/t/…` in webhook URLs. */
+  readonly publicUrl?: string | undefined
+  /** Notifies directories of changed rows. A failure is logged; their polling makes up for it. */
+  readonly onChanged: () => Promise<void>
+  /** Removes a deleted tenant's data from other stores. Must be idempotent. */
+  readonly onPurge: (tenantId: TenantId) => Promise<void>
+  /** Resumes deliveries to a suspended callback. Must be idempotent. */
+  readonly resumeCallback?: (tenantId: TenantId) => Promise<void>
+  /** Grace period of a deletion, in which every process hears of it; default 60 s. */
+  readonly purgeAfterMs?: number
+}
+
+/** Dependencies of one reconciliation. */
+export interface ReconcileContext extends TenantParts, ApplyContext {
+  readonly purgeAfterMs: number
+  /** False once a leader was deposed; checked before each write to the source. */
+  readonly isHeld: () => boolean
+  /** Tenants whose rows changed. */
+  readonly counts: { applied: number; removed: number }
+}
+
+/** Another writer prevented a transaction; retrying helps. */
+export class OtherWriter extends Error {
+  override readonly name = 'OtherWriter'
+}
+
+/** @throws OtherWriter after a write of another leader, or a concurrent one */
+export function expectMine(applied: Applied): void {
+  if (applied.kind === 'deposed') throw new OtherWriter('fence check failed: a later leader has written')
+  if (applied.kind === 'conflict') throw new OtherWriter('concurrent update of the tenant')
+}
+
+/** Notifies all directories of changed rows. Never fails: they poll as well. */
+export async function notifyChanged({ onChanged, log }: ReconcileContext): Promise<void> {
+  try {
+    await onChanged()
+  } catch (error) {
+    log.warn(errorFields(error), 'directories were not notified of a change and will find it by polling')
+  }
+}

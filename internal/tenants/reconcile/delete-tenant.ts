@@ -1,0 +1,208 @@
+import { KubeError, type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
+import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import { countEventsLeft } from '../purge.ts'
+import { findLiveTenant, type LiveTenant, listPendingPurges } from '../store.ts'
+import { type TenantObject, tenantFinalizer } from '../tenant-object.ts'
+import { purgeTenant, removeTenant } from './apply.ts'
+import type { WantedCondition } from './conditions.ts'
+import { expectMine, notifyChanged, OtherWriter, type ReconcileContext } from './context.ts'
+import { occurrence, statusWith, writeStatus } from './status.ts'
+
+const done: WorkOutcome = { kind: 'done' }
+/** Pause between bounded batches of a removal. */
+const purgeAgainMs = 100
+/** Backstop for a missed change of the Tenant. */
+const behindAgainMs = 1_000
+/** Added to a wait, so that it is over at the next turn. */
+const slackMs = 20
+
+/**
+ * Completes the deletion of a Tenant: hides it at once, waits for the grace period, removes its data if its policy says so, then
+ * removes the finalizer. The condition DeletionWaiting says what it waits for. Idempotent.
+ * @throws when a store or the source is unavailable
+ */
+export async function finishDeletion(context: ReconcileContext, object: TenantObject): Promise<WorkOutcome> {
+  try {
+    return await removeWithRows(context, object)
+  } catch (error) {
+    const wait = waitOfFailure(error)
+    // The first error matters, not one of the status write.
+    if (wait !== undefined) await showWait(context, object, wait).catch(() => false)
+    throw error
+  }
+}
+
+async function removeWithRows(context: ReconcileContext, object: TenantObject): Promise<WorkOutcome> {
+  const { pool, clock, onPurge, log, purgeAfterMs } = context
+  const place = { namespace: object.metadata.namespace ?? '', name: object.metadata.name }
+  const live = await findLiveTenant(pool, place)
+  if (live !== undefined) {
+    const isOwn = live.uid === object.metadata.uid
+    await remove(context, live, isOwn ? 'asPolicySays' : 'keep')
+  }
+  for (const { id, deletedAtMs } of await listPendingPurges(pool, place)) {
+    const untilMs = deletedAtMs + purgeAfterMs
+    const waitMs = untilMs - clock.now()
+    if (waitMs > 0) {
+      await showWait(context, object, { kind: 'grace', untilMs })
+      return { kind: 'again', afterMs: waitMs + slackMs }
+    }
+    if (!isShown(object, 'RemovingData')) await showWait(context, object, { kind: 'removing' })
+    await onPurge(id).catch((cause: unknown) => {
+      throw new PurgeFailed('a tenant’s data in Redis could not be removed', { cause })
+    })
+    const { isDone, rowsRemoved } = await purgeTenant(pool, id)
+    if (!isDone) {
+      const eventsLeft = await countEventsLeft(pool, id, eventsCountMax)
+      await showWait(context, object, { kind: 'removing', progress: { rowsRemoved, eventsLeft } })
+      return { kind: 'again', afterMs: purgeAgainMs }
+    }
+    log.info({ tenantId: id, rowsRemoved }, 'data of a deleted tenant removed')
+  }
+  return await release(context, object)
+}
+
+async function release(context: ReconcileContext, object: TenantObject): Promise<WorkOutcome> {
+  const { source } = context
+  const { finalizers = [] } = object.metadata
+  if (!context.isHeld()) return done
+  if (!finalizers.includes(tenantFinalizer)) {
+    if (finalizers.length > 0) await showWait(context, object, { kind: 'finalizers', names: finalizers })
+    return done
+  }
+  if (!(await source.release(object))) return { kind: 'again', afterMs: behindAgainMs }
+  const note = 'Its rows are hidden, or removed if its deletionPolicy says so'
+  source.record(occurrence(object, { type: 'Normal', reason: 'Removed', action: 'Delete', note }))
+  return done
+}
+
+/** Hides the rows of a Tenant that is absent from its source, if it left any. */
+export async function removeVanished(context: ReconcileContext, place: ObjectPlace): Promise<WorkOutcome> {
+  const { pool, source } = context
+  const { namespace = '', name } = place
+  const live = await findLiveTenant(pool, { namespace, name })
+  if (live === undefined || !source.owns(live)) return done
+  // A Tenant that exists after all is queued by its own change.
+  if (await source.isAbsent(place)) await remove(context, live, source.vanishedData)
+  return done
+}
+
+/** Hides the rows of an earlier resource of this name and keeps their data. */
+export async function removeNamesake(context: ReconcileContext, object: TenantObject): Promise<void> {
+  const { namespace = '', name, uid } = object.metadata
+  const live = await findLiveTenant(context.pool, { namespace, name })
+  if (live !== undefined && live.uid !== uid && context.source.owns(live)) await remove(context, live, 'keep')
+}
+
+async function remove(
+  context: ReconcileContext,
+  live: LiveTenant,
+  data: 'asPolicySays' | 'keep',
+): Promise<void> {
+  expectMine(await removeTenant(context, live, { now: context.clock.now(), keepData: data === 'keep' }))
+  context.counts.removed += 1
+  context.log.info({ tenant: objectKey(live), tenantId: live.id, data }, 'tenant removed')
+  await notifyChanged(context)
+}
+
+/** What a deleted Tenant waits for. */
+export type DeletionWait =
+  /** Its rows are hidden; other processes may serve it until then. */
+  | { readonly kind: 'grace'; readonly untilMs: number }
+  /** `progress` is undefined before the first batch has ended. */
+  | {
+      readonly kind: 'removing'
+      readonly progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }
+    }
+  | { readonly kind: 'away'; readonly store: 'Postgres' | 'Redis' }
+  | { readonly kind: 'failed' }
+  /** Only finalizers of other controllers remain. */
+  | { readonly kind: 'finalizers'; readonly names: readonly string[] }
+
+/** Bound of the count in the message. */
+const eventsCountMax = 100_000
+const namesMax = 5
+
+/** Removing a tenant's data from Redis failed. */
+export class PurgeFailed extends Error {
+  override readonly name = 'PurgeFailed'
+}
+
+/** Classifies a failed deletion; undefined for API errors and lost leadership. All other errors come from the pool. Pure. */
+export function waitOfFailure(error: unknown): DeletionWait | undefined {
+  if (error instanceof KubeError || error instanceof OtherWriter) return undefined
+  if (error instanceof RedisUnavailable) return { kind: 'away', store: 'Redis' }
+  if (error instanceof PurgeFailed)
+    return isMistake(error.cause) ? { kind: 'failed' } : { kind: 'away', store: 'Redis' }
+  return isMistake(error) ? { kind: 'failed' } : { kind: 'away', store: 'Postgres' }
+}
+
+function isShown(object: TenantObject, reason: string): boolean {
+  const conditions = object.status?.conditions ?? []
+  return conditions.some((each) => each.type === 'DeletionWaiting' && each.reason === reason)
+}
+
+function showWait(context: ReconcileContext, object: TenantObject, wait: DeletionWait): Promise<boolean> {
+  return writeStatus(context, object, deletionStatus(object, wait, context.clock.now()))
+}
+
+/**
+ * Builds the status of a deleted Tenant that waits. `Ready` is False once its rows are hidden; while Postgres is unavailable before
+ * that, the tenant may still be served, and `Ready` stays. Pure.
+ */
+export function deletionStatus(object: TenantObject, wait: DeletionWait, nowMs: number): TenantStatus {
+  const shown = { reason: reasonOf(wait), message: messageOf(wait) }
+  const isHidden = wait.kind === 'grace' || wait.kind === 'removing' || wait.kind === 'finalizers'
+  const changed: WantedCondition[] = [
+    ...(isHidden ? [{ type: 'Ready', status: 'False' as const, ...shown }] : []),
+    { type: 'DeletionWaiting', status: 'True', ...shown },
+  ]
+  return statusWith(object, changed, nowMs)
+}
+
+function reasonOf(wait: DeletionWait): string {
+  switch (wait.kind) {
+    case 'grace':
+      return 'GracePeriod'
+    case 'removing':
+      return 'RemovingData'
+    case 'away':
+      return `${wait.store}Unavailable`
+    case 'failed':
+      return 'RemovalFailed'
+    case 'finalizers':
+      return 'OtherFinalizers'
+  }
+}
+
+function messageOf(wait: DeletionWait): string {
+  switch (wait.kind) {
+    case 'grace':
+      return `The tenant is no longer served. Its data is removed after ${secondsOf(wait.untilMs)}, when all processes have stopped serving the tenant`
+    case 'removing':
+      return `Its data is being removed, since spec.deletionPolicy is Delete${progressOf(wait.progress)}`
+    case 'away':
+      return `${wait.store} does not answer. The deletion is retried until it does; the operator's log has the error`
+    case 'failed':
+      return "Removing its rows failed and is retried; the operator's log has the error"
+    case 'finalizers':
+      return `The operator is done with it. It waits for the finalizers of other controllers: ${namesOf(wait.names)}`
+  }
+}
+
+function progressOf(progress: Extract<DeletionWait, { kind: 'removing' }>['progress']): string {
+  if (progress === undefined) return ''
+  const { rowsRemoved, eventsLeft } = progress
+  const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
+  return `: ${rowsRemoved} rows in the last turn, ${eventsLeft === 0 ? 'other rows' : events} are left`
+}
+
+function namesOf(names: readonly string[]): string {
+  const more = names.length - namesMax
+  return names.slice(0, namesMax).join(', ') + (more > 0 ? ` and ${more} more` : '')
+}
+
+function secondsOf(ms: number): string {
+  return new Date(Math.ceil(ms / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
+}

@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto'
+import {
+  apiKeyEntry,
+  previousSigningSecretEntry,
+  type SecretManifest,
+  type SecretPlace,
+  signingSecretEntry,
+  tenantLabel,
+} from '../secret-manifest.ts'
+import {
+  type GeneratedSecret,
+  type GenerationCause,
+  type TenantManifest,
+  tooManyNamespaces,
+} from '../source.ts'
+import type { Complaint } from './conditions.ts'
+import type { TenantFacts } from './gather.ts'
+
+/** Decision about a field's Secret: use it, generate it, or keep the stored values and complain. */
+export type PlaceRead =
+  | { readonly kind: 'found'; readonly secret: SecretManifest }
+  | {
+      readonly kind: 'generate'
+      readonly cause: 'missing' | 'rotation' | 'edited'
+      /** Secret to replace; undefined to create one. */
+      readonly secret: SecretManifest | undefined
+    }
+  | { readonly kind: 'keep'; readonly complaint: Complaint }
+
+/** Decides whether to use, generate or complain about a Secret. Pure. */
+export function readPlace(facts: TenantFacts, place: SecretPlace): PlaceRead {
+  const { namespace, uid } = facts.manifest
+  const read = facts.secrets.get(place.name) ?? { kind: 'missing' }
+  const shown = `Secret ${namespace}/${place.name}`
+  switch (read.kind) {
+    case 'found':
+      if (!place.generated) return read
+      if (read.secret.owner?.uid === uid) return readGenerated(read.secret)
+      return nameTaken(shown)
+    case 'unlabelled':
+      if (place.generated) return nameTaken(shown)
+      return keep('SecretNotLabelled', notLabelled(shown, facts.manifest, place, read.labelled))
+    case 'unreadable':
+      return keep(read.reason, ofNamespace.has(read.reason) ? read.message : `${shown}: ${read.message}`)
+    case 'missing':
+      if (place.generated) return { kind: 'generate', cause: 'missing', secret: undefined }
+      return keep(
+        'SecretMissing',
+        `${shown} does not exist: create it (values stored earlier stay in force until the reference is removed)`,
+      )
+  }
+}
+
+/**
+ * Suggests the label command only for unlabelled Secrets, so that following it cannot reassign another tenant's Secret.
+ * Without `--overwrite`, so that the command fails if the Secret was labelled meanwhile.
+ */
+function notLabelled(
+  shown: string,
+  { namespace, name }: TenantFacts['manifest'],
+  place: SecretPlace,
+  labelled: string | undefined,
+): string {
+  if (labelled !== undefined)
+    return `${shown} is labelled for another tenant and is not used: name a Secret of this tenant in the secretRef`
+  return `${shown} has no label ${tenantLabel}. If it belongs to this tenant, label it: kubectl label secret -n ${namespace} ${place.name} ${tenantLabel}=${name}`
+}
+
+/** Reasons about all Secrets of a namespace, whose message is shown once. */
+const ofNamespace: ReadonlySet<string> = new Set(['Forbidden', tooManyNamespaces])
+
+function nameTaken(shown: string): PlaceRead {
+  return keep(
+    'NameTaken',
+    `${shown} was not generated for this tenant and is not changed: rename it, or name it in a secretRef`,
+  )
+}
+
+/** A requested rotation replaces the Secret, whether or not it was edited. */
+function readGenerated(secret: SecretManifest): PlaceRead {
+  if (isRotationAsked(secret)) return { kind: 'generate', cause: 'rotation', secret }
+  return isEdited(secret) ? { kind: 'generate', cause: 'edited', secret } : { kind: 'found', secret }
+}
+
+/** Removes one trailing newline, which editors and `echo` add. */
+export function withoutTrailingNewline(text: string): { readonly text: string; readonly trimmed: boolean } {
+  const trimmed = text.replace(/\r?\n$/, '')
+  return { text: trimmed, trimmed: trimmed !== text }
+}
+
+function keep(reason: string, message: string): PlaceRead {
+  return { kind: 'keep', complaint: { reason, message } }
+}
+
+/** Annotation that requests a new value of a generated Secret, once per new text, such as a date. */
+export const rotateAnnotation = 'latchkey.dev/rotate'
+/** Annotation with the text of the last rotation. */
+export const rotatedAnnotation = 'latchkey.dev/rotated'
+/** Annotation with the end of the previous signing secret, RFC 3339. */
+export const previousUntilAnnotation = 'latchkey.dev/previous-until'
+/** Annotation with the hash of the entries as written, to detect edits. It reveals nothing, since the values are random. */
+export const contentAnnotation = 'latchkey.dev/content'
+
+/** Overlap after a rotation, in which both values work. */
+export const rotatedLifeMs: number = 24 * 3_600_000
+
+/** New content of a generated Secret. */
+export interface Generation {
+  readonly cause: GenerationCause
+  readonly values: Readonly<Record<string, string>>
+  readonly before: SecretManifest | undefined
+  readonly previousUntilMs?: number | undefined
+}
+
+/** Builds a generated Secret, with the annotations that mark it as unedited. Pure. */
+export function generatedSecret(
+  manifest: TenantManifest,
+  name: string,
+  { cause, values, before, previousUntilMs }: Generation,
+): GeneratedSecret {
+  const rotated = before?.annotations[rotateAnnotation] ?? before?.annotations[rotatedAnnotation]
+  return {
+    namespace: manifest.namespace,
+    name,
+    values,
+    annotations: {
+      [contentAnnotation]: contentHash(new Map(Object.entries(values))),
+      ...(rotated !== undefined && { [rotatedAnnotation]: rotated }),
+      ...(previousUntilMs !== undefined && {
+        [previousUntilAnnotation]: new Date(previousUntilMs).toISOString(),
+      }),
+    },
+    owner: { uid: manifest.uid, name: manifest.name },
+    cause,
+    replaces: before?.version,
+  }
+}
+
+/** Whether a rotation was requested and not done yet. */
+export function isRotationAsked({ annotations }: SecretManifest): boolean {
+  const asked = annotations[rotateAnnotation]
+  return asked !== undefined && asked !== annotations[rotatedAnnotation]
+}
+
+/** Whether Latchkey's entries were changed since they were written. A Secret without the hash counts as unedited. */
+export function isEdited({ annotations, values }: SecretManifest): boolean {
+  const written = annotations[contentAnnotation]
+  return written !== undefined && written !== contentHash(values)
+}
+
+/** Returns the end of the previous signing secret, if annotated. */
+export function previousUntilMsOf({ annotations }: SecretManifest): number | undefined {
+  const atMs = Date.parse(annotations[previousUntilAnnotation] ?? '')
+  return Number.isNaN(atMs) ? undefined : atMs
+}
+
+const ownEntries = [apiKeyEntry, previousSigningSecretEntry, signingSecretEntry]
+
+function contentHash(values: ReadonlyMap<string, string>): string {
+  const own = ownEntries.flatMap((entry) => (values.has(entry) ? [[entry, values.get(entry)]] : []))
+  return createHash('sha256').update(JSON.stringify(own), 'utf8').digest('hex')
+}

@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'bun:test'
+import { Value } from '@sinclair/typebox/value'
+import { RedisUnavailable } from '#internal/storage/index.ts'
+import { TenantStatus } from '../crd/status.ts'
+import type { SecretRead } from '../source.ts'
+import { parseTenantObject, type TenantObject, tenantIdOfUid } from '../tenant-object.ts'
+import type { Condition } from './conditions.ts'
+import { OtherWriter } from './context.ts'
+import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure } from './delete-tenant.ts'
+import type { TenantFacts } from './gather.ts'
+import { olderAmong } from './reconcile-tenant.ts'
+import { conditionEvents, refusedStatus, sameStatus, statusOf } from './status.ts'
+
+const now = Date.parse('2026-11-01T09:00:00.123Z')
+const tenantId = tenantIdOfUid('u1')
+
+function object(fields: Partial<TenantObject> = {}, meta: object = {}): TenantObject {
+  return {
+    metadata: {
+      ...{ namespace: 'shops', name: 'acme', uid: 'u1', generation: 3 },
+      creationTimestamp: '2026-11-01T00:00:00Z',
+      ...meta,
+    },
+    spec: {
+      slug: 'acme',
+      callback: { url: 'https://hooks.example/' },
+      providers: [
+        { name: 'stripe', secretRef: { name: 'acme-card' } },
+        { name: 'generic', enabled: false, secretRef: { name: 'acme-generic' } },
+      ],
+    },
+    ...fields,
+  }
+}
+
+function condition(fields: Partial<Condition> = {}): Condition {
+  return {
+    ...{ type: 'Ready', status: 'True', reason: 'InForce', message: 'Everything' },
+    lastTransitionTime: '2026-11-01T08:00:00Z',
+    ...fields,
+  }
+}
+
+const found = (version: string): SecretRead => ({
+  kind: 'found',
+  secret: {
+    ...{ namespace: 'shops', name: 'any', version, annotations: {}, owner: undefined },
+    values: new Map([['a', 'hunter2-hunter2']]),
+  },
+})
+
+function statusFor(
+  given: TenantObject,
+  conditions = [condition()],
+  slug: string | null = 'acme',
+): TenantStatus {
+  const parsed = parseTenantObject(given)
+  if (parsed.kind === 'invalid') throw new Error(parsed.message)
+  const facts = {
+    manifest: parsed.manifest,
+    secrets: new Map<string, SecretRead>([
+      ['acme-callback', found('7')],
+      ['acme-card', found('8')],
+      ['acme-generic', { kind: 'missing' }],
+    ]),
+  } as unknown as TenantFacts
+  const plan = { tenantId, conditions, row: { slug } } as unknown as Parameters<typeof statusOf>[1]['plan']
+  return statusOf(given, { facts, plan, publicUrl: 'https://latchkey.example/' })
+}
+
+test('a status tells id, URLs of the providers that may call, and which Secrets were read, never a value', () => {
+  const status = statusFor(object())
+  expect(status).toEqual({
+    observedGeneration: 3,
+    tenantId,
+    conditions: [{ ...condition(), lastTransitionTime: '2026-11-01T08:00:00Z', observedGeneration: 3 }],
+    urls: [{ provider: 'card', url: 'https://latchkey.example/v1/t/acme/webhooks/card' }],
+    secrets: [
+      { name: 'acme-callback', version: '7', generated: true },
+      { name: 'acme-card', version: '8' },
+      { name: 'acme-generic' },
+    ],
+  })
+  expect([...Value.Errors(TenantStatus, status)]).toEqual([])
+  expect(JSON.stringify(status)).not.toContain('hunter2')
+})
+
+test('without a slug there is no URL to hand out', () => {
+  expect(statusFor(object(), undefined, null).urls).toEqual([])
+})
+
+describe('a status is written', () => {
+  const written = statusFor(object())
+  const stored = object({ status: { ...written, urls: written.urls?.toReversed() ?? [] } })
+
+  test('not again, in whatever order the server keeps its lists', () => {
+    expect(sameStatus(stored, statusFor(stored))).toBe(true)
+    const foreign = { ...condition({ reason: 'Foreign' }), type: 'Backup' }
+    const beside = { ...written, conditions: [foreign, ...(written.conditions ?? [])] }
+    expect(sameStatus(object({ status: beside }), written)).toBe(true)
+  })
+
+  test.each<[string, TenantStatus]>([
+    ['another generation', { ...written, observedGeneration: 4 }],
+    [
+      'another reason',
+      { ...written, conditions: [{ ...condition({ reason: 'Suspended' }), observedGeneration: 3 }] },
+    ],
+    ['a URL less', { ...written, urls: [] }],
+    ['another version of a Secret', { ...written, secrets: [{ name: 'acme-card', version: '9' }] }],
+  ])('for %s', (_what, next) => {
+    expect(sameStatus(stored, next)).toBe(false)
+  })
+})
+
+test('a Tenant that cannot be read is not Ready, and all else stays as it was', () => {
+  const before = { ...statusFor(object()), conditions: [{ ...condition(), observedGeneration: 2 }] }
+  const slug = { ...condition({ type: 'SlugReserved', reason: 'Held' }), observedGeneration: 2 }
+  const given = object({ status: { ...before, conditions: [...before.conditions, slug] } })
+  const status = refusedStatus(given, { reason: 'SpecInvalid', message: 'spec.callback.url' }, now)
+  expect(status).toMatchObject({ tenantId, urls: before.urls ?? [], observedGeneration: 3 })
+  expect(status.conditions).toEqual([
+    {
+      ...{ type: 'Ready', status: 'False', reason: 'SpecInvalid', message: 'spec.callback.url' },
+      lastTransitionTime: '2026-11-01T09:00:00Z',
+      observedGeneration: 3,
+    },
+    slug,
+  ])
+})
+
+describe('an event tells', () => {
+  const bad = condition({
+    type: 'SecretsSynced',
+    status: 'False',
+    reason: 'SecretMissing',
+    message: 'create it',
+  })
+  const unready = condition({ status: 'False', reason: 'SecretMissing' })
+  const off = condition({ type: 'WalletEnabled', status: 'False', reason: 'StageOff' })
+  const told = (before: Condition[] | undefined, next: Condition[]) => {
+    const given = before === undefined ? object() : object({ status: statusFor(object(), before) })
+    return conditionEvents(given, statusFor(object(), next)).map(({ type, reason }) => `${type} ${reason}`)
+  }
+
+  test.each<[string, Condition[] | undefined, Condition[], string[]]>([
+    ['of a fault once, by the condition that has it', undefined, [unready, bad], ['Warning SecretMissing']],
+    ['nothing of what stays', [unready, bad], [unready, bad], []],
+    ['that it is mended', [unready], [condition()], ['Normal InForce']],
+    ['nothing of a tenant that is ready from the first', undefined, [condition()], []],
+    [
+      'of a suspension',
+      [condition()],
+      [condition({ status: 'False', reason: 'Suspended' })],
+      ['Warning Suspended'],
+    ],
+    ['nothing of a wallet at the beginning', undefined, [off], []],
+    ['how far the wallet is', [off], [{ ...off, reason: 'Verifying' }], ['Normal Verifying']],
+  ])('%s', (_what, before, next, events) => {
+    expect(told(before, next)).toEqual(events)
+  })
+})
+
+describe('of those who want a slug the oldest comes first', () => {
+  const rival = (meta: object, spec: object = { slug: 'acme', callback: { url: 'https://h.example/' } }) =>
+    object({ spec }, { name: 'rival', uid: 'u9', ...meta })
+  const asked = parseTenantObject(object())
+  if (asked.kind === 'invalid') throw new Error(asked.message)
+
+  test.each<[string, TenantObject, boolean]>([
+    ['an older one', rival({ creationTimestamp: '2026-10-31T00:00:00Z' }), true],
+    ['a younger one', rival({ creationTimestamp: '2026-11-02T00:00:00Z' }), false],
+    ['one of the same second with a lower uid', rival({ uid: 'u0' }), true],
+    ['one of the same second with a higher uid', rival({}), false],
+    [
+      'one that is being deleted',
+      rival({ creationTimestamp: '2026-10-31T00:00:00Z', deletionTimestamp: '2026-11-01T00:00:00Z' }),
+      false,
+    ],
+    [
+      'one that cannot be read',
+      rival({ creationTimestamp: '2026-10-31T00:00:00Z' }, { slug: 'acme' }),
+      false,
+    ],
+    ['itself', object(), false],
+  ])('%s', (_what, other, isAhead) => {
+    const ahead = olderAmong([other], asked.manifest)
+    expect(ahead).toEqual(isAhead ? { namespace: 'shops', name: 'rival' } : undefined)
+  })
+})
+
+test('a Tenant that the parser refuses is told field by field, without its values', () => {
+  const parsed = parseTenantObject(
+    object({ spec: { slug: 'a', callback: { url: 'https://secret@1.2.3.4.5/' } } }),
+  )
+  expect(parsed.kind).toBe('invalid')
+  expect(JSON.stringify(parsed)).toContain('spec.callback.url')
+  expect(JSON.stringify(parsed)).not.toContain('secret@')
+})
+
+const failure = (code: string) => Object.assign(new Error('failed'), { code })
+
+test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, event: 'Normal' | 'Warning']>([
+  [
+    'the grace period',
+    { kind: 'grace', untilMs: now },
+    'GracePeriod',
+    /after 2026-11-01T09:00:01Z/,
+    'Normal',
+  ],
+  ['removing', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
+  [
+    'removing, after a turn',
+    { kind: 'removing', progress: { rowsRemoved: 250_000, eventsLeft: 100_000 } },
+    'RemovingData',
+    /250000 rows in the last turn, 100000 or more events/,
+    'Normal',
+  ],
+  [
+    'removing, after the last event',
+    { kind: 'removing', progress: { rowsRemoved: 7, eventsLeft: 0 } },
+    'RemovingData',
+    /7 rows in the last turn, other rows are left/,
+    'Normal',
+  ],
+  ['Postgres', { kind: 'away', store: 'Postgres' }, 'PostgresUnavailable', /^Postgres does not/, 'Warning'],
+  ['Redis', { kind: 'away', store: 'Redis' }, 'RedisUnavailable', /^Redis does not/, 'Warning'],
+  ['a bug', { kind: 'failed' }, 'RemovalFailed', /is retried/, 'Warning'],
+  [
+    'the finalizers of others',
+    { kind: 'finalizers', names: ['foregroundDeletion'] },
+    'OtherFinalizers',
+    /foregroundDeletion$/,
+    'Normal',
+  ],
+])('DeletionWaiting names %s, and one event says so once', (_name, wait, reason, message, type) => {
+  const given = object({ status: { conditions: [condition()] } })
+  const status = deletionStatus(given, wait, now)
+  expect(status.conditions).toContainEqual(
+    expect.objectContaining({ type: 'DeletionWaiting', status: 'True', reason }),
+  )
+  const [event, ...more] = conditionEvents(given, status)
+  expect(more).toEqual([])
+  expect(event).toMatchObject({ type, reason })
+  expect(status.conditions?.find((each) => each.type === 'DeletionWaiting')?.message).toMatch(message)
+  const again = deletionStatus({ ...given, status }, wait, now + 1_000)
+  expect(again).toEqual(status)
+})
+
+test('a deleted Tenant is not Ready once its rows are hidden, and stays so while a store is away', () => {
+  const ready = ({ conditions = [] }: TenantStatus) => conditions.find(({ type }) => type === 'Ready')?.status
+  const given = object({ status: { conditions: [condition()] } })
+  expect(ready(deletionStatus(given, { kind: 'away', store: 'Postgres' }, now))).toBe('True')
+  const hidden = deletionStatus(given, { kind: 'removing' }, now)
+  expect(ready(hidden)).toBe('False')
+  expect(ready(deletionStatus({ ...given, status: hidden }, { kind: 'away', store: 'Redis' }, now))).toBe(
+    'False',
+  )
+})
+
+test.each<[name: string, error: unknown, wait: DeletionWait | undefined]>([
+  ['a lost connection', failure('ECONNREFUSED'), { kind: 'away', store: 'Postgres' }],
+  ['Redis without an answer', new RedisUnavailable('timeout'), { kind: 'away', store: 'Redis' }],
+  [
+    'an error reply of Redis',
+    new PurgeFailed('failed', { cause: new Error('NOPERM') }),
+    { kind: 'away', store: 'Redis' },
+  ],
+  ['a bug in a purge', new PurgeFailed('failed', { cause: new TypeError('bug') }), { kind: 'failed' }],
+  ['a statement that Postgres refuses', failure('42P01'), { kind: 'failed' }],
+  ['another leader', new OtherWriter('other'), undefined],
+])('a deletion that failed for %s is told so', (_name, error, wait) => {
+  expect(waitOfFailure(error)).toEqual(wait)
+})

@@ -1,0 +1,148 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Occurrence } from '#internal/kube/index.ts'
+import type { TenantStatus } from '../crd/status.ts'
+import { tenantApiVersion, webhookUrls } from '../model.ts'
+import { generatedNamesOf, secretNamesOf } from '../secret-manifest.ts'
+import type { TenantSource } from '../source.ts'
+import type { TenantObject } from '../tenant-object.ts'
+import { mergeConditions, type WantedCondition, weakSecretReason } from './conditions.ts'
+import type { TenantFacts } from './gather.ts'
+import type { TenantPlan } from './plan.ts'
+
+/** Input of `statusOf`. */
+export interface StatusFacts {
+  readonly facts: TenantFacts
+  readonly plan: Pick<TenantPlan, 'tenantId' | 'row' | 'conditions'>
+  /** Prefix of `/v1/t/…`; without it the URLs are paths. */
+  readonly publicUrl: string | undefined
+}
+
+/** Builds the status of a reconciled tenant. Contains no value of a Secret. Pure. */
+export function statusOf(object: TenantObject, { facts, plan, publicUrl }: StatusFacts): TenantStatus {
+  const observedGeneration = object.metadata.generation ?? 0
+  return {
+    observedGeneration,
+    tenantId: plan.tenantId,
+    conditions: plan.conditions.map((condition) => ({ ...condition, observedGeneration })),
+    urls: [...webhookUrls(plan.row.slug, facts.manifest.spec, publicUrl)],
+    secrets: secretsOf(facts),
+  }
+}
+
+/** Builds the status of a Tenant that cannot be reconciled as it stands: `Ready` is False, all else stays. Pure. */
+export function refusedStatus(
+  object: TenantObject,
+  { reason, message }: { readonly reason: string; readonly message: string },
+  nowMs: number,
+): TenantStatus {
+  return statusWith(object, [{ type: 'Ready', status: 'False', reason, message }], nowMs)
+}
+
+/** Adds or changes conditions of a status; all else stays. Pure. */
+export function statusWith(
+  object: TenantObject,
+  changed: readonly WantedCondition[],
+  nowMs: number,
+): TenantStatus {
+  const before = object.status ?? {}
+  const observedGeneration = object.metadata.generation ?? 0
+  const merged = mergeConditions(before.conditions ?? [], changed, nowMs)
+  const types = new Set<string>(changed.map(({ type }) => type))
+  const others = (before.conditions ?? []).filter(({ type }) => !types.has(type))
+  const conditions = [...merged.map((condition) => ({ ...condition, observedGeneration })), ...others]
+  return { ...before, observedGeneration, conditions }
+}
+
+function secretsOf({ manifest, secrets }: TenantFacts): NonNullable<TenantStatus['secrets']> {
+  const generated = generatedNamesOf(manifest)
+  return secretNamesOf(manifest).map((name) => {
+    const read = secrets.get(name)
+    return {
+      name,
+      ...(read?.kind === 'found' && { version: read.secret.version }),
+      ...(generated.has(name) && { generated: true }),
+    }
+  })
+}
+
+/** Whether writing `next` would change nothing. Ignores the order of keyed lists and conditions of other managers. Pure. */
+export function sameStatus(object: TenantObject, next: TenantStatus): boolean {
+  return isDeepStrictEqual(comparable(object.status ?? {}, next), comparable(next, next))
+}
+
+function comparable(status: TenantStatus, next: TenantStatus) {
+  const own = new Set(next.conditions?.map(({ type }) => type))
+  return {
+    observedGeneration: status.observedGeneration,
+    tenantId: status.tenantId,
+    conditions: keyed(
+      status.conditions?.filter(({ type }) => own.has(type)),
+      ({ type }) => type,
+    ),
+    urls: keyed(status.urls, ({ provider }) => provider),
+    secrets: keyed(status.secrets, ({ name }) => name),
+  }
+}
+
+function keyed<T>(list: readonly T[] | undefined, keyOf: (entry: T) => string): Record<string, T> {
+  return Object.fromEntries((list ?? []).map((entry) => [keyOf(entry), entry]))
+}
+
+/**
+ * Writes a Tenant's status if it changed, and records the events of changed conditions. Returns whether it wrote. Idempotent.
+ * @throws when the source does not take the status
+ */
+export async function writeStatus(
+  { source, isHeld }: { readonly source: TenantSource; readonly isHeld: () => boolean },
+  object: TenantObject,
+  status: TenantStatus,
+): Promise<boolean> {
+  if (sameStatus(object, status) || !isHeld()) return false
+  if (!(await source.applyStatus(object, status))) return false
+  for (const event of conditionEvents(object, status)) source.record(event)
+  return true
+}
+
+/** Builds an event about a Tenant. Pure. */
+export function occurrence(
+  { metadata }: TenantObject,
+  event: Pick<Occurrence, 'type' | 'reason' | 'action' | 'note'>,
+): Occurrence {
+  const { namespace, name, uid } = metadata
+  const regarding = {
+    ...{ apiVersion: tenantApiVersion, kind: 'Tenant', name },
+    ...(namespace !== undefined && { namespace }),
+    ...(uid !== undefined && { uid }),
+  }
+  return { regarding, ...event }
+}
+
+/** Reasons of DeletionWaiting that resolve without intervention; their events are Normal. */
+const deletionContinues: ReadonlySet<string> = new Set(['GracePeriod', 'RemovingData', 'OtherFinalizers'])
+
+/**
+ * Returns the events of changed conditions: each that became False or False for another reason, and `Ready` after it was False. The
+ * wallet's rollout is a choice: its changes are Normal. Pure.
+ */
+export function conditionEvents(object: TenantObject, next: TenantStatus): Occurrence[] {
+  const before = new Map(object.status?.conditions?.map((condition) => [condition.type, condition]))
+  return (next.conditions ?? []).flatMap(({ type, status, reason, message }) => {
+    const known = before.get(type)
+    if (known?.status === status && known.reason === reason) return []
+    const event = { reason, action: 'Reconcile', note: `${type}: ${message}` }
+    if (type === 'DeletionWaiting') {
+      const isWarning = !deletionContinues.has(reason)
+      return [occurrence(object, { type: isWarning ? 'Warning' : 'Normal', ...event, action: 'Delete' })]
+    }
+    if (type === 'WalletEnabled')
+      return known === undefined ? [] : [occurrence(object, { type: 'Normal', ...event })]
+    if (status === 'False') {
+      // The condition that makes Ready False has an event of its own.
+      const isRepeated = next.conditions?.some((other) => other.type !== 'Ready' && other.reason === reason)
+      return type === 'Ready' && isRepeated ? [] : [occurrence(object, { type: 'Warning', ...event })]
+    }
+    if (reason === weakSecretReason) return [occurrence(object, { type: 'Warning', ...event })]
+    // A new tenant that is Ready at once needs no event.
+    return type === 'Ready' && known !== undefined ? [occurrence(object, { type: 'Normal', ...event })] : []
+  })
+}

@@ -1,0 +1,157 @@
+import { Type as t } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { dnsLabel } from './model.ts'
+import type { Problem } from './parse.ts'
+import type { TenantManifest } from './source.ts'
+
+/** Owner reference of a generated Secret. */
+export interface SecretOwner {
+  readonly uid: string
+  readonly name: string
+}
+
+/** A Secret with decoded values. `version` changes with the content and is safe to show. */
+export interface SecretManifest {
+  readonly namespace: string
+  readonly name: string
+  readonly values: ReadonlyMap<string, string>
+  readonly version: string
+  readonly annotations: Readonly<Record<string, string>>
+  readonly owner: SecretOwner | undefined
+}
+
+/** Result of `parseSecret`. */
+export type ParsedSecret =
+  | { readonly kind: 'ok'; readonly secret: SecretManifest }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] }
+
+const valuesMax = 64
+const valueCharactersMax = 16_384
+
+const Secret = t.Object(
+  {
+    apiVersion: t.Literal('v1'),
+    kind: t.Literal('Secret'),
+    metadata: t.Object({
+      name: t.String({ pattern: '^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$' }),
+      namespace: t.Optional(t.String({ pattern: dnsLabel })),
+      annotations: t.Optional(t.Record(t.String(), t.String())),
+      ownerReferences: t.Optional(
+        t.Array(t.Object({ kind: t.String(), name: t.String(), uid: t.String() }), { maxItems: 16 }),
+      ),
+    }),
+    type: t.Optional(t.String()),
+    immutable: t.Optional(t.Boolean()),
+    stringData: t.Optional(t.Record(t.String(), t.String({ maxLength: valueCharactersMax }))),
+    data: t.Optional(t.Record(t.String(), t.String({ maxLength: valueCharactersMax * 2 }))),
+  },
+  { additionalProperties: false },
+)
+
+/**
+ * Parses a Secret manifest as `kubectl apply` does: `stringData` takes precedence over `data`, whose values are base64 of UTF-8.
+ * Problems name fields, never values.
+ */
+export function parseSecret(value: unknown, version: string): ParsedSecret {
+  if (!Value.Check(Secret, value)) {
+    const errors = [...Value.Errors(Secret, value)].slice(0, 20)
+    return {
+      kind: 'invalid',
+      problems: errors.map(({ path }) => problem(dotted(path), 'is not a valid field of a Secret')),
+    }
+  }
+  const values = new Map<string, string>()
+  for (const [name, encoded] of Object.entries(value.data ?? {})) {
+    const text = decodeBase64(encoded)
+    if (text === undefined)
+      return invalid(`data.${name}`, 'must be base64 of UTF-8 text (use stringData for plain text)')
+    values.set(name, text)
+  }
+  for (const [name, text] of Object.entries(value.stringData ?? {})) values.set(name, text)
+  if (values.size > valuesMax) return invalid('', `must hold at most ${valuesMax} values`)
+  const { name, namespace, annotations, ownerReferences } = value.metadata
+  const owner = ownerReferences?.find(({ kind }) => kind === 'Tenant')
+  return {
+    kind: 'ok',
+    secret: {
+      name,
+      namespace: namespace ?? 'default',
+      values,
+      version,
+      annotations: annotations ?? {},
+      owner: owner && { uid: owner.uid, name: owner.name },
+    },
+  }
+}
+
+function decodeBase64(encoded: string): string | undefined {
+  const compact = encoded.replaceAll(/[\r\n ]/g, '')
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) return undefined
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(compact, 'base64'))
+  } catch {
+    return undefined
+  }
+}
+
+function dotted(pointer: string): string {
+  return pointer.split('/').slice(1).join('.')
+}
+
+function problem(path: string, message: string): Problem {
+  return { path, message }
+}
+
+function invalid(path: string, message: string): ParsedSecret {
+  return { kind: 'invalid', problems: [problem(path, message)] }
+}
+
+/** Name of the Secret of a tenant's field. A generated one is created when it is missing. */
+export interface SecretPlace {
+  readonly name: string
+  readonly generated: boolean
+}
+
+/** Entry of an API key in its Secret. */
+export const apiKeyEntry = 'apiKey'
+/** Entry of a generated signing secret in its Secret. */
+export const signingSecretEntry = 'signingSecret'
+/** Entry of the previous signing secret, while it still signs. */
+export const previousSigningSecretEntry = 'previousSigningSecret'
+/** Label that assigns a Secret to the tenant it names. */
+export const tenantLabel = 'latchkey.dev/tenant'
+
+/** Returns the Secret with the signing secrets of deliveries. */
+export function callbackSecretPlace({ name, spec }: TenantManifest): SecretPlace {
+  const reference = spec.callback.signingSecretRef
+  return reference === undefined
+    ? { name: `${name}-callback`, generated: true }
+    : { name: reference.name, generated: false }
+}
+
+/** Returns the Secret of one API key. */
+export function apiKeySecretPlace(
+  { name }: TenantManifest,
+  entry: TenantManifest['spec']['apiKeys'][number],
+): SecretPlace {
+  return entry.secretRef === undefined
+    ? { name: `${name}-key-${entry.name}`, generated: true }
+    : { name: entry.secretRef.name, generated: false }
+}
+
+/** Returns the distinct names of all Secrets that a tenant uses. */
+export function secretNamesOf(manifest: TenantManifest): string[] {
+  const names = new Set([callbackSecretPlace(manifest).name])
+  for (const entry of manifest.spec.providers) {
+    if (entry.secretRef !== undefined) names.add(entry.secretRef.name)
+  }
+  for (const entry of manifest.spec.apiKeys) names.add(apiKeySecretPlace(manifest, entry).name)
+  return [...names]
+}
+
+/** Returns the names of the Secrets that are generated for a tenant. */
+export function generatedNamesOf(manifest: TenantManifest): ReadonlySet<string> {
+  const places = manifest.spec.apiKeys.map((entry) => apiKeySecretPlace(manifest, entry))
+  const all = [callbackSecretPlace(manifest), ...places]
+  return new Set(all.filter(({ generated }) => generated).map(({ name }) => name))
+}

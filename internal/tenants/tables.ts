@@ -1,0 +1,92 @@
+import { bigint, boolean, customType, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
+import type { TenantId } from '#internal/base/index.ts'
+import type { ApiKeyScope, TenantSpec } from './model.ts'
+import type { Condition } from './reconcile/conditions.ts'
+
+const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
+/** A timestamptz as milliseconds since the Unix epoch. */
+const epochMs = customType<{ data: number; driverData: string }>({
+  dataType: () => 'timestamp with time zone',
+  toDriver: (ms) => new Date(ms).toISOString(),
+  fromDriver: (value) => new Date(value).getTime(),
+})
+const count = (name: string) => bigint(name, { mode: 'number' })
+
+/** Version of the tenants, one row; migration 0001 explains why versions become visible in order. */
+export const directoryVersion = pgTable('directory_version', {
+  singleton: boolean('singleton').primaryKey().default(true),
+  version: count('version').notNull(),
+})
+
+/** Highest fencing token (`leaseTransitions`) that wrote, per Lease. */
+export const writerFence = pgTable('writer_fence', {
+  name: text('name').primaryKey(),
+  leaseTransitions: count('lease_transitions').notNull(),
+})
+
+/** Tenants, including deleted ones. */
+export const tenants = pgTable('tenants', {
+  id: text('id').$type<TenantId>().primaryKey(),
+  uid: text('uid').notNull(),
+  namespace: text('namespace').notNull(),
+  name: text('name').notNull(),
+  slug: text('slug'),
+  suspended: boolean('suspended').notNull(),
+  /** Emptied when a deleted tenant's data has been removed. */
+  spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
+  conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),
+  version: count('version').notNull(),
+  resourceCreatedAtMs: epochMs('resource_created_at').notNull(),
+  createdAtMs: epochMs('created_at').notNull(),
+  updatedAtMs: epochMs('updated_at').notNull(),
+  deletedAtMs: epochMs('deleted_at'),
+})
+
+/** Freed slugs, kept for the resource that had them. */
+export const slugReservations = pgTable('slug_reservations', {
+  slug: text('slug').primaryKey(),
+  namespace: text('namespace').notNull(),
+  name: text('name').notNull(),
+  reservedUntilMs: epochMs('reserved_until').notNull(),
+})
+
+/** API keys by their SHA-256. */
+export const apiKeys = pgTable('api_keys', {
+  sha256: bytea('sha256').primaryKey(),
+  tenantId: text('tenant_id').$type<TenantId>().notNull(),
+  name: text('name').notNull(),
+  scopes: text('scopes').array().$type<ApiKeyScope[]>().notNull(),
+  /** First characters of the key; null for keys stored before this column. */
+  prefix: text('prefix'),
+  expiresAtMs: epochMs('expires_at'),
+  /** Set once the key was rotated out. */
+  endsAtMs: epochMs('ends_at'),
+  createdAtMs: epochMs('created_at').notNull(),
+})
+
+/** Sealed secrets of tenants. */
+export const tenantSecrets = pgTable(
+  'tenant_secrets',
+  {
+    tenantId: text('tenant_id').$type<TenantId>().notNull(),
+    field: text('field').notNull(),
+    ordinal: smallint('ordinal').notNull(),
+    keyId: text('key_id').notNull(),
+    nonce: bytea('nonce').notNull(),
+    ciphertext: bytea('ciphertext').notNull(),
+    sourceName: text('source_name').notNull(),
+    sourceVersion: text('source_version').notNull(),
+    createdAtMs: epochMs('created_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.field, table.ordinal] })],
+)
+
+/** Audit log. Never holds a secret. */
+export const audit = pgTable('audit', {
+  id: count('id').primaryKey().generatedAlwaysAsIdentity(),
+  atMs: epochMs('at').notNull(),
+  actor: text('actor').notNull(),
+  action: text('action').notNull(),
+  tenantId: text('tenant_id').$type<TenantId>(),
+  detail: jsonb('detail').$type<object>().notNull().default({}),
+})
