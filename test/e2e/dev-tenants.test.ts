@@ -66,7 +66,7 @@ test(
     const second = start()
     await second.ready()
     expect(welcomeOf(second)).toMatch(/Tenants {2}shops\/one, shops\/three, shops\/two {3}\(/)
-    expect(welcomeOf(second)).toMatch(/! \S+two\.yaml:\d+ is no YAML/)
+    expect(welcomeOf(second)).toMatch(/! \S+two\.yaml:\d+ is not YAML/)
     expect(welcomeOf(second)).toContain('! shops/three: FileBroken, ')
   },
   startsMs,
