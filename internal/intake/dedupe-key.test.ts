@@ -1,0 +1,65 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { EventId, TenantId } from '#internal/base/index.ts'
+import type { ReceivedEvent } from '#internal/events/index.ts'
+import { listEvents } from '#internal/events/index.ts'
+import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
+import { purgeTenantBatch } from '#internal/tenants/reconcile/purge.ts'
+import { acceptEvents } from '#test/support/accepted-event.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
+import { createReceivedEvent } from './event.ts'
+
+let lab: DeliveryLab
+
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+
+function made(id: TenantId, provider: ProviderName, eventId: string): ReceivedEvent {
+  return createReceivedEvent({
+    ...{
+      tenant: directoryTenant({ id }),
+      provider,
+      headers: '{}',
+      receivedAtMs: Date.now(),
+      state: 'accepted',
+    },
+    event: { kind: 'event', eventId, rawType: 'a', type: 'a', payload: '{}', occurredAtMs: undefined },
+    retention: { payloadDays: 30, eventDays: 90 },
+  })
+}
+
+describe('dedupe key', () => {
+  const tenantId = someTenantId()
+  const keyOf = (...parts: Parameters<typeof made>) => made(...parts).dedupeKey
+
+  test('dedupe key: equal for equal tenant, provider and event id', () => {
+    expect(keyOf(tenantId, 'card', 'evt_1')).toBe(keyOf(tenantId, 'card', 'evt_1'))
+  })
+
+  test.each<[string, Parameters<typeof made>]>([
+    ['tenant', [someTenantId(), 'card', 'evt_1']],
+    ['provider', [tenantId, 'generic', 'evt_1']],
+    ['id', [tenantId, 'card', 'evt_2']],
+  ])('dedupe key: differs for another %s', (_what, other) => {
+    expect(keyOf(...other)).not.toBe(keyOf(tenantId, 'card', 'evt_1'))
+  })
+
+  // The event list and the tenant purge compute the key in SQL.
+  test('dedupe key: intake, event list and tenant removal compute the same key', async () => {
+    const tenant = await lab.addTenant()
+    const events = providerNames.map((provider) => made(tenant.id, provider, 'evt_é'))
+    const ids: EventId[] = await acceptEvents(lab.pool, events)
+    const { events: found } = await listEvents(
+      lab.pool,
+      { tenantId: tenant.id, sourceEventId: 'evt_é', limit: 100 },
+      Date.now(),
+    )
+    expect(found.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
+    expect(await lab.value('SELECT count(*) FROM dedupe_keys')).toBe(providerNames.length)
+    await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])
+    while ((await purgeTenantBatch(lab.pool, tenant.id, 1_000)) > 0);
+    expect(await lab.value('SELECT count(*) FROM dedupe_keys')).toBe(0)
+  })
+})

@@ -1,0 +1,35 @@
+import { expect, test } from 'bun:test'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import { schemaVersionNeeded } from './postgres/migrate.ts'
+import { createPool } from './postgres/pool.ts'
+import { schemaCheck } from './readiness.ts'
+
+test('schema readiness: fails below the required version, passes at it and stays passed', async () => {
+  const database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 10_000, connectTimeoutMs: 5_000 }
+  const pool = createPool({ url: database.url, applicationName: 'latchkey test readiness', ...bounds })
+  const signal = new AbortController().signal
+  try {
+    const { rows } = await pool.query<{ name: string; checksum: string }>(
+      'DELETE FROM schema_migrations WHERE version = $1 RETURNING name, checksum',
+      [schemaVersionNeeded],
+    )
+    const check = schemaCheck(pool)
+    expect(await check(signal)).toEqual({
+      ok: false,
+      reason: expect.stringContaining(`version ${schemaVersionNeeded - 1}, ${schemaVersionNeeded} is needed`),
+    })
+    await pool.query('INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)', [
+      schemaVersionNeeded,
+      rows[0]?.name,
+      rows[0]?.checksum,
+    ])
+    expect(await check(signal)).toEqual({ ok: true })
+    // Records keep answering while Postgres is unavailable.
+    await pool.query('DELETE FROM schema_migrations')
+    expect(await check(signal)).toEqual({ ok: true })
+  } finally {
+    await pool.end()
+    await database.drop()
+  }
+})

@@ -1,0 +1,26 @@
+import { beforeAll, expect, test } from 'bun:test'
+import { testKeyRing } from '#test/support/api.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { listTenantsToPurge } from '../store.ts'
+import { type ApplyContext, removeTenant } from './apply.ts'
+
+let lab: DeliveryLab
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+
+test.each([
+  ['is purged by deletionPolicy Delete', false, 1],
+  ['is kept with keepData, whatever the policy', true, 0],
+])('removed tenant: its data %s', async (_what, keepData, count) => {
+  const { id } = await lab.addTenant()
+  await lab.pool.query(`UPDATE tenants SET spec = '{"deletionPolicy":"Delete"}' WHERE id = $1`, [id])
+  const context = { pool: lab.pool, keyRing: testKeyRing, actor: 'test' } as unknown as ApplyContext
+  const tenant = { id, uid: id, namespace: 'shops', name: id, slug: id }
+  expect(await removeTenant(context, tenant, { now: Date.now(), keepData })).toMatchObject({
+    kind: 'applied',
+  })
+  const due = await listTenantsToPurge(lab.pool, Date.now() + 1_000, 100)
+  expect(due.filter((each) => each === id)).toHaveLength(count)
+})
