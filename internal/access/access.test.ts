@@ -4,17 +4,16 @@ import type { ApiKeyScope, Directory, FoundKey } from '#internal/tenants/index.t
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
 import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { type Access, createAccess, namespacesMax, type TenantPlace } from './access.ts'
-import { type Action, actions } from './action.ts'
-import { type Actor, actorName, type KubeUser } from './actor.ts'
+import { type Action, type Actor, actions, actorName, type KubeUser } from './actor.ts'
 
-/** What no real API server can be made to do at will: be slow, be away, count. What it really says is in test/cluster. */
+/** Stands in for an API server that is slow, unavailable or counts requests; test/cluster uses a real one. */
 let server: FakeApiServer
 let answer: (request: SeenRequest) => Response | Promise<Response>
 let nowMs: number
 let keys: Map<string, FoundKey>
 let hasSnapshot: boolean
 let access: Access
-let told: string[]
+let observed: string[]
 
 const ada: KubeUser = {
   kind: 'user',
@@ -37,7 +36,7 @@ beforeEach(() => {
   nowMs = Date.parse('2026-11-01T12:00:00Z')
   keys = new Map()
   hasSnapshot = true
-  told = []
+  observed = []
   answer = (request) => (isTokenReview(request) ? tokenAnswer(good) : tokenAnswer({ allowed: true }))
   server = startFakeApiServer((request) => answer(request))
   access = make({ transport: createTransport({ endpoint: server.endpoint, userAgent: 'test' }) })
@@ -54,7 +53,7 @@ function make(more: { transport?: ReturnType<typeof createTransport>; devToken?:
     clock: { now: () => nowMs },
     observer: {
       reviewed: (review, outcome, failure) =>
-        void told.push(`${review} ${outcome} ${failure?.kind ?? ''}`.trim()),
+        void observed.push(`${review} ${outcome} ${failure?.kind ?? ''}`.trim()),
     },
     ...more,
   })
@@ -67,8 +66,8 @@ function addKey(apiKey: string, scopes: readonly ApiKeyScope[], more: { suspende
   return tenant
 }
 
-describe('a token', () => {
-  test('is asked for our audience alone, and makes a user of all that the server says of it', async () => {
+describe('authenticate with a token', () => {
+  test('token: is reviewed for Latchkey’s audience and yields all attributes of the user', async () => {
     const user = { username: 'ada', uid: 'u-1', groups: ada.groups, extra: ada.extra }
     answer = () => tokenAnswer({ ...good, user })
     const endsAtMs = nowMs + 600_000
@@ -82,42 +81,42 @@ describe('a token', () => {
   })
 
   test.each([
-    ['unknown to the server', 'opaque', { authenticated: false }, 'unknown'],
+    ['a token unknown to the server', 'opaque', { authenticated: false }, 'unknown'],
     [
-      'for another audience, as the server says',
+      'a token for another audience by the server’s answer',
       'opaque',
       { ...good, audiences: ['other'] },
       'otherAudience',
     ],
-    ['of a server that knows no audiences', 'opaque', { ...good, audiences: undefined }, 'otherAudience'],
-    ['of nobody', 'opaque', { ...good, user: {} }, 'unknown'],
-    ['for the API server', jwt({ aud: 'https://kubernetes.default.svc' }), good, 'otherAudience'],
+    ['a token reviewed without audiences', 'opaque', { ...good, audiences: undefined }, 'otherAudience'],
+    ['a token without a user', 'opaque', { ...good, user: {} }, 'unknown'],
+    ['a token for the API server', jwt({ aud: 'https://kubernetes.default.svc' }), good, 'otherAudience'],
     [
-      'for us and the API server',
+      'a token for Latchkey and the API server',
       jwt({ aud: ['latchkey', 'https://kubernetes.default.svc'] }),
       good,
       'otherAudience',
     ],
-  ])('%s is refused', async (_what, token, status, cause) => {
+  ])('token: %s is refused', async (_what, token, status, cause) => {
     answer = () => tokenAnswer(status)
     expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause } as never)
   })
 
-  test('that is good for another audience too is not even shown to the server', async () => {
+  test('token: one that is also for another audience is refused without a review', async () => {
     await access.authenticate(jwt({ aud: ['latchkey', 'other'] }))
     expect(server.seen).toHaveLength(0)
   })
 
   test.each([
-    ['nothing', ''],
-    ['two words', 'a b'],
-    ['too long', 'x'.repeat(20_000)],
-  ])('%s is refused unasked', async (_what, token) => {
+    ['an empty token', ''],
+    ['a token with a space', 'a b'],
+    ['a token over 16 KiB', 'x'.repeat(20_000)],
+  ])('token: %s is refused without a review', async (_what, token) => {
     expect(await access.authenticate(token)).toMatchObject({ kind: 'refused' })
     expect(server.seen).toHaveLength(0)
   })
 
-  test('is asked about once in 10 s, good or not, and by many at once', async () => {
+  test('token: is reviewed once in 10 s, accepted or not, also for concurrent calls', async () => {
     const ask = (token: string) => access.authenticate(token)
     const all = await Promise.all(Array.from({ length: 20 }, () => ask('good')))
     expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['actor']))
@@ -132,7 +131,7 @@ describe('a token', () => {
     expect(server.seen).toHaveLength(3)
   })
 
-  test('that ends within these 10 s counts no longer', async () => {
+  test('token: is refused once it expires, within the 10 s of its cached review', async () => {
     const token = jwt({ aud: ['latchkey'], exp: nowMs / 1000 + 3 })
     expect(await access.authenticate(token)).toMatchObject({ kind: 'actor' })
     nowMs += 3_000
@@ -140,30 +139,33 @@ describe('a token', () => {
   })
 })
 
-describe('a server that is away', () => {
+describe('unavailable API server', () => {
   test.each([
-    ['that fails', () => new Response('no', { status: 500 })],
-    ['that forbids us to ask', () => new Response('{"kind":"Status","reason":"Forbidden"}', { status: 403 })],
-    ['that says something else', () => new Response('<html>', { status: 200 })],
-  ])('%s allows nothing and refuses nothing', async (_what, away) => {
+    ['a server that fails', () => new Response('no', { status: 500 })],
+    [
+      'a server that forbids reviews',
+      () => new Response('{"kind":"Status","reason":"Forbidden"}', { status: 403 }),
+    ],
+    ['a server that answers HTML', () => new Response('<html>', { status: 200 })],
+  ])('reviews: %s makes every answer unavailable', async (_what, away) => {
     answer = away
     expect(await access.authenticate('a')).toMatchObject({ kind: 'unavailable' })
     expect(await access.may(ada, 'see', acme)).toMatchObject({ kind: 'unavailable' })
     expect(await access.visibleTenants(ada, ['shops'])).toMatchObject({ kind: 'unavailable' })
-    expect(told.every((each) => each.includes('unavailable'))).toBe(true)
+    expect(observed.every((each) => each.includes('unavailable'))).toBe(true)
     answer = (request) => tokenAnswer(isTokenReview(request) ? good : { allowed: true })
-    // What was no answer is not remembered.
+    // Failures are not cached.
     expect(await access.authenticate('a')).toMatchObject({ kind: 'actor' })
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'allowed' })
   })
 
-  test('says when to ask again where it was said', async () => {
+  test('reviews: pass on the server’s Retry-After', async () => {
     answer = () => new Response('', { status: 429, headers: { 'retry-after': '7' } })
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'unavailable', retryAfterMs: 7_000 })
   })
 
-  describe('is asked', () => {
-    /** How many questions wait at the server, which answers none until `open`. */
+  describe('bounds of pending reviews', () => {
+    /** Reviews that wait at the server, which answers none until `gate` opens. */
     let waiting: number
     let waitingMost: number
     let gate: PromiseWithResolvers<void>
@@ -181,7 +183,7 @@ describe('a server that is away', () => {
     })
     const see = (user: KubeUser, nth: number) => access.may(user, 'see', { ...acme, name: `t-${nth}` })
 
-    test('no more than 200 things at once', async () => {
+    test('reviews: at most 200 are pending', async () => {
       const all = Array.from({ length: 250 }, (_none, nth) => see({ ...ada, username: `u-${nth}` }, nth))
       expect(await Promise.all(all.slice(200))).toEqual(Array.from({ length: 50 }, () => isGone))
       gate.resolve()
@@ -189,18 +191,18 @@ describe('a server that is away', () => {
       expect(others.every(({ kind }) => kind === 'allowed')).toBe(true)
     })
 
-    test('no more than 20 things at once by one person, and others meanwhile', async () => {
+    test('reviews: at most 20 of a user are pending, and others are served meanwhile', async () => {
       const all = Array.from({ length: 30 }, (_none, nth) => see(ada, nth))
       expect(await Promise.all(all.slice(20))).toEqual(Array.from({ length: 10 }, () => isGone))
       const bobs = see({ ...ada, username: 'bob' }, 0)
       gate.resolve()
       expect(await bobs).toEqual({ kind: 'allowed' })
       expect((await Promise.all(all.slice(0, 20))).every(({ kind }) => kind === 'allowed')).toBe(true)
-      // Once they are answered, she may ask again.
+      // Answered reviews free their places.
       expect(await see(ada, 99)).toEqual({ kind: 'allowed' })
     })
 
-    test('about 6 namespaces at a time', async () => {
+    test('visibleTenants: reviews 6 namespaces at a time', async () => {
       const { ca = '' } = await server.endpoint.credentials()
       const askedCount = () => server.seen.filter(({ path }) => path !== '/ping').length
       answer = async ({ path, body }) => {
@@ -221,7 +223,7 @@ describe('a server that is away', () => {
       expect(waitingMost).toBeLessThanOrEqual(6)
     })
 
-    test('about tokens that it knows also while somebody makes up many', async () => {
+    test('token: known ones are reviewed while a caller invents many', async () => {
       gate.resolve()
       expect(await access.authenticate('good')).toMatchObject({ kind: 'actor' })
       gate = Promise.withResolvers()
@@ -237,11 +239,11 @@ describe('a server that is away', () => {
   })
 })
 
-describe('a right', () => {
+describe('may', () => {
   const attributes = () =>
     server.seen.map(({ body }) => (body as { spec: { resourceAttributes: object } }).spec.resourceAttributes)
 
-  test('is asked for by what the role names, on the tenant’s namespace and name', async () => {
+  test('may: reviews verb, subresource, namespace and name of each action', async () => {
     for (const action of actions) await access.may(ada, action, acme)
     await access.may(ada, 'changeSettings', 'all')
     const of = { group: 'latchkey.dev', version: 'v1alpha1', resource: 'tenants' }
@@ -261,16 +263,16 @@ describe('a right', () => {
   })
 
   test.each([
-    ['no', { allowed: false }],
-    ['yes and no', { allowed: true, denied: true }],
-    ['nothing', {}],
-    ['a word for yes', { allowed: 'true' }],
-  ])('is refused where the server says %s', async (_what, status) => {
+    ['allowed: false', { allowed: false }],
+    ['allowed and denied', { allowed: true, denied: true }],
+    ['an empty status', {}],
+    ['allowed as text', { allowed: 'true' }],
+  ])('may: refuses on %s', async (_what, status) => {
     answer = () => tokenAnswer(status)
     expect(await access.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
   })
 
-  test('is remembered for each user, action and tenant by itself', async () => {
+  test('may: caches answers by user, action and tenant', async () => {
     answer = ({ body }) => tokenAnswer({ allowed: JSON.stringify(body).includes('"ada"') })
     const bob = { ...ada, username: 'bob' }
     const other = { ...acme, name: 'other' }
@@ -289,7 +291,7 @@ describe('a right', () => {
   })
 })
 
-describe('a list', () => {
+describe('visibleTenants', () => {
   const byNamespace = (allowed: readonly (string | undefined)[]) => {
     answer = ({ body }) => {
       const { namespace } = (body as { spec: { resourceAttributes: { namespace?: string } } }).spec
@@ -298,13 +300,13 @@ describe('a list', () => {
     }
   }
 
-  test('is of all for who may see all, by one question', async () => {
+  test('visibleTenants: needs one review for an actor that sees all', async () => {
     byNamespace([undefined])
     expect(await access.visibleTenants(ada, ['a', 'b'])).toEqual({ kind: 'all' })
     expect(server.seen).toHaveLength(1)
   })
 
-  test('is of the named namespaces that may be seen, and of none that was not named', async () => {
+  test('visibleTenants: returns the requested namespaces that the actor may see', async () => {
     byNamespace(['a', 'c', 'd'])
     expect(await access.visibleTenants(ada, ['a', 'b', 'c', 'a'])).toEqual({
       kind: 'namespaces',
@@ -314,14 +316,14 @@ describe('a list', () => {
     expect(server.seen).toHaveLength(4)
   })
 
-  test('names 50 namespaces at most', async () => {
+  test('visibleTenants: refuses more than 50 namespaces without a review', async () => {
     const names = Array.from({ length: namespacesMax + 1 }, (_none, nth) => `n-${nth}`)
     expect(await access.visibleTenants(ada, names)).toEqual({ kind: 'tooMany', namespacesMax })
     expect(server.seen).toHaveLength(0)
   })
 })
 
-describe('an API key of a tenant', () => {
+describe('API keys of tenants', () => {
   const apiKey = 'lk_dashboard_0123456789abcdef0123456789'
   const actorOf = async (): Promise<Actor> => {
     const found = await access.authenticate(apiKey)
@@ -329,7 +331,7 @@ describe('an API key of a tenant', () => {
     return found.actor
   }
 
-  test('sees that tenant alone, its payloads and replays, and no settings', async () => {
+  test('API key: has rights on its own tenant only, and none on settings', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     const may = async (tenant: TenantPlace | 'all') => {
@@ -360,14 +362,14 @@ describe('an API key of a tenant', () => {
       ['dashboard:read', 'dashboard', 'simulations'],
       ['see', 'readPayloads', 'replay', 'simulate'],
     ],
-  ])('with scopes %j may do %j with its own tenant', async (scopes, allowed) => {
+  ])('API key: scopes %j allow %j on its own tenant', async (scopes, allowed) => {
     const own = addKey(apiKey, scopes)
     const actor = await actorOf()
     const asked = await Promise.all(actions.map((action) => access.may(actor, action, own)))
     expect(actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')).toEqual([...allowed])
   })
 
-  test('narrowed from dashboard to dashboard:read: the session stays signed in and can only read', async () => {
+  test('API key: narrowed to dashboard:read keeps its session and loses other rights', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     expect(await access.may(actor, 'replay', own)).toEqual({ kind: 'allowed' })
@@ -382,19 +384,23 @@ describe('an API key of a tenant', () => {
   })
 
   test.each([
-    ['nobody has', () => {}, 'unknown'],
-    ['without the scope', () => void addKey(apiKey, ['records', 'webhooks', 'simulations']), 'keyScope'],
+    ['an unknown key', () => {}, 'unknown'],
     [
-      'of a suspended tenant',
+      'a key without the scope',
+      () => void addKey(apiKey, ['records', 'webhooks', 'simulations']),
+      'keyScope',
+    ],
+    [
+      'a key of a suspended tenant',
       () => void addKey(apiKey, ['dashboard'], { suspended: true }),
       'tenantSuspended',
     ],
-  ])('%s is refused', async (_what, prepare, cause) => {
+  ])('API key: %s is refused', async (_what, prepare, cause) => {
     prepare()
     expect(await access.authenticate(apiKey)).toEqual({ kind: 'refused', cause } as never)
   })
 
-  test('ends at once, whoever is signed in by it', async () => {
+  test('API key: a removed key ends its sessions at once', async () => {
     const own = addKey(apiKey, ['dashboard'])
     const actor = await actorOf()
     expect(access.stillCounts(actor)).toBe('yes')
@@ -407,7 +413,7 @@ describe('an API key of a tenant', () => {
     }
   })
 
-  test('is unknown as long as no tenant is, never refused', async () => {
+  test('API key: is unavailable, not refused, before the directory is read', async () => {
     hasSnapshot = false
     expect(await access.authenticate(apiKey)).toMatchObject({ kind: 'unavailable' })
     const actor: Actor = { kind: 'tenantKey', tenantId: acme.id, keyName: 'a', keySha256: 'x' }
@@ -418,7 +424,7 @@ describe('an API key of a tenant', () => {
 })
 
 describe('without an API server', () => {
-  test('the local token may do everything, and no other token anything', async () => {
+  test('dev token: has every right, and other tokens none', async () => {
     const local = make({ devToken: 'local-admin' })
     const found = await local.authenticate('local-admin')
     expect(found).toEqual({ kind: 'actor', actor: { kind: 'devAdmin' }, endsAtMs: null })
@@ -429,25 +435,25 @@ describe('without an API server', () => {
     expect(await local.may(ada, 'see', acme)).toEqual({ kind: 'refused' })
   })
 
-  test('there is no local token unless it was given', async () => {
+  test('dev token: does not exist unless configured', async () => {
     expect(make({}).stillCounts({ kind: 'devAdmin' })).toBe('no')
     expect(await make({}).authenticate('undefined')).toMatchObject({ kind: 'refused' })
   })
 })
 
-describe('the name in the audit', () => {
+describe('actorName', () => {
   const named = (username: string) => actorName({ ...ada, username })
 
-  test('tells a user from a key, whatever the user is called', () => {
+  test('actorName: has a prefix per kind, whatever the user’s name', () => {
     expect(named('ada@example.com')).toBe('user:ada@example.com')
     expect(named('dev:admin')).not.toBe(actorName({ kind: 'devAdmin' }))
   })
 
   test.each([
-    ['a long one', 'x'.repeat(400)],
-    ['one of other signs', 'a\u0000b\u202ec'],
-    ['one of half signs', `${'x'.repeat(160)}\ud83d${'y'.repeat(90)}`],
-  ])('is printable and no longer than 200, and its own: %s', (_what, username) => {
+    ['a long name', 'x'.repeat(400)],
+    ['control and format characters', 'a\u0000b\u202ec'],
+    ['lone surrogates', `${'x'.repeat(160)}\ud83d${'y'.repeat(90)}`],
+  ])('actorName: is printable, unique and at most 200 characters for %s', (_what, username) => {
     expect(named(username)).toMatch(/^[^\p{Cc}\p{Cf}]{1,200}$/u)
     expect(named(username)).not.toBe(named(`${username}z`))
     expect(named(username).isWellFormed()).toBe(true)

@@ -2,63 +2,66 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { KubeFailure, Transport } from '#internal/kube/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { type AccessPlace, type AccessVerdict, reviewAccess } from './access-review.ts'
-import { type Action, keyActions } from './action.ts'
-import type { Actor, KubeUser, TenantKeyActor } from './actor.ts'
-import { createProvenTokens, type ProvenTokens } from './proven-tokens.ts'
-import { reviewToken, type TokenVerdict } from './token-review.ts'
-import { VerdictCache } from './verdict-cache.ts'
+import { type Action, type Actor, type KubeUser, keyActions, type TenantKeyActor } from './actor.ts'
+import {
+  type AccessPlace,
+  type AccessVerdict,
+  reviewAccess,
+  reviewToken,
+  type TokenVerdict,
+} from './reviews.ts'
+import { createProvenTokens, type ProvenTokens, VerdictCache } from './verdict-cache.ts'
 
-/** A tenant, as far as rights go. */
+/** A tenant as target of an action. */
 export interface TenantPlace {
   readonly id: TenantId
   readonly namespace: string
   readonly name: string
 }
 
-/** Who somebody is. `endsAtMs`: when what they showed ends, null for never or unknown. */
+/** Result of authentication. `endsAtMs`: expiry of the credential, null for never or unknown. */
 export type Authenticated =
   | { readonly kind: 'actor'; readonly actor: Actor; readonly endsAtMs: number | null }
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' | 'keyScope' | 'tenantSuspended' }
   | Unavailable
 
-/** Nobody knows at the moment: 503, never allowed. */
+/** The API server or the directory does not answer: 503, never allowed. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly retryAfterMs: number
 }
 
-/** Whether somebody may do something. */
+/** Result of authorization. */
 export type Permission = { readonly kind: 'allowed' } | { readonly kind: 'refused' } | Unavailable
 
-/** Whose tenants somebody sees in lists. */
+/** Tenants that an actor sees in lists. */
 export type Visibility =
   | { readonly kind: 'all' }
-  /** Those of these namespaces, of the ones that were asked for; none when it is empty. */
+  /** The requested namespaces that the actor may see; empty for none. */
   | { readonly kind: 'namespaces'; readonly namespaces: readonly string[] }
   | { readonly kind: 'tenant'; readonly tenantId: TenantId }
-  /** More namespaces were named than may be. */
+  /** More than `namespacesMax` namespaces were requested. */
   | { readonly kind: 'tooMany'; readonly namespacesMax: number }
   | Unavailable
 
-/** Who acts in the backoffice, and what they may do there. Nothing here throws. */
+/** Authentication and authorization of the back office. Methods do not throw. */
 export interface Access {
-  /** Authenticates a caller by a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
+  /** Accepts a token for audience `latchkey`, an API key of scope `dashboard` or `dashboard:read`, or the token of `npm run dev`. */
   authenticate(token: string): Promise<Authenticated>
   /**
-   * Whether somebody may do something with a tenant, or with all of them and what belongs to none (`'all'`). Where `named` says by
-   * what a tenant was named, the answer is remembered for that name alone: nobody tells from the time it takes whose a thing is.
+   * Authorizes an action on a tenant, or on all tenants and data without one (`'all'`). With `named`, the object by which the tenant
+   * was found, the answer is cached for that object alone, so that response times do not reveal an object's owner.
    */
   may(actor: Actor, action: Action, tenant: TenantPlace | 'all', named?: string): Promise<Permission>
-  /** What somebody sees in lists: asked once for the whole cluster, then for each namespace named (at most 50). */
+  /** Authorizes lists: one review for the cluster, then one for each requested namespace (at most 50). */
   visibleTenants(actor: Actor, namespaces?: readonly string[]): Promise<Visibility>
-  /** Whether what somebody showed still counts, for sessions: a key may have ended or lost its scope. From memory alone. */
+  /** Returns whether the credential of a session is still valid: a key may have expired or lost its scope. From memory alone. */
   stillCounts(actor: Actor): 'yes' | 'no' | 'unknown'
 }
 
-/** What is told of reviews, for metrics and the log. */
+/** Observer of reviews, for metrics and the log. */
 export interface AccessObserver {
-  /** An answer of the API server, or none; what was remembered is not told of. */
+  /** Called for each review that was sent; not for cached answers. */
   reviewed(
     review: 'token' | 'access',
     outcome: 'allowed' | 'refused' | 'unavailable',
@@ -66,32 +69,32 @@ export interface AccessObserver {
   ): void
 }
 
-/** What access decides with. */
+/** Dependencies of access. */
 export interface AccessOptions {
   readonly directory: Directory
   readonly clock: Clock
-  /** The API server; absent where there is none, as in `npm run dev`: then no such token counts. */
+  /** Absent without an API server, as in `npm run dev`: tokens of Kubernetes are then refused. */
   readonly transport?: Transport | undefined
-  /** Absent but in `npm run dev`. */
+  /** Set in `npm run dev` only. */
   readonly devToken?: string | undefined
   readonly observer?: AccessObserver
 }
 
-/** Namespaces that one list may name. */
+/** Maximum namespaces of a list request. */
 export const namespacesMax = 50
 const rememberedMsMax = 10_000
 const tokensRememberedMax = 2_000
 const verdictsRememberedMax = 10_000
 const pendingMax = 200
-/** One person's or service's questions about rights that may be under way; more than a page asks at once. */
+/** Maximum pending access reviews of a user; more than a page needs at once. */
 const pendingPerUserMax = 20
-/** Tokens that may be asked about at once while the API server has never known them: anybody can make some up. */
+/** Maximum pending reviews of tokens that were never accepted: any caller can invent tokens. */
 const pendingStrangersMax = 50
 const namespacesAtOnce = 6
 const tokenCharsMax = 16_384
 const retryAfterMs = 1_000
 
-/** Makes the access of a process. Holds what the API server said for at most 10 s, and nothing else. */
+/** Creates the access of a process. Caches reviews for at most 10 s. */
 export function createAccess(options: AccessOptions): Access {
   const { clock } = options
   const tokens = new VerdictCache<TokenVerdict>({
@@ -139,7 +142,7 @@ export function createAccess(options: AccessOptions): Access {
 const refused = { kind: 'refused', cause: 'unknown' } as const
 const unavailable: Unavailable = { kind: 'unavailable', retryAfterMs }
 
-/** Asks about a few at a time, and no more once nobody answers. */
+/** Reviews a few namespaces at a time, and stops when a review gets no answer. */
 async function seenNamespaces(
   named: readonly string[],
   ask: (namespace: string) => Promise<Permission>,
@@ -247,7 +250,7 @@ function visibleToKey(directory: Directory, actor: TenantKeyActor): Visibility {
   return { kind: 'tenant', tenantId: actor.tenantId }
 }
 
-/** Returns the key while it counts: it exists, has not ended, still opens the backoffice, and its tenant is not suspended. */
+/** Returns the key while it is valid: it exists, opens the back office, and its tenant is not suspended. */
 function findOwnKey(directory: Directory, actor: TenantKeyActor) {
   const found = directory.findKey(actor.keySha256)
   const counts =

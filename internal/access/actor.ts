@@ -1,6 +1,7 @@
-import type { TenantId } from '#internal/base/index.ts'
+import { type ApiError, apiError, type TenantId } from '#internal/base/index.ts'
+import type { ApiKeyScope, Directory, DirectoryKey, DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** Somebody whom the API server knows; all that it decides by. */
+/** A user of the Kubernetes API server, with all attributes that it authorizes by. */
 export interface KubeUser {
   readonly kind: 'user'
   readonly username: string
@@ -9,7 +10,7 @@ export interface KubeUser {
   readonly extra: Readonly<Record<string, readonly string[]>>
 }
 
-/** A tenant itself, by one of its API keys of scope `dashboard` or `dashboard:read`. Holds the key's digest, never the key. */
+/** A tenant, by an API key of scope `dashboard` or `dashboard:read`. Holds the key's digest, never the key. */
 export interface TenantKeyActor {
   readonly kind: 'tenantKey'
   readonly tenantId: TenantId
@@ -18,19 +19,19 @@ export interface TenantKeyActor {
   readonly keySha256: string
 }
 
-/** Whoever started `npm run dev`. */
+/** The developer who runs `npm run dev`. */
 export interface DevAdmin {
   readonly kind: 'devAdmin'
 }
 
-/** Who acts in the backoffice. */
+/** An authenticated caller of the back office. */
 export type Actor = KubeUser | TenantKeyActor | DevAdmin
 
 const nameCharsMax = 200
 
 /**
- * The name by which the audit has somebody: 1 to 200 printable characters, of another beginning for each kind, so that no user can
- * be named as a tenant's key is. Of a name that is too long the end is its digest's.
+ * Returns an actor's name in the audit log: 1 to 200 printable characters, with a prefix per kind, so that no user can be named like a
+ * tenant's key. A longer name ends in its digest.
  */
 export function actorName(actor: Actor): string {
   if (actor.kind === 'devAdmin') return 'dev:admin'
@@ -41,4 +42,79 @@ export function actorName(actor: Actor): string {
   const digest = Bun.SHA256.hash(actor.username, 'hex').slice(0, 32)
   const printable = name.replace(/[\p{Cc}\p{Cf}]/gu, '').slice(0, nameCharsMax - 1 - digest.length)
   return `${printable.toWellFormed()}~${digest}`
+}
+
+/** Actions on a tenant that need a right. */
+export const actions = [
+  'see',
+  'readPayloads',
+  'replay',
+  'changeSettings',
+  'simulate',
+  'appendEvents',
+  'emitUsage',
+] as const
+/** Action on a tenant. */
+export type Action = (typeof actions)[number]
+
+/** Verb and subresource of a right in Kubernetes. */
+interface ActionRule {
+  readonly verb: 'get' | 'create' | 'update'
+  /** Subresource of `tenants`; '' for the resource itself. */
+  readonly subresource: '' | 'payloads' | 'replays' | 'settings' | 'simulations' | 'events' | 'usage'
+}
+
+/** Rights by action. These subresources exist as rights only. */
+export const actionRules: Readonly<Record<Action, ActionRule>> = {
+  see: { verb: 'get', subresource: '' },
+  readPayloads: { verb: 'get', subresource: 'payloads' },
+  replay: { verb: 'create', subresource: 'replays' },
+  changeSettings: { verb: 'update', subresource: 'settings' },
+  simulate: { verb: 'create', subresource: 'simulations' },
+  // For services that ingest verified events and their own usage.
+  appendEvents: { verb: 'create', subresource: 'events' },
+  emitUsage: { verb: 'create', subresource: 'usage' },
+}
+
+const noActions: ReadonlySet<Action> = new Set()
+const readActions: ReadonlySet<Action> = new Set<Action>(['see'])
+const fullActions: ReadonlySet<Action> = new Set<Action>(['see', 'readPayloads', 'replay'])
+const simulatingActions: ReadonlySet<Action> = new Set<Action>([...fullActions, 'simulate'])
+
+/**
+ * Returns the actions of a tenant's API key on its own tenant; empty when its scopes do not open the back office. Payloads, replays, test
+ * events and simulations need `dashboard`, whatever other scopes the key has. Settings, limits and pauses belong to the platform and
+ * are open to no key.
+ */
+export function keyActions(scopes: ReadonlySet<ApiKeyScope>): ReadonlySet<Action> {
+  if (scopes.has('dashboard')) return scopes.has('simulations') ? simulatingActions : fullActions
+  return scopes.has('dashboard:read') ? readActions : noActions
+}
+
+/** Owner of an API key. */
+export interface Principal {
+  readonly tenant: DirectoryTenant
+  readonly key: DirectoryKey
+}
+
+const bearer = /^Bearer +(lk_[\x21-\x7e]{1,512}) *$/i
+
+/**
+ * Authenticates a call by its `Authorization: Bearer lk_…` header, from memory alone.
+ * @returns 503 before the directory is read; 403 for a missing, unknown or expired key, a suspended tenant, or a key without `scope`
+ */
+export function authenticateApiKey(
+  directory: Directory,
+  authorization: string | null,
+  scope: ApiKeyScope,
+): Principal | ApiError {
+  if (!directory.hasSnapshot()) return apiError('starting', undefined, { 'Retry-After': '1' })
+  const apiKey = bearer.exec(authorization ?? '')?.[1]
+  if (apiKey === undefined) return apiError('api_key_invalid')
+  // Looked up by digest, so that neither the time of the comparison nor a memory dump reveals a key.
+  const found = directory.findKey(Bun.SHA256.hash(apiKey, 'base64'))
+  if (!found) return apiError('api_key_invalid')
+  if (found.tenant.suspended) return apiError('tenant_suspended')
+  if (!found.key.scopes.has(scope)) return apiError('api_key_scope')
+  return found
 }

@@ -4,7 +4,7 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
 import { createDirectory } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
-import { authenticateApiKey } from './api-key.ts'
+import { authenticateApiKey } from './actor.ts'
 
 const otherScopeKey = 'lk_scope_0123456789abcdef0123456789abcdef'
 const suspendedKey = 'lk_suspended_0123456789abcdef0123456789'
@@ -38,28 +38,28 @@ const routes = [
   ['POST', '/v1/record/batch'],
 ] as const
 
-describe.each(routes)('%s %s', (method, path) => {
+describe.each(routes)('API key of %s %s', (method, path) => {
   test.each([
     ['no Authorization', undefined, 'api_key_invalid'],
-    ['an empty one', '', 'api_key_invalid'],
+    ['an empty Authorization', '', 'api_key_invalid'],
     ['no scheme', testApiKey, 'api_key_invalid'],
     ['another scheme', `Basic ${testApiKey}`, 'api_key_invalid'],
     ['no key', 'Bearer ', 'api_key_invalid'],
     ['a key without our prefix', 'Bearer 0123456789abcdef0123456789abcdef', 'api_key_invalid'],
-    ['a key nobody has', 'Bearer lk_unknown_0123456789abcdef0123456789', 'api_key_invalid'],
+    ['an unknown key', 'Bearer lk_unknown_0123456789abcdef0123456789', 'api_key_invalid'],
     ['the start of a key', `Bearer ${testApiKey.slice(0, -1)}`, 'api_key_invalid'],
-    ['a key with more behind it', `Bearer ${testApiKey}0`, 'api_key_invalid'],
-    ['a key in other letters', `Bearer lk_${testApiKey.slice(3).toUpperCase()}`, 'api_key_invalid'],
+    ['a key with a suffix', `Bearer ${testApiKey}0`, 'api_key_invalid'],
+    ['a key in upper case', `Bearer lk_${testApiKey.slice(3).toUpperCase()}`, 'api_key_invalid'],
     ['two keys', `Bearer ${testApiKey}, Bearer ${testApiKey}`, 'api_key_invalid'],
-    ['an endless key', `Bearer lk_${'k'.repeat(8000)}`, 'api_key_invalid'],
-    ['a key that has ended', `Bearer ${endedKey}`, 'api_key_invalid'],
+    ['a key over the length limit', `Bearer lk_${'k'.repeat(8000)}`, 'api_key_invalid'],
+    ['an expired key', `Bearer ${endedKey}`, 'api_key_invalid'],
     ['a key of another scope', `Bearer ${otherScopeKey}`, 'api_key_scope'],
     ['a suspended tenant', `Bearer ${suspendedKey}`, 'tenant_suspended'],
-  ])('%s is 403', async (_name, authorization, code) => {
+  ])('API key: %s is answered 403', async (_name, authorization, code) => {
     const response = await fetch(`${api.url}${path}`, {
       method,
       headers: authorization === undefined ? {} : { Authorization: authorization },
-      // Not JSON: whoever calls is decided before the body is looked at.
+      // Not JSON: the caller is authenticated before the body is parsed.
       ...((method === 'POST' || method === 'PUT') && { body: 'not JSON' }),
     })
     expect(response.status).toBe(403)
@@ -74,18 +74,18 @@ describe.each(routes)('%s %s', (method, path) => {
 })
 
 test.each([
-  ['as the RFC writes it', `Bearer ${testApiKey}`],
-  ['in small letters', `bearer ${testApiKey}`],
-  ['with more spaces', `Bearer    ${testApiKey}`],
-  ['of a key that ends later', `Bearer ${laterKey}`],
-])('an Authorization is taken %s', async (_name, authorization) => {
+  ['Bearer', `Bearer ${testApiKey}`],
+  ['bearer in lower case', `bearer ${testApiKey}`],
+  ['several spaces', `Bearer    ${testApiKey}`],
+  ['a key that expires later', `Bearer ${laterKey}`],
+])('API key: accepts %s', async (_name, authorization) => {
   const response = await fetch(`${api.url}/v1/record?scope=s&key=k`, {
     headers: { Authorization: authorization },
   })
   expect(response.status).toBe(200)
 })
 
-test('a tenant that is suspended or let go is refused from then on, and let in again after it', async () => {
+test('API key: is refused while its tenant is suspended, and accepted afterwards', async () => {
   const statusOf = async () => (await api.call('GET', '/v1/record?scope=s&key=k')).status
   const becomes = (status: number) =>
     poll(async () => ((await statusOf()) === status ? true : undefined), { deadlineMs: 5000 })
@@ -95,7 +95,7 @@ test('a tenant that is suspended or let go is refused from then on, and let in a
   expect(await becomes(200)).toBe(true)
 })
 
-test('before the first look at the tenants nobody is refused: 503, and when to try again', async () => {
+test('API key: is answered 503 with Retry-After before the directory is read', async () => {
   const pool = createPool({
     url: api.databaseUrl,
     applicationName: 'access test',
@@ -105,10 +105,10 @@ test('before the first look at the tenants nobody is refused: 503, and when to t
   })
   const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
   const directory = createDirectory({ pool, clock: systemClock, log: silent })
-  const asked = () => authenticateApiKey(directory, `Bearer ${testApiKey}`, 'records')
-  expect(asked()).toEqual({ kind: 'error', code: 'starting', headers: { 'Retry-After': '1' } })
+  const authenticate = () => authenticateApiKey(directory, `Bearer ${testApiKey}`, 'records')
+  expect(authenticate()).toEqual({ kind: 'error', code: 'starting', headers: { 'Retry-After': '1' } })
   await directory.start()
-  expect(asked()).toMatchObject({ tenant: { name: 'acme' }, key: { name: 'default' } })
+  expect(authenticate()).toMatchObject({ tenant: { name: 'acme' }, key: { name: 'default' } })
   await directory.stop()
   await pool.end()
 })

@@ -32,18 +32,18 @@ const found = async (filter: AuditFilter) =>
   (await listAudit(pool, filter)).entries.map(({ detail }) => detail['nth'])
 
 test.each([
-  ['nothing', {}, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]],
-  ['part of who, in any case', { actor: 'ADA' }, [10, 8, 6, 4, 2, 0]],
-  ['characters that mean something elsewhere', { actor: '_%' }, [11, 9, 7, 5, 3, 1]],
-  ['how what was done begins', { action: 'replays.' }, [10, 9, 7, 6, 4, 3, 1, 0]],
-  ['what was done', { action: 'payloads.read', tenantId }, [5, 2]],
+  ['no filter', {}, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]],
+  ['part of the actor, in any case', { actor: 'ADA' }, [10, 8, 6, 4, 2, 0]],
+  ['LIKE wildcards taken literally', { actor: '_%' }, [11, 9, 7, 5, 3, 1]],
+  ['prefix of the action', { action: 'replays.' }, [10, 9, 7, 6, 4, 3, 1, 0]],
+  ['action and tenant', { action: 'payloads.read', tenantId }, [5, 2]],
   ['time', { fromMs: startMs + 3_000, toMs: startMs + 6_000 }, [5, 4, 3]],
-  ['all of it', { actor: 'bob', action: 'replays', tenantId, toMs: startMs + 2_000 }, [1]],
-] as const)('lines are found by %s', async (_by, filter, expected) => {
+  ['all filters', { actor: 'bob', action: 'replays', tenantId, toMs: startMs + 2_000 }, [1]],
+] as const)('listAudit: finds entries by %s', async (_by, filter, expected) => {
   expect(await found(filter)).toEqual([...expected])
 })
 
-test('pages follow each other without a gap', async () => {
+test('listAudit: pages have no gap', async () => {
   const seen: unknown[] = []
   let beforeId: number | undefined
   for (let pages = 0; pages < 10; pages += 1) {
@@ -55,7 +55,7 @@ test('pages follow each other without a gap', async () => {
   expect(seen).toEqual([10, 8, 6, 4, 2, 0])
 })
 
-test('a search looks at no more lines than it is told to, and goes on behind them', async () => {
+test('listAudit: examines at most examinedMax entries, and goes on from there', async () => {
   const share = { action: 'payloads.read', tenantId, limit: 1, examinedMax: 2 }
   expect(await listAudit(pool, share)).toMatchObject({ entries: [{ detail: { nth: 5 } }] })
   const seen: unknown[] = []
@@ -71,7 +71,7 @@ test('a search looks at no more lines than it is told to, and goes on behind the
   expect(pages).toBeGreaterThan(2)
 })
 
-test('a search goes on behind the lines that one page looks at, and ends where the time does', async () => {
+test('listAudit: goes on after a page without matches, and ends at fromMs', async () => {
   await pool.query(
     `INSERT INTO audit (at, actor, action) SELECT $1::timestamptz, 'user:crowd', 'payloads.read' FROM generate_series(1, 50_000)`,
     [new Date(startMs + 86_400_000)],

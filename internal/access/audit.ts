@@ -1,59 +1,59 @@
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool, PoolClient } from '#internal/storage/index.ts'
 
-/** One line of the audit log. */
+/** An entry of the audit log. */
 export interface AuditEntry {
-  /** Who did it, by `actorName`: 1 to 200 printable characters. */
+  /** Name by `actorName`: 1 to 200 printable characters. */
   readonly actor: string
-  /** What was done, such as `payloads.read`. */
+  /** For example `payloads.read`. */
   readonly action: string
-  /** With whose data; null for what belongs to no tenant. */
+  /** Owner of the data; null without a tenant. */
   readonly tenantId: TenantId | null
-  /** On what exactly. Holds no secret and no payload. */
+  /** Object of the action. Holds no secret and no payload. */
   readonly detail: Readonly<Record<string, unknown>>
 }
 
-/** A line of the audit log as it was written. */
+/** A stored entry of the audit log. */
 export interface AuditRecord extends AuditEntry {
   readonly id: number
   readonly atMs: number
 }
 
-/** Which lines are wanted, the latest first. */
+/** Filter and page of a list, newest first. */
 export interface AuditFilter {
-  /** One tenant's; absent: of all, and of none. */
+  /** Filters by tenant. Omit for all entries, including those without a tenant. */
   readonly tenantId?: TenantId | undefined
-  /** Part of who did it, in any case. */
+  /** Part of the actor's name, in any case. */
   readonly actor?: string | undefined
-  /** What it was, or how that begins: `replays.` are all that was done with replays. */
+  /** Action or its prefix: `replays.` matches all actions on replays. */
   readonly action?: string | undefined
-  /** Done then or later, ms since the epoch. */
+  /** Inclusive, ms since the epoch. */
   readonly fromMs?: number | undefined
-  /** Done earlier than that. */
+  /** Exclusive. */
   readonly toMs?: number | undefined
-  /** Lines written before this one, as `next` of the page before has it. */
+  /** Entries before this one: `next` of the previous page. */
   readonly beforeId?: number | undefined
   /** 1 to 200, default 50. */
   readonly limit?: number | undefined
-  /** Lines that are looked at: at least one more than `limit`, at most 50 000, which is the default. */
+  /** Maximum of examined entries: more than `limit`, at most 50 000, which is the default. */
   readonly examinedMax?: number | undefined
 }
 
 /** A page of the audit log. */
 export interface AuditPage {
   readonly entries: readonly AuditRecord[]
-  /** Where the next page begins; undefined at the end. A page that is not full may have it: then not all was searched yet. */
+  /** Start of the next page; undefined at the end. A page that is not full may have it: then the search goes on. */
   readonly next: number | undefined
 }
 
 const limitMax = 200
 const limitDefault = 50
-/** Lines that are looked at for one page of a search, at most. */
+/** Maximum of examined entries per page. */
 export const auditExaminedMax = 50_000
-/** How far ids and times may be out of step: a transaction that lasted, a clock that was behind. */
+/** Maximum disorder between ids and times, by long transactions and clock skew. */
 const outOfStepMs = 600_000
 
-/** Appends to the audit log: in the transaction that does the deed, or before what is read is shown. @throws whatever Postgres throws */
+/** Appends to the audit log: in the transaction of a write, or before the response of a read. @throws what Postgres throws */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
   { actor, action, tenantId, detail }: AuditEntry,
@@ -66,8 +66,8 @@ export async function writeAudit(
 }
 
 /**
- * Reads a page, by the key or by the index over tenant and id, of the 50 000 lines, or `examinedMax`, that come next: what is searched for may lie
- * behind them. No locks. @throws whatever Postgres throws
+ * Lists a page of the audit log. Examines at most `examinedMax` entries by the primary key, or by the index over tenant and id, so that
+ * matches may follow on later pages. Takes no locks. @throws what Postgres throws
  */
 export async function listAudit(pool: Pool, filter: AuditFilter = {}): Promise<AuditPage> {
   const limit = limitOf(filter)
@@ -95,19 +95,19 @@ function limitOf({ limit = limitDefault }: AuditFilter): number {
   return Math.max(1, Math.min(limitMax, limit))
 }
 
-/** One more than a page has tells that there are more. */
+/** One entry more than a page tells whether there is a next page. */
 function examinedOf(filter: AuditFilter): number {
   const examinedMax = Math.trunc(filter.examinedMax ?? auditExaminedMax)
   return Math.max(limitOf(filter) + 1, Math.min(auditExaminedMax, examinedMax))
 }
 
-/** The lines that a page is looked for in. */
+/** Returns the statement of the examined entries. */
 function linesText({ tenantId, beforeId }: AuditFilter, values: unknown[]): string {
   const ofTenant = tenantId === undefined ? '' : `tenant_id = $${values.push(tenantId)} AND`
   return `SELECT * FROM audit WHERE ${ofTenant} id < $${values.push(beforeId ?? Number.MAX_SAFE_INTEGER)} ORDER BY id DESC`
 }
 
-/** The last line that a page looked at, where there are more behind it that may be meant. By the same index, no locks. */
+/** Returns the last examined entry, unless none before it can match. Uses the same index, takes no locks. */
 async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | undefined> {
   const values: unknown[] = []
   const { rows } = await pool.query<{ id: number; at: Date }>({

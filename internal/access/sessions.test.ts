@@ -5,9 +5,17 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { type Actor, actorName, type KubeUser } from './actor.ts'
 import { listAudit, writeAudit } from './audit.ts'
-import { forgetSessions } from './forget-sessions.ts'
-import { createSessions, isCsrfToken, type Sessions, sessionIdleMsMax, sessionMsMax } from './session.ts'
-import { clearedSessionCookie, readSessionCookie, sessionCookie } from './session-cookie.ts'
+import {
+  clearedSessionCookie,
+  createSessions,
+  forgetSessions,
+  isCsrfToken,
+  readSessionCookie,
+  type Sessions,
+  sessionCookie,
+  sessionIdleMsMax,
+  sessionMsMax,
+} from './sessions.ts'
 
 const startMs = Date.parse('2026-11-01T12:00:00Z')
 let nowMs: number
@@ -53,9 +61,9 @@ async function signIn(actor: Actor = ada, endsAtMs: number | null = null) {
 }
 const found = async (token: string) => (await sessionsOf(otherPod).find(token)).kind
 
-describe('a session', () => {
+describe('sessions', () => {
   test.each([ada, key, { kind: 'devAdmin' } as const])(
-    'is the same in every pod, and after each pod’s end: %#',
+    'session: is the same in every pod: %#',
     async (actor) => {
       const { token, session } = await signIn(actor)
       expect(await sessionsOf(otherPod).find(token)).toEqual({ kind: 'session', session })
@@ -68,7 +76,7 @@ describe('a session', () => {
     },
   )
 
-  test('is stored without what could sign in', async () => {
+  test('session: is stored without its token and form token', async () => {
     const { token, session } = await signIn()
     const { rows } = await pool.query<{ row: string }>('SELECT s::text AS row FROM sessions s')
     expect(rows).toHaveLength(1)
@@ -76,7 +84,7 @@ describe('a session', () => {
       expect(rows[0]?.row).not.toContain(secret)
   })
 
-  test('ends at once in every pod when it is signed out, and again is harmless', async () => {
+  test('session: signing out ends it in every pod, and repeating that is harmless', async () => {
     const [mine, hers] = [await signIn(), await signIn(key)]
     expect(await found(mine.token)).toBe('session')
     await sessionsOf(pool).end(mine.token)
@@ -90,13 +98,13 @@ describe('a session', () => {
     ])
   })
 
-  test('ends after 8 h, however much it is used', async () => {
+  test('session: ends after 8 h despite use', async () => {
     const { token } = await signIn()
     for (; nowMs < startMs + sessionMsMax; nowMs += 30 * 60_000) expect(await found(token)).toBe('session')
     expect(await found(token)).toBe('none')
   })
 
-  test('ends after an hour without use, and not with it', async () => {
+  test('session: ends after an hour without use', async () => {
     const [used, idle] = [await signIn(), await signIn()]
     nowMs += sessionIdleMsMax - 1
     expect(await found(used.token)).toBe('session')
@@ -104,14 +112,14 @@ describe('a session', () => {
     expect([await found(used.token), await found(idle.token)]).toEqual(['session', 'none'])
   })
 
-  test('ends after an hour also where a page looks again all the while', async () => {
+  test('session: ends after an hour of automatic refreshes', async () => {
     const { token } = await signIn()
     const look = async () => (await sessionsOf(otherPod).find(token, { isUse: false })).kind
     for (; nowMs < startMs + sessionIdleMsMax; nowMs += 5 * 60_000) expect(await look()).toBe('session')
     expect([await look(), await found(token)]).toEqual(['none', 'none'])
   })
 
-  test('ends with the token that began it', async () => {
+  test('session: ends with the token that began it', async () => {
     const { token } = await signIn(ada, startMs + 600_000)
     nowMs += 599_999
     expect(await found(token)).toBe('session')
@@ -119,7 +127,7 @@ describe('a session', () => {
     expect(await found(token)).toBe('none')
   })
 
-  test('ends with the key that began it, and nobody knows while nobody knows of keys', async () => {
+  test('session: ends with the key that began it, and is unavailable before the directory is read', async () => {
     const { token } = await signIn(key)
     counts = 'unknown'
     expect(await found(token)).toBe('unavailable')
@@ -128,17 +136,17 @@ describe('a session', () => {
   })
 
   test.each([
-    ['nothing', ''],
-    ['a guess', 'x'.repeat(43)],
-    ['something else', '../../etc/passwd'],
-  ])('is found by its token alone, not by %s', async (_what, token) => {
+    ['an empty token', ''],
+    ['a wrong token', 'x'.repeat(43)],
+    ['a malformed token', '../../etc/passwd'],
+  ])('session: is not found by %s', async (_what, token) => {
     await signIn()
     expect(await found(token)).toBe('none')
     await sessionsOf(pool).end(token)
     expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(1)
   })
 
-  test('is one of ten at most of the same person, the oldest ends', async () => {
+  test('session: the eleventh of an actor ends the oldest', async () => {
     const first = await signIn()
     const others = []
     for (let times = 0; times < 10; times += 1) {
@@ -155,12 +163,12 @@ describe('a session', () => {
     for (const { token } of others) expect(await found(token)).toBe('session')
   })
 
-  test('is one of ten also where all of them begin at once', async () => {
+  test('session: concurrent sign-ins of an actor leave ten', async () => {
     await Promise.all(Array.from({ length: 20 }, () => signIn()))
     expect((await pool.query('SELECT 1 FROM sessions')).rowCount).toBe(10)
   })
 
-  test('is refused while ten thousand others are signed in, and not after these', async () => {
+  test('session: sign-in is refused while ten thousand sessions exist', async () => {
     await pool.query(
       `INSERT INTO sessions SELECT sha256(convert_to(n::text, 'UTF8')), '{}', 'user:' || n, NULL, $1, $1, $2
        FROM generate_series(1, 10000) n`,
@@ -172,7 +180,7 @@ describe('a session', () => {
     expect(await found(token)).toBe('session')
   })
 
-  test('is removed once it is over', async () => {
+  test('forgetSessions: removes ended and idle sessions', async () => {
     const [over, idle, kept] = [await signIn(ada, startMs + 60_000), await signIn(), await signIn()]
     nowMs += sessionIdleMsMax - 1
     expect(await found(kept.token)).toBe('session')
@@ -183,8 +191,8 @@ describe('a session', () => {
   })
 })
 
-describe('a form’s token', () => {
-  test('is good for its session alone', async () => {
+describe('isCsrfToken', () => {
+  test('isCsrfToken: accepts the token of its own session only', async () => {
     const [mine, hers] = [await signIn(), await signIn(key)]
     expect(isCsrfToken(mine.session, mine.session.csrfToken)).toBe(true)
     for (const wrong of ['', 'ü', hers.session.csrfToken, mine.token, `${mine.session.csrfToken}x`])
@@ -192,10 +200,10 @@ describe('a form’s token', () => {
   })
 })
 
-describe('a cookie', () => {
+describe('session cookie', () => {
   const [https, http] = [{ isHttps: true }, { isHttps: false }]
 
-  test('is for this host alone, unseen by scripts, and sent to us by our own pages', () => {
+  test('session cookie: is bound to the host, HttpOnly and SameSite=Strict', () => {
     expect(sessionCookie('abc', https)).toBe('__Host-latchkey=abc; Path=/; HttpOnly; SameSite=Strict; Secure')
     expect(sessionCookie('abc', http)).toBe('latchkey=abc; Path=/; HttpOnly; SameSite=Strict')
     expect(clearedSessionCookie(https)).toBe(
@@ -204,19 +212,19 @@ describe('a cookie', () => {
   })
 
   test.each([
-    ['alone', '__Host-latchkey=abc', 'abc'],
-    ['among others', 'a=b; __Host-latchkey=abc; c="d"', 'abc'],
-    ['none', null, undefined],
-    ['of other names', 'latchkey=abc; x__Host-latchkey=d; __host-latchkey=e', undefined],
-    ['empty', '__Host-latchkey=', undefined],
-    ['twice', '__Host-latchkey=a; __Host-latchkey=b', undefined],
-  ])('is read %s', (_what, header, token) => {
+    ['the only cookie', '__Host-latchkey=abc', 'abc'],
+    ['one of several cookies', 'a=b; __Host-latchkey=abc; c="d"', 'abc'],
+    ['no header', null, undefined],
+    ['similar names', 'latchkey=abc; x__Host-latchkey=d; __host-latchkey=e', undefined],
+    ['an empty value', '__Host-latchkey=', undefined],
+    ['two values', '__Host-latchkey=a; __Host-latchkey=b', undefined],
+  ])('readSessionCookie: reads %s', (_what, header, token) => {
     expect(readSessionCookie(header, https)).toBe(token)
   })
 })
 
-describe('the audit', () => {
-  test('is read page by page, the latest first, of all or of one tenant', async () => {
+describe('listAudit', () => {
+  test('listAudit: pages all entries or those of a tenant, newest first', async () => {
     const [acme, other] = [someTenantId(), someTenantId()]
     const write = (nth: number) => {
       const tenantId = nth % 3 === 0 ? null : nth % 3 === 1 ? acme : other

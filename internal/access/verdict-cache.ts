@@ -1,34 +1,34 @@
 import type { Clock } from '#internal/base/index.ts'
 
-/** How long an answer is kept, and how many are. */
+/** Bounds of a verdict cache. */
 export interface VerdictCacheOptions {
   readonly clock: Clock
-  /** Longest time that an answer counts. */
+  /** Maximum age of an answer. */
   readonly msMax: number
-  /** Answers kept at most; the oldest go first. */
+  /** Maximum of kept answers; the oldest is dropped first. */
   readonly entriesMax: number
-  /** Questions under way at most. */
+  /** Maximum of pending reviews. */
   readonly pendingMax: number
 }
 
-/** An answer, and until when it may be kept; `keepUntilMs` 0: not at all. */
+/** An answer and the time until which it may be kept; 0: not at all. */
 export interface Verdict<T> {
   readonly value: T
   readonly keepUntilMs: number
 }
 
-/** Whose question it is, and how many of theirs may be under way: nobody takes the places of all. */
+/** A group of callers with its own maximum of pending reviews, so that no group takes all places. */
 export interface VerdictShare {
   readonly name: string
   readonly pendingMax: number
 }
 
-/** Asks the same thing once, whoever wants to know, and remembers the answer for a short time. */
+/** Caches answers for a short time and shares pending reviews of the same key. */
 export class VerdictCache<T> {
   readonly #options: VerdictCacheOptions
   readonly #known = new Map<string, Verdict<T>>()
   readonly #pending = new Map<string, Promise<Verdict<T>>>()
-  /** How many of each share are under way. */
+  /** Pending reviews by share. */
   readonly #taken = new Map<string, number>()
 
   constructor(options: VerdictCacheOptions) {
@@ -36,7 +36,7 @@ export class VerdictCache<T> {
   }
 
   /**
-   * The answer, as kept or as `ask` gives it; undefined when too many questions are under way, in all or of that share.
+   * Returns the kept answer or that of `ask`; undefined when too many reviews are pending, in all or of the share.
    * @throws what `ask` throws
    */
   async get(key: string, share: VerdictShare, ask: () => Promise<Verdict<T>>): Promise<T | undefined> {
@@ -64,7 +64,7 @@ export class VerdictCache<T> {
     try {
       const askedAtMs = clock.now()
       const verdict = await ask()
-      // Counted from when it was asked: what changes while the answer is on its way is not known to it.
+      // Aged from the request: a change during the review is not part of the answer.
       this.#keep(key, { ...verdict, keepUntilMs: Math.min(verdict.keepUntilMs, askedAtMs + msMax) })
       return verdict
     } finally {
@@ -79,5 +79,28 @@ export class VerdictCache<T> {
     if (this.#known.size <= this.#options.entriesMax) return
     const oldest = this.#known.keys().next()
     if (!oldest.done) this.#known.delete(oldest.value)
+  }
+}
+
+/** Digests of tokens that a review once accepted; they may have expired since. */
+export interface ProvenTokens {
+  has(digest: string): boolean
+  /** Stores the result of a review. */
+  note(digest: string, isKnown: boolean): void
+}
+
+/** Creates the memory of the `digestsMax` latest accepted tokens. */
+export function createProvenTokens(digestsMax: number): ProvenTokens {
+  const digests = new Set<string>()
+  return {
+    has: (digest) => digests.has(digest),
+    note(digest, isKnown) {
+      digests.delete(digest)
+      if (!isKnown) return
+      digests.add(digest)
+      if (digests.size <= digestsMax) return
+      const oldest = digests.keys().next()
+      if (!oldest.done) digests.delete(oldest.value)
+    },
   }
 }

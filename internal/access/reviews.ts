@@ -1,28 +1,29 @@
 import type { KubeFailure, Transport } from '#internal/kube/index.ts'
-import type { KubeUser } from './actor.ts'
+import { tenantApiVersion } from '#internal/tenants/index.ts'
+import { type Action, actionRules, type KubeUser } from './actor.ts'
 
-/** The one audience that tokens for us have: `kubectl create token NAME --audience latchkey`. */
+/** Audience of tokens for Latchkey: `kubectl create token NAME --audience latchkey`. */
 export const tokenAudience = 'latchkey'
 
-/** What the API server says of a token. `otherAudience`: it would open other doors too, so it is not for us to see. */
+/** Result of a token review. `otherAudience`: the token is also valid elsewhere, so it must not be sent here. */
 export type TokenVerdict =
   | { readonly kind: 'user'; readonly user: KubeUser; readonly endsAtMs: number | null }
   | { readonly kind: 'refused'; readonly cause: 'unknown' | 'otherAudience' }
   | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
 
-/** How long the API server may take for a review. */
-export const reviewMsMax = 5_000
+/** Deadline of a review. */
+const reviewMsMax = 5_000
 const answerBytesMax = 1024 * 1024
 const groupsMax = 1_000
 const extrasMax = 100
 
 /**
- * Asks the API server whose token it is, for our audience alone. A token that is good for another audience beside it is refused.
- * Never throws; repeating it is safe.
+ * Authenticates a token by a TokenReview for Latchkey's audience. A token that is also valid for another audience is refused. Never
+ * throws; repeating it is safe.
  */
 export async function reviewToken(transport: Transport, token: string): Promise<TokenVerdict> {
   const claims = claimsOf(token)
-  // Before it is asked: nobody but us should see a token of ours, and we should see no other.
+  // Refused before the review, so that a token for another service is not passed on.
   if (claims !== undefined && claims.audiences.some((audience) => audience !== tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const answer = await transport.request({
@@ -40,7 +41,7 @@ export async function reviewToken(transport: Transport, token: string): Promise<
   if (answer.kind !== 'ok') return { kind: 'unavailable', failure: answer }
   const status = memberOf(answer.value, 'status')
   if (memberOf(status, 'authenticated') !== true) return { kind: 'refused', cause: 'unknown' }
-  // A server that knows nothing of audiences gives none: then it has not looked at them.
+  // A server without audience support returns none: it has not checked them.
   if (!textsOf(memberOf(status, 'audiences')).includes(tokenAudience))
     return { kind: 'refused', cause: 'otherAudience' }
   const user = userOf(memberOf(status, 'user'))
@@ -55,7 +56,7 @@ function userOf(value: unknown): KubeUser | undefined {
   const groups = textsOf(memberOf(value, 'groups'))
   const extra = memberOf(value, 'extra')
   const extras = typeof extra === 'object' && extra !== null ? Object.entries(extra) : []
-  // With a part of what it is somebody could be refused, or be allowed, what the whole is not.
+  // A truncated user could be granted or denied what the whole user is not.
   if (groups.length > groupsMax || extras.length > extrasMax) return undefined
   return {
     kind: 'user',
@@ -71,7 +72,7 @@ interface Claims {
   readonly endsAtMs: number | null
 }
 
-/** What a JSON web token says of itself; the API server says whether it is true. undefined for a token of another kind. */
+/** Returns the unverified claims of a JSON web token; undefined for another kind of token. The API server verifies them. */
 function claimsOf(token: string): Claims | undefined {
   const [, payload] = token.split('.')
   if (payload === undefined) return undefined
@@ -96,4 +97,62 @@ function memberOf(value: unknown, name: string): unknown {
 
 function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+}
+
+/** Target of an access review: a tenant, a namespace, or the cluster. */
+export interface AccessPlace {
+  /** Absent: the cluster. */
+  readonly namespace?: string | undefined
+  /** Absent: any. */
+  readonly name?: string | undefined
+}
+
+/** Result of an access review. */
+export type AccessVerdict =
+  | { readonly kind: 'allowed' }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'unavailable'; readonly failure: KubeFailure }
+
+const [group, version] = tenantApiVersion.split('/')
+
+/** Authorizes a user by a SubjectAccessReview. Never throws; repeating it is safe. */
+export async function reviewAccess(
+  transport: Transport,
+  user: KubeUser,
+  action: Action,
+  place: AccessPlace,
+): Promise<AccessVerdict> {
+  const { verb, subresource } = actionRules[action]
+  const answer = await transport.request({
+    method: 'POST',
+    path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+    body: {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec: {
+        resourceAttributes: {
+          ...{ group, version, resource: 'tenants', verb },
+          ...(subresource !== '' && { subresource }),
+          ...(place.namespace !== undefined && { namespace: place.namespace }),
+          ...(place.name !== undefined && { name: place.name }),
+        },
+        user: user.username,
+        groups: user.groups,
+        extra: user.extra,
+        ...(user.uid !== '' && { uid: user.uid }),
+      },
+    },
+    msMax: reviewMsMax,
+    bytesMax: answerBytesMax,
+  })
+  if (answer.kind !== 'ok') return { kind: 'unavailable', failure: answer }
+  return { kind: isAllowed(answer.value) ? 'allowed' : 'refused' }
+}
+
+function isAllowed(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || !('status' in value)) return false
+  const { status } = value
+  if (typeof status !== 'object' || status === null) return false
+  const isDenied = 'denied' in status && status.denied === true
+  return 'allowed' in status && status.allowed === true && !isDenied
 }
