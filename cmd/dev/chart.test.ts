@@ -330,6 +330,7 @@ describe('rules, dashboards and runbooks', () => {
       const [title = '', ...headings] = [...read(path).matchAll(/^##? (.*)$/gm)].map(([, text = '']) => text)
       expect([path, pageOf(title)]).toEqual([path, basename(path, '.md')])
       expect([path, ...headings]).toEqual([path, 'Meaning', 'Diagnosis', 'Mitigation', 'Resolved when'])
+      expect([path, read(path).includes('```promql\n')]).toEqual([path, true])
     }
   })
 

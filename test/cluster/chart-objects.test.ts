@@ -21,7 +21,7 @@ beforeAll(buildTools, buildMsMax)
 
 const ours = { matchLabels: { namespace: 'latchkey' } }
 
-describe('network policies', () => {
+describe('chart', () => {
   const marked = (port: number) => [{ ports: [{ port }] }]
   const egress = {
     enabled: true,
@@ -31,7 +31,7 @@ describe('network policies', () => {
     certificates: marked(4),
   }
 
-  test('let each process call what it has to, and nothing else', async () => {
+  test('network policies: each process may only call the stores and servers that it needs', async () => {
     const policies = named(
       await render({ values: { networkPolicy: { enabled: true, egress } } }),
       'NetworkPolicy',
@@ -57,14 +57,14 @@ describe('network policies', () => {
     })
   })
 
-  test('are of what there is: of the Job that cleans up where it has its rights', async () => {
+  test('network policies: without RBAC there is no cleanup Job and no policy for it', async () => {
     const values = { networkPolicy: { enabled: true }, rbac: { create: false } }
     const objects = await render({ values })
     expect(Object.keys(named(objects, 'Job'))).not.toContain('latchkey-cleanup')
     expect(Object.keys(named(objects, 'NetworkPolicy'))).not.toContain('latchkey-cleanup')
   })
 
-  test('let certificates be fetched over HTTPS by default', async () => {
+  test('network policies: the API may fetch certificates over HTTPS by default', async () => {
     const values = { networkPolicy: { enabled: true, egress: { enabled: true } } }
     const policy = named(await render({ values }), 'NetworkPolicy')['latchkey-api']
     expect(policy?.spec?.['egress']).toContainEqual(
@@ -72,7 +72,7 @@ describe('network policies', () => {
     )
   })
 
-  test('let in whom they name: callers, people, and who scrapes', async () => {
+  test('network policies: admit the peers in apiFrom, backofficeFrom and metricsFrom', async () => {
     const from = (name: string) => [{ podSelector: { matchLabels: { name } } }]
     const values = {
       networkPolicy: { enabled: true, apiFrom: from('a'), backofficeFrom: from('b'), metricsFrom: from('m') },
@@ -86,15 +86,15 @@ describe('network policies', () => {
   })
 })
 
-describe('the migration', () => {
+describe('chart', () => {
   const job = (objects: readonly Rendered[]) =>
     objects.find(({ kind, metadata }) => kind === 'Job' && /-migrate/.test(metadata.name))
 
-  test('is no hook at first, so that pods and whoever waits for them get what they wait for', async () => {
+  test('migration: is an ordinary Job at the first installation', async () => {
     expect(job(await render())?.metadata.annotations).toBeUndefined()
   })
 
-  test('comes before an upgrade, and again in each', async () => {
+  test('migration: is a pre-upgrade hook of the same name in every upgrade', async () => {
     const { metadata } = job(await render({ flags: ['--is-upgrade'] })) as Rendered
     expect(metadata.annotations).toEqual({
       'helm.sh/hook': 'pre-upgrade',
@@ -104,7 +104,7 @@ describe('the migration', () => {
     expect(metadata.name).toBe('latchkey-migrate')
   })
 
-  test('needs nothing before an upgrade that comes only with it: no account, and no URL of the chart', async () => {
+  test('migration: before an upgrade uses an existing service account and brings its own URL', async () => {
     const flags = ['--is-upgrade']
     const stores = { database: { existingSecret: '', url: 'postgres://new/d' } }
     const objects = await render({ values: stores, flags })
@@ -127,14 +127,14 @@ describe('the migration', () => {
     expect(first?.containers[0]?.env?.[0]?.valueFrom?.secretKeyRef?.name).toBe('latchkey-stores')
   })
 
-  test('has another name at first when it is another one, since a Job cannot be changed', async () => {
+  test('migration: the name of the first Job changes with its pod template', async () => {
     const nameOf = async (values: object) => job(await render({ values }))?.metadata.name
     const names = await Promise.all([{}, {}, { image: { tag: 'next' } }].map(nameOf))
     expect(names[0]).toBe(names[1] as string)
     expect(names[0]).not.toBe(names[2] as string)
   })
 
-  test('works as another role of the database', async () => {
+  test('migration: uses the Secret in migration.existingSecret', async () => {
     const objects = await render({ values: { migration: { existingSecret: 'owner', key: 'dsn' } } })
     const pod = podsOf(objects).find(({ owner }) => owner.startsWith('Job latchkey-migrate'))
     expect(pod?.spec.containers[0]?.env?.[0]?.valueFrom).toEqual({
@@ -143,8 +143,8 @@ describe('the migration', () => {
   })
 })
 
-describe('the key ring', () => {
-  test('is one that the program takes, stays, and cannot be replaced', async () => {
+describe('chart', () => {
+  test('key ring: a generated one is valid, immutable and kept on uninstall', async () => {
     const secret = (await render()).find(({ metadata }) => metadata.name === 'latchkey-key-ring')
     const ring = Buffer.from(secret?.data?.['keyRing'] ?? '', 'base64').toString()
     expect(ring).toMatch(/^k1:[A-Za-z0-9+/]{43}=$/)
@@ -154,15 +154,15 @@ describe('the key ring', () => {
     })
   })
 
-  test('is made by nobody where one is named', async () => {
+  test('key ring: none is generated if keyRing.existingSecret is set', async () => {
     const objects = await render({ values: { keyRing: { existingSecret: 'mine', key: 'ring' } } })
     expect(Object.keys(named(objects, 'Secret'))).toEqual([])
     expect(reference(objects, 'api', 'LATCHKEY_KEY_RING')).toEqual({ name: 'mine', key: 'ring' })
   })
 })
 
-describe('what is reached from outside', () => {
-  test('is /v1 and nothing else, by Ingress and by route', async () => {
+describe('chart', () => {
+  test('exposure: Ingress and HTTPRoute expose only /v1', async () => {
     const objects = await render({
       values: {
         ingress: { enabled: true, hosts: ['a.example.com', 'b.example.com'] },
@@ -175,7 +175,7 @@ describe('what is reached from outside', () => {
     expect(route.match(/"value":"[^"]*"/g)).toEqual(['"value":"/v1"'])
   })
 
-  test('is never the ops port', async () => {
+  test('exposure: no Service but that of the ServiceMonitor has the ops port', async () => {
     const services = Object.values(named(await render({ preset: 'kind' }), 'Service'))
     const ours = services.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])
     expect(ours.flatMap(({ spec }) => spec?.['ports'] as { targetPort: string }[])).toMatchObject([
@@ -185,10 +185,10 @@ describe('what is reached from outside', () => {
   })
 })
 
-describe('scaling', () => {
+describe('chart', () => {
   const forwarder = (autoscaling: object) => ({ values: { forwarder: { autoscaling } } })
 
-  test('by KEDA takes the largest of what processes show, never their sum, and no answer for none', async () => {
+  test('autoscaling by KEDA: queries the maximum over all processes, and has a fallback', async () => {
     const objects = await render(forwarder({ mode: 'keda', keda: { serverAddress: 'http://p:9090' } }))
     const spec = named(objects, 'ScaledObject')['latchkey-forwarder']?.spec as {
       minReplicaCount: number
@@ -205,7 +205,7 @@ describe('scaling', () => {
     expect(Object.keys(named(objects, 'HorizontalPodAutoscaler'))).toEqual([])
   })
 
-  test('by external metrics takes both figures, each from the one series that is recorded of it', async () => {
+  test('autoscaling by external metrics: uses the two recorded series', async () => {
     const objects = await render(forwarder({ mode: 'hpa', hpa: { selector: ours } }))
     const spec = named(objects, 'HorizontalPodAutoscaler')['latchkey-forwarder']?.spec as {
       metrics: { external: { metric: { name: string; selector: object }; target: object } }[]
@@ -223,7 +223,7 @@ describe('scaling', () => {
   })
 })
 
-test('an image is named as registries, digests and charts around this one want it', async () => {
+test('image: is composed of registry, repository, tag and digest, and global.imageRegistry', async () => {
   const imageOf = async (values: object) => podsOf(await render({ values }))[0]?.spec.containers[0]?.image
   const digest = `sha256:${'0'.repeat(64)}`
   expect(
@@ -243,7 +243,7 @@ test('an image is named as registries, digests and charts around this one want i
   ])
 })
 
-test('what is said of all pods and of one is put together', async () => {
+test('pod values: those of all processes and of one process are merged', async () => {
   const objects = await render({
     values: {
       podLabels: { a: 'all', b: 'all' },
@@ -271,7 +271,7 @@ test('what is said of all pods and of one is put together', async () => {
   expect([api?.spec['priorityClassName'], forwarder?.spec['priorityClassName']]).toEqual(['api', 'all'])
 })
 
-test('no Job and no test waits for a container that serves beside all processes', async () => {
+test('sidecars of all processes: Jobs and the test pod do not get them', async () => {
   const beside = (name: string) => [{ name, image: 'busybox' }]
   const objects = await render({
     values: {
@@ -296,7 +296,7 @@ test('no Job and no test waits for a container that serves beside all processes'
   ])
 })
 
-test('rules and dashboards are taken over, braces too; values say which alerts, for whom, and where their pages are', async () => {
+test('rules and dashboards: are installed unchanged, but for disabled alerts, alert labels and runbook URLs', async () => {
   const folder = scratchFolder()
   const chart = join(folder, 'latchkey')
   cpSync(chartFolder, chart, { recursive: true })

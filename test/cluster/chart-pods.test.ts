@@ -15,7 +15,7 @@ import {
 
 beforeAll(buildTools, buildMsMax)
 
-/** As many values as are set at once. */
+/** Many values set at once. */
 const crowded = {
   database: {
     existingSecret: 'stores',
@@ -69,14 +69,14 @@ const crowded = {
 }
 
 const renderings: [string, Rendering][] = [
-  ['the least that has to be set', {}],
+  ['least values', {}],
   ...presets.map((preset): [string, Rendering] => [`preset ${preset}`, { preset }]),
-  ['much at once', { values: crowded }],
-  ['much at once, as an upgrade', { values: crowded, flags: ['--is-upgrade'] }],
+  ['many values', { values: crowded }],
+  ['many values, as an upgrade', { values: crowded, flags: ['--is-upgrade'] }],
 ]
 
-describe.each(helms)('by %s,', (helm) => {
-  describe.each(renderings)('%s:', (_what, rendering) => {
+describe.each(helms)('%s', (helm) => {
+  describe.each(renderings)('%s', (_what, rendering) => {
     let objects: Rendered[]
     let pods: RenderedPod[]
     beforeAll(async () => {
@@ -87,16 +87,16 @@ describe.each(helms)('by %s,', (helm) => {
       Object.fromEntries(pods.map((pod) => [pod.owner, what(pod)]))
     const all = (value: unknown) => each(() => value)
 
-    test('pods get no variables of Services', () => {
+    test('pods have enableServiceLinks off', () => {
       expect(pods.length).toBeGreaterThan(5)
       expect(each(({ spec }) => spec.enableServiceLinks)).toEqual(all(false))
     })
 
-    test('pods keep to the restricted standard', () => {
+    test('pods meet the restricted Pod Security Standard', () => {
       expect(each(restrictedProblems)).toEqual(all([]))
     })
 
-    test('our containers write nowhere but in volumes', () => {
+    test('containers of Latchkey have a read-only root file system', () => {
       const ours = (pod: RenderedPod) =>
         pod.spec.containers
           .filter(({ name }) => name === 'latchkey')
@@ -105,7 +105,7 @@ describe.each(helms)('by %s,', (helm) => {
         expect(contexts).toEqual([expect.objectContaining({ readOnlyRootFilesystem: true })])
     })
 
-    test('only what talks to the API server has a token', () => {
+    test('only pods that call the API server have a service account token', () => {
       const tokens = pods.filter(({ spec }) => spec.automountServiceAccountToken !== false)
       const expected = [
         'Deployment latchkey-backoffice',
@@ -115,7 +115,7 @@ describe.each(helms)('by %s,', (helm) => {
       expect(tokens.map(({ owner }) => owner).toSorted()).toEqual(expected)
     })
 
-    test('containers say what they need, and have a bound of memory', () => {
+    test('containers have requests and a memory limit', () => {
       for (const { spec } of pods) {
         for (const { resources } of spec.containers) {
           expect(Object.keys(resources?.requests ?? {})).toEqual(expect.arrayContaining(['cpu', 'memory']))
@@ -124,7 +124,7 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('what serves is asked whether it starts, lives and is ready', () => {
+    test('long-running processes have startup, liveness and readiness probes', () => {
       const served = podsOf(objects.filter(({ kind }) => kind === 'Deployment'))
       expect(served.length).toBe(4)
       for (const { spec } of served) {
@@ -138,7 +138,7 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('what serves collects garbage by its limit of memory', () => {
+    test('long-running processes adapt garbage collection to their memory limit', () => {
       const told = (kind: string) =>
         podsOf(objects.filter((object) => object.kind === kind)).map(
           ({ spec }) =>
@@ -149,7 +149,7 @@ describe.each(helms)('by %s,', (helm) => {
       expect(new Set(told('Job'))).toEqual(new Set([undefined]))
     })
 
-    test('a pod has the time that its process takes to end', () => {
+    test('the termination grace period covers the shutdown of the process', () => {
       for (const { spec } of podsOf(objects.filter(({ kind }) => kind === 'Deployment'))) {
         const [container] = spec.containers
         const value = (name: string) => Number(container?.env?.find((each) => each.name === name)?.value ?? 0)
@@ -161,7 +161,7 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('nothing that is scaled says how many it is', () => {
+    test('Deployments with an autoscaler have no replicas field', () => {
       const targets = objects.flatMap(
         ({ spec }) => (spec?.['scaleTargetRef'] as { name: string } | undefined) ?? [],
       )
@@ -173,7 +173,7 @@ describe.each(helms)('by %s,', (helm) => {
       for (const name of others) expect(deployments[name]?.spec).toHaveProperty('replicas')
     })
 
-    test('secrets come by reference, and stand in no argument', () => {
+    test('secrets are referenced, and appear in no argument', () => {
       for (const { owner, spec } of pods.filter(({ spec }) => spec.containers[0]?.name === 'latchkey')) {
         for (const { args = [], env = [] } of spec.containers) {
           expect([owner, args.filter((arg) => /:\/\/.*@|^k1:/.test(arg))]).toEqual([owner, []])
@@ -185,7 +185,7 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('a process gets the settings that it uses, and no other', () => {
+    test('each process gets the settings that it uses, and no others', () => {
       for (const { owner, spec } of pods) {
         const [container] = spec.containers
         const name = container?.args?.[0] as ProcessName
@@ -203,12 +203,12 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('every service account that is named is there', () => {
+    test('every referenced service account exists', () => {
       const accounts = [...Object.keys(named(objects, 'ServiceAccount')), 'default', undefined]
       for (const { spec } of pods) expect(accounts).toContain(spec.serviceAccountName)
     })
 
-    test('selectors find the pods that are meant, and no others', () => {
+    test('selectors match the pods of their process, and no others', () => {
       for (const { kind, metadata, spec } of objects.filter((each) => selects(each) !== undefined)) {
         const selector = Object.entries(selects({ kind, metadata, spec } as Rendered) ?? {})
         const found = pods.filter(({ labels }) => selector.every(([name, value]) => labels[name] === value))
@@ -221,7 +221,7 @@ describe.each(helms)('by %s,', (helm) => {
       }
     })
 
-    test('everything has a place, and says whose it is', () => {
+    test('every object has a namespace, and the labels of the release', () => {
       for (const { kind, metadata } of objects.filter(({ metadata }) => metadata.labels?.['helm.sh/chart'])) {
         const isClusterWide = kind.startsWith('Cluster')
         expect([kind, metadata.namespace !== undefined]).toEqual([kind, !isClusterWide])
@@ -238,7 +238,7 @@ describe.each(helms)('by %s,', (helm) => {
   })
 })
 
-/** What the restricted standard of Kubernetes' Pod Security would refuse. */
+/** Violations of the restricted Pod Security Standard. */
 function restrictedProblems({ spec }: RenderedPod): string[] {
   const pod = spec.securityContext ?? {}
   const problems: string[] = []
@@ -256,7 +256,7 @@ function restrictedProblems({ spec }: RenderedPod): string[] {
   return problems
 }
 
-/** The labels by which an object finds pods. */
+/** Pod selector of an object. */
 function selects({ kind, spec = {} }: Rendered): Readonly<Record<string, string>> | undefined {
   if (kind === 'Service' && spec['clusterIP'] !== 'None') return spec['selector'] as Record<string, string>
   if (!['Deployment', 'PodDisruptionBudget', 'NetworkPolicy'].includes(kind)) return undefined
@@ -274,7 +274,7 @@ interface Mount {
   readonly mountPath: string
 }
 
-/** Where each TLS setting of a pod's process comes from: `Secret or ConfigMap/key`, or its text. */
+/** Source of each TLS setting of a pod: `Secret or ConfigMap/key`, or the literal value. */
 function tlsOf({ spec }: RenderedPod): Record<string, string> {
   const [container] = spec.containers
   const mounts = (container?.['volumeMounts'] ?? []) as Mount[]
@@ -294,7 +294,7 @@ function tlsOf({ spec }: RenderedPod): Record<string, string> {
 }
 
 test.each(helms)(
-  '%s: each TLS file comes from its Secret or ConfigMap, the migration’s from its own',
+  '%s: TLS files come from the configured Secret or ConfigMap, and those of the migration from its own',
   async (helm) => {
     const pods = podsOf(await render({ helm, values: crowded }))
     const database = {

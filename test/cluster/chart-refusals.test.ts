@@ -3,7 +3,7 @@ import { buildMsMax, buildTools, helms, leastValues, refusal } from './chart.ts'
 
 beforeAll(buildTools, buildMsMax)
 
-/** The backoffice on a public host, however either is let out. */
+/** The backoffice on a public host, by every combination of Ingress and HTTPRoute. */
 function publicHosts(): [string, object, string][] {
   const ways: Readonly<Record<string, (host: string) => object>> = {
     Ingress: (host) => ({ ingress: { enabled: true, hosts: [host] } }),
@@ -28,15 +28,19 @@ describe.each(helms)('%s refuses', (helm) => {
   test.each<[string, object, string]>([
     ['an unknown value', { api: { replica: 2 } }, 'replica'],
     ['an unknown group', { apis: {} }, 'apis'],
-    ['no store', { redis: { existingSecret: '' } }, 'redis.existingSecret is missing'],
-    ['two places of a store', { redis: { existingSecret: 's', url: 'redis://h' } }, 'are both set'],
+    ['a missing store', { redis: { existingSecret: '' } }, 'redis.existingSecret is missing'],
     [
-      'two places of a CA',
+      'a Secret and a URL for the same store',
+      { redis: { existingSecret: 's', url: 'redis://h' } },
+      'are both set',
+    ],
+    [
+      'a Secret and a ConfigMap for the same CA',
       { database: { existingSecret: 's', tls: { ca: { existingSecret: 'a', existingConfigMap: 'b' } } } },
       'are both set',
     ],
     [
-      'TLS of a Redis in plain text',
+      'TLS settings with an unencrypted Redis URL',
       { redis: { existingSecret: '', url: 'redis://h', tls: { serverName: 'h' } } },
       'redis.tls contradicts redis.url',
     ],
@@ -45,7 +49,7 @@ describe.each(helms)('%s refuses', (helm) => {
       { migration: { waitSeconds: 600, deadlineSeconds: 659 } },
       'migration.deadlineSeconds is under 660',
     ],
-    ['no key ring', { keyRing: { generate: false } }, 'keyRing.existingSecret is missing'],
+    ['a missing key ring', { keyRing: { generate: false } }, 'keyRing.existingSecret is missing'],
     [
       'the reserved provider',
       { extraEnv: [{ name: 'LATCHKEY_GATEWAY_SANDBOX', value: 'true' }] },
@@ -54,47 +58,51 @@ describe.each(helms)('%s refuses', (helm) => {
     ['a bind address', { extraEnv: [{ name: 'LATCHKEY_BIND_ADDRESS', value: '127.0.0.1' }] }, 'extraEnv'],
     ['a setting beside its value', { api: { extraEnv: [{ name: 'LATCHKEY_LOG_LEVEL' }] } }, 'extraEnv'],
     [
-      'figures of everybody, added up',
+      'external metrics without a selector',
       { forwarder: { autoscaling: { mode: 'hpa' } } },
       'hpa.selector is missing',
     ],
     ['KEDA without Prometheus', { forwarder: { autoscaling: { mode: 'keda' } } }, 'serverAddress is missing'],
     [
-      'figures from what they scale',
+      'autoscaling without the backoffice, whose metrics it needs',
       {
         forwarder: { autoscaling: { mode: 'hpa', hpa: { selector: ours } } },
         backoffice: { enabled: false },
       },
       'needs backoffice.enabled',
     ],
-    ['fewest over most', { api: { autoscaling: { minReplicas: 5, maxReplicas: 2 } } }, 'minReplicas is over'],
-    ['no forwarder', { forwarder: { autoscaling: { minReplicas: 0 } } }, 'minReplicas'],
+    [
+      'minReplicas over maxReplicas',
+      { api: { autoscaling: { minReplicas: 5, maxReplicas: 2 } } },
+      'minReplicas is over',
+    ],
+    ['fewer than one forwarder', { forwarder: { autoscaling: { minReplicas: 0 } } }, 'minReplicas'],
     [
       'two monitors',
       { metrics: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } } },
       'would count twice',
     ],
-    ['roles of no namespace', { rbac: { scope: 'namespaces' } }, 'needs operator.namespaces'],
-    ['an Ingress of no host', { ingress: { enabled: true } }, 'ingress.hosts is missing'],
-    ['a route of no gateway', { httpRoute: { enabled: true } }, 'parentRefs is missing'],
+    ['namespaced roles without namespaces', { rbac: { scope: 'namespaces' } }, 'needs operator.namespaces'],
+    ['an Ingress without hosts', { ingress: { enabled: true } }, 'ingress.hosts is missing'],
+    ['an HTTPRoute without gateways', { httpRoute: { enabled: true } }, 'parentRefs is missing'],
     [
-      'an Ingress of no host for the backoffice',
+      'an Ingress of the backoffice without hosts',
       { backoffice: { ingress: { enabled: true } } },
       'backoffice.ingress.hosts is missing',
     ],
     [
-      'a route of no gateway for the backoffice',
+      'an HTTPRoute of the backoffice without gateways',
       { backoffice: { httpRoute: { enabled: true } } },
       'backoffice.httpRoute.parentRefs is missing',
     ],
     [
-      'the backoffice on every host of a gateway',
+      'an HTTPRoute of the backoffice without host names',
       { backoffice: { httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] } } },
       'backoffice.httpRoute.hostnames is missing',
     ],
     ...publicHosts(),
-    ['runbooks that are nowhere', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
-  ])('%s, and says what to do', async (_what, values, words) => {
+    ['a runbook URL that is no URL', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
+  ])('%s, with a message that says what to do', async (_what, values, words) => {
     expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)
   })
 })

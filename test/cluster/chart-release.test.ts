@@ -45,7 +45,7 @@ async function newPlace(): Promise<string> {
   return place.name
 }
 
-/** No pod runs here: nobody may wait for one, nor for a hook. What other tests have made is taken over. */
+/** Runs helm without waiting for pods or hooks, since no pod runs here, and takes over objects of other tests. */
 async function change(helm: string, verb: 'install' | 'upgrade', namespace: string, values = {}) {
   const flags = ['--namespace', namespace, '--no-hooks', '--take-ownership', ...valueFlags({ values })]
   // Helm 3 does not apply on the server's side.
@@ -56,8 +56,8 @@ async function change(helm: string, verb: 'install' | 'upgrade', namespace: stri
 const uninstall = (helm: string, namespace: string) =>
   run([tool(helm), 'uninstall', 'life', '--namespace', namespace, '--no-hooks'])
 
-describe.each(helms)('a release of %s', (helm) => {
-  test('keeps its key ring over upgrades, a rollback, its own end and the next release', async () => {
+describe.each(helms)('%s', (helm) => {
+  test('release: keeps its key ring across upgrades, a rollback, uninstall and the next release', async () => {
     const namespace = await newPlace()
     const ring = () =>
       kubectl(['get', 'secret', 'life-latchkey-key-ring', '-n', namespace, '-o', 'jsonpath={.data}'])
@@ -75,7 +75,7 @@ describe.each(helms)('a release of %s', (helm) => {
     await uninstall(helm, namespace)
   })
 
-  test('migrates before an upgrade by its own account where there is one by then, else by the namespace’s', async () => {
+  test('release: the pre-upgrade migration uses its own service account if it exists, else the default one', async () => {
     const namespace = await newPlace()
     const account = async () => {
       const flags = ['--namespace', namespace, '--dry-run=server', ...valueFlags({})]
@@ -90,7 +90,7 @@ describe.each(helms)('a release of %s', (helm) => {
     await uninstall(helm, namespace)
   })
 
-  test('leaves Tenants and their definition behind, and nothing else', async () => {
+  test('release: uninstall keeps only Tenants, their definition and the key ring', async () => {
     const namespace = await newPlace()
     const shops = await newPlace()
     await change(helm, 'install', namespace)
@@ -111,8 +111,8 @@ describe.each(helms)('a release of %s', (helm) => {
   })
 })
 
-describe('before a release goes', () => {
-  test('its Job ends the operator, waits for the leader, and lets Tenants go with the rights that it has', async () => {
+describe('chart', () => {
+  test('cleanup Job: stops the operator, waits for the leader and removes finalizers, with its own permissions', async () => {
     const namespace = await newPlace()
     const shops = await newPlace()
     await change('helm', 'install', namespace)
@@ -155,7 +155,7 @@ describe('before a release goes', () => {
   })
 })
 
-/** What the Job runs as, made as Helm would make it, and its arguments. */
+/** Creates the Job's service account and roles as Helm does, and returns its arguments. */
 async function cleanupOf(namespace: string) {
   const objects = await render({ release: 'life', namespace })
   const hooks = objects.filter(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === 'pre-delete')

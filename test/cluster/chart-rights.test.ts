@@ -14,8 +14,8 @@ import {
 
 beforeAll(buildTools, buildMsMax)
 
-describe('the operator', () => {
-  test('has exactly the roles that it is tested with', async () => {
+describe('chart', () => {
+  test('operator: has exactly the roles of config/presets/operator-rbac.yaml', async () => {
     const documented = parseObjects(readFileSync(`${presetFolder}/operator-rbac.yaml`, 'utf8'))
     const objects = await render()
     for (const { kind, metadata, rules, subjects, roleRef } of documented) {
@@ -37,7 +37,7 @@ describe('the operator', () => {
     ])
   })
 
-  test('alone has rights, beside what cleans up and what asks about people', async () => {
+  test('only the operator, the cleanup Job and the backoffice have roles', async () => {
     const objects = await render({ preset: 'production' })
     const subjects = objects.flatMap((each) => each.subjects ?? []).map(({ name }) => name)
     expect([...new Set(subjects)].toSorted()).toEqual([
@@ -47,7 +47,7 @@ describe('the operator', () => {
     ])
   })
 
-  test('gets the Secrets of the namespaces that are listed, or of all', async () => {
+  test('operator: is granted the Secrets of operator.secrets.namespaces, or of the cluster', async () => {
     const some = await render({ values: { operator: { secrets: { namespaces: ['shops'] } } } })
     const inShops = named(some, 'RoleBinding')['latchkey-operator-secrets']
     expect([inShops?.metadata.namespace, inShops?.roleRef]).toMatchObject(['shops', { kind: 'ClusterRole' }])
@@ -56,7 +56,7 @@ describe('the operator', () => {
     expect(environmentOf(all, 'operator')['LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE']).toBe('true')
   })
 
-  test('of a second release is beside that of the first: nothing of the cluster has the same name', async () => {
+  test('two releases: no cluster-scoped object has the same name', async () => {
     const secrets = { clusterWide: true }
     const first = await render({ values: { operator: { secrets } } })
     const second = await render({
@@ -76,7 +76,7 @@ describe('the operator', () => {
     expect(binding?.roleRef).toMatchObject({ name: 'latchkey-operator-secrets' })
   })
 
-  test('makes do with its namespaces', async () => {
+  test('operator: with rbac.scope namespaces has roles only in its namespaces', async () => {
     const objects = await render({
       preset: 'namespaced',
       values: { operator: { namespaces: ['shops', 'stalls'], secrets: { namespaces: ['shops'] } } },
@@ -96,8 +96,8 @@ describe('the operator', () => {
   })
 })
 
-describe('the backoffice', () => {
-  test('may ask the API server about people, and nothing else', async () => {
+describe('chart', () => {
+  test('backoffice: may only create token and access reviews', async () => {
     const objects = await render()
     const bound = objects.filter(({ subjects = [] }) =>
       subjects.some(({ name, namespace }) => name === 'latchkey-backoffice' && namespace === 'latchkey'),
@@ -112,7 +112,7 @@ describe('the backoffice', () => {
     ])
   })
 
-  test('is given that by the administrator where the chart makes no roles of the cluster', async () => {
+  test('backoffice: gets no ClusterRoleBinding if the chart may create none', async () => {
     for (const values of [{ rbac: { create: false } }, { backoffice: { enabled: false } }]) {
       const objects = await render({ values })
       expect(Object.keys(named(objects, 'ClusterRole'))).not.toContain('latchkey-backoffice')
@@ -120,7 +120,7 @@ describe('the backoffice', () => {
     }
   })
 
-  test('is reached inside the cluster alone, unless its own opt-in says more', async () => {
+  test('backoffice: has no Ingress or HTTPRoute unless its own is enabled', async () => {
     const outside = (objects: readonly Rendered[]) =>
       objects.filter(({ kind }) => kind === 'Ingress' || kind === 'HTTPRoute')
     const publicOnly = await render({
@@ -144,7 +144,7 @@ describe('the backoffice', () => {
     expect(JSON.stringify(opened)).not.toContain('latchkey-api')
   })
 
-  test('opens no more to its roles than they are named for', async () => {
+  test('dashboard roles: permit only what their names say', async () => {
     const roles = named(await render(), 'ClusterRole')
     const rights = (name: string) =>
       roles[`latchkey-${name}`]?.rules?.flatMap(({ resources, verbs }) =>
@@ -166,7 +166,7 @@ describe('the backoffice', () => {
   })
 })
 
-test('nobody is given what is the platform’s, and only administrators see payloads', async () => {
+test('tenant roles: none is bound to the platform’s fields, and only admin may read payloads', async () => {
   const roles = Object.values(named(await render(), 'ClusterRole'))
   const resourcesOf = (to: string) =>
     roles

@@ -19,9 +19,9 @@ import { run as kubectl } from './installation.ts'
 import { run, runProgram } from './program.ts'
 import { writeSchemas } from './schemas.ts'
 
-/** All that is off by default, in two steps since some exclude each other. */
+/** Everything that is off by default; in two renderings, since some values exclude each other. */
 const everything: [string, Rendering][] = [
-  ['least', {}],
+  ['least values', {}],
   ...presets.map((preset): [string, Rendering] => [preset, { preset }]),
   [
     'everything',
@@ -50,7 +50,7 @@ const everything: [string, Rendering][] = [
     },
   ],
   [
-    'the other ways',
+    'everything else',
     {
       values: {
         database: { existingSecret: '', url: 'postgres://h/d' },
@@ -109,50 +109,56 @@ const inPlace = (rendering: Rendering, preset?: string): Rendering => {
 }
 
 describe.each(helms)('%s', (helm) => {
-  test.each(everything)('lint --strict has nothing to say: %s', async (_name, rendering) => {
+  test.each(everything)('helm lint --strict reports nothing: %s', async (_name, rendering) => {
     const lint = [tool(helm), 'lint', '--strict', chartFolder, ...valueFlags(rendering)]
     const { exitCode, out, err } = await runProgram(lint, valuesInput(rendering))
     expect([exitCode, `${out}${err}`.match(/\[(ERROR|WARNING)\].*/g)]).toEqual([0, null])
   })
 
-  test.each(everything)('renders what the schemas of the server allow: %s', async (_name, rendering) => {
-    const text = await renderText({ ...rendering, helm })
-    const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, '-']
-    const { exitCode, out, err } = await runProgram(conform, text)
-    expect([exitCode, out.match(/Invalid: \d+, Errors: \d+, Skipped: \d+/)?.[0], err]).toEqual([
-      0,
-      'Invalid: 0, Errors: 0, Skipped: 0',
-      '',
-    ])
-  })
+  test.each(everything)(
+    'rendered objects conform to the API server’s schemas: %s',
+    async (_name, rendering) => {
+      const text = await renderText({ ...rendering, helm })
+      const conform = [tool('kubeconform'), '-strict', '-summary', '-schema-location', schemas, '-']
+      const { exitCode, out, err } = await runProgram(conform, text)
+      expect([exitCode, out.match(/Invalid: \d+, Errors: \d+, Skipped: \d+/)?.[0], err]).toEqual([
+        0,
+        'Invalid: 0, Errors: 0, Skipped: 0',
+        '',
+      ])
+    },
+  )
 
-  test.each(everything)('renders what the server takes, without a warning: %s', async (name, rendering) => {
-    const text = await renderText({ ...inPlace(rendering, name), helm })
-    const apply = [
-      'kubectl',
-      'apply',
-      '--server-side',
-      '--force-conflicts',
-      '--dry-run=server',
-      '-n',
-      place.name,
-    ]
-    const { exitCode, err } = await runProgram([...apply, '-f', '-'], text)
-    expect([exitCode, err]).toEqual([0, ''])
-  })
+  test.each(everything)(
+    'the API server accepts the rendered objects without a warning: %s',
+    async (name, rendering) => {
+      const text = await renderText({ ...inPlace(rendering, name), helm })
+      const apply = [
+        'kubectl',
+        'apply',
+        '--server-side',
+        '--force-conflicts',
+        '--dry-run=server',
+        '-n',
+        place.name,
+      ]
+      const { exitCode, err } = await runProgram([...apply, '-f', '-'], text)
+      expect([exitCode, err]).toEqual([0, ''])
+    },
+  )
 })
 
-/** What kube-score would have otherwise, and why it is as it is. */
+/** Findings of kube-score that are intended, with the reason. */
 const exceptions: Readonly<Record<string, string>> = {
   'container-resources':
-    'No bound of processor time: it makes calls wait while the node is idle. What is asked for is shared fairly without.',
+    'No CPU limit: it delays calls while the node is idle. Without it CPU is shared by requests.',
   'container-image-pull-policy':
-    'IfNotPresent: a tag names one image for good, and a node starts its pods while the registry is away.',
+    'IfNotPresent: tags are immutable, and nodes can start pods while the registry is unavailable.',
   'deployment-has-host-podantiaffinity':
-    'Topology spread says the same, and goes on where pods are more than nodes.',
+    'Topology spread has the same effect, and still works with more pods than nodes.',
 }
 
-/** Off by default, since not every cluster has what enforces it. */
+/** Off by default, since not every cluster enforces NetworkPolicies. */
 const bounded = { networkPolicy: { enabled: true, egress: { enabled: true } } }
 
 interface Scored {
@@ -165,10 +171,10 @@ interface Scored {
 }
 
 test.each<[string, Rendering]>([
-  ['least', { values: bounded }],
+  ['least values', { values: bounded }],
   ['production', { preset: 'production', values: bounded }],
   ['namespaced', { preset: 'namespaced', values: bounded }],
-])('kube-score finds nothing but what has its reason: %s', async (_name, rendering) => {
+])('kube-score reports only the justified exceptions: %s', async (_name, rendering) => {
   const score = ['score', '--kubernetes-version', 'v1.34', '--output-format', 'json', '-']
   const { out } = await runProgram([tool('kube-score'), ...score], await renderText(rendering))
   const found = (JSON.parse(out) as Scored[]).flatMap(({ checks }) => checks)

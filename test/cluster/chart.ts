@@ -2,24 +2,24 @@ import { join, resolve } from 'node:path'
 import { parseAllDocuments, stringify } from 'yaml'
 import { run, runProgram } from './program.ts'
 
-/** The chart. */
+/** Folder of the chart. */
 export const chartFolder: string = resolve(import.meta.dir, '../../charts/latchkey')
-/** Where its presets are. */
+/** Folder of the presets. */
 export const presetFolder: string = resolve(import.meta.dir, '../../config/presets')
 /** The presets. */
 export const presets = ['kind', 'small', 'production', 'namespaced'] as const
-/** What renders it: Helm 4 and 3. */
+/** Programs of Helm 4 and Helm 3. */
 export const helms = ['helm', 'helm3'] as const
-/** What charts are told of the cluster where there is none. */
+/** Kubernetes version for rendering without a cluster. */
 export const kubeVersion = '1.34.4'
 
-/** The least that has to be set. */
+/** Required values. */
 export const leastValues = { database: { existingSecret: 'stores' }, redis: { existingSecret: 'stores' } }
 
-/** Any part of an object, once it was read. */
+/** Part of a parsed object. */
 export type Tree = Readonly<Record<string, unknown>>
 
-/** An object that was rendered. */
+/** Rendered object. */
 export interface Rendered {
   readonly apiVersion: string
   readonly kind: string
@@ -36,35 +36,35 @@ export interface Rendered {
   readonly roleRef?: Tree
 }
 
-/** How a chart is rendered. */
+/** Options for rendering the chart. */
 export interface Rendering {
   readonly helm?: (typeof helms)[number]
-  /** A preset below the values; without one the least that has to be set is. */
+  /** Preset below the values. Default: the required values. */
   readonly preset?: (typeof presets)[number]
   readonly values?: object
   readonly release?: string
   /** Default `latchkey`. */
   readonly namespace?: string
-  /** Further flags of `helm template`, such as `--is-upgrade`. */
+  /** More flags of `helm template`, for example `--is-upgrade`. */
   readonly flags?: readonly string[]
 }
 
-/** What building a test's tools may take the first time, in ms. */
+/** Time-out of the first build of the tools, in ms. */
 export const buildMsMax = 1_800_000
 
-/** Builds Helm and what looks at charts, once. Some minutes the first time, then at once. */
+/** Builds Helm, kubeconform and kube-score once. Takes minutes the first time. */
 export async function buildTools(): Promise<void> {
   await run([`${import.meta.dir}/build`, 'helm', 'helm3', 'kubeconform', 'kube-score'])
 }
 
-/** Where a program that was built is. */
+/** Returns the path of a built program. */
 export function tool(name: string): string {
   const cache = process.env['LATCHKEY_CLUSTER_CACHE']
   const home = process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] ?? '/root', '.cache')
   return join(cache ?? join(home, 'latchkey-cluster'), 'bin', name)
 }
 
-/** Renders the chart, as text. @throws with Helm's words when it refuses */
+/** Renders the chart as text. @throws with Helm's message if it refuses */
 export async function renderText(rendering: Rendering = {}): Promise<string> {
   const { helm = 'helm', release = 'latchkey', namespace = 'latchkey', flags = [] } = rendering
   return run(
@@ -76,12 +76,12 @@ export async function renderText(rendering: Rendering = {}): Promise<string> {
   )
 }
 
-/** Renders the chart. @throws with Helm's words when it refuses */
+/** Renders the chart. @throws with Helm's message if it refuses */
 export async function render(rendering: Rendering = {}): Promise<Rendered[]> {
   return parseObjects(await renderText(rendering))
 }
 
-/** What Helm says when it refuses these values; undefined when it takes them. */
+/** Returns Helm's message if it refuses the values, else undefined. */
 export async function refusal(
   values: object,
   helm: (typeof helms)[number] = 'helm',
@@ -91,17 +91,17 @@ export async function refusal(
   return exitCode === 0 ? undefined : err
 }
 
-/** The flags that name the values, the last of which come by standard input. */
+/** Returns the flags for the values; the last file is standard input. */
 export function valueFlags({ preset }: Pick<Rendering, 'preset' | 'values'>): string[] {
   return [...(preset === undefined ? [] : ['-f', `${presetFolder}/${preset}.yaml`]), '-f', '-']
 }
 
-/** What comes by standard input. */
+/** Returns the values for standard input. */
 export function valuesInput({ preset, values = {} }: Pick<Rendering, 'preset' | 'values'>): string {
   return stringify(preset === undefined ? { ...leastValues, ...values } : values)
 }
 
-/** Reads YAML as Kubernetes does, empty documents left out. */
+/** Parses YAML as Kubernetes does, without empty documents. */
 export function parseObjects(text: string): Rendered[] {
   const documents = parseAllDocuments(text, { version: '1.1' })
   if ('empty' in documents) return []
@@ -110,16 +110,16 @@ export function parseObjects(text: string): Rendered[] {
   return documents.map((each) => each.toJS() as Rendered).filter((each) => each !== null)
 }
 
-/** A pod, or what pods are made of. */
+/** Pod or pod template. */
 export interface RenderedPod {
-  /** Such as `Deployment latchkey-api`. */
+  /** For example `Deployment latchkey-api`. */
   readonly owner: string
   readonly labels: Readonly<Record<string, string>>
   readonly annotations: Readonly<Record<string, string>>
   readonly spec: PodSpec
 }
 
-/** What a pod is told to be. */
+/** Specification of a pod. */
 export interface PodSpec extends Tree {
   readonly securityContext?: Tree
   readonly serviceAccountName?: string
@@ -129,7 +129,7 @@ export interface PodSpec extends Tree {
   readonly containers: readonly Container[]
 }
 
-/** A container of a pod. */
+/** Container of a pod. */
 export interface Container extends Tree {
   readonly name: string
   readonly image: string
@@ -139,7 +139,7 @@ export interface Container extends Tree {
   readonly resources?: { readonly requests?: Tree; readonly limits?: Tree }
 }
 
-/** A variable of a container's environment. */
+/** Environment variable of a container. */
 export interface EnvVariable {
   readonly name: string
   readonly value?: string
@@ -149,7 +149,7 @@ export interface EnvVariable {
   }
 }
 
-/** All pods of what was rendered. */
+/** Returns all pods and pod templates. */
 export function podsOf(objects: readonly Rendered[]): RenderedPod[] {
   return objects.flatMap((object) => {
     const { kind, metadata, spec = {} } = object
@@ -161,14 +161,14 @@ export function podsOf(objects: readonly Rendered[]): RenderedPod[] {
   })
 }
 
-/** The objects of a kind, by name. */
+/** Returns the objects of a kind by name. */
 export function named(objects: readonly Rendered[], kind: string): Readonly<Record<string, Rendered>> {
   return Object.fromEntries(
     objects.filter((each) => each.kind === kind).map((each) => [each.metadata.name, each] as const),
   )
 }
 
-/** The plain variables of a process, by name. */
+/** Returns the literal environment variables of a process by name. */
 export function environmentOf(
   objects: readonly Rendered[],
   process: string,

@@ -17,7 +17,7 @@ interface Definition {
   }[]
 }
 
-/** Said by the server as text alone, but written as numbers too. */
+/** Types that the server documents as strings but that are also written as numbers. */
 const looser = {
   'io.k8s.apimachinery.pkg.util.intstr.IntOrString': { type: ['string', 'integer'] },
   'io.k8s.apimachinery.pkg.api.resource.Quantity': { type: ['string', 'number'] },
@@ -45,7 +45,7 @@ export async function writeSchemas({ transport }: ClusterAccess, folder: string)
   return join(folder, '{{.ResourceKind}}{{.KindSuffix}}.json')
 }
 
-/** Closes objects whose fields are all known. */
+/** Sets additionalProperties to false where all fields are known. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed)
   if (typeof value !== 'object' || value === null) return value

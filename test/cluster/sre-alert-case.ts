@@ -1,37 +1,37 @@
-/** Values of series by their name, one a minute, as promtool writes them. */
+/** Values of series by name, one per minute, in promtool's notation. */
 export type Series = Readonly<Record<string, string>>
 
-/** What makes an alert fire, and what does not. */
+/** Series that make an alert fire, and variations that do not. */
 export interface AlertCase {
   readonly alert: string
   readonly when: string
-  /** When it is looked at. */
+  /** Evaluation time. */
   readonly at: string
   readonly series: Series
-  /** Its labels beside the severity. */
+  /** Labels of the alert besides the severity. */
   readonly labels: Readonly<Record<string, string>>
-  /** The severities that fire, each with its value as texts show it. */
+  /** Severities that fire, each with the value that its texts show. */
   readonly fires: Readonly<Record<string, string>>
-  /** In place of some of the series: then it stays quiet. */
+  /** Replacements of some series, by reason, with which the alert does not fire. */
   readonly quiet: Readonly<Record<string, Series>>
   readonly value?: string
 }
 
 const shops = { namespace: 'shops' }
-/** Labels that every target has. */
+/** Labels of every target. */
 const target = (pod = 'a') => `namespace="shops",pod="${pod}",job="shops/latchkey",instance="10.0.0.1:${pod}"`
-/** A series of a pod of ours. */
+/** Series of one of our pods. */
 export const of = (metric: string, labels = '', pod?: string) =>
   `${metric}{${target(pod)}${labels === '' ? '' : `,${labels}`}}`
-/** What says that a process of this service is there. */
+/** Series that reports a running process of a service. */
 export const info = (service: string, pod?: string, version = '1') =>
   of('latchkey_build_info', `process="latchkey-${service}",version="${version}"`, pod)
-/** So many a minute, for three hours. */
+/** Counter that rises by `count` a minute for three hours. */
 export const perMinute = (count: number) => `0+${count}x180`
-/** The same value, for three hours. */
+/** Constant value for three hours. */
 export const always = (value: number) => `${value}x180`
 
-/** What a case is made of. */
+/** Input of `alertCase`. */
 type Given = Omit<AlertCase, 'labels' | 'fires' | 'at' | 'value' | 'alert'> & {
   readonly fires: string | Readonly<Record<string, string>>
   readonly value?: string
@@ -39,7 +39,7 @@ type Given = Omit<AlertCase, 'labels' | 'fires' | 'at' | 'value' | 'alert'> & {
   readonly at?: string
 }
 
-/** `fires` is its one severity, or each with its value. */
+/** Makes a case. `fires` is the only severity, or a value for each severity. */
 export const alertCase = (
   name: string,
   { fires, value = '', labels = {}, at = '40m', ...rest }: Given,
@@ -51,7 +51,7 @@ export const alertCase = (
   fires: typeof fires === 'string' ? { [fires]: value } : fires,
 })
 
-/** Of a gauge: `value` fires, `calm` does not. */
+/** Makes a case of a gauge: `value` fires, `calm` does not. */
 export const gauge = (
   name: string,
   metric: string,
@@ -63,12 +63,12 @@ export const gauge = (
     series: { [metric]: always(value) },
     quiet: {
       [`it is ${calm}`]: { [metric]: always(calm) },
-      'it has only begun': { [metric]: `${calm}x39 ${value}x120` },
+      'it began a moment ago': { [metric]: `${calm}x39 ${value}x120` },
       ...given.quiet,
     },
   })
 
-/** Of a counter: it rises by 5 once a quarter of an hour is not over, or stands still. */
+/** Makes a case of a counter that rises once, by 5 unless `by` is given, shortly before the evaluation. */
 export const rise = (
   name: string,
   metric: string,
@@ -79,8 +79,8 @@ export const rise = (
     ...given,
     series: { [metric]: `7x35 ${7 + (given.by ?? 5)}x100` },
     quiet: {
-      'it was long ago': { [metric]: '7x5 12x200' },
-      'there was none': { [metric]: '0x200' },
+      'it rose long ago': { [metric]: '7x5 12x200' },
+      'it never rose': { [metric]: '0x200' },
       ...given.quiet,
     },
   })

@@ -1,4 +1,4 @@
-// Every query of the dashboards and runbooks, on a Prometheus that scraped an installation at work.
+// Runs every query of the dashboards and runbooks on a Prometheus that scrapes a working installation.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -46,7 +46,7 @@ beforeAll(async () => {
   const operator = { name: 'operator', opsUrl: stage.operator.opsUrl }
   prometheus = await startPrometheus([...installation.processes, operator])
   await installation.work()
-  // What was counted before the first look is no rise: so there is work before it, and after it.
+  // Counts before the first scrape are no increase, so work is done before and after it.
   await seen('count(latchkey_tenants_attempts_total{ending="failed"} > 0) >= 2')
   await seen('count(latchkey_http_request_duration_seconds_count{route="/v1/simulate/chargeback"}) >= 2')
   await seen('count(controller_runtime_reconcile_total > 0) >= 2')
@@ -68,7 +68,7 @@ async function seen(expr: string): Promise<void> {
   if (!found) throw new Error(`Prometheus never saw ${expr}`)
 }
 
-/** As Grafana fills it in. */
+/** Replaces Grafana's variables. */
 function filled(expr: string, namespace: string): string {
   const variables = {
     ...{ namespace, tenant: 'figures', __rate_interval: '2m', __range: '5m', __interval: '5s' },
@@ -76,7 +76,7 @@ function filled(expr: string, namespace: string): string {
   return Object.entries(variables).reduce((text, [name, value]) => text.replaceAll(`$${name}`, value), expr)
 }
 
-/** Waits for a number: rates need two looks, and what is recorded one more. */
+/** Waits for a number: rates need two scrapes, and recorded series one more evaluation. */
 async function answerOf(expr: string): Promise<string> {
   let last = 'nothing'
   const found = await poll(
@@ -95,7 +95,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
   (_title, { uid, templating, panels }) => {
     const shown = panels.filter(({ type }) => type !== 'row')
 
-    test('says what it shows, in units, of a data source and a namespace that are chosen', () => {
+    test('every panel has a description and a unit, and uses the selected data source and namespace', () => {
       expect(uid).toMatch(/^latchkey-[a-z]+$/)
       expect(templating.list.map(({ name }) => name).slice(0, 2)).toEqual(['datasource', 'namespace'])
       expect(shown.length).toBeGreaterThan(10)
@@ -114,7 +114,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
       }
     })
 
-    test('has no two panels in one place', () => {
+    test('no two panels overlap', () => {
       const overlaps = shown.flatMap((a) =>
         shown.filter(
           (b) =>
@@ -131,7 +131,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
 
     test.each(
       templating.list.flatMap(({ name, definition }) => (definition ? [[name, definition] as const] : [])),
-    )('its variable %s has something to choose from', async (_name, definition) => {
+    )('variable %s has values', async (_name, definition) => {
       const [, series = '', label = ''] = /^label_values\((.*), (\w+)\)$/.exec(definition) ?? []
       for (const namespace of monitored)
         expect(await answerOf(`count by (${label}) (${filled(series, namespace)})`)).toBe('data')
@@ -148,7 +148,7 @@ describe.each(dashboards.map((each) => [each.title, each] as const))(
 )
 
 describe('the chart', () => {
-  test('brings five dashboards', () => {
+  test('the chart has five dashboards', () => {
     expect(dashboards.map(({ uid }) => uid).toSorted()).toEqual(
       ['forwarder', 'operator', 'overview', 'stores', 'tenant'].map((name) => `latchkey-${name}`),
     )
@@ -161,7 +161,7 @@ describe('runbooks', () => {
     return [...text.matchAll(/```promql\n(.*?)\n```/gs)].map(([, query = '']) => [name, query] as const)
   })
 
-  test.each(queries)('%s asks of what there is: %s', async (_name, query) => {
+  test.each(queries)('the query in %s is valid and reads existing metrics: %s', async (_name, query) => {
     const expr = query.replaceAll('namespace="latchkey"', `namespace="${monitored[0]}"`)
     expect((await prometheus.query(expr)).error).toBeUndefined()
     const names = await prometheus.names()

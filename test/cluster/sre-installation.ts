@@ -6,11 +6,11 @@ import type { OperatorLab } from './operator-lab.ts'
 import type { ScrapedProcess } from './sre-prometheus.ts'
 import { entryOf } from './tenant-calls.ts'
 
-/** API, forwarder and backoffice beside an operator, with one tenant `figures` that has all kinds of trouble. */
+/** API, forwarder and backoffice next to an operator, with one tenant `figures` that causes all kinds of outcomes. */
 export interface WorkingInstallation {
-  /** What is to be scraped, without the operator. */
+  /** Processes to scrape, without the operator. */
   readonly processes: readonly ScrapedProcess[]
-  /** Does a bit of everything: a Tenant changed; events taken, refused, sent twice, given up; records; a simulation. May be repeated. */
+  /** Changes a Tenant; sends events that are accepted, refused, duplicate and failed; calls records; runs a simulation. Can be repeated. */
   work(): Promise<void>
   close(): Promise<void>
 }
@@ -20,7 +20,7 @@ const here = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8', LATCHKEY_CALLBACK_POR
 const attemptsOfOne = 3
 const knownMsMax = 60_000
 
-/** Opens it in a lab, with the tenant in this namespace. */
+/** Starts the processes in a lab, with the tenant in this namespace. */
 export async function openInstallation(lab: OperatorLab, namespace: string): Promise<WorkingInstallation> {
   const receiver = startReceiver()
   await lab.addSecret(

@@ -12,7 +12,7 @@ const slow = within('latchkey_http_request_duration_seconds', '1.0', `method="PO
 const delay = 'latchkey_deliveries_delay_seconds'
 const ended = (ending: string) => of('latchkey_deliveries_endings_total', `ending="${ending}"`)
 
-/** Alerts of error budgets. */
+/** Cases of the error budget alerts. */
 export const objectiveCases: readonly AlertCase[] = [
   alertCase('IntakeErrorBudgetBurn', {
     when: '2 % of providers’ calls get a 5xx',
@@ -23,28 +23,28 @@ export const objectiveCases: readonly AlertCase[] = [
     },
     fires: { critical: '2%', warning: '2%' },
     quiet: {
-      'somebody has paused the provider': {
+      'the provider is paused': {
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered(slugHook, 503, 'provider_paused')]: perMinute(2),
       },
-      'callers without a secret cause them': {
+      'callers without a secret cause the 5xx': {
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered(slugHook, 503, 'certificate_unavailable')]: perMinute(200),
         [answered(slugHook, 503, 'body_dropped')]: perMinute(200),
         [answered(slugHook, 508, 'loop_detected')]: perMinute(200),
       },
-      'other calls fail': {
+      'only record calls fail': {
         [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0),
         [answered('/v1/record', 503, 'store_unavailable')]: perMinute(50),
       },
-      'it is too little to say': {
+      'a single call failed': {
         [answered(hook, 200, 'stored')]: perMinute(0),
         [answered(slugHook, 503, 'queue_unavailable')]: '0+1x1 1x178',
       },
     },
   }),
   alertCase('IntakeErrorBudgetBurn', {
-    when: '2 % of verified calls do, and a flood of forged ones must not dilute that',
+    when: '2 % of verified calls get a 5xx amid a flood of forged calls',
     at: '70m',
     series: {
       [answered(hook, 200, 'stored')]: perMinute(98),
@@ -53,34 +53,34 @@ export const objectiveCases: readonly AlertCase[] = [
       [answered(slugHook, 403, 'tenant_not_allowed')]: perMinute(100_000),
     },
     fires: { critical: '2%', warning: '2%' },
-    quiet: { 'none does': { [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0) } },
+    quiet: { 'no verified call fails': { [answered(slugHook, 503, 'queue_unavailable')]: perMinute(0) } },
   }),
   alertCase('IntakeErrorBudgetBurn', {
-    when: '0.5 % do, hour after hour',
+    when: '0.5 % of providers’ calls get a 5xx for hours',
     at: '70m',
     series: {
       [answered(hook, 200, 'stored')]: perMinute(995),
       [answered(hook, 500, 'internal')]: perMinute(5),
     },
     fires: { warning: '0.5%' },
-    quiet: { 'it was over half an hour ago': { [answered(hook, 500, 'internal')]: '0+0.05x180' } },
+    quiet: { 'few calls fail': { [answered(hook, 500, 'internal')]: '0+0.05x180' } },
   }),
   alertCase('IntakeSlow', {
     when: 'every fifth call takes over a second',
     at: '70m',
     series: { [took('count')]: perMinute(100), [slow]: perMinute(80) },
     fires: { critical: '20%', warning: '20%' },
-    quiet: { 'one in two hundred does': { [slow]: perMinute(99.5) } },
+    quiet: { 'one call in two hundred is slow': { [slow]: perMinute(99.5) } },
   }),
   alertCase('IntakeSlow', {
-    when: 'an older Prometheus keeps the bounds as they were written',
+    when: 'calls are slow and Prometheus writes the bucket as le=1',
     at: '70m',
     series: { [took('count')]: perMinute(100), [slow.replace('1.0', '1')]: perMinute(80) },
     fires: { critical: '20%', warning: '20%' },
     quiet: { 'all are fast': { [slow.replace('1.0', '1')]: perMinute(100) } },
   }),
   alertCase('RecordsErrorBudgetBurn', {
-    when: '2 % of calls about records get a 5xx',
+    when: '2 % of record calls get a 5xx',
     at: '70m',
     series: {
       [answered('/v1/record', 200, 'hit')]: perMinute(98),
@@ -88,14 +88,14 @@ export const objectiveCases: readonly AlertCase[] = [
     },
     fires: { critical: '2%', warning: '2%' },
     quiet: {
-      'they are refused for what they are': {
+      'calls get a 4xx': {
         [answered('/v1/record/batch', 503, 'store_unavailable')]: perMinute(0),
         [answered('/v1/record', 400, 'invalid_request')]: perMinute(50),
       },
     },
   }),
   alertCase('RecordsErrorBudgetBurn', {
-    when: 'memory for bodies is short, and 2 % of calls with a valid key are dropped',
+    when: '2 % of record calls with a valid key are dropped for lack of memory',
     at: '70m',
     series: {
       [answered('/v1/record', 200, 'hit')]: perMinute(98),
@@ -114,15 +114,15 @@ export const objectiveCases: readonly AlertCase[] = [
     at: '70m',
     series: { [of(`${delay}_count`)]: perMinute(100), [within(delay, '10.0')]: perMinute(80) },
     fires: { critical: '20%', warning: '20%' },
-    quiet: { 'one in two hundred does': { [within(delay, '10.0')]: perMinute(99.5) } },
+    quiet: { 'one event in two hundred waits': { [within(delay, '10.0')]: perMinute(99.5) } },
   }),
   alertCase('DeliveryErrorBudgetBurn', {
-    when: 'every fifth event fails for good',
+    when: 'every fifth delivery fails after its last attempt',
     at: '70m',
     series: { [ended('processed')]: perMinute(80), [ended('failed')]: perMinute(20) },
     fires: { warning: '20%', info: '20%' },
     quiet: {
-      'attempts fail and are made again': {
+      'attempts fail and are retried': {
         [ended('failed')]: perMinute(0),
         [ended('later')]: perMinute(80),
       },
@@ -135,29 +135,29 @@ const fetched = (outcome: string) => of('latchkey_webhooks_certificate_fetches_t
 const called = (outcome: string) =>
   of('latchkey_webhooks_calls_total', `provider="card",outcome="${outcome}"`)
 
-/** Alerts of what comes in. */
+/** Cases of the intake alerts. */
 export const intakeCases: readonly AlertCase[] = [
   gauge('SpoolInUse', of('latchkey_webhooks_spool_entries_count'), [12, 0], {
     ...{ when: 'events wait in Redis', fires: 'warning', value: '12' },
   }),
   gauge('SpoolNotDraining', of('latchkey_webhooks_spool_oldest_age_seconds'), [1200, 600], {
-    ...{ when: 'one has waited for 20 minutes', fires: 'critical', value: '20m 0s' },
+    ...{ when: 'an event has been spooled for 20 minutes', fires: 'critical', value: '20m 0s' },
   }),
   rise('SpoolRefusing', spoolRefused, {
     ...{ when: 'the spool is full', fires: 'critical', labels: { reason: 'full' }, at: '37m' },
   }),
   alertCase('SpoolDeadEntries', {
-    ...{ when: 'one was set aside', fires: 'warning', value: '1' },
+    ...{ when: 'there is a dead letter', fires: 'warning', value: '1' },
     series: { [of('latchkey_webhooks_spool_dead_count')]: always(1) },
-    quiet: { 'there is none': { [of('latchkey_webhooks_spool_dead_count')]: always(0) } },
+    quiet: { 'there is no dead letter': { [of('latchkey_webhooks_spool_dead_count')]: always(0) } },
   }),
   rise('RecordsLost', of('latchkey_records_epochs_lost_total'), {
-    ...{ when: 'Redis lost tenants’ records', fires: 'critical', value: '5.357', at: '40m' },
+    ...{ when: 'Redis lost the records of tenants', fires: 'critical', value: '5.357', at: '40m' },
   }),
   rise('EventsUnstorable', of('latchkey_webhooks_store_failures_total', 'kind="refused"'), {
     ...{ when: 'Postgres refuses an event', fires: 'critical', value: '5.357' },
     quiet: {
-      'it is away': {
+      'Postgres is unavailable': {
         [of('latchkey_webhooks_store_failures_total', 'kind="refused"')]: always(0),
         [of('latchkey_webhooks_store_failures_total', 'kind="unavailable"')]: perMinute(60),
       },
@@ -167,17 +167,17 @@ export const intakeCases: readonly AlertCase[] = [
     ...{ when: 'the buffer was full', fires: 'warning', value: '5.357' },
   }),
   alertCase('UsageNotRolledUp', {
-    ...{ when: 'every turn fails', fires: 'warning' },
+    ...{ when: 'every roll-up fails', fires: 'warning' },
     series: { [of('latchkey_usage_flush_failures_total')]: perMinute(6) },
     quiet: {
-      'one turn in ten minutes fails': { [of('latchkey_usage_flush_failures_total')]: perMinute(0.1) },
-      'it has only begun': { [of('latchkey_usage_flush_failures_total')]: '0x36 0+6x100' },
+      'one roll-up in ten minutes fails': { [of('latchkey_usage_flush_failures_total')]: perMinute(0.1) },
+      'it began a moment ago': { [of('latchkey_usage_flush_failures_total')]: '0x36 0+6x100' },
     },
   }),
   alertCase('EventsUncounted', {
-    ...{ when: 'there was no room', fires: 'warning', value: '15' },
+    ...{ when: 'the buffer of counts is full', fires: 'warning', value: '15' },
     series: { [of('latchkey_usage_uncounted_events_count')]: perMinute(1) },
-    quiet: { 'that was long ago': { [of('latchkey_usage_uncounted_events_count')]: always(90) } },
+    quiet: { 'the count does not rise': { [of('latchkey_usage_uncounted_events_count')]: always(90) } },
   }),
   gauge('TenantSecretsUnreadable', of('latchkey_tenants_unreadable_count'), [3, 0], {
     ...{ when: 'a process cannot open the secrets of three tenants', fires: 'critical' },
@@ -197,47 +197,50 @@ export const intakeCases: readonly AlertCase[] = [
   }),
   alertCase('SignaturesRefused', {
     ...{
-      when: 'most signatures of a provider are wrong',
+      when: 'most signatures of a provider are invalid',
       fires: 'warning',
       value: '80%',
       labels: { provider: 'card' },
     },
     series: { [called('stored')]: perMinute(2), [called('signature_mismatch')]: perMinute(8) },
     quiet: {
-      'few are': { [called('stored')]: perMinute(100) },
-      'hardly anybody calls': {
+      'few signatures are invalid': { [called('stored')]: perMinute(100) },
+      'there are hardly any calls': {
         [called('stored')]: perMinute(0),
         [called('signature_mismatch')]: perMinute(0.1),
       },
     },
   }),
   alertCase('WalletCertificateFetchFailing', {
-    ...{ when: 'none can be had', fires: 'warning', at: '50m' },
+    ...{ when: 'no certificate can be fetched', fires: 'warning', at: '50m' },
     series: { [fetched('failed')]: perMinute(1), [fetched('trusted')]: always(3) },
     quiet: {
-      'one could be had': { [fetched('trusted')]: '3x40 4x200' },
-      'callers make addresses up': { [fetched('failed')]: always(0), [fetched('absent')]: perMinute(30) },
+      'a certificate was fetched': { [fetched('trusted')]: '3x40 4x200' },
+      'callers name certificates that do not exist': {
+        [fetched('failed')]: always(0),
+        [fetched('absent')]: perMinute(30),
+      },
     },
   }),
   alertCase('WalletCertificateExpiring', {
-    ...{ when: 'one that is used ends in two days', fires: 'warning', value: '2d 0h 0m 0s', at: '2h' },
+    ...{ when: 'a used certificate expires in two days', fires: 'warning', value: '2d 0h 0m 0s', at: '2h' },
     series: { [of('latchkey_webhooks_certificate_expiry_seconds')]: always(172_800) },
     quiet: {
       'it is good for a month': { [of('latchkey_webhooks_certificate_expiry_seconds')]: always(2_592_000) },
-      'none is used': {
+      'no certificate is used': {
         [of('latchkey_webhooks_certificate_expiry_seconds')]: Array(180).fill('Inf').join(' '),
       },
     },
   }),
   gauge('TenantDirectoryStale', of('latchkey_tenants_directory_age_seconds'), [300, 1], {
-    ...{ when: 'they were compared five minutes ago', fires: 'warning', labels: { pod: 'a' } },
+    ...{ when: 'the tenants were last compared five minutes ago', fires: 'warning', labels: { pod: 'a' } },
   }),
   gauge('TenantDirectoryStale', of('latchkey_tenants_directory_age_seconds'), [-1, 1], {
-    ...{ when: 'they were never read', fires: 'warning', labels: { pod: 'a' } },
+    ...{ when: 'the tenants were never read', fires: 'warning', labels: { pod: 'a' } },
   }),
   alertCase('TenantDirectoryOverfull', {
-    ...{ when: 'there are too many', fires: 'critical' },
+    ...{ when: 'there are too many tenants', fires: 'critical' },
     series: { [of('latchkey_tenants_directory_overfull_count')]: always(1) },
-    quiet: { 'all have room': { [of('latchkey_tenants_directory_overfull_count')]: always(0) } },
+    quiet: { 'all tenants fit': { [of('latchkey_tenants_directory_overfull_count')]: always(0) } },
   }),
 ]

@@ -7,28 +7,28 @@ import { scratchFolder } from '#test/support/scratch.ts'
 import { chartFolder, tool } from './chart.ts'
 import { run } from './program.ts'
 
-/** A process that is scraped. */
+/** Process to scrape. */
 export interface ScrapedProcess {
   readonly name: string
   readonly opsUrl: string
 }
 
-/** What Prometheus answers to a query: values by labels. */
+/** Answer of Prometheus to a query. */
 export interface QueryAnswer {
   readonly status: 'success' | 'error'
   readonly error?: string
   readonly values: readonly number[]
 }
 
-/** A Prometheus that scrapes processes each second, with the chart's rules. */
+/** Prometheus with the chart's rules that scrapes processes every second. */
 export interface TestPrometheus {
   query(expr: string): Promise<QueryAnswer>
-  /** The names of all series. */
+  /** Returns the names of all metrics. */
   names(): Promise<readonly string[]>
   stop(): Promise<void>
 }
 
-/** The labels that the chart's monitors give to a target, by the namespace that stands for each. */
+/** Namespaces that stand for targets of the PodMonitor and of the ServiceMonitor. */
 export const monitored = ['by-pod', 'by-service'] as const
 const readyMsMax = 30_000
 
@@ -42,7 +42,7 @@ export async function startPrometheus(processes: readonly ScrapedProcess[]): Pro
   mkdirSync(join(folder, 'rules'))
   const rules = join(chartFolder, 'files/rules')
   for (const name of readdirSync(rules)) {
-    // What is recorded twice a minute is recorded each second here.
+    // Records every second instead of every 30 s.
     const text = readFileSync(join(rules, name), 'utf8').replaceAll('interval: 30s', 'interval: 1s')
     writeFileSync(join(folder, 'rules', basename(name)), text)
   }
