@@ -94,8 +94,8 @@ function post(url: string, body: object, headers: Record<string, string> = {}): 
   })
 }
 
-describe('the API as a process', () => {
-  test('gets ready, and answers', async () => {
+describe('api process', () => {
+  test('api: becomes ready and answers', async () => {
     expect(await readiness(api.opsUrl, 200)).toBe(200)
     const answer = await post(api.url, { scope: 'e2e', key: 'first' })
     expect(await answer.json()).toMatchObject({ cached: false, locked: true })
@@ -103,7 +103,7 @@ describe('the API as a process', () => {
   })
 
   test.each(['/metrics', '/readyz', '/livez', '/', '/internal/v1/tenants', '/v1/record/../../metrics'])(
-    'serves nothing but /v1 on the public port: %s',
+    'api: the public port serves only /v1, not %s',
     async (path) => {
       const answer = await fetch(`${api.url}${path}`, { headers: authorization })
       expect(answer.status).toBe(404)
@@ -116,13 +116,13 @@ describe('the API as a process', () => {
   )
 
   test.each(['/v1/record?scope=a&key=k', '/v1/openapi.json', '/'])(
-    'serves nothing of /v1 on the ops port: %s',
+    'api: the ops port serves nothing of /v1: %s',
     async (path) => {
       expect((await fetch(`${api.opsUrl}${path}`, { headers: authorization })).status).toBe(404)
     },
   )
 
-  test('tells that it lives, and what it measures', async () => {
+  test('api: the ops port serves /livez and /metrics', async () => {
     expect(await (await fetch(`${api.opsUrl}/livez`)).json()).toMatchObject({ ok: true })
     await post(api.url, {})
     const response = await fetch(`${api.opsUrl}/metrics`)
@@ -151,7 +151,7 @@ describe('the API as a process', () => {
     expect(text).toMatch(/^latchkey_tenants_directory_overfull_count 0$/m)
   })
 
-  test('sends spans that go on with the caller’s trace', async () => {
+  test('api: exports spans that continue the caller’s trace', async () => {
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
     const traceparent = `00-${traceId}-00f067aa0ba902b7-01`
     await post(api.url, { scope: 'e2e', key: 'traced' }, { traceparent })
@@ -162,7 +162,7 @@ describe('the API as a process', () => {
   })
 
   test(
-    'does not start on a port that another process has',
+    'api: exits if its port is in use',
     async () => {
       const taken = { public: new URL(api.url).port, ops: new URL(api.opsUrl).port }
       const second = keep(
@@ -187,7 +187,7 @@ describe('the API as a process', () => {
   )
 })
 
-describe('a wrong environment is exit code 2, and the reason', () => {
+describe('invalid environment: exit code 2 and the reason', () => {
   test.each<[string, 'api' | 'migrate', Record<string, string>, string]>([
     [
       'an unknown name',
@@ -211,9 +211,9 @@ describe('a wrong environment is exit code 2, and the reason', () => {
   )
 })
 
-describe('before and after the migration', () => {
+describe('api process, migration', () => {
   test(
-    'it is not ready and answers 503 until the schema is there, and then by itself',
+    'api: without the schema is not ready and answers 503, and becomes ready by itself after the migration',
     async () => {
       const empty = await createTestDatabase()
       const { opsUrl, url, ...started } = keep(await startApiProcess(await environment(empty.url)))
@@ -250,7 +250,7 @@ describe('before and after the migration', () => {
 
 describe('SIGTERM', () => {
   test(
-    'a check that waits is told at once that the key is busy, and the exit code is 0',
+    'api: on SIGTERM a check that waits for a busy key gets its answer at once, and the exit code is 0',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       const address = { scope: 'e2e', key: 'held over the end' }
@@ -270,7 +270,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'a call under way is finished; meanwhile the process is not ready and takes no new calls',
+    'api: on SIGTERM finishes calls in progress, is not ready and accepts no new ones',
     async () => {
       const { url, opsUrl, ...started } = keep(await startApiProcess(env))
       await retried(() => post(url, { scope: 'e2e', key: 'before the end' }))
@@ -293,7 +293,7 @@ describe('SIGTERM', () => {
   )
 
   test(
-    'for the time of the delay new calls are taken while the process is not ready, and then it ends',
+    'api: accepts calls during the shutdown delay while it is not ready, then exits',
     async () => {
       const delayed = { ...env, LATCHKEY_SHUTDOWN_DELAY_SECONDS: '2' }
       const { url, opsUrl, ...started } = keep(await startApiProcess(delayed))

@@ -34,7 +34,7 @@ async function start(more: Record<string, string> = {}) {
   return { ...process, url: url ?? '', opsUrl: opsUrl ?? '' }
 }
 
-test('the backoffice shows how much waits, without a forwarder, and ends when it is told', async () => {
+test('backoffice: reports the queue metrics without a forwarder, and exits on SIGTERM', async () => {
   const backoffice = await start()
   expect(await readiness(backoffice.opsUrl, 200)).toBe(200)
   const shown = await poll(
@@ -49,7 +49,7 @@ test('the backoffice shows how much waits, without a forwarder, and ends when it
   expect(await backoffice.exited).toBe(0)
 })
 
-test('the backoffice is not ready before the schema is there', async () => {
+test('backoffice: is not ready before the schema exists', async () => {
   const empty = await createTestDatabase()
   const backoffice = await start({ LATCHKEY_DATABASE_URL: empty.url })
   const { checks } = (await (await fetch(`${backoffice.opsUrl}/readyz`)).json()) as {
@@ -61,7 +61,7 @@ test('the backoffice is not ready before the schema is there', async () => {
   await empty.drop()
 })
 
-test('the backoffice lets tenants’ keys in where there is no API server, and nobody else', async () => {
+test('backoffice: without an API server only accepts tenants’ API keys', async () => {
   const key = 'lk_backoffice_e2e_0123456789abcdef0123456'
   const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
   await tenants.apply(tenantYaml('acme', key, [], 'dashboard'))

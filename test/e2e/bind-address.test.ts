@@ -50,7 +50,7 @@ async function portsOf(name: (typeof processes)[number], more: Record<string, st
 describe.each(processes)('%s', (name) => {
   const own = (address: string[]) => (name === 'forwarder' ? undefined : address)
 
-  test('without a bind address listens on all interfaces, IPv4 and IPv6', async () => {
+  test('without LATCHKEY_BIND_ADDRESS listens on all interfaces, IPv4 and IPv6', async () => {
     const all = [...addresses]
     expect(await portsOf(name, {})).toEqual({ port: own(all), ops: all })
   })
@@ -62,18 +62,18 @@ describe.each(processes)('%s', (name) => {
     })
   })
 
-  test('with LATCHKEY_OPS_BIND_ADDRESS has its ops port on that address alone', async () => {
+  test('with LATCHKEY_OPS_BIND_ADDRESS listens for the ops port on that address only', async () => {
     const both = { LATCHKEY_BIND_ADDRESS: '127.0.0.2', LATCHKEY_OPS_BIND_ADDRESS: '127.0.0.3' }
     expect(await portsOf(name, both)).toEqual({ port: own(['127.0.0.2']), ops: ['127.0.0.3'] })
   })
 })
 
-test('api on an IPv6 address is not reachable by IPv4', async () => {
+test('bind address: an API on an IPv6 address is not reachable by IPv4', async () => {
   const more = { LATCHKEY_BIND_ADDRESS: '::1' }
   expect(await portsOf('api', more)).toEqual({ port: ['[::1]'], ops: ['[::1]'] })
 })
 
-test('a host name as bind address is refused at the start, by its name', async () => {
+test('bind address: a host name is refused at startup with an error that names it', async () => {
   const process = startProcess('api', { ...env, LATCHKEY_BIND_ADDRESS: 'localhost' })
   started.push(process)
   expect(await process.exited).toBe(2)
@@ -82,7 +82,7 @@ test('a host name as bind address is refused at the start, by its name', async (
   )
 })
 
-test('an address that no interface has ends the process with an error that names it', async () => {
+test('bind address: an address of no interface ends the process with an error that names it', async () => {
   // TEST-NET-1, RFC 5737.
   const process = startProcess('api', { ...env, LATCHKEY_BIND_ADDRESS: '192.0.2.1' })
   started.push(process)
@@ -96,7 +96,7 @@ describe('npm run dev', () => {
       (path) => new RegExp(`http://[^ ]+:(\\d+)/?${path.replaceAll('.', '\\.')}`).exec(output)?.[1],
     )
 
-  test('listens on loopback, which README’s 127.0.0.1 and localhost reach', async () => {
+  test('npm run dev: listens on loopback, reachable as 127.0.0.1 and localhost', async () => {
     const dev = await startDashboard()
     try {
       const ports = portsIn(dev.output())
@@ -110,7 +110,7 @@ describe('npm run dev', () => {
     }
   }, 60_000)
 
-  test('is opened to other machines by LATCHKEY_BIND_ADDRESS, and says that it is', async () => {
+  test('npm run dev: listens on LATCHKEY_BIND_ADDRESS for other machines, with a warning', async () => {
     const dev = await startDashboard({ LATCHKEY_BIND_ADDRESS: '0.0.0.0' })
     try {
       const all = addresses.filter((address) => address !== '[::1]')

@@ -47,7 +47,7 @@ async function startReady(name: string) {
   return { ...process, url: `http://127.0.0.1:${port}` }
 }
 
-test('a stack trace of the compiled program names source files and lines, and no secret', async () => {
+test('compiled program: a stack trace contains source files and lines, and no secret', async () => {
   const secrets = ['hunter2-of-the-test', Buffer.alloc(32, 7).toString('base64')]
   // TEST-NET-1, RFC 5737: no interface has it, so that the start fails inside of our code.
   const child = Bun.spawn([program, 'api'], {
@@ -78,7 +78,7 @@ test('a stack trace of the compiled program names source files and lines, and no
   for (const secret of secrets) expect(output + errors).not.toContain(secret)
 })
 
-test('api reads a large body in its worker', async () => {
+test('compiled program: the API reads a large body in its worker', async () => {
   const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
   await tenants.apply(webhookTenantYaml('acme', testApiKey))
   await tenants.close()
@@ -100,7 +100,7 @@ test('api reads a large body in its worker', async () => {
   expect(await api.exited).toBe(0)
 })
 
-test('forwarder and backoffice become ready; pages have their style', async () => {
+test('compiled program: forwarder and backoffice become ready, and pages have their style sheet', async () => {
   const [forwarder, backoffice] = await Promise.all([startReady('forwarder'), startReady('backoffice')])
   const page = await (await fetch(`${backoffice.url}/sign-in`)).text()
   const [, style = '/none'] = /href="(\/assets\/[^"]+\.css)"/.exec(page) ?? []
@@ -109,7 +109,7 @@ test('forwarder and backoffice become ready; pages have their style', async () =
   expect(await Promise.all([forwarder.exited, backoffice.exited])).toEqual([0, 0])
 })
 
-test('migrate finds the schema up to date', async () => {
+test('compiled program: migrate reports an up-to-date schema', async () => {
   const process = startCommand([program, 'migrate'], env, 'latchkey migrate')
   started.push(process)
   expect([await process.exited, process.errors()]).toEqual([0, ''])

@@ -32,7 +32,7 @@ afterAll(async () => {
   await receiver.stop()
 }, startsMs)
 
-/** Somebody signs in and does something, and nothing goes wrong in their browser. */
+/** Signs in, runs the steps, and expects no trouble in the browser. */
 async function visit(work: (page: Page) => Promise<void>, token = adminToken): Promise<void> {
   const visitor = await browser.visitor(backoffice.url)
   try {
@@ -44,7 +44,7 @@ async function visit(work: (page: Page) => Promise<void>, token = adminToken): P
   }
 }
 
-/** What is shown now has no serious finding, in either theme, nor on a phone, where it fits. */
+/** Expects no serious finding on the current page in either theme and on a phone, and no horizontal scrolling. */
 async function isFine(page: Page): Promise<void> {
   for (const [colorScheme, width] of [
     ['light', 1_280],
@@ -85,11 +85,11 @@ function addressOf(path: string): string {
 }
 
 test.each(pages.filter(({ method }) => method === 'GET').map(({ path }) => path))(
-  'the page %s has no serious finding',
+  'accessibility: the page %s has no serious finding',
   (path) =>
     visit(async (page) => {
       const answer = await page.goto(addressOf(path))
-      // Whatever is added to the table of pages is looked at here: where it needs a query, it has to be told above.
+      // Covers every page of the route table; a page that needs a query gets it in addressOf.
       expect([addressOf(path), answer?.status()]).toEqual([addressOf(path), 200])
       expect(await page.getByText(/Choose a tenant$/).count()).toBe(0)
       await isFine(page)
@@ -97,11 +97,11 @@ test.each(pages.filter(({ method }) => method === 'GET').map(({ path }) => path)
   visitMs,
 )
 
-describe('nor has what is answered to a form:', () => {
+describe('accessibility of form responses', () => {
   const button = (page: Page, name: string) => page.getByRole('button', { name })
 
   test(
-    'what is wrong with an override (422), then its second question',
+    'accessibility: the errors (422) and the confirmation of an override have no serious finding',
     () =>
       visit(async (page) => {
         await page.goto(addressOf('/usage/override'))
@@ -122,7 +122,7 @@ describe('nor has what is answered to a form:', () => {
   )
 
   test(
-    'a setting that somebody else has changed meanwhile (409)',
+    'accessibility: a setting changed by another user (409) has no serious finding',
     () =>
       visit(async (page) => {
         const other = await openDashboardSession(backoffice.url, adminToken)
@@ -141,7 +141,7 @@ describe('nor has what is answered to a form:', () => {
     [200, 'The callback took the event'],
     [500, 'A delivery like this one would have failed'],
   ])(
-    'a test event that the callback answered %d',
+    'accessibility: a test event answered with %d has no serious finding',
     (status, text) =>
       visit(async (page) => {
         receiver.answer(() => Response.json({ stock: 0 }, { status }))
@@ -154,7 +154,7 @@ describe('nor has what is answered to a form:', () => {
   )
 
   test(
-    'a payload as it was received',
+    'accessibility: an unredacted payload has no serious finding',
     () =>
       visit(async (page) => {
         await page.goto(addressOf('/events/:id'))
@@ -166,20 +166,38 @@ describe('nor has what is answered to a form:', () => {
   )
 })
 
-describe('nor has what stands in a page’s place:', () => {
+describe('accessibility of replacement pages', () => {
   const seer = someUser()
   const mayOnlySee = ({ user, verb, subresource }: AskedRight) =>
     user === seer && verb === 'get' && subresource === ''
 
   test.each([
-    ['what may not be done (403)', () => seer, '/simulations/new?tenant=acme', 403, 'You may not do this'],
-    ['whose namespaces are not known', someUser, '/tenants', 403, 'Which namespaces are yours?'],
-    ['what is not there', () => adminToken, '/events/evt_0', 404, 'There is nothing here'],
-    ['an address that nobody has', () => adminToken, '/nowhere', 404, 'There is no such page'],
-    ['a page without its tenant', () => adminToken, '/usage', 200, 'Choose a tenant'],
-    ['a search that is none', () => adminToken, '/replays/preview?from=&rate=0', 422, 'Give a time in UTC'],
+    [
+      'the page for a forbidden action (403)',
+      () => seer,
+      '/simulations/new?tenant=acme',
+      403,
+      'You may not do this',
+    ],
+    [
+      'the page for a user without known namespaces (403)',
+      someUser,
+      '/tenants',
+      403,
+      'Which namespaces are yours?',
+    ],
+    ['the page for a missing object (404)', () => adminToken, '/events/evt_0', 404, 'There is nothing here'],
+    ['the page for an unknown URL (404)', () => adminToken, '/nowhere', 404, 'There is no such page'],
+    ['a page without a selected tenant', () => adminToken, '/usage', 200, 'Choose a tenant'],
+    [
+      'a page with an invalid query (422)',
+      () => adminToken,
+      '/replays/preview?from=&rate=0',
+      422,
+      'Give a time in UTC',
+    ],
   ])(
-    '%s',
+    'accessibility: %s has no serious finding',
     (_what, token, path, status, text) =>
       visit(async (page) => {
         backoffice.allow(mayOnlySee)

@@ -96,7 +96,7 @@ async function provide(
   return id
 }
 
-/** Somebody does something, nothing goes wrong in their browser, and they leave. */
+/** Runs the steps in a new browser context, and expects no trouble in it. */
 async function visit(
   work: (page: Page, visitor: Visitor) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -123,7 +123,7 @@ async function failed(page: Page, name: string, type: string): Promise<string> {
 }
 
 test(
-  'somebody finds an event, sees why it failed, mends the callback, replays it, and sees it processed without looking again',
+  'events: a user finds a failed event and its cause, replays it after fixing the callback, and sees it processed without reloading',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -157,7 +157,7 @@ test(
 )
 
 test(
-  'all of it works without scripts, and what was chosen stands in the address',
+  'events: filters and replay work without scripts, and filters are part of the URL',
   () =>
     visit(
       async (page) => {
@@ -194,7 +194,7 @@ test(
 )
 
 test(
-  'many are replayed after a preview, and followed to the end',
+  'events: many are replayed after a preview, with progress until the end',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -219,7 +219,7 @@ test(
 )
 
 test(
-  'a tenant sees its events, and of another’s not even that they are there',
+  'events: a tenant sees its own and cannot detect those of others',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/events')
@@ -243,7 +243,7 @@ test(
 )
 
 test(
-  'what a provider or a callback makes up does nothing in the browser',
+  'events: content of providers and callbacks is never executed in the browser',
   () =>
     visit(async (page) => {
       const evil = `"><img src=x onerror="document.body.dataset.pwned=1"><script>document.body.dataset.pwned=1</script>`
@@ -276,7 +276,7 @@ test(
   flowMs,
 )
 
-describe('for everybody', () => {
+describe('events, accessibility', () => {
   let event: string
   let job: string
   beforeAll(async () => {
@@ -302,7 +302,7 @@ describe('for everybody', () => {
     ['a replay', () => job],
     ['the form of one', () => '/replays/new?tenant=shown'],
     ['its preview', () => '/replays/preview?tenant=shown&from=2026-01-01T00:00&type=order.shown'],
-  ])('%s has no serious finding in either theme, fits a phone, and is light', (_what, path) =>
+  ])('%s has no serious finding in either theme, fits a phone, and transfers few bytes', (_what, path) =>
     visit(async (page, { transferredBytes }) => {
       await signIn(page, dashboard.token)
       const debug = await page.context().newCDPSession(page)
@@ -321,7 +321,7 @@ describe('for everybody', () => {
     }),
   )
 
-  test('a payload as it was received has none either', () =>
+  test('an unredacted payload has no serious finding', () =>
     visit(async (page) => {
       await signIn(page, dashboard.token)
       await page.goto(event)

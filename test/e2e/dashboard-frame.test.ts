@@ -25,7 +25,7 @@ afterAll(async () => {
   await dashboard.close()
 }, startsMs)
 
-/** Somebody does something, nothing goes wrong in their browser, and they leave. */
+/** Runs the steps in a new browser context, and expects no trouble in it. */
 async function visit(
   work: (page: Page, visitor: Visitor) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -55,8 +55,8 @@ async function session(): Promise<{ cookie: string; csrf: string }> {
   return { cookie, csrf: /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '' }
 }
 
-describe('signing in', () => {
-  test('a token that is none is refused, in words; the right one leads on to where one wanted', () =>
+describe('frame', () => {
+  test('sign-in: an invalid token is refused with a message; a valid one leads to the requested page', () =>
     visit(async (page) => {
       await page.goto('/?range=7d')
       expect(new URL(page.url()).pathname).toBe('/sign-in')
@@ -69,14 +69,14 @@ describe('signing in', () => {
       expect(page.url()).toEndWith('/?range=7d')
     }))
 
-  test('the address that the dev server prints fills the token in, and leaves it nowhere', () =>
+  test('sign-in: the URL printed by the dev server fills in the token and stores it nowhere', () =>
     visit(async (page) => {
       await page.goto(`/sign-in#token=${dashboard.token}`)
       expect(await page.getByLabel(/token/i).inputValue()).toBe(dashboard.token)
       expect(page.url()).toBe(`${dashboard.origin}/sign-in`)
     }))
 
-  test('signed out, the session is over everywhere', async () => {
+  test('sign-out: ends the session on the server', async () => {
     const { cookie, csrf } = await session()
     const with_ = (path: string) =>
       fetch(`${dashboard.origin}${path}`, { headers: { Cookie: cookie }, redirect: 'manual' })
@@ -88,7 +88,7 @@ describe('signing in', () => {
     expect((await with_('/live')).status).toBe(303)
   })
 
-  test('a key without the scope is refused, one with it sees its tenant and no other', async () => {
+  test('sign-in: an API key needs a dashboard scope and opens only its tenant', async () => {
     const refused = await post('/sign-in', { token: recordsKey, next: '/' })
     expect(refused.status).toBe(403)
     expect(await refused.text()).toContain('neither the scope')
@@ -104,8 +104,8 @@ describe('signing in', () => {
   })
 })
 
-describe('a form counts only when it is ours', () => {
-  test('with the session’s own token', async () => {
+describe('forms', () => {
+  test('forms: a form with the session’s CSRF token is accepted', async () => {
     const { cookie } = await session()
     const other = await session()
     for (const csrf of ['', 'x', other.csrf]) {
@@ -117,7 +117,7 @@ describe('a form counts only when it is ours', () => {
   test.each([
     ['of another site', { 'Sec-Fetch-Site': 'cross-site' }],
     ['of a sibling host', { 'Sec-Fetch-Site': 'same-site' }],
-  ])('and not one %s', async (_case, headers) => {
+  ])('forms: a form %s is refused', async (_case, headers) => {
     const { cookie, csrf } = await session()
     expect(
       (await post('/theme', { csrf, theme: 'dark', next: '/' }, { ...headers, Cookie: cookie })).status,
@@ -125,7 +125,7 @@ describe('a form counts only when it is ours', () => {
     expect((await post('/sign-in', { token: dashboard.token }, headers)).status).toBe(400)
   })
 
-  test('and leads nowhere else', async () => {
+  test('forms: the redirect after a form stays on this site', async () => {
     const { cookie, csrf } = await session()
     for (const next of ['//evil.example', 'https://evil.example/', '/\\evil.example']) {
       const answer = await post('/theme', { csrf, theme: 'dark', next }, { Cookie: cookie })
@@ -134,7 +134,7 @@ describe('a form counts only when it is ours', () => {
   })
 })
 
-test('a link of another site leads to the page, although the cookie does not come with it', async () => {
+test('a link on another site opens the page although the browser does not send the cookie', async () => {
   const { page, close } = await browser.visitor(dashboard.origin)
   const elsewhere = Bun.serve({
     port: 0,
@@ -156,7 +156,7 @@ test('a link of another site leads to the page, although the cookie does not com
   }
 })
 
-test('every answer is held to our own origin, and nothing in it is run from the page', async () => {
+test('every response has a policy that allows only our origin and no inline scripts', async () => {
   const { cookie } = await session()
   for (const path of ['/', '/sign-in', '/nothing-here', '/?tenant=nobody']) {
     const answer = await fetch(`${dashboard.origin}${path}`, { headers: { Cookie: cookie } })
@@ -171,7 +171,7 @@ test('every answer is held to our own origin, and nothing in it is run from the 
   }
 })
 
-test('the theme is switched without a script, and remembered', () =>
+test('the theme is switched without scripts, and remembered', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -188,7 +188,7 @@ test('the theme is switched without a script, and remembered', () =>
     { runsScripts: false },
   ))
 
-test('somebody is led to a tenant by what they type, and to the list when there is none', () =>
+test('search opens the matching tenant, or the list if there is none', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token, '/?range=6h')
     await page.getByLabel('Tenant', { exact: true }).fill('demo/corner-shop')
@@ -200,7 +200,7 @@ test('somebody is led to a tenant by what they type, and to the list when there 
     await page.waitForURL('**/tenants?search=no+such+shop')
   }))
 
-test('by keyboard the first stop leads past the navigation', () =>
+test('the first keyboard stop skips the navigation', () =>
   visit(async (page) => {
     await signIn(page, dashboard.token)
     await page.keyboard.press('Tab')
@@ -209,7 +209,7 @@ test('by keyboard the first stop leads past the navigation', () =>
     expect(await page.evaluate('document.activeElement.id')).toBe('main')
   }))
 
-test('on a phone the navigation opens, without a script too', () =>
+test('the navigation opens on a phone, without scripts too', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -222,7 +222,7 @@ test('on a phone the navigation opens, without a script too', () =>
     { width: 390, height: 844, runsScripts: false },
   ))
 
-test('times are the reader’s, with UTC beside them', () =>
+test('times are in the browser’s time zone, with UTC next to them', () =>
   visit(
     async (page) => {
       await signIn(page, dashboard.token)
@@ -232,7 +232,7 @@ test('times are the reader’s, with UTC beside them', () =>
   ))
 
 test(
-  'the overview looks again by itself, and what happened meanwhile is there',
+  'the overview refreshes by itself and shows new data',
   () =>
     visit(async (page) => {
       await signIn(page, dashboard.token, '/?range=1h')
@@ -251,19 +251,19 @@ test(
   60_000,
 )
 
-describe.each(['light', 'dark'] as const)('for everybody, in %s', (colorScheme) => {
+describe.each(['light', 'dark'] as const)('accessibility, %s', (colorScheme) => {
   test.each([
     ['the sign-in', '/sign-in', false],
     ['the overview', '/', true],
     ['the overview with its values', '/?values=shown', true],
     ['a page that is not there', '/nothing-here', true],
     ['a tenant that is not there', '/?tenant=nobody', true],
-  ])('%s has no serious finding, and is light', (_case, path, isSignedIn) =>
+  ])('%s has no serious finding, and transfers few bytes', (_case, path, isSignedIn) =>
     visit(
       async (page, { transferredBytes }) => {
         if (isSignedIn) await signIn(page, dashboard.token)
         const debug = await page.context().newCDPSession(page)
-        // As for somebody who comes for the first time.
+        // As on the first visit, with an empty cache.
         await debug.send('Network.setCacheDisabled', { cacheDisabled: true })
         await transferredBytes()
         await page.goto(path, { waitUntil: 'load' })
@@ -276,7 +276,7 @@ describe.each(['light', 'dark'] as const)('for everybody, in %s', (colorScheme) 
 })
 
 test(
-  'with all that the demo shows it has no serious finding, and being followed live does not keep it from stopping',
+  'the dev server with its demo has no serious finding, and stops while a browser follows it live',
   async () => {
     const own = await startDashboard({ LATCHKEY_DEV_DEMO: 'true' })
     const visitor = await browser.visitor(own.origin)

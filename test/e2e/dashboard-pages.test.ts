@@ -34,7 +34,7 @@ afterAll(async () => {
   await dashboard.close()
 }, startsMs)
 
-/** Somebody who is signed in does something, and nothing goes wrong in their browser. */
+/** Signs in, runs the steps, and expects no trouble in the browser. */
 async function visit(
   work: (page: Page, visitor: Visitor) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
@@ -55,7 +55,7 @@ describe('without scripts', () => {
   const runsScripts = false
 
   test(
-    'a tenant is found, and its callback takes a test event',
+    'without scripts: a tenant is found, and its callback receives a test event',
     () =>
       visit(
         async (page) => {
@@ -73,7 +73,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'a limit is overridden for a time, after a mistake and a question, and the override ended',
+    'without scripts: a limit is overridden after a validation error and a confirmation, and the override is ended',
     () =>
       visit(
         async (page) => {
@@ -104,7 +104,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'a setting is changed and cleared',
+    'without scripts: a setting is changed and cleared',
     () =>
       visit(
         async (page) => {
@@ -123,7 +123,7 @@ describe('without scripts', () => {
   )
 
   test(
-    'an execution is found by its scope and key',
+    'without scripts: a lock’s history is found by scope and key',
     () =>
       visit(
         async (page) => {
@@ -141,7 +141,7 @@ describe('without scripts', () => {
 })
 
 test(
-  'a simulation is started, hastened and seen to its end, without the page being loaded again',
+  'a simulation is started, advanced and followed to its end without reloading the page',
   () =>
     visit(async (page) => {
       await page.goto('/simulations/new?tenant=demo')
@@ -190,7 +190,7 @@ test.each([
   ['light', 1_280],
   ['dark', 390],
 ] as const)(
-  'no page has a serious fault of accessibility, breaks the policy or weighs over 100 KB: %s, %d pixels wide',
+  'no page has a serious accessibility finding, violates the content policy or exceeds 100 KB: %s, %d pixels wide',
   (colorScheme, width) =>
     visit(
       async (page, { transferredBytes }) => {

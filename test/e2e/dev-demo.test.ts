@@ -29,7 +29,7 @@ async function metric(name: string, labels: string): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-test('the sample tenant has traffic that is stored, refused and delivered, and the terminal stays the person’s own', async () => {
+test('dev demo: the sample tenant has stored, refused and delivered traffic, none of which is printed at the terminal', async () => {
   await server.prints('Demo traffic')
   await until('metrics', async () => {
     const stored = await metric('latchkey_webhooks_calls_total', 'outcome="stored"')
@@ -46,7 +46,7 @@ test('the sample tenant has traffic that is stored, refused and delivered, and t
   expect(server.output()).not.toContain('→ demo')
 }, 120_000)
 
-/** Where the dashboard is, with the token to sign in. */
+/** URL of the dashboard, and the token for signing in. */
 function dashboard(): readonly [origin: string, token: string] {
   const [, origin = '', token = ''] =
     /Pages\s+(http:\/\/127\.0\.0\.1:\d+)\/sign-in#token=(\S+)/.exec(server.output()) ?? []
@@ -59,7 +59,7 @@ const overview = async (range: string) =>
     await fetch(`${dashboard()[0]}/?range=${range}`, { headers: { Cookie: cookie }, redirect: 'manual' })
   ).text()
 
-test('the overview says which of its figures are made up', async () => {
+test('dev demo: the overview marks generated figures', async () => {
   const [origin, token] = dashboard()
   const signedIn = await fetch(`${origin}/sign-in`, {
     ...{ method: 'POST', redirect: 'manual', headers: { 'Sec-Fetch-Site': 'same-origin' } },
@@ -69,13 +69,13 @@ test('the overview says which of its figures are made up', async () => {
   await until('the note', async () => (await overview('24h')).includes('UTC are made up'))
 }, 30_000)
 
-test('the server ends in good order while its demo runs, and has said nothing of calls that went well', async () => {
+test('dev demo: the server stops cleanly while the demo runs, and logged no successful calls', async () => {
   server.signal('SIGINT')
   expect(await server.exited).toBe(0)
   expect(server.output()).not.toContain('"level":"info"')
 }, 60_000)
 
-test('after a restart without the demo, who was signed in still is, and made-up figures are still told', async () => {
+test('dev demo: after a restart without the demo the session is valid, and generated figures are still marked', async () => {
   await start('false')
   expect(await overview('30d')).toContain('Sign out')
   await until('the note', async () => (await overview('30d')).includes('UTC are made up'))

@@ -5,7 +5,7 @@ import { createDevLab, startsMs, storesEndIn, storesIn } from '#test/support/dev
 const lab = createDevLab()
 afterEach(() => lab.close())
 
-describe('no store survives', () => {
+describe('dev server', () => {
   test.each(['SIGTERM', 'SIGHUP'] as const)(
     '%s',
     async (signal) => {
@@ -20,7 +20,7 @@ describe('no store survives', () => {
   )
 
   test(
-    'a Ctrl-C during the start',
+    'dev server: Ctrl-C during startup leaves no store running',
     async () => {
       const dataDir = lab.folder()
       const server = lab.start({ dataDir })
@@ -33,7 +33,7 @@ describe('no store survives', () => {
   )
 
   test(
-    'the end of the process that started it',
+    'dev server: the end of its parent process leaves no store running',
     async () => {
       const dataDir = lab.folder()
       const shell = lab.start({
@@ -65,7 +65,7 @@ describe('no store survives', () => {
   )
 
   test(
-    'SIGTERM of npm itself',
+    'dev server: SIGTERM to npm leaves no store running',
     async () => {
       const dataDir = lab.folder()
       const npm = lab.start({ dataDir, argv: ['npm', 'run', 'dev'] })
@@ -78,7 +78,7 @@ describe('no store survives', () => {
 })
 
 test(
-  'a store that ends by itself ends the server with an error that names it',
+  'dev server: exits with an error that names a store which ended by itself',
   async () => {
     const dataDir = lab.folder()
     const server = lab.start({ dataDir })

@@ -16,7 +16,7 @@ afterEach(async () => {
   await removeStores(dataDir)
 })
 
-test('what the sample tenant’s callback gets is checked and shown, on the page and at the terminal', async () => {
+test('dev receiver: verifies deliveries of the sample tenant, and shows them on its page and at the terminal', async () => {
   server = startDevServer({ dataDir })
   const { sink } = await server.ready()
   const body = JSON.stringify({
@@ -40,7 +40,7 @@ test('what the sample tenant’s callback gets is checked and shown, on the page
   expect(await server.exited).toBe(0)
 }, 120_000)
 
-test('deliveries of the sample tenant go to this dev server’s receiver, wherever it listens', async () => {
+test('dev receiver: gets the sample tenant’s deliveries on whatever port it listens', async () => {
   const database = await createTestDatabase()
   const ports = {
     LATCHKEY_API_PORT: '0',

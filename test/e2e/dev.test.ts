@@ -31,7 +31,7 @@ async function readiness(ops: string): Promise<number> {
 }
 
 test(
-  'it gets ready on its own, prints a call that works, and has no store left after Ctrl-C',
+  'dev: becomes ready on its own, prints a working call, and leaves no store after Ctrl-C',
   async () => {
     const dataDir = lab.folder()
     const server = lab.start({ dataDir })
@@ -56,7 +56,7 @@ test(
 )
 
 test(
-  'a second start on the same folder finds the data of both stores',
+  'dev: a second start on the same folder finds the data of both stores',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -77,7 +77,7 @@ test(
 )
 
 test(
-  'what a kill -9 left behind is ended by the next start, which has its data',
+  'dev: the next start ends stores left by kill -9 and keeps their data',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -100,7 +100,7 @@ test(
 )
 
 test(
-  'two started at the same moment run side by side, on ports of their own',
+  'dev: two servers started at once run on different ports',
   async () => {
     // No ports are named, as when two people type the same command.
     const both = [lab.folder(), lab.folder()].map((dataDir) => lab.start({ dataDir, env: {} }))
@@ -113,7 +113,7 @@ test(
 )
 
 test(
-  'a folder in use is refused with the pid of its user, who is not disturbed',
+  'dev: a folder in use is refused with the pid of the other server, which keeps running',
   async () => {
     const dataDir = lab.folder()
     const first = lab.start({ dataDir })
@@ -132,7 +132,7 @@ test(
 )
 
 test(
-  'a port that was asked for and is taken is an error, and no store stays',
+  'dev: a configured port that is in use is an error, and no store is left',
   async () => {
     const dataDir = lab.folder()
     const taker = createServer((socket) => socket.destroy())
@@ -150,7 +150,7 @@ test(
 
 if (process.getuid?.() === 0)
   test(
-    'as root it runs from a clone below a folder that only root may enter',
+    'dev: as root runs from a clone in a folder that only root may enter',
     async () => {
       const closed = scratchFolder({ closed: true })
       const dataDir = join(closed, '.latchkey')

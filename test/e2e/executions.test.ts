@@ -36,7 +36,7 @@ async function lock(address: object, more: object = {}): Promise<string> {
   return String(json['lockToken'])
 }
 
-test('what happens to locks over HTTP is in the history within a moment', async () => {
+test('lock history: contains calls over HTTP within a moment', async () => {
   const scope = 'history'
   const saved = { status: 200, headers: {}, body: { secret: 'never stored here' } }
   const [lost, done, back, held] = ['a', 'b', 'c', 'd'].map((key) => ({ scope, key }))
@@ -59,7 +59,7 @@ test('what happens to locks over HTTP is in the history within a moment', async 
   expect(rows.filter(({ row }) => row.includes('secret'))).toEqual([])
 })
 
-test('a process that ends writes what it has noted', async () => {
+test('lock history: is flushed when the process shuts down', async () => {
   const own = await startTestApi({ databaseUrl: database.url })
   try {
     const body = { scope: 'ending', key: 'k', status: 201, body: null }

@@ -100,8 +100,8 @@ function holdAnswers(): () => void {
   }
 }
 
-describe('the forwarder', () => {
-  test('brings a provider’s call to the tenant’s callback, signed; says what it does; ends on SIGTERM', async () => {
+describe('forwarder process', () => {
+  test('forwarder: delivers a provider’s call to the callback with a signature, logs it, and exits on SIGTERM', async () => {
     const forwarder = startProcess('forwarder', env)
     const opsUrl = await started(forwarder)
     expect(await readiness(opsUrl, 200)).toBe(200)
@@ -131,7 +131,7 @@ describe('the forwarder', () => {
     expect(forwarder.errors()).toBe('')
   }, 60_000)
 
-  test('gives back what hangs when it is stopped, and another one takes it at once', async () => {
+  test('forwarder: on SIGTERM releases hanging deliveries, which another one claims at once', async () => {
     const answer = holdAnswers()
     const first = startProcess('forwarder', { ...env, LATCHKEY_SHUTDOWN_GRACE_SECONDS: '4' })
     await started(first)
@@ -149,7 +149,7 @@ describe('the forwarder', () => {
     expect(await count('attempts')).toBe(1)
   }, 60_000)
 
-  test('that is killed loses nothing: another one takes over when its lease ends', async () => {
+  test('forwarder: deliveries of a killed one are claimed by another when its leases expire', async () => {
     const answer = holdAnswers()
     const program = ['test/support/forwarder.main.ts', '1500'] as const
     const first = startProgram(program, env)
@@ -169,7 +169,7 @@ describe('the forwarder', () => {
     expect(ids.length).toBe(10)
   }, 60_000)
 
-  test('does not start with a setting that nobody knows', async () => {
+  test('forwarder: exits at an unknown setting', async () => {
     const forwarder = startProcess('forwarder', { ...env, LATCHKEY_LEASE: '5' })
     expect(await forwarder.exited).toBe(2)
     expect(forwarder.errors()).toContain('LATCHKEY_LEASE')

@@ -52,7 +52,7 @@ describe('latchkey', () => {
     [['settings', '--help'], 'usage: latchkey settings list'],
     [['settings', 'set', '--help'], 'usage: latchkey settings list'],
     [['--version'], '.'],
-  ])('%j says %j', async (args, text) => {
+  ])('latchkey %j: prints %j', async (args, text) => {
     const { code, out, err } = await run(args)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toContain(text)
@@ -76,14 +76,14 @@ describe('latchkey', () => {
       '--expect-version has to be a whole number',
     ],
     [['settings', 'list', '--colour'], '--colour'],
-  ])('%j is not understood: %j', async (args, text) => {
+  ])('latchkey %j: is refused with %j', async (args, text) => {
     const { code, out, err } = await run(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toContain(text)
     expect(err).toContain('--help')
   })
 
-  test('runs a process as its own program does, with its exit code', async () => {
+  test('latchkey: runs a process with that process’s exit code', async () => {
     expect(await spawn(['migrate'])).toMatchObject({ code: 0, err: '' })
     const { code, err } = await spawn(['forwarder'])
     expect(code).toBe(2)
@@ -91,7 +91,7 @@ describe('latchkey', () => {
   })
 })
 
-test('its answers go to standard output, its complaints to the other one, and its exit code tells which', async () => {
+test('latchkey: prints results to standard output and errors to standard error, with matching exit codes', async () => {
   const found = await spawn(['settings', 'get', 'log.sampling'])
   expect(found).toMatchObject({ code: 0, err: '' })
   expect(found.out).toContain('log.sampling = 1')
@@ -101,7 +101,7 @@ test('its answers go to standard output, its complaints to the other one, and it
 })
 
 describe('latchkey settings', () => {
-  test('lists every setting with what holds, those of tenants below', async () => {
+  test('latchkey settings list: prints every setting with its value, then those of tenants', async () => {
     await run(['settings', 'set', 'log.sampling', '0.5', '--by', 'ada'])
     await run(['settings', 'set', 'forwarding.paused', 'true', '--tenant', tenantId, '--by', 'ada'])
     const { code, out } = await run(['settings', 'list'])
@@ -115,7 +115,7 @@ describe('latchkey settings', () => {
     expect(ofTenant[0]).toMatchObject({ name: 'forwarding.paused', tenantId, value: true, updatedBy: 'ada' })
   })
 
-  test('gets one with what it does', async () => {
+  test('latchkey settings get: prints the value and its meaning', async () => {
     const { out } = await run(['settings', 'get', 'log.sampling'])
     expect(out).toMatch(
       /^log\.sampling = 1 {3}\(the default\)\nShare of log lines .*\nIt has to be a number from 0 to 1\.\n$/,
@@ -128,7 +128,7 @@ describe('latchkey settings', () => {
     })
   })
 
-  test('sets and clears, and names by itself who did it', async () => {
+  test('latchkey settings set and clear: change a setting and record the author', async () => {
     const first = await run(['settings', 'set', 'log.sampling', '0.5'])
     expect(first).toMatchObject({ code: 0, err: '' })
     expect(first.out).toMatch(/^log\.sampling = 0\.5 \(was not set\), version \d+: in force within 2 s\n$/)
@@ -162,12 +162,12 @@ describe('latchkey settings', () => {
       ['set', 'log.sampling', '1', '--expect-version', '7'],
       'log.sampling is not at that version: now it is not set. Nothing was written',
     ],
-  ])('%j is not done: %j', async (args, text) => {
+  ])('latchkey settings %j: fails with %j', async (args, text) => {
     expect(await run(['settings', ...args])).toEqual({ code: 1, out: '', err: `${text}\n` })
     expect(await json(...args)).toEqual({ problem: text })
   })
 
-  test('says which variable is missing, that Postgres is away, or that it has no schema', async () => {
+  test('latchkey settings: names a missing variable, an unavailable Postgres or a missing schema', async () => {
     const missing = await run(['settings', 'list'], { LATCHKEY_DATABASE_URL: '' })
     expect(missing.code).toBe(2)
     expect(missing.err).toContain('LATCHKEY_DATABASE_URL is missing')
@@ -184,7 +184,7 @@ describe('latchkey settings', () => {
     expect(err).toContain('run latchkey migrate first')
   })
 
-  test('is done also where Redis, which would hear of it, is away', async () => {
+  test('latchkey settings: works while Redis is unavailable', async () => {
     const env = { LATCHKEY_REDIS_URL: 'redis://127.0.0.1:9' }
     expect(await run(['settings', 'set', 'log.sampling', '0.5'], env)).toMatchObject({ code: 0, err: '' })
   })

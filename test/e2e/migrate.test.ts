@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => postgres.stop())
 
-test('a migration that begins before Postgres waits for it, in one process', async () => {
+test('migrate: waits for a Postgres that starts later, in one process', async () => {
   await postgres.stop()
   const migration = startProcess('migrate', { LATCHKEY_DATABASE_URL: postgres.url })
   await migration.logged(waiting)
@@ -21,7 +21,7 @@ test('a migration that begins before Postgres waits for it, in one process', asy
   ])
 })
 
-test('without a bound to wait for, a migration fails at once, with the reason', async () => {
+test('migrate: without a waiting time fails at once with the reason', async () => {
   const url = new URL(postgres.url)
   url.pathname = '/not_there_yet'
   const migration = startProcess('migrate', {
@@ -32,7 +32,7 @@ test('without a bound to wait for, a migration fails at once, with the reason', 
   expect(migration.output()).toContain('not_there_yet')
 })
 
-test('migrate: a refused password ends the wait after 15 s, long before the bound of waiting', async () => {
+test('migrate: a refused password ends the wait after 15 s', async () => {
   const url = new URL(postgres.url)
   url.password = 'wrong'
   const startedMs = performance.now()
@@ -45,7 +45,7 @@ test('migrate: a refused password ends the wait after 15 s, long before the boun
   expect(migration.output()).toContain('password authentication failed')
 }, 90_000)
 
-test('a migration fails when Postgres is not there after its bound, with the reason and without the password', async () => {
+test('migrate: fails after the waiting time with the reason and without the password', async () => {
   await postgres.stop()
   const migration = startProcess('migrate', {
     LATCHKEY_DATABASE_URL: postgres.url,

@@ -37,7 +37,7 @@ async function block(name: string, language: string): Promise<string> {
   return text
 }
 
-test('the README’s first webhook prints what it says, and the callback gets what it shows', async () => {
+test('README: the first webhook prints the shown answer, and the callback gets the shown delivery', async () => {
   const path = join(dir, 'first-webhook.ts')
   await Bun.write(path, await block('webhook', 'ts'))
   const printed = await Bun.$`${process.execPath} ${path}`
@@ -68,12 +68,12 @@ test('the README’s first webhook prints what it says, and the callback gets wh
   )
 }, 60_000)
 
-test('the README’s curl lines of a webhook print what they say', async () => {
+test('README: the curl commands for webhooks print the shown output', async () => {
   const script = (await block('curl-webhook', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   expect(await Bun.$`bash -euc ${script}`.text()).toBe('{"ok":true}')
 })
 
-test('the README’s simulation is answered as it says, and the terminal shows its events in their order', async () => {
+test('README: the simulation gets the shown answer, and its events appear in order', async () => {
   const script = (await block('curl-simulation', 'sh')).replace('http://127.0.0.1:8080', ready.api)
   const [, shown = '', lines = ''] =
     /readme-test: curl-simulation.*?```json\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
@@ -91,7 +91,7 @@ test('the README’s simulation is answered as it says, and the terminal shows i
   expect(withoutChance(told.slice(-3).join('\n'))).toBe(withoutChance(lines))
 }, 60_000)
 
-test('the README’s receiver takes what is signed, prints it once, and nothing else', async () => {
+test('README: the example receiver accepts only signed deliveries and prints each once', async () => {
   const path = join(dir, 'receive.ts')
   await Bun.write(
     path,

@@ -20,12 +20,12 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
-test('the README’s curl lines print what it says', async () => {
+test('README: the curl commands for records print the shown output', async () => {
   const steps = [...readme.matchAll(/<!-- readme-test: curl -->\n```sh\n(.*?)```\n```json\n(.*?)```/gs)]
   expect(steps.length).toBe(3)
   let setup = ''
   for (const [, script = '', expected = ''] of steps) {
-    // What the first step sets, the reader's shell keeps.
+    // The reader's shell keeps the variables of the first step.
     setup += [...script.matchAll(/^[A-Z]+=.*\n/gm)].join('')
     const commands = script.replaceAll(/^[A-Z]+=.*\n/gm, '')
     const shell = `${setup}${commands}`.replace('http://127.0.0.1:8080', api.url)
@@ -34,7 +34,7 @@ test('the README’s curl lines print what it says', async () => {
   }
 })
 
-test('the README’s program prints what it says', async () => {
+test('README: the example program prints the shown output', async () => {
   const [, program = '', expected = ''] =
     /<!-- readme-test: program -->\n```ts\n(.*?)```\n```text\n(.*?)```/s.exec(readme) ?? []
   const path = join(dir, 'first-record.ts')
@@ -42,7 +42,7 @@ test('the README’s program prints what it says', async () => {
   const printed = await Bun.$`${process.execPath} ${path}`
     .env({ ...process.env, LATCHKEY_URL: api.url })
     .text()
-  // Of two callers at once either may be the one that runs.
+  // Of two concurrent callers either may get the lock.
   expect(printed.replace(/^both .*$/m, '')).toBe(expected.replace(/^both .*$/m, ''))
   const both = JSON.parse(/^both (.*)$/m.exec(printed)?.[1] ?? '[]') as { id: string; replayed: boolean }[]
   expect(both.map(({ id }) => id)).toEqual(['ch_2', 'ch_2'])

@@ -292,8 +292,8 @@ function placesIn(text: string): string[] {
     .map(([place]) => place)
 }
 
-describe('no secret and no customer’s data', () => {
-  test('was left unplanted, and what may be told is found where it may be', () => {
+describe('planted secrets and personal data', () => {
+  test('secrets: all are planted, and public values are found where expected', () => {
     expect(placesIn(Object.values(planted).join(' ')).toSorted()).toEqual(Object.keys(planted).toSorted())
     expect(issuedTokens.size).toBeGreaterThanOrEqual(4)
     expect(seen.log).toContain(requestId)
@@ -301,7 +301,7 @@ describe('no secret and no customer’s data', () => {
     expect(placesIn(`${seen.log} ${planted.savedBody}`)).toEqual(['savedBody'])
   })
 
-  test('stands in the log, which tells of every call, at every level', () => {
+  test('secrets: none in the log at any level, though it has a line for every call', () => {
     for (const level of ['debug', 'info', 'warn', 'error']) expect(seen.log).toContain(`"level":"${level}"`)
     for (const outcome of [
       'hit',
@@ -316,29 +316,29 @@ describe('no secret and no customer’s data', () => {
     expect(placesIn(seen.log)).toEqual([])
   })
 
-  test('stands in the metrics', () => {
+  test('secrets: none in the metrics', () => {
     expect(seen.metrics).toContain('latchkey_http_requests_total')
     expect(placesIn(seen.metrics)).toEqual([])
   })
 
-  test('stands in the traces', () => {
+  test('secrets: none in the traces', () => {
     expect(seen.spans).toContain('POST /v1/record')
     expect(placesIn(seen.spans)).toEqual([])
   })
 
-  test('stands in what the ops port says of health', () => {
+  test('secrets: none in the health responses of the ops port', () => {
     expect(seen.health).toContain('redis')
     expect(placesIn(seen.health)).toEqual([])
   })
 
-  test('is repeated in an error, to its sender or to anybody else', () => {
+  test('secrets: none in an error response', () => {
     expect(seen.ownErrors).toContain('store_unavailable')
     expect(placesIn(seen.ownErrors)).toEqual([])
     expect(seen.otherAnswers).toContain('lock_lost')
     expect(placesIn(seen.otherAnswers)).toEqual([])
   })
 
-  test('is printed by a process that cannot reach its stores, or cannot read its settings', () => {
+  test('secrets: none printed by a process with unreachable stores or invalid settings', () => {
     expect(seen.misfits).toContain('LATCHKEY_KEY_RING')
     expect(placesIn(seen.misfits)).toEqual([])
   })

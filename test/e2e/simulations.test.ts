@@ -97,7 +97,7 @@ interface Forwarded {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** What the callback has got since this many calls, each verified with the callback's secret. */
+/** Calls of the callback after the first `count`, each verified with the callback's secret. */
 async function forwardedSince(before: number, count: number): Promise<Forwarded[]> {
   const calls = (await receiver.received(before + count)).slice(before)
   expect(calls.map(({ verified }) => verified)).toEqual(calls.map(() => true))
@@ -117,9 +117,9 @@ const stepsAre = (provider: string, outcome: string, count: number) =>
     return metrics.includes(`\n${line}\n`)
   })
 
-describe('a simulation', () => {
+describe('simulations', () => {
   test.each(['card', 'wallet'] as const)(
-    'of %s brings a dispute’s life to the callback',
+    'simulations: one of %s delivers all events of a dispute to the callback',
     async (provider) => {
       const before = receiver.calls.length
       const { simulationId, events } = await simulate({ provider, stepSeconds: 1, reference: 'order-1042' })
@@ -138,7 +138,7 @@ describe('a simulation', () => {
     30_000,
   )
 
-  test('counts as usage', async () => {
+  test('simulations: their events count as usage', async () => {
     const used = async () => {
       const text = `SELECT coalesce(sum(amount), 0)::int AS n FROM usage_hourly WHERE meter = 'events'`
       return (await pool.query<{ n: number }>(text)).rows[0]?.n ?? 0
@@ -152,8 +152,8 @@ describe('a simulation', () => {
   }, 30_000)
 })
 
-describe('nobody outside can pass for a simulation', () => {
-  test('by its header', async () => {
+describe('simulations, forgery', () => {
+  test('simulations: a caller cannot forge one with the header', async () => {
     const before = receiver.calls.length
     const body = JSON.stringify({ id: 'evt_1', type: 'charge.dispute.created', created: 1_795_000_000 })
     const atMs = Math.floor(Date.now() / 1000) * 1000
@@ -170,7 +170,7 @@ describe('nobody outside can pass for a simulation', () => {
     await settled(1)
   }, 30_000)
 
-  test('by a certificate such as simulations have', async () => {
+  test('simulations: a caller cannot forge one with a certificate like theirs', async () => {
     const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
     const signer = await createWalletSigner(Date.now())
     const headers = signer.sign({ body, webhookId, atMs: Date.now() })
@@ -180,7 +180,7 @@ describe('nobody outside can pass for a simulation', () => {
   })
 })
 
-test('an API that is killed between an event and its note is followed by another, and nothing comes twice', async () => {
+test('simulations: after an API is killed between an event and its record another one continues, without duplicates', async () => {
   await pool.query(`
     CREATE FUNCTION hold_notes() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;

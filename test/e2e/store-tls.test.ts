@@ -66,7 +66,7 @@ function readyWhen(
   })
 }
 
-test('migration, tool and API work with stores that ask for certificates of a private CA', async () => {
+test('store TLS: migration, commands and API work with stores that require certificates of a private CA', async () => {
   const migration = startProcess('migrate', env)
   expect(await migration.exited).toBe(0)
   const tool = startProgram(['cmd/latchkey/main.ts', 'settings', 'list'], env)
@@ -77,8 +77,8 @@ test('migration, tool and API work with stores that ask for certificates of a pr
   expect(await api.exited).toBe(0)
 })
 
-describe('/readyz names a TLS failure as such, and so does the log, both without secrets', () => {
-  test('another CA on both stores', async () => {
+describe('store TLS failures', () => {
+  test('store TLS: /readyz and the log name an untrusted CA on both stores, without secrets', async () => {
     const api = await startApiProcess({
       ...env,
       LATCHKEY_DATABASE_TLS_CA_FILE: foreign.ca,
@@ -105,7 +105,7 @@ describe('/readyz names a TLS failure as such, and so does the log, both without
     expect(all).not.toContain(new URL(postgres.url).password)
   })
 
-  test('a certificate of another name', async () => {
+  test('store TLS: /readyz and the log name a certificate of another name, without secrets', async () => {
     const api = await startApiProcess({ ...env, LATCHKEY_DATABASE_TLS_SERVER_NAME: 'db.example' })
     const { schema } = await readyWhen(api.opsUrl, ({ checks }) =>
       checks.some(({ reason }) => reason?.includes('TLS: certificate of another name')),
@@ -118,12 +118,12 @@ describe('/readyz names a TLS failure as such, and so does the log, both without
 
 test.each<[name: string, change: () => Record<string, string>, problem: string]>([
   [
-    'a file that is missing',
+    'a missing file',
     () => ({ LATCHKEY_REDIS_TLS_CA_FILE: `${folder}/absent` }),
     'LATCHKEY_REDIS_TLS_CA_FILE: expected the path of a readable PEM file: it cannot be read (ENOENT)',
   ],
   [
-    'Redis in plain text',
+    'an unencrypted Redis URL',
     () => ({ LATCHKEY_REDIS_URL: redis.redis.url }),
     'LATCHKEY_REDIS_TLS_CA_FILE contradicts LATCHKEY_REDIS_URL: it is plain text',
   ],
@@ -132,7 +132,7 @@ test.each<[name: string, change: () => Record<string, string>, problem: string]>
     () => ({ LATCHKEY_DATABASE_URL: `${postgres.url}?sslmode=disable` }),
     'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: its sslmode does not verify',
   ],
-])('the API does not start with %s, and says which setting is wrong', async (_name, change, problem) => {
+])('store TLS: the API exits with %s, naming the setting', async (_name, change, problem) => {
   const api = startProcess('api', { ...env, ...change() })
   expect(await api.exited).toBe(2)
   expect(api.errors()).toContain(problem)

@@ -19,7 +19,7 @@ import { forgetMeters } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 
-/** What a test's API is started with. */
+/** Options of `startTestApi`. */
 export interface TestApiOptions {
   /** Default: the Redis of this test process. */
   readonly redisUrl?: string
@@ -79,7 +79,7 @@ export function keyRingOf(text: string): KeyRing {
   return ring.keyRing
 }
 
-/** What seals the secrets of tests' tenants. */
+/** Key ring that encrypts the secrets of tests' tenants. */
 export const testKeyRing: KeyRing = keyRingOf(keyRingText('test', 7))
 
 /** Opens secrets with a ring, that of tests unless given, and reports nothing. */

@@ -27,7 +27,7 @@ export function dashboardTenantYaml(
     .replaceAll('namespace: shops', `namespace: ${namespace}`)
 }
 
-/** What a tenant has in each table that the backoffice shows. */
+/** Rows of a tenant in each table that the backoffice shows. */
 export interface SeededTenant {
   readonly tenantId: TenantId
   readonly eventId: EventId

@@ -15,7 +15,7 @@ import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 
-/** What the API server is asked about a right, without its group and version. */
+/** Attributes of an access review, without group and version. */
 export interface AskedRight {
   readonly user: string
   readonly verb: string
@@ -45,7 +45,7 @@ export interface TestBackoffice {
   close(): Promise<void>
 }
 
-/** What of a call is not the usual. */
+/** Options of a call. */
 export interface CallOptions {
   /** '' for none. */
   readonly token?: string
@@ -56,7 +56,7 @@ export interface CallOptions {
 /** The local admin's token. */
 export const adminToken = 'local-admin-of-tests'
 
-/** Where a backoffice of tests has its data. */
+/** Stores and API server of a test backoffice. */
 export interface OpenOn {
   readonly databaseUrl: string
   readonly redisUrl: string

@@ -2,7 +2,7 @@ import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { ensureChromium } from '#internal/dev/index.ts'
 
-/** What a visitor's browser is like. */
+/** Options of a browser context. */
 export interface VisitorOptions {
   readonly width?: number
   readonly height?: number
@@ -12,10 +12,10 @@ export interface VisitorOptions {
   readonly timezone?: string
 }
 
-/** Somebody at a browser of their own: no cookie is shared. */
+/** Browser context of one user, with its own cookies. */
 export interface Visitor {
   readonly page: Page
-  /** What went wrong in the page: breaches of the policy, errors of scripts, requests to other origins. Grows. */
+  /** Violations of the content policy, script errors and requests to other origins so far. */
   readonly troubles: readonly string[]
   /** Bytes that all answers since the last call had, as they came over the line, without those of streams under way. */
   transferredBytes(): Promise<number>
@@ -111,7 +111,7 @@ export interface AxeFinding {
   readonly where: string
 }
 
-/** What axe finds on a page that is serious or worse, by the rules of WCAG 2.2 A and AA and good practice. */
+/** Returns axe's serious and critical findings by WCAG 2.2 A and AA and best practices. */
 export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
   // By the debugger, which the page's policy does not hold.
   await page.evaluate(axe.source)

@@ -7,7 +7,7 @@ export interface ReceivedCall {
   readonly id: string
   readonly headers: Headers
   readonly body: string
-  /** Whether the package `standardwebhooks` accepts the signature with the receiver's secret. */
+  /** True if the package `standardwebhooks` accepts the signature with the receiver's secret. */
   readonly verified: boolean
   readonly atMs: number
 }

@@ -10,11 +10,11 @@ export interface CloneOptions {
   /** Slug of a tenant that is in force. */
   readonly of: string
   readonly count: number
-  /** Where the clones' events go: fields of `spec.callback`. */
+  /** Fields of the clones' `spec.callback`. */
   readonly callback: { readonly url: string } & Readonly<Record<string, unknown>>
-  /** What their slugs begin with; default `of`. */
+  /** Prefix of their slugs; default `of`. */
   readonly name?: string
-  /** What seals their secrets; default that of tests. */
+  /** Key ring that encrypts their secrets; default `testKeyRing`. */
   readonly keyRing?: KeyRing
 }
 

@@ -19,7 +19,7 @@ export interface DescribedOperation {
   readonly operation: Operation
 }
 
-/** What of an answer is compared. */
+/** Compared parts of an answer. */
 type Answered = Pick<TestAnswer, 'status' | 'headers' | 'json'>
 
 /** A parameter with the schema of its value. */
@@ -117,7 +117,7 @@ function closed(value: unknown): unknown {
 /** The public contract. */
 export const contract = publicContract()
 
-/** What tests compare with the public contract. */
+/** Comparison of answers with the public contract. */
 export const {
   operations,
   schemaAt,
@@ -128,7 +128,7 @@ export const {
   requestExamples,
 } = openContract(contract)
 
-/** Where a JSON body's schema stands below what has it. */
+/** Path of a JSON body's schema below its response. */
 export const json = ['content', 'application/json', 'schema'] as const
 
 /** Fails the test with what the schema has against the value. */
@@ -137,7 +137,7 @@ export function expectFits(schema: ValidateFunction, value: unknown): void {
   expect(schema.errors ?? []).toEqual([])
 }
 
-/** Of every HTTP answer; what an answer bears beyond them must be in the document. */
+/** Headers of every HTTP answer; any other header must be in the document. */
 const transportHeaders = [
   'content-type',
   'content-length',

@@ -2,11 +2,11 @@
 export interface PageAnswer {
   readonly status: number
   readonly html: string
-  /** Where it leads; null for a page. */
+  /** Target of the redirect; null for a page. */
   readonly location: string | null
 }
 
-/** Somebody who is signed in to the dashboard. */
+/** Session of a signed-in user. */
 export interface DashboardSession {
   /** `cookie` goes along with the session's. */
   get(path: string, cookie?: string): Promise<PageAnswer>

@@ -4,9 +4,9 @@ import { scratchFolder } from './scratch.ts'
 
 /** A dev server with its dashboard, as somebody has it who tries Latchkey out. */
 export interface RunningDashboard {
-  /** Where the dashboard is, such as `http://127.0.0.1:8081`. */
+  /** For example `http://127.0.0.1:8081`. */
   readonly origin: string
-  /** What the dev server printed, for signing in. */
+  /** Token printed by the dev server, for signing in. */
   readonly token: string
   readonly api: string
   readonly sink: string

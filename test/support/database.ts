@@ -11,7 +11,7 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** How a test database is made. */
+/** Options of a test database. */
 export interface TestDatabaseOptions {
   /** Brings an empty database up to date; run once for each process and function, and then cloned. */
   readonly migrate?: (url: string) => Promise<void>

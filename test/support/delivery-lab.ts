@@ -41,7 +41,7 @@ export interface DeliveryLab {
   close(): Promise<void>
 }
 
-/** Where a tenant's callback is and how it is tried. */
+/** URL and retry schedule of a tenant's callback. */
 export interface TenantOptions {
   readonly url?: string
   readonly schedule?: readonly string[]
@@ -135,7 +135,7 @@ export async function createDeliveryLab(): Promise<DeliveryLab> {
   }
 }
 
-/** What a claim asks for unless a test says otherwise. */
+/** Default options of a claim. */
 export function claimRequest(): ClaimRequest {
   return {
     lease: { token: 'lab', lengthMs: 90_000 },

@@ -50,7 +50,7 @@ export async function storesIn(dataDir: string): Promise<string[]> {
     .filter((command) => command.includes(`${dataDir}/`))
 }
 
-/** Whether there are both soon; a process that Postgres has just begun looks like another one for a moment. */
+/** Waits for both stores; a new process of Postgres looks like another program for a moment. */
 export async function bothStoresRunIn(dataDir: string): Promise<boolean> {
   const both = await poll(async () => (await storesIn(dataDir)).length === 2 || undefined, {
     deadlineMs: endsMsMax,
@@ -58,7 +58,7 @@ export async function bothStoresRunIn(dataDir: string): Promise<boolean> {
   return both ?? false
 }
 
-/** Whether they end within a minute. */
+/** Waits up to a minute for the end of both stores. */
 export async function storesEndIn(dataDir: string): Promise<boolean> {
   const gone = await poll(async () => (await storesIn(dataDir)).length === 0 || undefined, {
     deadlineMs: endsMsMax,

@@ -5,7 +5,7 @@ import { poll } from '#internal/dev/index.ts'
 export const root = resolve(import.meta.dir, '../..')
 const readyMsMax = 90_000
 
-/** How a dev server is started. */
+/** Options of a dev server. */
 export interface DevServerOptions {
   readonly dataDir: string
   /** Default Bun on `cmd/dev/main.ts` in `cwd`. */
@@ -16,7 +16,7 @@ export interface DevServerOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Where a dev server listens, as it prints it. */
+/** URLs that a dev server prints. */
 export interface DevAddresses {
   readonly api: string
   readonly ops: string

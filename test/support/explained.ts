@@ -8,9 +8,9 @@ export interface PlanNode {
   readonly 'Shared Hit Blocks': number
   readonly 'Shared Read Blocks': number
   readonly 'Actual Rows': number
-  /** Of a join: pairs that did not match. */
+  /** Pairs of a join that did not match. */
   readonly 'Rows Removed by Join Filter'?: number
-  /** Of an Index Only Scan: rows whose page had to be asked. */
+  /** Rows of an Index Only Scan that needed a heap fetch. */
   readonly 'Heap Fetches'?: number
   readonly Plans?: readonly PlanNode[]
 }

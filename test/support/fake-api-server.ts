@@ -29,7 +29,7 @@ export interface FakeApiServer {
   stop(): Promise<void>
 }
 
-/** How a fake server differs. */
+/** Options of a fake server. */
 export interface FakeServerOptions {
   /** Streams that it allows on an HTTP/2 connection; default 100, as a real one. */
   readonly streamsMax?: number
@@ -128,7 +128,7 @@ async function send(answer: Response, response: Http2ServerResponse): Promise<vo
 /** The answer to a watch, line by line. */
 export interface FakeWatch {
   readonly response: Response
-  /** Whether the client ended it. */
+  /** True if the client ended it. */
   readonly cancelled: () => boolean
   send(...lines: readonly (object | string)[]): void
   end(): void

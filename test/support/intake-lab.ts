@@ -17,7 +17,7 @@ import { openerOf, type TestApi } from './api.ts'
 /** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */
 export interface IntakeLab {
   readonly intake: Intake
-  /** Of the API's database. */
+  /** Pool of the API's database. */
   readonly pool: Pool
   /** Answers a request as the server would, without a socket. */
   handle(request: Request): Promise<Response>

@@ -1,6 +1,6 @@
 import { runLatchkey } from '#cmd/latchkey/run-latchkey.ts'
 
-/** How a run of `latchkey` ended, and what it said. */
+/** Exit code and output of a run of `latchkey`. */
 export interface LatchkeyRun {
   readonly code: number | undefined
   readonly out: string

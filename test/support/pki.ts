@@ -11,7 +11,7 @@ export interface TestIdentity {
   readonly key: string
 }
 
-/** How a certificate is made. */
+/** Options of a certificate. */
 export interface CertificateTerms {
   /** Default `DNS:localhost,IP:127.0.0.1`. */
   readonly names?: string

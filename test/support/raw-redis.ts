@@ -1,6 +1,6 @@
 import { createClient, RESP_TYPES } from 'redis'
 
-/** What tests ask Redis behind the product's back. */
+/** Direct access of tests to Redis. */
 export interface RawRedis {
   get(key: string): Promise<string | null>
   getBuffer(key: string): Promise<Buffer | null>

@@ -6,7 +6,7 @@ import { directoryTenant } from './directory-tenant.ts'
 import type { History, HistoryCall, RecordedCall } from './record-history.ts'
 import { labStartMs, type RecordLab } from './record-lab.ts'
 
-/** How much a simulation does; it ends by itself. */
+/** Size of a simulation, which ends by itself. */
 export interface SimulationOptions {
   readonly seed: number
   readonly callers: number

@@ -1,12 +1,12 @@
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, SaveOutcome } from '#internal/records/record.ts'
 
-/** When a call was made and when its answer came, in turns of one counter: a later call begins at a greater number. */
+/** Logical times of a call and of its answer, from one counter: a later call begins at a greater number. */
 interface Span {
   readonly startedAt: number
   readonly endedAt: number
 }
 
-/** What was asked, and what came of it. Bodies are unique to the run that made them. */
+/** Call and result. Each run saves a unique body. */
 export type RecordedCall =
   | { readonly do: 'acquire'; readonly lockMs: number; readonly outcome: AcquireOutcome }
   | {
@@ -33,7 +33,7 @@ export interface ClockMove extends Span {
   readonly nowMs: number
 }
 
-/** What concurrent callers of one tenant did and saw. */
+/** History of concurrent callers of one tenant. */
 export interface History {
   readonly calls: readonly HistoryCall[]
   /** The first entry is the clock's begin. */
@@ -105,7 +105,7 @@ function extensionsOf(token: string, calls: readonly HistoryCall[]) {
   return calls.filter(isCall('extend')).filter((call) => call.token === token && call.outcome === 'extended')
 }
 
-/** Whether something that spans a time may have happened after `from` began and before `to` ended. */
+/** Returns true if an interval may overlap the time from the start of `from` to the end of `to`. */
 function between(span: Span, from: Span, to: Span): boolean {
   return span.endedAt > from.startedAt && span.startedAt < to.endedAt
 }
@@ -175,7 +175,7 @@ function locksDoNotOverlap(
     .map(([before, after]) => `two owners: ${after.token} got the lock while ${before.token} held it`)
 }
 
-/** What the clock may have shown during a call. */
+/** Range of the clock during a call. */
 function timesWithin(clock: readonly ClockMove[], span: Span): number[] {
   return clock
     .filter((move, index) => {

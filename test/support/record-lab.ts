@@ -20,7 +20,7 @@ local function clock()
   return tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
 end`
 
-/** Where the clocks of a lab's tenants begin. */
+/** Start time of the clocks of a lab's tenants. */
 export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 
 /** Records on real stores, with a clock that moves only when told. */

@@ -22,7 +22,7 @@ export const drop = defineScript('drop', 'allow-oom', ["return redis.call('DEL',
 /** Connections of one test file, to be closed after each test. */
 export interface OpenConnections {
   open(url: string, options?: { deadlineMs?: number }): RedisConnection
-  /** What `onError` heard since the last `closeAll`. */
+  /** Errors passed to `onError` since the last `closeAll`. */
   readonly errors: unknown[]
   closeAll(): Promise<void>
 }
@@ -45,7 +45,7 @@ export function openConnections(): OpenConnections {
   }
 }
 
-/** How long a refused call took and why it was. @throws when it was not refused */
+/** Returns the duration and the reason of a refused call. @throws if it was not refused */
 export async function refusal(call: Promise<unknown>): Promise<{ reason: RedisFailure; ms: number }> {
   const startedMs = performance.now()
   try {
@@ -81,7 +81,7 @@ export async function untilWorks(redis: RedisConnection, tag: string, deadlineMs
   return performance.now() - startedMs
 }
 
-/** What the tests below run on. */
+/** Redis under test. */
 export interface RedisUnderTest {
   readonly connections: OpenConnections
   url(): string
@@ -90,7 +90,7 @@ export interface RedisUnderTest {
   masters(): Promise<readonly TestRedis[]>
 }
 
-/** What holds for every form of Redis while nothing is broken. */
+/** Tests that every form of Redis passes while nothing is broken. */
 export function testHealthyRedis(under: RedisUnderTest): void {
   const connect = async () => {
     const redis = under.connections.open(under.url())

@@ -12,13 +12,13 @@ import {
 import { childrenOf } from './process-children.ts'
 import { openRunFolder, type RunFolder } from './run-folder.ts'
 
-/** Where the stores of this test process are. */
+/** URLs of the stores of this test process. */
 export interface TestStores {
   readonly databaseUrl: string
   readonly redisUrl: string
 }
 
-/** What this test process has running; made at the first wish and gone at its end. */
+/** Stores of this test process; started on first use and stopped at its end. */
 interface Running {
   folder?: Promise<RunFolder>
   stores?: Promise<RunningStores>
@@ -61,7 +61,7 @@ export async function stopRunning(): Promise<void> {
   delete running.folder
 }
 
-/** What a Redis of a test's own is started with. */
+/** Options of a Redis for one test. */
 export interface TestRedisOptions {
   /** Further arguments of redis-server, such as `--maxmemory`, `5mb`. */
   readonly extraArgs?: readonly string[]
@@ -86,7 +86,7 @@ export interface TestRedis {
   restart(how?: RedisRestart): Promise<void>
 }
 
-/** How a Redis is started anew. */
+/** Options for restarting a Redis. */
 export interface RedisRestart {
   /** With the file of a durable one gone, as on a new disk; default false. */
   readonly emptied?: boolean

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '../..')
 
-/** How a script ended, and what it said beside its output. */
+/** Exit code and standard error of a script. */
 export interface ScriptEnd {
   readonly exitCode: number
   readonly said: string
@@ -25,12 +25,12 @@ export function writeProgram(folder: string, name: string, script: string): void
   writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 }
 
-/** Of a script by its path from the repository's root. */
+/** Creates a lab for a script, by its path from the repository's root. */
 export function createScriptLab(script: string): ScriptLab {
   const folders: string[] = []
   return {
     pathWith(programs) {
-      // Not beside stores: those may be in memory, which Docker mounts such that no program in it runs.
+      // Not in the stores' folder: it may be in /dev/shm, which Docker mounts with noexec.
       const path = realpathSync(mkdtempSync(join(tmpdir(), 'latchkey-programs-')))
       folders.push(path)
       for (const [name, text] of Object.entries(programs)) writeProgram(path, name, text)

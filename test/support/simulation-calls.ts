@@ -3,7 +3,7 @@ import { callbackSecret } from './callback-receiver.ts'
 import { webhookId } from './wallet-calls.ts'
 import { providerSecret } from './webhook-calls.ts'
 
-/** What is special about a tenant. */
+/** Options of a tenant. */
 export interface SimulationTenant {
   /** Default `enabled`. */
   readonly walletStage?: 'off' | 'verify' | 'enabled'

@@ -19,7 +19,7 @@ export interface SimulationLab {
   readonly directory: Directory
   /** Steps that were settled, or could not be. */
   readonly reports: StepReport[]
-  /** What the intake says of things that tests change at will. */
+  /** Answers of the intake that tests can change. */
   readonly intake: { paused: boolean; isStoreAway: boolean; verdict: EventVerdict }
   /** A simulator as each process has one. */
   simulator(options?: Partial<SimulatorOptions>): Simulator
@@ -61,7 +61,7 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
       },
     },
     largeBodies,
-    // Whoever asked for a certificate would be told that there is none.
+    // No test fetches a certificate.
     certificates: { find: async () => ({ kind: 'unavailable' }) },
     clock: systemClock,
     signatureAgeMsMax: 300_000,

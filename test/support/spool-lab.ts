@@ -8,7 +8,7 @@ import { until } from './until.ts'
 export interface SpoolLab {
   readonly server: TestRedis
   readonly redis: RedisConnection
-  /** What was refused since the last `reset`, event by event. */
+  /** Refused events since the last `reset`. */
   readonly refusals: SpoolRefusal[]
   /** A new spool, which knows nothing of the server yet. */
   spool(options?: Partial<SpoolOptions>): Spool

@@ -4,7 +4,7 @@ import type { StoredSecret, StoredTenant, TenantFacts } from '#internal/tenants/
 import { planTenant, type TenantPlan } from '#internal/tenants/reconcile/plan.ts'
 import type { SecretRead } from '#internal/tenants/source.ts'
 
-/** When plans are made unless a test says otherwise. */
+/** Default time of a plan. */
 export const planNow = Date.parse('2026-11-01T00:00:00Z')
 /** The uid of the tenant that is planned. */
 export const planUid = 'uid-acme'

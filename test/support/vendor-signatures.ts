@@ -6,7 +6,7 @@ import { Stripe } from 'stripe'
 /** A scheme by which calls are signed: a provider's, or Standard Webhooks. */
 export type SignatureScheme = 'card' | 'storefront' | 'codehost' | 'generic' | 'standard'
 
-/** What is signed. The time and the id count only where the scheme signs them. */
+/** Content to sign. Time and id are used only if the scheme signs them. */
 export interface Signable {
   readonly body: string
   /** A whole second. */

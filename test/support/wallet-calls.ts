@@ -41,7 +41,7 @@ export function createTestAuthority(subject = 'Test Root', nowMs = Date.now()): 
   }
 }
 
-/** What a call is signed by and for; what is left out is as it should be. */
+/** Signer and headers of a call. Defaults make a valid call. */
 export interface WalletCall {
   readonly privateKey: KeyObject
   readonly certificateUrl: string
