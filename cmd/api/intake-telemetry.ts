@@ -1,36 +1,47 @@
-import type {
-  CallOutcome,
-  DeadEntry,
-  RefusedCalls,
-  SizedQueues,
-  SpoolRefusal,
-  SpoolStats,
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  type CallOutcome,
+  type CertificateFetchOutcome,
+  type CertificateStore,
+  certificateFetchOutcomes,
+  type DeadEntry,
+  type RefusedCalls,
+  type SizedQueues,
+  type SpoolRefusal,
+  type SpoolStats,
 } from '#internal/intake/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
+import type { FigureTally } from '#internal/usage/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
-/** What the intake tells about itself. */
+/** Metrics and log lines of the intake. */
 export interface IntakeObserver {
   called(provider: ProviderName, outcome: CallOutcome): void
-  /** A statement failed: Postgres is away, or it will never take this event. */
+  /** `unavailable`: Postgres is; `refused`: Postgres rejected an event's data. */
   storeFailed(error: unknown, kind: 'unavailable' | 'refused'): void
-  /** The circuit breaker of a queue opened or closed. */
   storeBreaker(queue: 'small' | 'large', isOpen: boolean): void
-  /** Events could not be spooled. */
   spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
-  /** An entry of the spool was set aside. */
   spoolDead(entry: DeadEntry): void
-  /** What was last seen in the spool, for its gauges. */
+  /** Sets the gauges of the spool. */
   spoolSeen(stats: SpoolStats): void
-  /** Has gauges read from these when they are scraped. */
+  /** Declares gauges that read these parts. */
   watch(parts: { readonly queue: SizedQueues; readonly refusedCalls: RefusedCalls }): void
 }
 
-/** Failed statements come many a second while Postgres is away; one line a second says as much. */
+/** Minimum interval of log lines that would come many times a second during an outage. */
 const logMs = 1000
 
-/** Declares the metrics of the intake. */
+function limitedTo(ms: number): () => boolean {
+  let lastMs = Number.NEGATIVE_INFINITY
+  return () => {
+    if (performance.now() - lastMs < ms) return false
+    lastMs = performance.now()
+    return true
+  }
+}
+
+/** Declares the metrics of the intake. Call once per process. */
 export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserver {
   return { ...callObserver(log, metrics), ...spoolObserver(log, metrics) }
 }
@@ -41,46 +52,41 @@ function callObserver(
 ): Pick<IntakeObserver, 'called' | 'storeFailed' | 'storeBreaker' | 'watch'> {
   const calls = metrics.counter({
     name: 'latchkey_webhooks_calls_total',
-    help: 'Calls of providers for known tenants, by what became of them.',
+    help: 'Webhook calls for known tenants, by provider and outcome.',
     labels: ['provider', 'outcome'],
   })
   const failures = metrics.counter({
     name: 'latchkey_webhooks_store_failures_total',
-    help: 'Statements that could not store events: Postgres away, or an event that it will never take.',
+    help: 'Failed inserts of events: Postgres unavailable, or an event whose data it rejects.',
     labels: ['kind'],
   })
-  // Shown as 0 before the first one, so that the first is a rise.
+  // Exposed as 0, so that `increase()` sees the first failure.
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
-  let loggedMs = Number.NEGATIVE_INFINITY
+  const mayLog = limitedTo(logMs)
   return {
     called: (provider, outcome) => calls.with(provider, outcome).inc(),
     storeFailed(cause, kind) {
       failures.with(kind).inc()
-      if (kind === 'refused') {
-        log.error({ cause }, 'Postgres will never take an event')
-        return
-      }
-      if (performance.now() - loggedMs < logMs) return
-      loggedMs = performance.now()
-      log.warn({ cause }, 'events could not be stored')
+      if (kind === 'refused') log.error({ cause }, 'Postgres rejected the data of an event')
+      else if (mayLog()) log.warn({ cause }, 'events could not be stored: Postgres is unavailable')
     },
     storeBreaker(queue, isOpen) {
-      const now = isOpen
+      const change = isOpen
         ? 'event store circuit breaker opened: events are spooled without asking Postgres'
         : 'event store circuit breaker closed: events are stored in Postgres'
-      log.warn({ queue }, now)
+      log.warn({ queue }, change)
     },
     watch({ queue, refusedCalls }) {
       const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_webhooks_store_breaker_open_count',
-        'Event queues (0 to 2: small and large events) whose circuit breaker before Postgres is open: their events are spooled at once.',
+        'Event queues (0 to 2: small and large events) with an open circuit breaker: their events are spooled at once.',
         () => queue.openBreakers,
       )
       gauge('latchkey_webhooks_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
       gauge(
         'latchkey_webhooks_refused_dropped_count',
-        'Refused calls since the start that were counted and not kept.',
+        'Refused calls since the start that were counted but not recorded.',
         () => refusedCalls.dropped,
       )
     },
@@ -93,45 +99,88 @@ function spoolObserver(
 ): Pick<IntakeObserver, 'spoolRefused' | 'spoolDead' | 'spoolSeen'> {
   const refused = metrics.counter({
     name: 'latchkey_webhooks_spool_refused_total',
-    help: 'Events that could not be spooled while Postgres was away, so that providers were asked to send them again.',
+    help: 'Events that could not be spooled while Postgres was unavailable; providers were asked to send them again.',
     labels: ['reason'],
   })
   const dead = metrics.counter({
     name: 'latchkey_webhooks_spool_dead_total',
-    help: 'Entries of the spool that were set aside: unreadable, or refused by Postgres for good.',
+    help: 'Spool entries moved to the dead stream: unreadable, or rejected by Postgres.',
     labels: ['reason'],
   })
   for (const reason of ['away', 'volatile', 'full', 'share', 'unconfirmed']) refused.with(reason).inc(0)
   for (const reason of ['unreadable', 'refused']) dead.with(reason).inc(0)
   let seen: SpoolStats = { entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 0, deadBytes: 0 }
   const { gauge } = unlabelled(metrics)
-  gauge(
-    'latchkey_webhooks_spool_entries_count',
-    'Events that wait for Postgres in Redis.',
-    () => seen.entries,
-  )
-  gauge('latchkey_webhooks_spool_bytes', 'Bytes of the spool, entries set aside included.', () => seen.bytes)
-  gauge(
-    'latchkey_webhooks_spool_oldest_age_seconds',
-    'Age of the oldest event in the spool.',
-    () => seen.oldestAgeMs / 1000,
-  )
-  gauge(
-    'latchkey_webhooks_spool_dead_count',
-    'Entries of the spool that were set aside.',
-    () => seen.deadEntries,
-  )
+  const entriesHelp = 'Events in Redis that wait for Postgres.'
+  gauge('latchkey_webhooks_spool_entries_count', entriesHelp, () => seen.entries)
+  gauge('latchkey_webhooks_spool_bytes', 'Bytes of the spool, including dead entries.', () => seen.bytes)
+  const ageHelp = 'Age of the oldest event in the spool.'
+  gauge('latchkey_webhooks_spool_oldest_age_seconds', ageHelp, () => seen.oldestAgeMs / 1000)
+  const deadHelp = 'Entries in the dead stream of the spool.'
+  gauge('latchkey_webhooks_spool_dead_count', deadHelp, () => seen.deadEntries)
   return {
     spoolRefused(reason, events, cause) {
       refused.with(reason).inc(events)
-      if (cause !== undefined) log.error({ reason, cause }, 'the spool failed in an unexpected way')
+      if (cause !== undefined) log.error({ reason, cause }, 'spool write failed with an unexpected error')
     },
     spoolDead({ eventId, reason }) {
       dead.with(reason).inc()
-      log.error({ event: eventId, reason }, 'an event of the spool was set aside: look at it in Redis')
+      log.error({ event: eventId, reason }, 'spool entry moved to the dead stream; inspect it in Redis')
     },
     spoolSeen(stats) {
       seen = stats
     },
+  }
+}
+
+/** Metrics and log lines of certificate fetches. */
+export interface CertificateObserver {
+  fetched(outcome: CertificateFetchOutcome, detail?: string): void
+  /** Declares the gauge that reads the store. */
+  watch(store: CertificateStore): void
+}
+
+/** Declares the metrics of certificate fetches. Call once per process. */
+export function createCertificateObserver({ log, metrics }: Telemetry): CertificateObserver {
+  const fetches = metrics.counter({
+    name: 'latchkey_webhooks_certificate_fetches_total',
+    help: 'Fetches of providers’ signing certificates, by outcome.',
+    labels: ['outcome'],
+  })
+  for (const outcome of certificateFetchOutcomes) fetches.with(outcome).inc(0)
+  const mayLog = limitedTo(logMs)
+  return {
+    fetched(outcome, detail) {
+      fetches.with(outcome).inc()
+      if (outcome !== 'trusted' && mayLog())
+        log.warn({ outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
+    },
+    watch(store) {
+      const help = 'Time until the first signing certificate used within a day expires; +Inf without any.'
+      unlabelled(metrics).gauge(
+        'latchkey_webhooks_certificate_expiry_seconds',
+        help,
+        () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY,
+      )
+    },
+  }
+}
+
+/** Counts a provider's call in its tenant's stats. In memory; never throws. */
+export function countCall(stats: FigureTally, tenantId: TenantId, outcome: CallOutcome): void {
+  switch (outcome) {
+    case 'stored':
+      return stats.count(tenantId, 'accepted')
+    case 'queued':
+      stats.count(tenantId, 'accepted')
+      return stats.count(tenantId, 'spooled')
+    case 'duplicate':
+      return stats.count(tenantId, 'duplicates')
+    case 'unavailable':
+      return stats.countRefused(tenantId, 'stores_unavailable')
+    case 'refused':
+      return stats.countRefused(tenantId, 'event_unwritable')
+    default:
+      return stats.countRefused(tenantId, outcome)
   }
 }

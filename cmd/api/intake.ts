@@ -1,30 +1,49 @@
+import { X509Certificate } from 'node:crypto'
+import tls from 'node:tls'
 import { openLoop } from '#cmd/serving/loop.ts'
-import { type DatabaseSettings, databaseOf, openPostgres, type RedisSettings } from '#cmd/serving/stores.ts'
+import {
+  type DatabaseSettings,
+  databaseOf,
+  openPostgres,
+  openRedisOf,
+  type RedisSettings,
+  redisOf,
+} from '#cmd/serving/stores.ts'
 import { systemClock } from '#internal/base/index.ts'
+import { createOutbound, type Resolve } from '#internal/egress/index.ts'
 import { type StoreBatchOptions, storeBatch, tellForwarders } from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
+  type CertificateSources,
+  CertificateStore,
+  createCertificateFetch,
+  Drain,
   HeaderRules,
   type Intake,
   LargeBodies,
   RefusedCalls,
   SizedQueues,
+  Spool,
   secretHeaders,
+  wallet,
+  walletSources,
 } from '#internal/intake/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { FigureTally } from '#internal/usage/index.ts'
-import { countCall } from './call-figures.ts'
-import { type CertificateConfig, openCertificates } from './certificates.ts'
-import { createIntakeObserver, type IntakeObserver } from './intake-telemetry.ts'
-import { startSpool } from './spool.ts'
+import {
+  countCall,
+  createCertificateObserver,
+  createIntakeObserver,
+  type IntakeObserver,
+} from './intake-telemetry.ts'
 import type { Telemetry } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
-/** The settings of the intake. */
+/** Settings of the intake. */
 export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly signatureMaxAgeSeconds: number
   readonly trustedProxies?: readonly string[] | undefined
@@ -34,7 +53,19 @@ export interface IntakeConfig extends DatabaseSettings, RedisSettings {
   readonly certificates?: CertificateConfig
 }
 
-/** What the intake stands on. */
+/** Replaces parts of the wallet vendor's certificate infrastructure in tests. */
+export interface CertificateConfig {
+  readonly sources?: CertificateSources
+  /** Roots of signing certificates, in PEM. */
+  readonly roots?: readonly string[]
+  /** CA of the servers that hold the certificates, in PEM. */
+  readonly serverCa?: string
+  readonly resolve?: Resolve
+  /** Non-public networks of those servers. */
+  readonly cidrs?: readonly string[]
+}
+
+/** Dependencies of the intake. */
 export interface IntakeParts {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -50,18 +81,81 @@ const turnMsMax = 5000
 const largeEvents = {
   applicationName: 'latchkey-api large events',
   connectionsMax: 1,
-  /** A body of 25 MiB takes Postgres most of a second, and several wait behind each other. */
+  /** A body of 25 MiB takes Postgres most of a second, and several may queue. */
   queryTimeoutMs: 6_000,
+}
+/** Deadline of the spool's connection, ms: fits a write that waits for the disk and a replica. */
+const spoolDeadlineMs = 1_500
+const drainMs = 1_000
+const drainTurnMsMax = 10_000
+const drainBackoff = { firstMs: 200, maxMs: 5_000 }
+const spoolStatsMs = 5_000
+
+/** Opens the webhook intake and starts its background loops, for the scope's life. */
+export async function startIntake(
+  config: IntakeConfig,
+  { pool, redis, directory, secrets, settings, usage, figures }: IntakeParts,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<Intake> {
+  const observer = createIntakeObserver(telemetry)
+  const storing: StoreBatchOptions = {
+    pool,
+    // A lost publish delays the delivery until a forwarder polls.
+    wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+    onStored: (events) => usage.eventMeter.countStored(events),
+    onError: observer.storeFailed,
+  }
+  const queue = await openQueues(config, { storing, observer }, telemetry, scope)
+  const refusedCalls = new RefusedCalls(pool, systemClock)
+  await openLoop(
+    {
+      ...{ name: 'refused calls', intervalMs: refusedFlushMs, turnMsMax },
+      runOnce: () => refusedCalls.flush(),
+      onError: (cause, failures) =>
+        telemetry.log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
+      lastTurn: () => refusedCalls.flush(),
+    },
+    telemetry,
+    scope,
+  )
+  const largeBodies = await scope.open({
+    name: 'large bodies',
+    open: () => new LargeBodies(),
+    close: (opened) => opened.close(),
+  })
+  const certificates = await openCertificates(config, telemetry, scope)
+  observer.watch({ queue, refusedCalls })
+  return {
+    ...{ queue, largeBodies, certificates, refusedCalls, clock: systemClock },
+    callers: new Callers({
+      ...{ directory, secrets, gatewaySandbox: config.gatewaySandbox ?? false },
+      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
+    }),
+    signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
+    headerRules: new HeaderRules(secretHeaders),
+    checkLimits: (tenant) => usage.eventMeter.check(tenant.id, usage.limits.of(tenant).all),
+    retentionDefaults: () => settings.current.retention,
+    sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
+    onCall: (provider, outcome, tenantId) => {
+      observer.called(provider, outcome)
+      countCall(figures, tenantId, outcome)
+    },
+  }
+}
+
+interface Storing {
+  readonly storing: StoreBatchOptions
+  readonly observer: IntakeObserver
 }
 
 async function openQueues(
   config: IntakeConfig,
-  storing: StoreBatchOptions,
-  observer: IntakeObserver,
+  { storing, observer }: Storing,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<SizedQueues> {
-  const spool = await startSpool(config, storing, observer, telemetry, scope)
+  const spool = await startSpool(config, { storing, observer }, telemetry, scope)
   const largePool = await openPostgres(
     'postgres for large events',
     { ...largeEvents, ...databaseOf(config) },
@@ -81,63 +175,67 @@ async function openQueues(
   })
 }
 
-/** Puts the intake of webhooks together and starts what runs behind it. */
-export async function startIntake(
+/** Opens the spool and starts its drain. Its Redis connection is its own, since waiting for a replica blocks later commands. */
+async function startSpool(
   config: IntakeConfig,
-  { pool, redis, directory, secrets, settings, usage, figures }: IntakeParts,
+  { storing, observer }: Storing,
   telemetry: Telemetry,
   scope: Scope,
-): Promise<Intake> {
-  const observer = createIntakeObserver(telemetry)
-  const storing: StoreBatchOptions = {
-    pool,
-    // A publish that fails costs a poll's wait and nothing else.
-    wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
-    onStored: (events) => usage.eventMeter.countStored(events),
-    onError: observer.storeFailed,
-  }
-  const queue = await openQueues(config, storing, observer, telemetry, scope)
-  const refusedCalls = new RefusedCalls(pool, systemClock)
+): Promise<Spool> {
+  const { log } = telemetry
+  const options = { ...redisOf(config), deadlineMs: spoolDeadlineMs }
+  const redis = await openRedisOf('redis of the spool', options, telemetry, scope)
+  const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
+  const drain = new Drain({
+    redis,
+    storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
+    onDead: observer.spoolDead,
+  })
   await openLoop(
     {
-      name: 'refused calls',
-      intervalMs: refusedFlushMs,
-      turnMsMax,
-      runOnce: () => refusedCalls.flush(),
-      onError: (error, failures) =>
-        telemetry.log.warn({ failures, cause: error }, 'refused calls could not be kept, trying again'),
-      lastTurn: () => refusedCalls.flush(),
+      ...{ name: 'spool drain', intervalMs: drainMs, turnMsMax: drainTurnMsMax, backoff: drainBackoff },
+      runOnce: (signal) => drain.runOnce(signal),
+      onError: (cause, failures) => log.debug({ failures, cause }, 'spool drain failed; retrying'),
     },
     telemetry,
     scope,
   )
-  const largeBodies = await scope.open({
-    name: 'large bodies',
-    open: () => new LargeBodies(),
+  await openLoop(
+    {
+      ...{ name: 'spool stats', intervalMs: spoolStatsMs, turnMsMax: drainTurnMsMax },
+      runOnce: async () => observer.spoolSeen(await spool.stats()),
+      onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
+    },
+    telemetry,
+    scope,
+  )
+  return spool
+}
+
+async function openCertificates(
+  config: Pick<IntakeConfig, 'egressProxy' | 'certificates'>,
+  telemetry: Telemetry,
+  scope: Scope,
+): Promise<CertificateStore> {
+  const { sources = walletSources, roots, serverCa, resolve, cidrs = [] } = config.certificates ?? {}
+  const { egressProxy } = config
+  const outbound = await scope.open({
+    name: 'calls for certificates',
+    open: () => createOutbound({ cidrsMax: cidrs, ports: 'any', egressProxy, ca: serverCa, resolve }),
     close: (opened) => opened.close(),
   })
-  const certificates = await openCertificates(config, telemetry, scope)
-  observer.watch({ queue, refusedCalls })
-  return {
-    callers: new Callers({
-      directory,
-      secrets,
-      gatewaySandbox: config.gatewaySandbox ?? false,
-      isPaused: (provider, tenantId) => settings.current.isProviderPaused(provider, tenantId),
-    }),
-    queue,
-    largeBodies,
-    certificates,
-    refusedCalls,
+  // The runtime's roots and those of NODE_EXTRA_CA_CERTS, not the machine's store.
+  const trusted = (roots ?? [...tls.rootCertificates, ...tls.getCACertificates('extra')]).map(
+    (pem) => new X509Certificate(pem),
+  )
+  const observer = createCertificateObserver(telemetry)
+  const store = new CertificateStore({
+    sources,
+    fetchText: createCertificateFetch(outbound, cidrs),
+    trust: (chain) => wallet.trust({ chain, roots: trusted }),
     clock: systemClock,
-    signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
-    headerRules: new HeaderRules(secretHeaders),
-    checkLimits: (tenant) => usage.eventMeter.check(tenant.id, usage.limits.of(tenant).all),
-    retentionDefaults: () => settings.current.retention,
-    sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
-    onCall: (provider, outcome, tenantId) => {
-      observer.called(provider, outcome)
-      countCall(figures, tenantId, outcome)
-    },
-  }
+    onFetched: observer.fetched,
+  })
+  observer.watch(store)
+  return store
 }

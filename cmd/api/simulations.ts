@@ -6,41 +6,40 @@ import { type Simulations, Simulator, type StepReport } from '#internal/simulati
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { FigureTally } from '#internal/usage/index.ts'
-import { countStep } from './call-figures.ts'
+import { countCall } from './intake-telemetry.ts'
 import type { Telemetry } from './telemetry.ts'
 
-/** What simulations stand on. */
+/** Dependencies of simulations. */
 export interface SimulationParts {
   readonly pool: Pool
   readonly directory: Directory
-  /** Their events come in by the path of real calls, which is in this process: no call to ourselves over the network. */
+  /** Accepts simulated calls in this process, without a network call. */
   readonly intake: Intake
   readonly figures: FigureTally
-  /** The days of a tenant that leaves them open. */
+  /** Retention of tenants that do not set it. */
   readonly retentionDefaults: () => RetentionDays
 }
 
-/** How late an event may be at most that another process wrote down, or that was due later. */
+/** Poll interval: the most by which a step scheduled by another process can be late. */
 const pollMs = 500
 const turnMsMax = 10_000
 
-/** Starts to send the events of simulations, for the scope's life; gives what the route works with. */
+/** Starts to send due simulated events, for the scope's life; returns the dependencies of the route. */
 export async function startSimulations(
   { pool, directory, intake, figures, retentionDefaults }: SimulationParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Simulations> {
-  const { log } = telemetry
   const simulator = new Simulator({
-    ...{ pool, directory, intake },
-    clock: systemClock,
+    ...{ pool, directory, intake, clock: systemClock },
     onStep: stepObserver(telemetry, figures),
   })
   const loop = await openLoop(
     {
       ...{ name: 'simulations', intervalMs: pollMs, turnMsMax },
       runOnce: (signal) => simulator.runOnce(signal),
-      onError: (cause, failures) => log.warn({ failures, cause }, 'simulations cannot go on, trying again'),
+      onError: (cause, failures) =>
+        telemetry.log.warn({ failures, cause }, 'due simulations could not be claimed; retrying'),
     },
     telemetry,
     scope,
@@ -55,16 +54,18 @@ export async function startSimulations(
 function stepObserver({ log, metrics }: Telemetry, figures: FigureTally): (report: StepReport) => void {
   const steps = metrics.counter({
     name: 'latchkey_simulations_steps_total',
-    help: 'Simulated calls of providers, by what became of them.',
+    help: 'Simulated webhook calls, by provider and outcome.',
     labels: ['provider', 'outcome'],
   })
   return (report) => {
     const { step, outcome, verdict, state, cause } = report
     steps.with(step.chargeback.provider, outcome).inc()
-    countStep(figures, report)
+    // Retries are not calls: only an accepted event counts.
+    if (outcome === 'stored' || outcome === 'duplicate' || outcome === 'queued')
+      countCall(figures, step.tenantId, outcome)
     const why = verdict.kind === 'sent' ? undefined : verdict.cause
     const fields = { simulation: step.id, tenant: step.tenantId, step: step.step + 1, outcome, state, why }
-    if (cause === undefined) log.info(fields, 'simulated event')
-    else log.error({ ...fields, cause }, 'a simulated event did not get to its end, it is sent once more')
+    if (cause === undefined) log.info(fields, 'simulated event sent')
+    else log.error({ ...fields, cause }, 'simulated event failed; it is sent again when its lease ends')
   }
 }

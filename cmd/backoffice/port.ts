@@ -1,4 +1,4 @@
-import { countCall } from '#cmd/api/call-figures.ts'
+import { countCall } from '#cmd/api/intake-telemetry.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'

@@ -3,7 +3,7 @@ import type { CallOutcome } from '#internal/intake/index.ts'
 import { FigureTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { countCall } from './call-figures.ts'
+import { countCall } from './intake-telemetry.ts'
 
 test.each<[CallOutcome, Record<string, number>, string[]]>([
   ['stored', { accepted: 1 }, []],
@@ -13,7 +13,7 @@ test.each<[CallOutcome, Record<string, number>, string[]]>([
   ['refused', { refused: 1 }, ['event_unwritable']],
   ['signature_mismatch', { refused: 1 }, ['signature_mismatch']],
   ['events_per_minute', { refused: 1 }, ['events_per_minute']],
-])('a call that ended as %s', (outcome, expected, causes) => {
+])('countCall: a call with outcome %s counts %j and causes %j', (outcome, expected, causes) => {
   const tally = new FigureTally({ now: () => 0 })
   countCall(tally, someTenantId(), outcome)
   const [cell] = tally.take(1)
