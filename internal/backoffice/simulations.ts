@@ -122,7 +122,11 @@ async function advance(
   const sent = simulation.events.filter(({ sentAtMs }) => sentAtMs !== null).length
   if (sent > sentCount) return ok({ simulation, isNew: false })
   if (sent < sentCount) return conflict('Another event of this simulation comes first')
-  const result = await advanceSimulation(parts.pool, { id, by: actorName(actor), sentCount })
+  const result = await advanceSimulation(
+    parts.pool,
+    { id, by: actorName(actor), sentCount },
+    parts.clock.now(),
+  )
   return result.kind === 'not_found'
     ? notFound
     : ok({ simulation: result.simulation, isNew: result.kind === 'advanced' })
@@ -132,7 +136,7 @@ async function advance(
 async function cancel(parts: DeskParts, actor: Actor, id: SimulationId): Promise<Outcome<SimulationChanged>> {
   const reached = await reachSimulation(parts, actor, id, 'simulate')
   if (reached.kind !== 'ok') return reached
-  const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) })
+  const result = await cancelSimulation(parts.pool, { id, by: actorName(actor) }, parts.clock.now())
   return result.kind === 'not_found'
     ? notFound
     : ok({ simulation: result.simulation, isNew: result.kind === 'cancelled' })

@@ -5,10 +5,14 @@ import { readEventId } from '#internal/intake/normalize.ts'
 import { readCall } from '#internal/intake/provider.ts'
 import { card } from '#internal/intake/providers/card/provider.ts'
 import { wallet } from '#internal/intake/providers/wallet/provider.ts'
-import { eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
-import { decimalText } from './decimal-text.ts'
-import { type Chargeback, chargebackOf, chargebackReasons } from './request.ts'
-import { createSimulationId, parseSimulationId } from './simulation.ts'
+import { decimalText, eventBody, sourceEventId, stepsCount, stepTypes } from './chargeback.ts'
+import {
+  type Chargeback,
+  chargebackOf,
+  chargebackReasons,
+  createSimulationId,
+  parseSimulationId,
+} from './simulation.ts'
 
 const openedAtMs = Date.parse('2026-11-21T14:40:48.375Z')
 const occurredAtMs = openedAtMs + 5_000

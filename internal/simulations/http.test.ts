@@ -7,7 +7,7 @@ import { expectDocumented, schemaAt } from '#test/support/contract.ts'
 import { openIntakeLab } from '#test/support/intake-lab.ts'
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { simulationRoutes } from './http.ts'
-import { chargebackOf } from './request.ts'
+import { chargebackOf } from './simulation.ts'
 import { startSimulation } from './start.ts'
 
 const path = '/v1/simulate/chargeback'

@@ -5,16 +5,17 @@ import type { Callers } from '#internal/intake/index.ts'
 import { isMistake, type Pool } from '#internal/storage/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { stepsCount } from './chargeback.ts'
-import { readinessFor } from './readiness.ts'
-import { type Chargeback, chargebackOf, SimulateChargebackRequest } from './request.ts'
 import {
+  type Chargeback,
+  chargebackOf,
   createSimulationId,
   eventsOf,
+  SimulateChargebackRequest,
   type SimulatedEvent,
   type Simulation,
   type SimulationId,
 } from './simulation.ts'
-import { openPerTenantMax, type StartSimulationResult, startSimulation } from './start.ts'
+import { openPerTenantMax, readinessFor, type StartSimulationResult, startSimulation } from './start.ts'
 
 /** Parts of the simulation route. */
 export interface Simulations {

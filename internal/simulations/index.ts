@@ -1,31 +1,38 @@
-export type { SimulationChange, SimulationChangeResult } from './change.ts'
-export { advanceSimulation, cancelSimulation } from './change.ts'
-export { forgetSimulations } from './forget.ts'
 export { type Simulations, simulationRoutes } from './http.ts'
-export { listSimulations, readSimulation, type SimulationListRequest, type SimulationPage } from './read.ts'
-export { type Readiness, readinessFor } from './readiness.ts'
 export {
   type Chargeback,
   chargebackOf,
   chargebackOutcomes,
   chargebackReasons,
-  SimulateChargebackRequest,
-  simulatedProviders,
-  stepSecondsMax,
-} from './request.ts'
-export {
   parseSimulationId,
+  SimulateChargebackRequest,
   type SimulatedEvent,
   type Simulation,
   type SimulationCause,
   type SimulationId,
   type SimulationState,
+  simulatedProviders,
   simulationStates,
+  stepSecondsMax,
 } from './simulation.ts'
 export { Simulator, type SimulatorOptions, type StepReport } from './simulator.ts'
 export {
   openPerTenantMax,
+  type Readiness,
+  readinessFor,
   type StartSimulationRequest,
   type StartSimulationResult,
   startSimulation,
 } from './start.ts'
+export {
+  advanceSimulation,
+  cancelSimulation,
+  forgetSimulations,
+  listSimulations,
+  readSimulation,
+  type SimulationChange,
+  type SimulationChangeResult,
+  type SimulationListRequest,
+  type SimulationPage,
+  type SimulationPlace,
+} from './store.ts'

@@ -1,14 +1,114 @@
+import { Type } from '@sinclair/typebox'
 import { createEventId, idPattern, type TenantId } from '#internal/base/index.ts'
 import type { RefusedCause } from '#internal/intake/index.ts'
 import { sourceEventId, stepTypes } from './chargeback.ts'
-import type { Chargeback } from './request.ts'
+import type { SimulationRow } from './tables.ts'
 
-/** `scheduled`: not begun; the last three are ends. */
+/** Maximum seconds between two events. */
+export const stepSecondsMax = 86_400
+/** Maximum amount, in the smallest unit of its currency. */
+const amountMax = 999_999_999_999
+
+/** Reasons of a dispute, normalized across providers. */
+export const chargebackReasons = [
+  'fraudulent',
+  'unrecognized',
+  'duplicate',
+  'product_not_received',
+  'product_unacceptable',
+  'credit_not_processed',
+  'subscription_cancelled',
+  'general',
+] as const
+/** Reason of a dispute. */
+export type ChargebackReason = (typeof chargebackReasons)[number]
+
+/** Providers whose disputes can be simulated. */
+export const simulatedProviders = ['card', 'wallet'] as const
+/** Provider of a simulation. */
+export type SimulatedProvider = (typeof simulatedProviders)[number]
+
+/** Outcomes of a dispute. */
+export const chargebackOutcomes = ['won', 'lost'] as const
+
+function oneOf<const V extends readonly string[]>(values: V, description: string) {
+  const pattern = `^(${values.join('|')})$`
+  return Type.Unsafe<V[number]>(Type.String({ enum: [...values], pattern, description }))
+}
+
+/** Body of POST /v1/simulate/chargeback. */
+export const SimulateChargebackRequest = Type.Object(
+  {
+    provider: Type.Optional(oneOf(simulatedProviders, 'Provider of the dispute. Default `card`.')),
+    amount: Type.Integer({
+      minimum: 1,
+      maximum: amountMax,
+      description:
+        'Disputed amount in the smallest unit of its currency: 4200 is 42.00 EUR, or 4200 JPY. The events carry it in the provider’s format.',
+    }),
+    currency: Type.RegExp(/^[A-Za-z]{3,3}$/, { description: 'ISO 4217 code, in either case.' }),
+    reason: Type.Optional(
+      oneOf(
+        chargebackReasons,
+        'Reason of the dispute; the events carry the provider’s term for it. Default `fraudulent`.',
+      ),
+    ),
+    reference: Type.Optional(
+      Type.RegExp(/^[^\p{Cc}\p{Cs}\uFFFD]{1,127}$/u, {
+        description:
+          'Your reference of the payment: `metadata.reference` of the dispute for `card`, `invoice_number` of the transaction for `wallet`.',
+      }),
+    ),
+    outcome: Type.Optional(oneOf(chargebackOutcomes, 'Outcome of the dispute. Default `lost`.')),
+    stepSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: stepSecondsMax,
+        description: 'Seconds from one event to the next; the first is due at once. Default 1.',
+      }),
+    ),
+    dryRun: Type.Optional(
+      Type.Boolean({
+        description:
+          'true: returns the events without starting a simulation. Nothing is stored, and the ids refer to nothing.',
+      }),
+    ),
+  },
+  { additionalProperties: false, $id: 'SimulateChargebackRequest' },
+)
+export type SimulateChargebackRequest = typeof SimulateChargebackRequest.static
+
+/** A request with its defaults filled in, as stored. */
+export interface Chargeback {
+  readonly provider: SimulatedProvider
+  readonly amount: number
+  /** In capitals. */
+  readonly currency: string
+  readonly reason: ChargebackReason
+  readonly reference: string | null
+  readonly outcome: (typeof chargebackOutcomes)[number]
+  readonly stepSeconds: number
+}
+
+/** Returns a request with its defaults filled in. Pure. */
+export function chargebackOf(request: SimulateChargebackRequest): Chargeback {
+  return {
+    provider: request.provider ?? 'card',
+    amount: request.amount,
+    currency: request.currency.toUpperCase(),
+    reason: request.reason ?? 'fraudulent',
+    reference: request.reference ?? null,
+    outcome: request.outcome ?? 'lost',
+    stepSeconds: request.stepSeconds ?? 1,
+  }
+}
+
+/** States of a simulation. `scheduled`: not started; the last three are final. */
 export const simulationStates = ['scheduled', 'running', 'completed', 'cancelled', 'failed'] as const
-/** Where a simulation stands. */
+/** One of `simulationStates`. */
 export type SimulationState = (typeof simulationStates)[number]
 
-/** Why a simulation failed, or what it waits for just now. */
+/** Reason for which a simulation failed or waits. */
 export type SimulationCause =
   | RefusedCause
   | 'tenant_unknown'
@@ -18,17 +118,16 @@ export type SimulationCause =
   | 'too_late'
   | 'internal'
 
-/** A simulation's id: `sim_` and 26 characters. Sorts by time of its start. */
+/** Id of a simulation: `sim_` and 26 characters; sorts by its start. */
 export type SimulationId = string & { readonly __brand: 'SimulationId' }
 
-/** One event of a simulation. */
+/** An event of a simulation. */
 export interface SimulatedEvent {
-  /** The provider's id of the event: `id` of its payload. */
+  /** The provider's id: `id` of the payload. */
   readonly id: string
   readonly type: string
-  /** Milliseconds since the epoch, as are all times here. */
   readonly dueAtMs: number
-  /** When it came in; null until then. */
+  /** Time of its acceptance; null until then. */
   readonly sentAtMs: number | null
 }
 
@@ -37,7 +136,7 @@ export interface Simulation {
   readonly id: SimulationId
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Who asked for it, as the audit has it. */
+  /** As in the audit log. */
   readonly requestedBy: string
   readonly state: SimulationState
   readonly events: readonly SimulatedEvent[]
@@ -47,41 +146,19 @@ export interface Simulation {
   readonly endedAtMs: number | null
 }
 
-/** A row of `simulationColumns`. */
-export type SimulationRow = [
-  id: SimulationId,
-  tenantId: TenantId,
-  chargeback: Chargeback,
-  requestedBy: string,
-  state: SimulationState,
-  dueAtMs: number[],
-  sentAtMs: number[],
-  cause: SimulationCause | null,
-  createdAtMs: number,
-  startedAtMs: number | null,
-  endedAtMs: number | null,
-]
-
-const ms = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::bigint`
-/** Milliseconds of each time of an array, in its order. */
-const allMs = (column: string) =>
-  `ARRAY(SELECT floor(extract(epoch FROM at) * 1000) FROM unnest(${column}) WITH ORDINALITY u(at, nth) ORDER BY nth)::float8[]`
-
-/** What is selected of simulations for `simulationOf`. */
-export const simulationColumns = `id, tenant_id, request, requested_by, state, ${allMs('due_at')}, ${allMs('sent_at')}, cause,
-  ${ms('created_at')}, ${ms('started_at')}, ${ms('ended_at')}`
-
-/** Makes a simulation of its row. Pure. */
+/** Makes a simulation from its row. Pure. */
 export function simulationOf(row: SimulationRow): Simulation {
-  const [id, tenantId, chargeback, requestedBy, state, dueAtMs, sentAtMs] = row
-  const [, , , , , , , cause, createdAtMs, startedAtMs, endedAtMs] = row
+  const { id, tenantId, request: chargeback, requestedBy, state, cause } = row
+  const times = { dueAtMs: row.dueAt.map(Number), sentAtMs: row.sentAt.map(Number) }
   return {
-    ...{ id, tenantId, chargeback, requestedBy, state, cause, createdAtMs, startedAtMs, endedAtMs },
-    events: eventsOf(id, chargeback, { dueAtMs, sentAtMs }),
+    ...{ id, tenantId, chargeback, requestedBy, state, cause, events: eventsOf(id, chargeback, times) },
+    createdAtMs: row.createdAt.getTime(),
+    startedAtMs: row.startedAt?.getTime() ?? null,
+    endedAtMs: row.endedAt?.getTime() ?? null,
   }
 }
 
-/** The events of a simulation with their times. Pure. */
+/** Makes the events of a simulation. Pure. */
 export function eventsOf(
   id: SimulationId,
   chargeback: Chargeback,
@@ -95,14 +172,14 @@ export function eventsOf(
   }))
 }
 
-/** Makes the id of a simulation that is started at a time. */
+/** Creates an id. */
 export function createSimulationId(nowMs: number): SimulationId {
   return createEventId(nowMs, 0).replace('evt_', 'sim_') as SimulationId
 }
 
 const simulationIdForm = new RegExp(idPattern('sim'))
 
-/** Reads a simulation's id from text; undefined for anything else, also from outside. */
+/** Parses an id from outside; undefined for anything else. */
 export function parseSimulationId(text: string): SimulationId | undefined {
   return simulationIdForm.test(text) ? (text as SimulationId) : undefined
 }

@@ -2,11 +2,16 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { simulationKeyOf, simulationTenantYaml } from '#test/support/simulation-calls.ts'
 import { openSimulationLab, type SimulationLab } from '#test/support/simulation-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { advanceSimulation, cancelSimulation } from './change.ts'
-import { claimSteps, settleStep } from './claim.ts'
-import { forgetSimulations } from './forget.ts'
-import { listSimulations, readSimulation } from './read.ts'
 import type { Simulation, SimulationId } from './simulation.ts'
+import { claimSteps, completeStep } from './step.ts'
+import {
+  advanceSimulation,
+  cancelSimulation,
+  forgetSimulations,
+  listSimulations,
+  readSimulation,
+  type SimulationChange,
+} from './store.ts'
 
 const names = ['acme', 'other', 'third'] as const
 const yamlOf = (acme: Parameters<typeof simulationTenantYaml>[2] = {}) =>
@@ -33,6 +38,8 @@ const read = async (id: SimulationId): Promise<Simulation> => {
   if (!found) throw new Error('it is gone')
   return found
 }
+const advance = (change: SimulationChange) => advanceSimulation(lab.pool, change, Date.now())
+const cancel = (change: SimulationChange) => cancelSimulation(lab.pool, change, Date.now())
 const sentOf = ({ events }: Simulation) => events.filter(({ sentAtMs }) => sentAtMs !== null).length
 
 /** Events in the order of their receipt. */
@@ -131,7 +138,7 @@ describe('a process that dies', () => {
     await lab.pass(30_000)
     await lab.simulator().runOnce()
     expect(
-      await settleStep(lab.pool, { id, lease: 'slow' }, { kind: 'failed', cause: 'internal' }),
+      await completeStep(lab.pool, { id, lease: 'slow' }, { kind: 'failed', cause: 'internal' }),
     ).toBeUndefined()
     expect((await read(id)).state).not.toBe('failed')
   })
@@ -207,15 +214,15 @@ describe('by hand', () => {
   test('the next event is due now, and those after it when they were to come', async () => {
     const { id, events } = await lab.start('acme', { stepSeconds: 3_600 })
     await lab.simulator().runOnce()
-    const advanced = await advanceSimulation(lab.pool, { id, by: 'ada' })
+    const advanced = await advance({ id, by: 'ada' })
     if (advanced.kind !== 'advanced') throw new Error(advanced.kind)
     expect(advanced.simulation.events[1]?.dueAtMs).toBeLessThan(Date.now() + 60_000)
     expect(advanced.simulation.events[2]).toEqual({ ...events[2], sentAtMs: null } as never)
     await lab.simulator().runOnce()
     expect(await typesStored()).toEqual(life.slice(0, 2))
-    expect((await advanceSimulation(lab.pool, { id, by: 'ada' })).kind).toBe('advanced')
+    expect((await advance({ id, by: 'ada' })).kind).toBe('advanced')
     await lab.simulator().runOnce()
-    expect((await advanceSimulation(lab.pool, { id, by: 'ada' })).kind).toBe('ended')
+    expect((await advance({ id, by: 'ada' })).kind).toBe('ended')
     const { rows } = await lab.pool.query(
       "SELECT actor, detail FROM audit WHERE action = 'simulations.advanced'",
     )
@@ -229,22 +236,22 @@ describe('by hand', () => {
     const { id } = await lab.start('acme')
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
-    await advanceSimulation(lab.pool, { id, by: 'ada' })
+    await advance({ id, by: 'ada' })
     expect(await claimSteps(lab.pool, { ...claim, lease: 'two' })).toEqual([])
-    expect(await settleStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('running')
+    expect(await completeStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('running')
   })
 
   test('it is cancelled: nothing more comes, what is under way is noted, and it stays so', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
-    expect(await cancelSimulation(lab.pool, { id, by: 'ada' })).toMatchObject({ kind: 'cancelled' })
-    expect(await settleStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('cancelled')
+    expect(await cancel({ id, by: 'ada' })).toMatchObject({ kind: 'cancelled' })
+    expect(await completeStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('cancelled')
     await lab.pass(86_400_000)
     await lab.simulator().runOnce()
     const now = await read(id)
     expect([now.state, sentOf(now), await typesStored()]).toEqual(['cancelled', 1, []])
-    expect(await cancelSimulation(lab.pool, { id, by: 'ada' })).toMatchObject({ kind: 'ended' })
+    expect(await cancel({ id, by: 'ada' })).toMatchObject({ kind: 'ended' })
     const { rowCount } = await lab.pool.query("SELECT FROM audit WHERE action = 'simulations.cancelled'")
     expect(rowCount).toBe(1)
   })
@@ -253,8 +260,8 @@ describe('by hand', () => {
     const { id } = await lab.start('acme')
     const other = { id, tenantId: lab.tenant('other').id }
     expect(await readSimulation(lab.pool, other)).toBeUndefined()
-    expect(await advanceSimulation(lab.pool, { ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
-    expect(await cancelSimulation(lab.pool, { ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
+    expect(await advance({ ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
+    expect(await cancel({ ...other, by: 'eve' })).toEqual({ kind: 'not_found' })
     expect((await read(id)).state).toBe('scheduled')
   })
 
@@ -270,7 +277,7 @@ describe('by hand', () => {
     expect(second.next).toBeUndefined()
     const tenantId = lab.tenant('other').id
     expect((await listSimulations(lab.pool, { tenantId, limit: 100 })).simulations).toHaveLength(3)
-    await cancelSimulation(lab.pool, { id: started[1]?.id as SimulationId, by: 'ada' })
+    await cancel({ id: started[1]?.id as SimulationId, by: 'ada' })
     const { simulations } = await listSimulations(lab.pool, { tenantId, state: 'cancelled', limit: 100 })
     expect(simulations.map(({ id }) => id)).toEqual([started[1]?.id as SimulationId])
     expect(listSimulations(lab.pool, { limit: 101 })).rejects.toThrow(RangeError)

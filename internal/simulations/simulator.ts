@@ -1,76 +1,91 @@
 import { type Clock, randomToken } from '#internal/base/index.ts'
-import { type AcceptContext, acceptWebhook, type Callers } from '#internal/intake/index.ts'
+import {
+  type AcceptContext,
+  acceptWebhook,
+  type Caller,
+  type Callers,
+  createWalletSigner,
+  signCard,
+  type WalletSigner,
+  withCertificate,
+} from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { CallSigner } from './call-signer.ts'
 import { eventBody } from './chargeback.ts'
-import { type ClaimedStep, claimSteps, type StepVerdict, settleStep } from './claim.ts'
-import { decideStep, type StepOutcome } from './decide-step.ts'
 import type { SimulationState } from './simulation.ts'
+import {
+  type ClaimedStep,
+  claimSteps,
+  completeStep,
+  decideStep,
+  type StepOutcome,
+  type StepVerdict,
+} from './step.ts'
 
-/** What simulations are worked off with. Everything in it stays its owner's. */
+/** Dependencies of the simulator, owned by its caller. */
 export interface SimulatorOptions {
   readonly pool: Pool
-  /** What real calls are accepted with. */
+  /** Accepts simulated calls as it accepts real ones. */
   readonly intake: AcceptContext & { readonly callers: Pick<Callers, 'byTenant'> }
   readonly directory: Pick<Directory, 'findTenantById'>
   readonly clock: Clock
-  /** How long a claim holds: much longer than accepting a call can take. Default 30 s. */
+  /** Must exceed the time that accepting a call takes; default 30 000. */
   readonly leaseMs?: number
-  /** Told of each step that was settled, and of each that could not be. Must not throw. */
+  /** Called per step, completed or not. Must not throw. */
   onStep(report: StepReport): void
 }
 
-/** What a step came to. */
+/** Result of a step. */
 export interface StepReport {
   readonly step: ClaimedStep
   readonly outcome: StepOutcome['kind']
   readonly verdict: StepVerdict
-  /** Where its simulation stands; undefined where another process has taken it over, or it could not be written. */
+  /** Undefined if another process has taken over, or the write failed. */
   readonly state: SimulationState | undefined
-  /** A mistake of ours; or why it could not be written, after which it is done once more when the claim has ended. */
+  /** Unexpected error, or error of the write; after the latter the step is repeated when its lease ends. */
   readonly cause?: unknown
 }
 
 const defaultLeaseMs = 30_000
-/** Steps at a time: they share a commit of the intake, and a pool with everybody's calls. */
+/** Steps in flight: they share the intake's batches and connections with real calls. */
 const rowsMax = 16
-const tooLate: StepOutcome = { kind: 'too_late' }
-/** The next turn goes on. */
+/** Bound of one `runOnce`. */
 const claimsMax = 50
 
-/** Sends the events of simulations, each when it is due and in its order, through the path of real calls. Any number of processes share them. */
+/** Sends due simulated events, in order, through the path of real calls. Any number of processes share the work. */
 export class Simulator {
   readonly #options: SimulatorOptions
-  readonly #signer: CallSigner
+  /** Created with the first wallet call; shared by all. */
+  #wallet: Promise<WalletSigner> | undefined
 
   constructor(options: SimulatorOptions) {
     this.#options = options
-    this.#signer = new CallSigner(options.clock)
   }
 
-  /** Works off what is due, until nothing is, the signal fires or a turn's share is done. @throws what a claim throws */
+  /** Works until nothing is due, the signal fires or the bound of a turn is reached. @throws errors of Postgres in a claim */
   async runOnce(signal?: AbortSignal): Promise<void> {
     const { pool, leaseMs = defaultLeaseMs } = this.#options
     for (let claims = 0; claims < claimsMax && !signal?.aborted; claims += 1) {
       const lease = randomToken()
       const steps = await claimSteps(pool, { lease, leaseMs, rowsMax })
       if (steps.length === 0) return
-      await Promise.all(steps.map((step) => this.#work(step, lease)))
+      await Promise.all(steps.map((step) => this.#run(step, lease)))
     }
   }
 
-  async #work(step: ClaimedStep, lease: string): Promise<void> {
-    let mistake: unknown
-    const sending = step.isTooLate ? Promise.resolve(tooLate) : this.#send(step)
-    const outcome = await sending.catch((cause: unknown): StepOutcome => {
-      mistake = cause
+  async #run(step: ClaimedStep, lease: string): Promise<void> {
+    let unexpected: unknown
+    const outcome = await this.#send(step).catch((cause: unknown): StepOutcome => {
+      unexpected = cause
       return { kind: 'broken' }
     })
     const verdict = decideStep(outcome, step)
-    const report = { step, outcome: outcome.kind, verdict, ...(mistake !== undefined && { cause: mistake }) }
+    const report = {
+      ...{ step, outcome: outcome.kind, verdict },
+      ...(unexpected !== undefined && { cause: unexpected }),
+    }
     try {
-      const state = await settleStep(this.#options.pool, { id: step.id, lease }, verdict)
+      const state = await completeStep(this.#options.pool, { id: step.id, lease }, verdict)
       this.#options.onStep({ ...report, state })
     } catch (cause) {
       this.#options.onStep({ ...report, state: undefined, cause })
@@ -78,16 +93,44 @@ export class Simulator {
   }
 
   async #send(of: ClaimedStep): Promise<StepOutcome> {
+    if (of.isTooLate) return { kind: 'too_late' }
     const { directory, intake } = this.#options
     const { id, chargeback, step, openedAtMs, dueAtMs } = of
     const tenant = directory.findTenantById(of.tenantId)
-    // One that waits for its slug serves nothing.
+    // A tenant that waits for its slug accepts no calls.
     if (!tenant || tenant.slug === null) return { kind: 'no_caller', cause: 'tenant_unknown' }
     const caller = intake.callers.byTenant(tenant, chargeback.provider)
     if (caller.kind === 'refused') return { kind: 'no_caller', cause: caller.cause }
     const body = Buffer.from(eventBody({ id, chargeback, step, openedAtMs, occurredAtMs: dueAtMs }))
-    const call = await this.#signer.sign(caller, body)
-    if (call === undefined) return { kind: 'no_caller', cause: 'signing_unavailable' }
-    return acceptWebhook(intake, call.caller, { headers: call.headers, body, simulationId: id })
+    const signed = await this.#sign(caller, body)
+    if (signed === undefined) return { kind: 'no_caller', cause: 'signing_unavailable' }
+    return acceptWebhook(intake, signed.caller, { headers: signed.headers, body, simulationId: id })
+  }
+
+  /**
+   * Signs a call as its provider does: with the tenant's secret, or with a key that only the returned caller trusts. Returns undefined
+   * without secret or settings. The first wallet call generates a key, which takes some 100 ms.
+   */
+  async #sign(
+    caller: Caller,
+    body: Uint8Array,
+  ): Promise<{ readonly caller: Caller; readonly headers: Headers } | undefined> {
+    const { keying, settings } = caller
+    const atMs = this.#options.clock.now()
+    if (keying.kind === 'secrets') {
+      const [secret] = keying.secrets()
+      return secret === undefined
+        ? undefined
+        : { caller, headers: new Headers(signCard({ body, secret, atMs })) }
+    }
+    this.#wallet ??= createWalletSigner(atMs).catch((error: unknown) => {
+      this.#wallet = undefined
+      throw error
+    })
+    const signer = await this.#wallet
+    const trusting = withCertificate(caller, signer.certificate)
+    if (trusting === undefined || settings.wallet === undefined) return undefined
+    const { webhookId } = settings.wallet
+    return { caller: trusting, headers: new Headers(signer.sign({ body, webhookId, atMs })) }
   }
 }

@@ -1,119 +1,124 @@
 import { isDeepStrictEqual } from 'node:util'
+import { and, eq, isNull, sql } from 'drizzle-orm'
+import { writeAudit } from '#internal/access/index.ts'
 import { dayAfter, type TenantId } from '#internal/base/index.ts'
-import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
-import { insertSimulationAudit } from './audit.ts'
+import type { Callers } from '#internal/intake/index.ts'
+import { orm, type Pool, tenants, withTx } from '#internal/storage/index.ts'
+import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { stepsCount } from './chargeback.ts'
-import type { Chargeback } from './request.ts'
-import {
-  createSimulationId,
-  type Simulation,
-  type SimulationRow,
-  simulationColumns,
-  simulationOf,
-} from './simulation.ts'
+import { type Chargeback, createSimulationId, type Simulation, simulationOf } from './simulation.ts'
+import { simulations } from './tables.ts'
 
-/** Simulations of a tenant that may be under way at a time. */
+/** Whether a tenant can have a simulation. `problem` says what to change. */
+export type Readiness =
+  | { readonly kind: 'ready' | 'suspended' | 'unreadable' }
+  | { readonly kind: 'notReady'; readonly problem: string }
+
+/** Checks whether calls of the provider would be accepted for the tenant. A paused provider is ready: simulations wait. */
+export function readinessFor(
+  callers: Pick<Callers, 'byTenant'>,
+  tenant: DirectoryTenant,
+  { provider }: Pick<Chargeback, 'provider'>,
+): Readiness {
+  const caller = callers.byTenant(tenant, provider)
+  if (caller.kind === 'caller') {
+    const isSet = provider !== 'wallet' || caller.settings.wallet !== undefined
+    return isSet ? { kind: 'ready' } : { kind: 'notReady', problem: problems.wallet_not_set(provider) }
+  }
+  switch (caller.cause) {
+    case 'provider_paused':
+      return { kind: 'ready' }
+    case 'tenant_suspended':
+      return { kind: 'suspended' }
+    case 'secrets_unreadable':
+      return { kind: 'unreadable' }
+    case 'provider_not_configured':
+    case 'provider_not_enabled':
+    case 'secrets_missing':
+      return { kind: 'notReady', problem: problems[caller.cause](provider) }
+    default:
+      return { kind: 'notReady', problem: problems.other(provider) }
+  }
+}
+
+const problems = {
+  provider_not_configured: (provider: string) =>
+    `This tenant does not take calls of "${provider}": add it to spec.providers of its Tenant, or name another provider`,
+  provider_not_enabled: (provider: string) =>
+    `"${provider}" is not rolled out to this tenant: its spec.walletRollout.stage is "off", which the platform team changes`,
+  secrets_missing: (provider: string) =>
+    `No signing secret of "${provider}" is in force for this tenant: see the conditions of its Tenant`,
+  wallet_not_set: (provider: string) =>
+    `"${provider}" has no webhookId in this tenant: set it in spec.providers of its Tenant`,
+  other: (provider: string) =>
+    `This tenant takes no calls of "${provider}": set the provider up in its Tenant, or name another one`,
+}
+
+/** Maximum open simulations of a tenant. */
 export const openPerTenantMax = 100
 
-/** What a simulation is started with. */
+/** Request to start a simulation. */
 export interface StartSimulationRequest {
   readonly tenantId: TenantId
   readonly chargeback: Chargeback
-  /** Who asks, for the audit. */
+  /** Actor, for the audit log. */
   readonly by: string
-  /** Makes repeats the same simulation for as long as it is kept; its tenant's own. */
+  /** Scoped to the tenant; makes repeats return the same simulation while it is kept. */
   readonly idempotencyKey?: string | undefined
-  /** False where its tenant could not have it now: then only one that was started before is found by its key. Default true. */
+  /** false: only return a simulation that was started before with the same key. Default true. */
   readonly isReady?: boolean
-  /** Days that it is kept. */
+  /** Retention. */
   readonly days: number
 }
 
-/** What came of it. `conflict`: the key was used with another request. `too_many`: others have to end first. */
+/** Result of starting. `conflict`: the key was used with another request. `too_many`: `openPerTenantMax` are open. */
 export type StartSimulationResult =
   | { readonly kind: 'started' | 'already_started'; readonly simulation: Simulation }
   | { readonly kind: 'conflict' | 'too_many' | 'unknown_tenant' | 'not_ready' }
 
 /**
- * Writes a simulation down, whose first event is due at once. Repeating it with the same key and request gives the same one. Leaves
- * an audit row with the deed. @throws whatever Postgres throws; then it was not started, or a repeat with its key finds it
+ * Stores a simulation whose first event is due at once, and an audit entry. Idempotent with a key.
+ * @throws errors of Postgres; then it was not started, or a repeat with its key finds it
  */
 export async function startSimulation(
   pool: Pool,
   request: StartSimulationRequest,
   nowMs: number,
 ): Promise<StartSimulationResult> {
+  const { tenantId, chargeback, by, idempotencyKey, isReady = true, days } = request
   return await withTx(pool, async (client) => {
-    // Whoever starts one for a tenant waits for whoever else does, and for its deletion, so that nobody counts one too few and
-    // none is left behind.
-    const { rowCount } = await client.query(
-      'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE',
-      [request.tenantId],
-    )
-    if (rowCount === 0) return { kind: 'unknown_tenant' }
-    const known = await findByKey(client, request)
-    if (known) {
-      const isSame = isDeepStrictEqual(known.chargeback, request.chargeback)
-      return isSame ? { kind: 'already_started', simulation: known } : { kind: 'conflict' }
+    const db = orm(client)
+    // Serializes starts of a tenant, and its deletion, so that the count is exact and no simulation outlives its tenant.
+    const [tenant] = await db
+      .select({ id: tenants.id })
+      .from(tenants)
+      .where(and(eq(tenants.id, tenantId), isNull(tenants.deletedAt)))
+      .for('no key update')
+    if (tenant === undefined) return { kind: 'unknown_tenant' }
+    const ofTenant = eq(simulations.tenantId, tenantId)
+    if (idempotencyKey !== undefined) {
+      const isSameKey = and(ofTenant, eq(simulations.idempotencyKey, idempotencyKey))
+      const [known] = await db.select().from(simulations).where(isSameKey)
+      if (known && !isDeepStrictEqual(known.request, chargeback)) return { kind: 'conflict' }
+      if (known) return { kind: 'already_started', simulation: simulationOf(known) }
     }
-    if (request.isReady === false) return { kind: 'not_ready' }
-    if ((await countOpen(client, request.tenantId)) >= openPerTenantMax) return { kind: 'too_many' }
-    const simulation = await insertSimulation(client, request, nowMs)
-    const { id, chargeback } = simulation
-    await insertSimulationAudit(client, {
-      ...{ actor: request.by, action: 'simulations.started', tenantId: request.tenantId },
-      detail: { simulation: id, provider: chargeback.provider },
-    })
-    return { kind: 'started', simulation }
+    if (!isReady) return { kind: 'not_ready' }
+    const open = await db.$count(simulations, and(ofTenant, isNull(simulations.endedAt)))
+    if (open >= openPerTenantMax) return { kind: 'too_many' }
+    // Times are Postgres' own, as in claims.
+    const dueAt = sql`ARRAY(SELECT now() + step * ${chargeback.stepSeconds}::integer * interval '1 s'
+      FROM generate_series(0, ${stepsCount - 1}::integer) step ORDER BY step)`
+    const [row] = await db
+      .insert(simulations)
+      .values({
+        ...{ id: createSimulationId(nowMs), tenantId, idempotencyKey: idempotencyKey ?? null },
+        ...{ request: chargeback, requestedBy: by, state: 'scheduled' },
+        ...{ dueAt, nextAt: sql`now()`, createdAt: sql`now()`, expiresOn: dayAfter(nowMs, days) },
+      })
+      .returning()
+    if (row === undefined) throw new Error('INSERT INTO simulations returned no row')
+    const detail = { simulation: row.id, provider: chargeback.provider }
+    await writeAudit(client, { actor: by, action: 'simulations.started', tenantId, detail }, nowMs)
+    return { kind: 'started', simulation: simulationOf(row) }
   })
-}
-
-// By its unique index. The caller holds the tenant's row.
-async function findByKey(
-  client: PoolClient,
-  { tenantId, idempotencyKey }: StartSimulationRequest,
-): Promise<Simulation | undefined> {
-  if (idempotencyKey === undefined) return undefined
-  const { rows } = await client.query<SimulationRow>({
-    text: `SELECT ${simulationColumns} FROM simulations WHERE tenant_id = $1 AND idempotency_key = $2`,
-    rowMode: 'array',
-    values: [tenantId, idempotencyKey],
-  })
-  return rows.map(simulationOf)[0]
-}
-
-// By the index over those that have not ended: a hundred rows at most.
-async function countOpen(client: PoolClient, tenantId: TenantId): Promise<number> {
-  const { rows } = await client.query<[number]>({
-    text: 'SELECT count(*) FROM simulations WHERE tenant_id = $1 AND ended_at IS NULL',
-    rowMode: 'array',
-    values: [tenantId],
-  })
-  return rows[0]?.[0] ?? 0
-}
-
-// Times are Postgres' own, as are those by which events are taken.
-const insertText = `
-INSERT INTO simulations (id, tenant_id, idempotency_key, request, requested_by, state, due_at, next_at, created_at, expires_on)
-SELECT $1, $2, $3, $4, $5, 'scheduled',
-  ARRAY(SELECT now() + step * $6::integer * interval '1 s' FROM generate_series(0, ${stepsCount - 1}) step ORDER BY step),
-  now(), now(), $7::date
-RETURNING ${simulationColumns}`
-
-async function insertSimulation(
-  client: PoolClient,
-  { tenantId, idempotencyKey, chargeback, by, days }: StartSimulationRequest,
-  nowMs: number,
-): Promise<Simulation> {
-  const { rows } = await client.query<SimulationRow>({
-    text: insertText,
-    rowMode: 'array',
-    values: [
-      ...[createSimulationId(nowMs), tenantId, idempotencyKey ?? null, JSON.stringify(chargeback), by],
-      ...[chargeback.stepSeconds, dayAfter(nowMs, days)],
-    ],
-  })
-  const [simulation] = rows.map(simulationOf)
-  if (simulation === undefined) throw new Error('a simulation was stored and not given back')
-  return simulation
 }

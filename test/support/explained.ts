@@ -22,7 +22,8 @@ export async function explained(
 ): Promise<PlanNode[]> {
   const plans: PlanNode[] = []
   const spy = {
-    async query({ name, values = [] }: { name: string; values?: unknown[] }) {
+    // pg takes values in its first argument, Drizzle gives them as the second.
+    async query({ name, values: own }: { name: string; values?: unknown[] }, values = own ?? []) {
       const given = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
       const text = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "${name}"${given}`
       const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(text)

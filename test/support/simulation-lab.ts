@@ -1,8 +1,11 @@
 import { systemClock } from '#internal/base/index.ts'
 import { storeBatch } from '#internal/events/index.ts'
 import { Callers, HeaderRules, LargeBodies, secretHeaders } from '#internal/intake/index.ts'
-import { chargebackOf, type SimulateChargebackRequest } from '#internal/simulations/request.ts'
-import type { Simulation } from '#internal/simulations/simulation.ts'
+import {
+  chargebackOf,
+  type SimulateChargebackRequest,
+  type Simulation,
+} from '#internal/simulations/simulation.ts'
 import { Simulator, type SimulatorOptions, type StepReport } from '#internal/simulations/simulator.ts'
 import { startSimulation } from '#internal/simulations/start.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'

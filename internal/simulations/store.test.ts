@@ -3,8 +3,8 @@ import type { Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import { listSimulations, type SimulationListRequest } from './read.ts'
 import { createSimulationId, type SimulationId } from './simulation.ts'
+import { listSimulations, type SimulationListRequest } from './store.ts'
 
 const count = 20_000
 const examinedMax = 1_000

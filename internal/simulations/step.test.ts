@@ -1,8 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
-import type { StepVerdict } from './claim.ts'
-import { decideStep, type StepOutcome } from './decide-step.ts'
+import { decideStep, type StepOutcome, type StepVerdict } from './step.ts'
 
 const event: ReceivedEvent = receivedEvent()
 const at = { failures: 0 }

@@ -1,0 +1,195 @@
+import { and, eq, getTableColumns, isNotNull, isNull, lt, lte, or, sql } from 'drizzle-orm'
+import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
+import { writeAudit } from '#internal/access/index.ts'
+import { dayAfter, expectPageLimit, pageOf, type TenantId } from '#internal/base/index.ts'
+import { orm, type Pool, type PoolClient, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import { type Simulation, type SimulationId, type SimulationState, simulationOf } from './simulation.ts'
+import { simulations } from './tables.ts'
+
+/** A simulation, of one tenant or of any. */
+export interface SimulationPlace {
+  readonly id: SimulationId
+  /** Omit for any tenant. */
+  readonly tenantId?: TenantId
+}
+
+/** Reads a simulation; undefined if it is unknown or another tenant's. @throws errors of Postgres */
+export async function readSimulation(
+  connection: Pool | PoolClient,
+  place: SimulationPlace,
+): Promise<Simulation | undefined> {
+  const rows = await orm(connection).select().from(simulations).where(isAt(place))
+  return rows.map(simulationOf)[0]
+}
+
+function isAt({ id, tenantId }: SimulationPlace) {
+  return and(eq(simulations.id, id), tenantId && eq(simulations.tenantId, tenantId))
+}
+
+/** Request for a page of simulations. */
+export interface SimulationListRequest {
+  /** Omit for all tenants. */
+  readonly tenantId?: TenantId
+  /** Omit for all states. */
+  readonly state?: SimulationState
+  /** `next` of the previous page. */
+  readonly after?: SimulationId
+  /** 1 to 100. */
+  readonly limit: number
+}
+
+/** A page, newest first. `next` is undefined on the last one; a short page with `next` reached its search bound. */
+export interface SimulationPage {
+  readonly simulations: readonly Simulation[]
+  readonly next: SimulationId | undefined
+}
+
+/** Simulations that a page with a state examines, since no index has states. */
+const examinedMax = 1_000
+/** Sorts after every id. */
+const behindAll = 'sim_~' as SimulationId
+
+/**
+ * Lists simulations; with a state it examines at most 1 000. Needs a pool whose sessions plan by indexes alone.
+ * @throws RangeError for a limit out of its bounds; errors of Postgres
+ */
+export async function listSimulations(pool: Pool, request: SimulationListRequest): Promise<SimulationPage> {
+  const { tenantId, state, after = behindAll, limit } = request
+  expectPageLimit(limit, 'simulations')
+  // By the primary key, or by the index over tenant and id: the tenant stands in comparison and order, so that the planner chooses it.
+  const key = sql`(${simulations.tenantId}, ${simulations.id})`
+  const isInRange = tenantId
+    ? sql`${key} < (${tenantId}, ${after}) AND ${key} >= (${tenantId}, '')`
+    : lt(simulations.id, after)
+  const order = tenantId ? sql`tenant_id DESC, id DESC` : sql`id DESC`
+  const db = orm(pool)
+  const name = `list_simulations${tenantId ? '_of_tenant' : ''}`
+  if (state === undefined) {
+    const page = db
+      .select()
+      .from(simulations)
+      .where(isInRange)
+      .orderBy(order)
+      .limit(limit + 1)
+    const { page: rows, next } = pageOf(await page.prepare(name).execute(), limit)
+    return { simulations: rows.map(simulationOf), next }
+  }
+  const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
+  const examined = db
+    .select({ ...getTableColumns(simulations), nth })
+    .from(simulations)
+    .where(isInRange)
+    .orderBy(order)
+    .limit(examinedMax)
+    .as('examined')
+  // The last examined row is always included, to tell where the search ended.
+  const isListed = or(eq(examined.state, state), eq(examined.nth, examinedMax))
+  const found = db
+    .select()
+    .from(examined)
+    .where(isListed)
+    .orderBy(order)
+    .limit(limit + 1)
+  const { page: rows, next } = pageOf(await found.prepare(`${name}_by_state`).execute(), limit)
+  return {
+    simulations: rows.filter((row) => row.state === state).map(simulationOf),
+    next: next ?? rows.find((row) => row.nth === examinedMax)?.id,
+  }
+}
+
+/** Request to change a simulation. */
+export interface SimulationChange extends SimulationPlace {
+  /** Actor, for the audit log. */
+  readonly by: string
+  /** Compare-and-set: number of sent events; with another number the result is `changed`. Omit for any. */
+  readonly sentCount?: number
+}
+
+/** Result of a change. `ended`: it had ended before; `ended` and `changed` change nothing. */
+export type SimulationChangeResult<Done extends string> =
+  | { readonly kind: Done | 'ended' | 'changed'; readonly simulation: Simulation }
+  | { readonly kind: 'not_found' }
+
+/**
+ * Makes the next event due now; later events keep their times. An event that waits for a retry is retried at once. Writes an audit
+ * entry. @throws errors of Postgres
+ */
+export function advanceSimulation(
+  pool: Pool,
+  change: SimulationChange,
+  nowMs: number,
+): Promise<SimulationChangeResult<'advanced'>> {
+  const { dueAt, sentAt, nextAt, lease } = simulations
+  const sent = sql`cardinality(${sentAt})`
+  const set = {
+    dueAt: sql`${dueAt}[:${sent}] || least(${dueAt}[${sent} + 1], now()) || ${dueAt}[${sent} + 2:]`,
+    // While a process sends it under a lease, another must not claim it.
+    nextAt: sql`CASE WHEN ${lease} IS NULL OR ${nextAt} <= now() THEN now() ELSE ${nextAt} END`,
+  }
+  return changeSimulation(pool, { ...change, set, kind: 'advanced' }, nowMs)
+}
+
+/**
+ * Ends a simulation: no further event is sent, except one being sent at this moment. Accepted events stay. Writes an audit entry;
+ * repeating it returns `ended`. @throws errors of Postgres
+ */
+export function cancelSimulation(
+  pool: Pool,
+  change: SimulationChange,
+  nowMs: number,
+): Promise<SimulationChangeResult<'cancelled'>> {
+  // The lease stays, so that a process that is sending can record it.
+  const set = { state: 'cancelled' as const, endedAt: sql`now()`, nextAt: null, cause: null }
+  return changeSimulation(pool, { ...change, set, kind: 'cancelled' }, nowMs)
+}
+
+interface ChangeStatement<Done extends string> extends SimulationChange {
+  readonly set: PgUpdateSetSource<typeof simulations>
+  readonly kind: Done
+}
+
+async function changeSimulation<Done extends string>(
+  pool: Pool,
+  { by, sentCount, set, kind, ...place }: ChangeStatement<Done>,
+  nowMs: number,
+): Promise<SimulationChangeResult<Done>> {
+  return await withTx(pool, async (client) => {
+    const isUnchanged =
+      sentCount === undefined ? undefined : sql`cardinality(${simulations.sentAt}) = ${sentCount}`
+    const rows = await orm(client)
+      .update(simulations)
+      .set(set)
+      .where(and(isAt(place), isUnchanged, isNull(simulations.endedAt)))
+      .returning()
+    const [changed] = rows.map(simulationOf)
+    if (changed) {
+      const event = changed.events.find(({ sentAtMs }) => sentAtMs === null)?.id
+      const detail = { simulation: changed.id, ...(event !== undefined && { event }) }
+      const { tenantId } = changed
+      await writeAudit(client, { actor: by, action: `simulations.${kind}`, tenantId, detail }, nowMs)
+      return { kind, simulation: changed }
+    }
+    const simulation = await readSimulation(client, place)
+    if (simulation === undefined) return { kind: 'not_found' }
+    return { kind: simulation.endedAtMs === null ? 'changed' : 'ended', simulation }
+  })
+}
+
+const forgottenMax = 5_000
+
+/** Deletes simulations that ended and expired, at most 5 000, by their index. Idempotent, and safe in parallel. @throws errors of Postgres */
+export async function forgetSimulations(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  const db = orm(pool)
+  const isExpired = and(isNotNull(simulations.endedAt), lte(simulations.expiresOn, dayAfter(nowMs, -1)))
+  const expired = db
+    .select({ id: simulations.id })
+    .from(simulations)
+    .where(isExpired)
+    .orderBy(simulations.expiresOn)
+    .limit(forgottenMax)
+    .for('update', { skipLocked: true })
+  // As an array, so that the subquery runs once.
+  const { rowCount } = await db.delete(simulations).where(sql`${simulations.id} = ANY(ARRAY(${expired}))`)
+  const removed = rowCount ?? 0
+  return { removed, hasMore: removed === forgottenMax }
+}
