@@ -49,17 +49,7 @@ export {
   removeOldest,
   runRetention,
 } from './postgres/retention.ts'
-export {
-  apiKeys,
-  audit,
-  directoryVersion,
-  orm,
-  slugReservations,
-  tenantSecrets,
-  tenants,
-  usageHourly,
-  writerFence,
-} from './postgres/schema.ts'
+export { orm, usageHourly } from './postgres/schema.ts'
 export {
   classifySqlError,
   isMistake,
