@@ -13,7 +13,6 @@ export type ReflectorTrouble =
   | { readonly kind: 'handler'; readonly key: string; readonly error: unknown }
   /** `failures` in a row; the cache keeps its contents. */
   | { readonly kind: 'sync'; readonly failure: KubeFailure; readonly failures: number }
-  /** The connection of a watch was dead. */
   | { readonly kind: 'stalled' }
 
 /** Options of a reflector. */
@@ -52,7 +51,7 @@ export interface Reflector<T extends KubeObject> {
   hasSynced(): boolean
   /** Resolves with true once the cache is complete, with false when the reflector is stopped before. */
   whenSynced(): Promise<boolean>
-  /** Why the cache may be stale, such as a missing permission; undefined while it is current. */
+  /** Reason that the cache may be stale, such as a missing permission; undefined while it is current. */
   failure(): KubeFailure | undefined
   /** Ends the watch; no further changes are reported. Its name may be reused at once. Idempotent; never rejects. */
   stop(): Promise<void>

@@ -157,8 +157,8 @@ async function until(condition: () => boolean): Promise<number> {
   return performance.now() - startedAtMs
 }
 
-describe('a snapshot', () => {
-  test('answers by key, id and slug', async () => {
+describe('snapshot', () => {
+  test('directory: finds tenants by key, id and slug', async () => {
     await put('one')
     const directory = directoryOf()
     expect(directory.hasSnapshot()).toBe(false)
@@ -186,7 +186,7 @@ describe('a snapshot', () => {
     expect(directory.findTenantById(idOf('other'))).toBeUndefined()
   })
 
-  test('is whole however small its pages are', async () => {
+  test('directory: a snapshot of small pages is complete', async () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     for (const name of names) await put(name)
     const directory = directoryOf({ pageRows: 2 })
@@ -194,7 +194,7 @@ describe('a snapshot', () => {
     expect(names.map((name) => directory.findTenantBySlug(name)?.name)).toEqual(names)
   })
 
-  test('leaves out the slug and keys of a tenant that waits for its slug', async () => {
+  test('directory: a tenant without its slug is not found by slug or key', async () => {
     await put('one', { slug: null })
     const directory = directoryOf()
     await directory.start()
@@ -204,12 +204,12 @@ describe('a snapshot', () => {
   })
 })
 
-describe('keys stop by themselves', () => {
+describe('ended keys', () => {
   test.each<[string, Partial<StoredKey>]>([
-    ['when they expire', { expiresAtMs: 1_000 }],
-    ['when their time after rotation is over', { endsAtMs: 1_000 }],
-    ['at the earlier of both', { endsAtMs: 1_000, expiresAtMs: 2_000 }],
-  ])('%s', async (_case, key) => {
+    ['expired', { expiresAtMs: 1_000 }],
+    ['rotated out and past its overlap', { endsAtMs: 1_000 }],
+    ['past the earlier of both', { endsAtMs: 1_000, expiresAtMs: 2_000 }],
+  ])('directory: does not find a key that is %s', async (_case, key) => {
     await put('one', { keys: [key] })
     const directory = directoryOf()
     await directory.start()
@@ -220,8 +220,8 @@ describe('keys stop by themselves', () => {
   })
 })
 
-describe('a change', () => {
-  test('is seen within 2 s by polling', async () => {
+describe('changes', () => {
+  test('directory: polling finds a change within 2 s', async () => {
     const directory = directoryOf()
     await directory.start()
     await put('one')
@@ -229,7 +229,7 @@ describe('a change', () => {
     expect(tookMs).toBeLessThan(2_000)
   })
 
-  test('is seen at once when told of, also when told during a look', async () => {
+  test('directory: notify reads at once, also during a read', async () => {
     const directory = directoryOf({ pollMs: 3_600_000 })
     await directory.start()
     for (const name of ['a', 'b', 'c']) {
@@ -240,7 +240,7 @@ describe('a change', () => {
     }
   })
 
-  test('of every kind is taken over', async () => {
+  test('directory: applies every kind of change', async () => {
     const directory = directoryOf({ pollMs: 5, pageRows: 1 })
     for (const name of ['one', 'two', 'three']) await put(name)
     await directory.start()
@@ -256,7 +256,7 @@ describe('a change', () => {
     expect(directory.stats()).toEqual({ tenants: 2, keys: 1, overfull: false })
   })
 
-  test('that moves a key to another tenant leaves it there', async () => {
+  test('directory: a key moved to another tenant stays there', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await put('one')
     await put('two', { keys: [] })
@@ -270,7 +270,7 @@ describe('a change', () => {
     expect(directory.findKey(base64Of(keyOf('one')))?.tenant.name).toBe('two')
   })
 
-  test('that commits late is not passed over', async () => {
+  test('directory: a late commit is not skipped', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await directory.start()
     const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -292,7 +292,7 @@ describe('a change', () => {
     expect(directory.findTenantBySlug('slow')?.suspended).toBe(true)
   })
 
-  test('to an older state, as a restored backup makes it, is read whole', async () => {
+  test('directory: a lower version, as after a restore, causes a complete read', async () => {
     const directory = directoryOf({ pollMs: 5 })
     await put('one')
     await put('two')
@@ -304,8 +304,8 @@ describe('a change', () => {
   })
 })
 
-describe('while Postgres is away', () => {
-  test('a directory that never read it says so, and reads it once it is back', async () => {
+describe('without Postgres', () => {
+  test('directory without Postgres: has no snapshot, and reads one once Postgres is available', async () => {
     await put('one')
     await postgresBack(false)
     const directory = directoryOf({ pool: ownPool() })
@@ -318,7 +318,7 @@ describe('while Postgres is away', () => {
     expect(directory.findTenantBySlug('one')?.name).toBe('one')
   })
 
-  test('no answer changes, the age grows, and changes are caught up with afterwards', async () => {
+  test('directory without Postgres: keeps its contents, its age grows, and it catches up afterwards', async () => {
     await put('one')
     const directory = directoryOf({ pool: ownPool(), pollMs: 5 })
     await directory.start()
@@ -334,7 +334,7 @@ describe('while Postgres is away', () => {
     expect(directory.ageMs(nowMs)).toBe(0)
   })
 
-  test('stopping does not wait for it', async () => {
+  test('directory without Postgres: stop does not wait for it', async () => {
     await postgresBack(false)
     const directory = directoryOf({ pool: ownPool() })
     await directory.start()
@@ -364,12 +364,12 @@ async function postgresBack(back: boolean): Promise<void> {
   await admin.end()
 }
 
-describe('what intake and delivery need', () => {
+describe('callbacks and secrets', () => {
   const secretOf = (field: string, ordinal: number, value: string): SecretToPut => {
     return { field, ordinal, value, sourceName: 's', sourceVersion: '1', createdAtMs: nowMs }
   }
 
-  test('a tenant comes with its callback, its stage and those of its providers that may call', async () => {
+  test('directory: a tenant has its callback, wallet stage and enabled providers', async () => {
     const providers = [
       { name: 'stripe', secretRef: { name: 's' } },
       { name: 'github', secretRef: { name: 's' }, enabled: false },
@@ -389,7 +389,7 @@ describe('what intake and delivery need', () => {
     })
   })
 
-  test('live secrets open in their order, with their own key ring only, and never stand in the clear', async () => {
+  test('directory: live secrets open in order, with their key ring only, and are never stored in the clear', async () => {
     const secrets = [
       secretOf('provider:card', 1, 'second'),
       secretOf('provider:card', 0, 'x'.repeat(400)),
@@ -415,7 +415,7 @@ describe('what intake and delivery need', () => {
   })
 })
 
-describe('its size', () => {
+describe('size', () => {
   /** Rows as the reconciler writes them, made by the database since 10 000 transactions would take long. */
   async function seed(count: number): Promise<void> {
     await pool.query(
@@ -430,7 +430,7 @@ describe('its size', () => {
     )
   }
 
-  test('is about 1 KB a tenant with two keys: under 1.5 KB, measured over 10 000', async () => {
+  test('directory: a tenant with two keys takes under 1.5 KB, measured over 10 000', async () => {
     await seed(10_000)
     const directory = directoryOf({ pollMs: 3_600_000 })
     const before = heapBytes()
@@ -440,7 +440,7 @@ describe('its size', () => {
     expect(bytesPerTenant).toBeLessThan(1_536)
   }, 10_000)
 
-  test('is bounded: tenants over it get no answer, an error says so, and they come in when there is room', async () => {
+  test('directory: tenants over tenantsMax are not served, an error is logged, and they are added once there is room', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await put(name)
     const directory = directoryOf({ tenantsMax: 3, pollMs: 5, pageRows: 2 })
     await directory.start()

@@ -72,13 +72,13 @@ function gateOf(keyRing: KeyRing, options: { replacesLost?: boolean; pool?: Pool
 const many = (count: number, ring: KeyRing) => Array.from({ length: count }, () => ring)
 
 test.each<[string, KeyRing[], boolean, GateOpening | 'shut']>([
-  ['nothing is sealed', [], false, 'nothingSealed'],
-  ['all secrets open', [right, right], false, 'opens'],
-  ['only the last of 250 opens', [...many(249, other), right], false, 'opens'],
-  ['the key id is unknown to the ring', [other, other], false, 'shut'],
-  ['the key id is known and the key is another', [sameIdOtherKey], false, 'shut'],
-  ['nothing opens and the ring replaces a lost one', [other], true, 'replacesLost'],
-  ['something opens and the ring replaces a lost one', [other, right], true, 'opens'],
+  ['opens if nothing is sealed', [], false, 'nothingSealed'],
+  ['opens if all secrets open', [right, right], false, 'opens'],
+  ['opens if only the last of 250 secrets opens', [...many(249, other), right], false, 'opens'],
+  ['stays closed for an unknown key id', [other, other], false, 'shut'],
+  ['stays closed for a known key id with another key', [sameIdOtherKey], false, 'shut'],
+  ['opens for a ring that replaces a lost one although nothing opens', [other], true, 'replacesLost'],
+  ['opens for a ring that replaces a lost one if a secret opens', [other, right], true, 'opens'],
 ])('key ring gate: %s', async (_case, sealedWith, replacesLost, expected) => {
   await seal(...sealedWith)
   const { gate, openings } = gateOf(right, { replacesLost })
@@ -89,7 +89,7 @@ test.each<[string, KeyRing[], boolean, GateOpening | 'shut']>([
   expect(gate.check().ok).toBe(expected !== 'shut')
 })
 
-test('key ring gate: says once what the secrets were sealed with, and opens as soon as one opens', async () => {
+test('key ring gate: reports the key ids of the secrets once, and opens as soon as one secret opens', async () => {
   await seal(other, sameIdOtherKey)
   const { gate, openings, unfit } = gateOf(right)
   await gate.runOnce(live)
@@ -119,7 +119,7 @@ test('key ring gate: stays open when all secrets are sealed with another ring la
   expect(openings).toEqual(['opens'])
 })
 
-test('key ring gate: searches 2 000 secrets per look and goes on from there', async () => {
+test('key ring gate: searches 2 000 secrets per call and continues from there', async () => {
   await seal(...many(2_050, other), right)
   const { gate, unfit } = gateOf(right)
   await gate.runOnce(live)
@@ -129,7 +129,7 @@ test('key ring gate: searches 2 000 secrets per look and goes on from there', as
   expect(unfit).toEqual([])
 })
 
-test('key ring gate: stays shut while Postgres is away', async () => {
+test('key ring gate: stays closed without Postgres', async () => {
   const away = poolOf('postgres://latchkey:none@127.0.0.1:9/none')
   const { gate } = gateOf(right, { pool: away })
   await expect(gate.runOnce(live)).rejects.toThrow()

@@ -3,7 +3,7 @@ import type { CheckResult } from '#internal/telemetry/index.ts'
 import type { KeyRing } from './key-ring.ts'
 import { listSealedSecrets, type SecretCursor } from './store.ts'
 
-/** Why the gate opened. `opens`: a secret opened. `nothingSealed`: there is none. `replacesLost`: none opened, and the ring replaces a lost one. */
+/** Reason that the gate opened. `opens`: a secret opened. `nothingSealed`: there is none. `replacesLost`: none opened, and the ring replaces a lost one. */
 export type GateOpening = 'opens' | 'nothingSealed' | 'replacesLost'
 
 /** Result of a complete search in which no secret opened. Key ids are not secret. */

@@ -17,16 +17,16 @@ function ring(text: string): KeyRing {
   return parsed.keyRing
 }
 
-describe('a sealed value', () => {
+describe('sealed values', () => {
   const keyRing = ring(`a:${key('a')}`)
 
-  test('opens where it belongs, to the same text', () => {
+  test('key ring: a sealed value opens at its place to the same text', () => {
     const sealed = keyRing.seal(place, 'whsec_ü\n')
     expect(keyRing.open(place, sealed)).toEqual({ kind: 'opened', text: 'whsec_ü\n' })
     expect(sealed.ciphertext.toString('latin1')).not.toContain('whsec')
   })
 
-  test('is different each time', () => {
+  test('key ring: sealing twice gives different values', () => {
     const [one, other] = [keyRing.seal(place, 'x'), keyRing.seal(place, 'x')]
     expect(one.nonce.equals(other.nonce)).toBe(false)
     expect(one.ciphertext.equals(other.ciphertext)).toBe(false)
@@ -35,11 +35,11 @@ describe('a sealed value', () => {
   test.each([
     ['another tenant', { ...place, tenantId: second }],
     ['another field', { ...place, field: 'provider:codehost' }],
-  ])('does not open for %s', (_case, elsewhere) => {
+  ])('key ring: a sealed value does not open for %s', (_case, elsewhere) => {
     expect(keyRing.open(elsewhere, keyRing.seal(place, 'x'))).toEqual({ kind: 'broken' })
   })
 
-  test('does not open once any byte of it changed', () => {
+  test('key ring: a sealed value with any changed byte does not open', () => {
     const sealed = keyRing.seal(place, 'secret')
     for (let at = 0; at < sealed.ciphertext.length; at += 1) {
       const ciphertext = Buffer.from(sealed.ciphertext)
@@ -51,13 +51,13 @@ describe('a sealed value', () => {
     expect(keyRing.open(place, { ...sealed, ciphertext: Buffer.alloc(3) })).toEqual({ kind: 'broken' })
   })
 
-  test('does not open under another key of the same id', () => {
+  test('key ring: a sealed value does not open with another key of the same id', () => {
     expect(ring(`a:${key('other')}`).open(place, keyRing.seal(place, 'x'))).toEqual({ kind: 'broken' })
   })
 })
 
-describe('a ring', () => {
-  test('seals under its first key and opens what a rotated one sealed', () => {
+describe('key rings', () => {
+  test('key ring: seals with its first key and opens values of a rotated one', () => {
     const old = ring(`a:${key('a')}`).seal(place, 'x')
     const rotated = ring(`b:${key('b')}, a:${key('a')}`)
     expect(rotated.seal(place, 'x').keyId).toBe('b')
@@ -65,21 +65,21 @@ describe('a ring', () => {
     expect(ring(`b:${key('b')}`).open(place, old)).toEqual({ kind: 'keyUnknown', keyId: 'a' })
   })
 
-  test('does not show its keys', () => {
+  test('key ring: JSON and inspection do not show its keys', () => {
     const shown = JSON.stringify(ring(`a:${key('a')}`)) + Bun.inspect(ring(`a:${key('a')}`))
     expect(shown).not.toContain(key('a'))
     expect(shown).not.toContain(Buffer.from(key('a'), 'base64').toString('hex').slice(0, 8))
   })
 
   test.each([
-    ['nothing', ''],
+    ['an empty text', ''],
     ['no id', key('a')],
     ['a short key', 'a:QUJD'],
     ['a hexadecimal key', `a:${'ab'.repeat(32)}`],
     ['an id twice', `a:${key('a')},a:${key('b')}`],
     ['an empty entry', `a:${key('a')},`],
     ['too many keys', Array.from({ length: 17 }, (_, index) => `k${index}:${key(`${index}`)}`).join(',')],
-  ])('of %s is refused without quoting it', (_case, text) => {
+  ])('parseKeyRing: refuses %s without quoting it', (_case, text) => {
     const parsed = parseKeyRing(text)
     expect(parsed.kind).toBe('invalid')
     expect(JSON.stringify(parsed)).not.toContain(key('a'))

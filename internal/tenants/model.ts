@@ -8,7 +8,7 @@ export const providerNames = ['card', 'storefront', 'codehost', 'generic', 'wall
 /** A provider by its neutral name. */
 export type ProviderName = (typeof providerNames)[number]
 
-/** Vendors' names that may stand wherever a neutral name may. */
+/** Vendor names, accepted wherever a neutral name is. */
 export const providerAliases = {
   stripe: 'card',
   shopify: 'storefront',
@@ -17,12 +17,12 @@ export const providerAliases = {
   braintree: 'gateway',
 } as const satisfies Record<string, ProviderName>
 
-/** What an API key may be used for. `dashboard:read` opens the same pages as `dashboard`, without payloads as received and without any change. */
+/** Scopes of API keys. `dashboard:read` opens the same pages as `dashboard`, without raw payloads and without changes. */
 export const apiKeyScopes = ['records', 'webhooks', 'simulations', 'dashboard', 'dashboard:read'] as const
-/** One of the things an API key may be used for. */
+/** A scope of an API key. */
 export type ApiKeyScope = (typeof apiKeyScopes)[number]
 
-/** An object that refuses unknown fields, so that a misspelt one never passes for absent. */
+/** Declares an object that refuses unknown fields, so that a misspelt field is not ignored. */
 function strict<P extends TProperties>(
   properties: P,
   options: { description: string; default?: unknown },
@@ -30,7 +30,7 @@ function strict<P extends TProperties>(
   return t.Object(properties, { additionalProperties: false, ...options })
 }
 
-/** `enum` is for readers of the schema; TypeBox itself checks the pattern, which says the same. */
+/** Declares a closed set. TypeBox checks the pattern; `enum` is for readers of the schema. */
 function oneOf<const V extends readonly string[]>(
   values: V,
   options: { description: string; default?: V[number] },
@@ -38,9 +38,9 @@ function oneOf<const V extends readonly string[]>(
   return t.Unsafe<V[number]>(t.String({ enum: [...values], pattern: `^(${values.join('|')})$`, ...options }))
 }
 
-/** A label of RFC 1123, as Kubernetes names namespaces. */
+/** Pattern of an RFC 1123 label, such as a namespace. */
 export const dnsLabel = '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'
-/** A moment as RFC 3339 writes it, without leap seconds. Whether the month has that day, a pattern cannot say. */
+/** Pattern of an RFC 3339 time without leap seconds. Does not check the days of a month. */
 export const timestampPattern =
   '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
 
@@ -63,13 +63,13 @@ const callback = strict(
     url: t.String({
       minLength: 1,
       maxLength: 2048,
-      description: 'Where events are sent. https; http only to addresses that allowedCIDRs lists.',
+      description: 'URL that receives events: https, or http to addresses in allowedCIDRs.',
     }),
     timeoutSeconds: t.Integer({
       minimum: 1,
       maximum: 30,
       default: 15,
-      description: 'How long one delivery may take, connecting included.',
+      description: 'Time limit of one delivery attempt, including the connection.',
     }),
     allowedCIDRs: t.Array(
       t.String({ minLength: 3, maxLength: 43, description: 'A network such as 10.20.0.0/16.' }),
@@ -77,8 +77,7 @@ const callback = strict(
         maxItems: 32,
         uniqueItems: true,
         default: [],
-        description:
-          'Addresses that are not public and yet may be called, as far as the platform permits them.',
+        description: 'Non-public addresses that may be called, as far as the platform permits them.',
       },
     ),
     signingSecretRef: t.Optional(
@@ -96,7 +95,7 @@ const callback = strict(
         schedule: t.Array(
           t.String({
             maxLength: 32,
-            // Digits for a day in each unit: more could not be valid, and would overflow where it is calculated.
+            // Enough digits for a day in each unit; more would overflow CEL's duration().
             pattern: '^([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)+$',
             description: 'A duration such as 30m.',
           }),
@@ -104,20 +103,20 @@ const callback = strict(
             minItems: 1,
             maxItems: 20,
             default: ['0s', '5s', '5m', '30m', '2h', '5h', '10h', '14h', '20h', '24h'],
-            description: 'Waits since the attempt before, one per attempt, each 0s to 24h.',
+            description: 'Pause before each attempt since the previous one, each 0s to 24h.',
           },
         ),
         jitterPercent: t.Integer({
           minimum: 0,
           maximum: 50,
           default: 20,
-          description: 'How far a wait may be off its schedule, in both directions.',
+          description: 'Random deviation from the schedule, in both directions.',
         }),
       },
-      { default: {}, description: 'When a failed delivery is tried again.' },
+      { default: {}, description: 'Retry schedule of failed deliveries.' },
     ),
   },
-  { description: 'The receiver of events.' },
+  { description: 'Receiver of events.' },
 )
 
 const provider = strict(
@@ -127,15 +126,15 @@ const provider = strict(
         .map(([alias, name]) => `${alias} for ${name}`)
         .join(', ')}.`,
     }),
-    enabled: t.Boolean({ default: true, description: 'false refuses calls of this provider.' }),
-    secretRef: t.Optional(secretRef('Secret whose 1 to 5 values are all live signing secrets.')),
+    enabled: t.Boolean({ default: true, description: 'false refuses webhook calls of this provider.' }),
+    secretRef: t.Optional(secretRef('Secret with 1 to 5 live signing secrets.')),
     storefront: t.Optional(
       strict(
         {
           shopDomain: t.String({
             pattern: '^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$',
             maxLength: 253,
-            description: 'Calls of another shop are refused.',
+            description: 'Shop domain; calls of other shops are refused.',
           }),
         },
         { description: 'Settings of the storefront provider.' },
@@ -147,9 +146,9 @@ const provider = strict(
           webhookId: t.String({
             pattern: '^[A-Za-z0-9_-]{1,64}$',
             maxLength: 64,
-            description: 'The id that the provider shows for the webhook; part of what is signed.',
+            description: 'Webhook id at the provider, part of the signed content.',
           }),
-          environment: oneOf(['live', 'sandbox'], { description: 'Which of the provider’s systems calls.' }),
+          environment: oneOf(['live', 'sandbox'], { description: 'Environment of the provider.' }),
         },
         { description: 'Settings of the wallet provider.' },
       ),
@@ -160,14 +159,14 @@ const provider = strict(
           publicKey: t.String({
             pattern: '^[A-Za-z0-9_-]{1,128}$',
             maxLength: 128,
-            description: 'The account’s public key.',
+            description: 'Public key of the account.',
           }),
         },
-        { description: 'Settings of the gateway provider, which is reserved and refused.' },
+        { description: 'Settings of the gateway provider, which is reserved: its calls are refused.' },
       ),
     ),
   },
-  { description: 'One provider that may call.' },
+  { description: 'A provider that may call.' },
 )
 
 const walletRollout = strict(
@@ -175,7 +174,7 @@ const walletRollout = strict(
     stage: oneOf(['off', 'verify', 'enabled'], {
       default: 'off',
       description:
-        'off refuses wallet calls, verify checks and stores them, enabled delivers them too. Quote "off": bare, YAML may read it as false.',
+        'off refuses wallet calls, verify verifies and stores them, enabled delivers them too. Quote "off": unquoted, YAML may read it as false.',
     }),
     review: t.Optional(
       strict(
@@ -183,16 +182,16 @@ const walletRollout = strict(
           approvedBy: t.String({
             minLength: 1,
             maxLength: 256,
-            description: 'Who reviewed the verification.',
+            description: 'Person who approved the review.',
           }),
-          approvedAt: timestamp('When the review was approved.'),
-          note: t.Optional(t.String({ maxLength: 1024, description: 'Where the review is written down.' })),
+          approvedAt: timestamp('Time of the approval.'),
+          note: t.Optional(t.String({ maxLength: 1024, description: 'Reference to the written review.' })),
         },
-        { description: 'The review without which stage enabled is refused.' },
+        { description: 'Approved review, required for stage enabled.' },
       ),
     ),
   },
-  { default: {}, description: 'How far wallet traffic is rolled out to this tenant.' },
+  { default: {}, description: 'Rollout of wallet traffic to this tenant.' },
 )
 
 const apiKey = strict(
@@ -200,49 +199,49 @@ const apiKey = strict(
     name: t.String({
       pattern: dnsLabel,
       maxLength: 63,
-      description: 'Name of the key, for people and for its Secret.',
+      description: 'Name of the key, part of its Secret’s name.',
     }),
     scopes: t.Array(oneOf(apiKeyScopes, { description: 'A scope.' }), {
       minItems: 1,
       maxItems: apiKeyScopes.length,
       uniqueItems: true,
       description:
-        'What the key may be used for. dashboard opens the dashboard and /internal/v1 for this tenant alone; dashboard:read does so without payloads as received and without any change. A key with both has the rights of dashboard.',
+        'Rights of the key. dashboard opens the dashboard and /internal/v1 for this tenant alone; dashboard:read does so without raw payloads and without changes. A key with both has the rights of dashboard.',
     }),
-    expiresAt: t.Optional(timestamp('When the key stops working; never if it is absent.')),
+    expiresAt: t.Optional(timestamp('Expiry of the key; absent: it does not expire.')),
     secretRef: t.Optional(
-      secretRef('Secret that brings the key under apiKey. Generated as <tenant>-key-<name> when absent.'),
+      secretRef('Secret with the key under apiKey. Generated as <tenant>-key-<name> when absent.'),
     ),
   },
-  { description: 'One API key.' },
+  { description: 'An API key.' },
 )
 
 const records = strict(
   {
-    requireLockToken: t.Boolean({ default: false, description: 'true refuses to save without a lockToken.' }),
+    requireLockToken: t.Boolean({ default: false, description: 'true refuses saves without a lockToken.' }),
     ttlSecondsMax: t.Integer({
       minimum: 1,
       maximum: 31_536_000,
       default: 2_592_000,
-      description: 'Longest life of a record; the platform’s own maximum holds as well.',
+      description: 'Maximum lifetime of a record; the platform’s maximum applies too.',
     }),
     bodyBytesMax: t.Integer({
       minimum: 1,
       maximum: 16_777_216,
       default: 262_144,
-      description: 'Largest saved body; the platform’s own maximum holds as well.',
+      description: 'Maximum size of a saved body; the platform’s maximum applies too.',
     }),
   },
   { default: {}, description: 'Rules of the record API for this tenant.' },
 )
 
-/** The highest amount that a limit can be set to. */
+/** Highest value of a limit. */
 export const limitAmountMax = 1_000_000_000_000_000
 const amount = (description: string) =>
   t.Optional(t.Integer({ minimum: 0, maximum: limitAmountMax, description }))
 const bounds = {
-  soft: amount('From here on the tenant is marked and warned of.'),
-  hard: amount('From here on calls are limited.'),
+  soft: amount('Threshold of a warning.'),
+  hard: amount('Threshold from which calls are limited.'),
 }
 const limit = (description: string) => t.Optional(strict(bounds, { description }))
 
@@ -257,34 +256,33 @@ const limits = strict(
           ...bounds,
           over: oneOf(['accept', 'refuse'], {
             default: 'accept',
-            description: 'Whether events over hard are accepted and marked, or refused.',
+            description: 'Accepts and marks, or refuses, events over hard.',
           }),
         },
         { description: 'Events accepted in a UTC month.' },
       ),
     ),
-    recordBytes: limit('Memory that records and locks may take, in bytes: key, text and 144 bytes for each.'),
+    recordBytes: limit('Memory of records and locks in bytes: key, text and 144 bytes for each.'),
   },
-  { default: {}, description: 'Limits of usage. An absent one is the platform’s default.' },
+  { default: {}, description: 'Usage limits. An absent limit has the platform’s default.' },
 )
 
 const retention = strict(
   {
     payloadDays: t.Optional(
-      t.Integer({ minimum: 1, maximum: 90, description: 'Days that payloads are kept.' }),
+      t.Integer({ minimum: 1, maximum: 90, description: 'Retention of payloads in days.' }),
     ),
     eventDays: t.Optional(
       t.Integer({
         minimum: 1,
         maximum: 90,
-        description: 'Days that events and attempts are kept; not fewer than payloadDays.',
+        description: 'Retention of events and attempts in days; not fewer than payloadDays.',
       }),
     ),
   },
   {
     default: {},
-    description:
-      'How long data is kept. What is absent is the platform’s default: 30 and 90 days unless it was changed.',
+    description: 'Retention. Absent values have the platform’s defaults: 30 and 90 days unless changed.',
   },
 )
 
@@ -294,10 +292,10 @@ const redaction = strict(
       maxItems: 100,
       uniqueItems: true,
       default: [],
-      description: 'Names of fields that are hidden beside the built-in list.',
+      description: 'Names of hidden fields, beside the built-in list.',
     }),
   },
-  { default: {}, description: 'What is hidden where payloads are shown.' },
+  { default: {}, description: 'Fields hidden in shown payloads.' },
 )
 
 const spec = strict(
@@ -305,43 +303,43 @@ const spec = strict(
     slug: t.String({
       pattern: dnsLabel,
       maxLength: 63,
-      description: 'The tenant’s part of its webhook URLs: unique in the installation, never changed.',
+      description: 'Path segment of its webhook URLs: unique in the installation, immutable.',
     }),
     displayName: t.Optional(
-      t.String({ minLength: 1, maxLength: 128, description: 'The name that people see.' }),
+      t.String({ minLength: 1, maxLength: 128, description: 'Name shown in the dashboard.' }),
     ),
     suspended: t.Boolean({ default: false, description: 'true refuses all calls and stops deliveries.' }),
     deletionPolicy: oneOf(['Retain', 'Delete'], {
       default: 'Retain',
-      description: 'What becomes of the tenant’s data when the resource is deleted.',
+      description: 'Retain keeps, Delete removes the tenant’s data when the resource is deleted.',
     }),
     callback,
     providers: t.Array(provider, {
       maxItems: providerNames.length,
       default: [],
-      description: 'The providers that may call.',
+      description: 'Providers that may call.',
     }),
     walletRollout,
     apiKeys: t.Array(apiKey, {
       maxItems: 20,
       default: [],
-      description: 'The keys of the tenant’s API clients.',
+      description: 'API keys of the tenant.',
     }),
     records,
     limits,
     retention,
     redaction,
   },
-  { description: 'What the tenant asks for.' },
+  { description: 'Desired state of the tenant.' },
 )
 
-/** Metadata is Kubernetes' own; the fields that a server adds are accepted so that `kubectl get -o yaml` reads back. */
+/** Accepts the fields that an API server adds, so that the output of `kubectl get -o yaml` can be read back. */
 const metadata = strict(
   {
     name: t.String({
       pattern: '^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$',
       maxLength: 63,
-      description: 'Name of the tenant, short since it is also a label’s value.',
+      description: 'Name of the tenant; limited in length since it is a label’s value too.',
     }),
     namespace: t.String({ pattern: dnsLabel, maxLength: 63, default: 'default' }),
     uid: t.Optional(t.String({ minLength: 1, maxLength: 128 })),
@@ -359,7 +357,7 @@ const metadata = strict(
   { description: 'Name and namespace of the tenant.' },
 )
 
-/** The whole Tenant resource. The one place that says which fields there are, their bounds and defaults. */
+/** Schema of the Tenant resource: the one definition of its fields, bounds and defaults. */
 export const Tenant = strict(
   {
     apiVersion: t.Literal(tenantApiVersion),
@@ -368,18 +366,18 @@ export const Tenant = strict(
     spec,
     status: t.Optional(t.Unknown({ description: 'Written by the operator; ignored when read.' })),
   },
-  { description: 'A tenant of Latchkey: who may call, with which secrets, and where events go.' },
+  { description: 'A tenant of Latchkey: its callers, their secrets, and the receiver of its events.' },
 )
 
 type ParsedProvider = Omit<Static<typeof provider>, 'name'> & { name: ProviderName }
 
-/** What a tenant asks for: checked, defaults filled, providers by their neutral names. */
+/** Spec of a tenant: validated, with defaults, providers by their neutral names. */
 export type TenantSpec = Omit<Static<typeof spec>, 'providers'> & { providers: ParsedProvider[] }
-/** A checked Tenant resource. */
+/** A validated Tenant resource. */
 export interface Tenant extends Omit<Static<typeof Tenant>, 'spec'> {
   spec: TenantSpec
 }
-/** Limits of usage; an absent limit or bound is the platform's default. */
+/** Usage limits; an absent one has the platform's default. */
 export type Limits = Static<typeof limits>
 /** The name of a limit. */
 export type LimitName = keyof Limits
@@ -391,13 +389,13 @@ export const limitNames = [
   'eventsPerMonth',
   'recordBytes',
 ] as const satisfies readonly LimitName[]
-/** Rules of the record API, defaults filled. */
+/** Rules of the record API, with defaults. */
 export type RecordRules = Static<typeof records>
 
 /** Retention in days after receipt. */
 export interface RetentionDays {
   readonly payloadDays: number
-  /** Of events and attempts; not fewer than `payloadDays`. */
+  /** Applies to events and attempts; not fewer than `payloadDays`. */
   readonly eventDays: number
 }
 

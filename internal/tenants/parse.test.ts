@@ -18,7 +18,7 @@ function specOf(value: unknown) {
 }
 
 describe('defaults', () => {
-  test('are filled for everything but slug and callback.url', () => {
+  test('defaults: all fields but slug and callback.url have one', () => {
     expect(specOf(tenantWith())).toEqual({
       slug: 'acme',
       suspended: false,
@@ -43,7 +43,7 @@ describe('defaults', () => {
     })
   })
 
-  test('of list entries and partly given blocks are filled too', () => {
+  test('defaults: filled in list entries and partly given blocks', () => {
     const spec = specOf(
       tenantWith({
         providers: [{ name: 'card', secretRef: { name: 'a' } }],
@@ -56,23 +56,23 @@ describe('defaults', () => {
     expect(spec.records.ttlSecondsMax).toBe(2_592_000)
   })
 
-  test('leave the given value as it was', () => {
+  test('defaults: the given value is not modified', () => {
     const given = tenantWith()
     parseTenant(given)
     expect(given).toEqual(tenantWith())
   })
 })
 
-describe('the annotated sample', () => {
+describe('annotated sample', () => {
   const sample: unknown = parse(
     readFileSync(new URL('../../config/samples/tenant.yaml', import.meta.url), 'utf8'),
   )
 
-  test('is valid', () => {
+  test('annotated sample: is valid', () => {
     expect(problemsOf(sample)).toEqual([])
   })
 
-  test('finds each Secret that it names in the file beside it', () => {
+  test('annotated sample: its Secrets are in the file beside it', () => {
     const text = readFileSync(new URL('../../config/samples/tenant-secrets.yaml', import.meta.url), 'utf8')
     const { documents, problems } = parseFile(text, { file: 'tenant-secrets.yaml', version: '1' })
     const found = documents.flatMap((each) => (each.kind === 'secret' ? [each.secret.name] : []))
@@ -81,7 +81,7 @@ describe('the annotated sample', () => {
     expect(found.toSorted()).toEqual([...named].map(([, name]) => name ?? '').toSorted())
   })
 
-  test('shows every field that the schema has', () => {
+  test('annotated sample: shows every field of the schema', () => {
     expect(missingFields(Tenant.properties.spec, (sample as { spec: object }).spec, 'spec')).toEqual([])
   })
 })
@@ -99,7 +99,7 @@ function missingFields(schema: object, value: unknown, path: string): string[] {
   })
 }
 
-test('every field of the spec is described', () => {
+test('schema: every field of the spec has a description', () => {
   const undescribed: string[] = []
   const visit = (schema: object, path: string): void => {
     if (!('description' in schema)) undescribed.push(path)
@@ -113,13 +113,13 @@ test('every field of the spec is described', () => {
   expect(undescribed).toEqual([])
 })
 
-describe('a manifest is refused, with the field named', () => {
-  test.each(refusedSpecs)('%s', (_case, spec, path) => {
+describe('refused manifests', () => {
+  test.each(refusedSpecs)('parseTenant: refuses %s and names the field', (_case, spec, path) => {
     expect(problemsOf(tenantWith(spec))).toContain(path)
   })
 
   test.each<[string, unknown, string]>([
-    ['nothing', null, ''],
+    ['null', null, ''],
     ['a list', [], ''],
     ['another version', { ...tenantWith(), apiVersion: 'latchkey.dev/v2' }, 'apiVersion'],
     ['another kind', { ...tenantWith(), kind: 'Tennant' }, 'kind'],
@@ -130,11 +130,11 @@ describe('a manifest is refused, with the field named', () => {
       'metadata.namspace',
     ],
     ['a field beside spec', { ...tenantWith(), specs: {} }, 'specs'],
-  ])('%s', (_case, value, path) => {
+  ])('parseTenant: refuses %s and names the field', (_case, value, path) => {
     expect(problemsOf(value)).toContain(path)
   })
 
-  test('without quoting a value, at most 50 problems', () => {
+  test('parseTenant: returns at most 50 problems, without values', () => {
     const misplaced = Object.fromEntries(Array.from({ length: 80 }, (_, index) => [`f${index}`, 'hunter2']))
     const parsed = parseTenant(tenantWith({ ...misplaced, slug: 'HUNTER2', suspended: 'hunter2' }))
     expect(parsed.kind === 'invalid' && parsed.problems.length).toBe(50)
@@ -142,12 +142,12 @@ describe('a manifest is refused, with the field named', () => {
   })
 })
 
-describe('a manifest is accepted with', () => {
-  test.each(acceptedSpecs)('%s', (_case, spec) => {
+describe('accepted manifests', () => {
+  test.each(acceptedSpecs)('parseTenant: accepts %s', (_case, spec) => {
     expect(problemsOf(tenantWith(spec))).toEqual([])
   })
 
-  test('what a server adds to it', () => {
+  test('parseTenant: accepts the fields that an API server adds', () => {
     const metadata = {
       name: 'a',
       uid: 'u',
@@ -177,6 +177,6 @@ test.each([
   ).toBe(neutral)
 })
 
-test.each(['toString', '__proto__', 'cards', ''])('provider %p is unknown', (name) => {
+test.each(['toString', '__proto__', 'cards', ''])('neutralProviderName: %p is unknown', (name) => {
   expect(neutralProviderName(name)).toBeUndefined()
 })

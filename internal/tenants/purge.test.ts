@@ -200,8 +200,8 @@ async function untilBlocked(): Promise<void> {
   expect(await poll(isBlocked, { deadlineMs: 4_000 })).toBe(true)
 }
 
-describe('purging a deleted tenant', () => {
-  test('leaves nothing of it in any table, and everything of another; again, it changes nothing', async () => {
+describe('purge', () => {
+  test('purge: removes the tenant’s rows from every table and no others; repeating it changes nothing', async () => {
     const [kept, gone] = [someTenantId(), someTenantId()]
     await fill(kept)
     const before = await rowsNow()
@@ -215,7 +215,7 @@ describe('purging a deleted tenant', () => {
     expect([await emptied(gone), await emptied(kept)]).toEqual([true, false])
   })
 
-  test('leaves its name nowhere in the schema but in the audit, whatever tables there come to be', async () => {
+  test('purge: the tenant’s id remains in no table of the schema but the audit log', async () => {
     const id = someTenantId()
     await fill(id)
     await pool.query(`UPDATE tenants SET deleted_at = NULL, slug = 'x' WHERE id = $1`, [id])
@@ -240,7 +240,7 @@ describe('purging a deleted tenant', () => {
     expect(await placesOf(id, eventIds)).toEqual(['audit', 'slug_reservations', 'tenants'])
   })
 
-  test('removes no more rows of a table at a time than it may, children before the events they are found by', async () => {
+  test('purge: respects rowsMax, and removes dependent rows before their events', async () => {
     const id = someTenantId()
     await fill(id)
     const rowsMax = 4
@@ -268,7 +268,7 @@ describe('purging a deleted tenant', () => {
     expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
   })
 
-  test('goes on where two of them at once, or one that was cut short, left off', async () => {
+  test('purge: continues after a concurrent or interrupted purge', async () => {
     const id = someTenantId()
     await fill(id)
     for (let batch = 0; batch < 12; batch += 1) {
@@ -278,7 +278,7 @@ describe('purging a deleted tenant', () => {
     expect(countsOf(await rowsNow())).toEqual(tables.map(() => 0))
   })
 
-  test('removes also rows that somebody raises at this moment', async () => {
+  test('purge: removes rows that are being updated', async () => {
     const id = someTenantId()
     await fill(id)
     for (const [table, column] of [
@@ -296,7 +296,7 @@ describe('purging a deleted tenant', () => {
     }
   })
 
-  test('takes large payloads by their bytes', async () => {
+  test('purge: bounds large payloads by bytes', async () => {
     const id = someTenantId()
     await fill(id)
     await pool.query(`UPDATE events SET payload_bytes = 40 * 1024 * 1024; DELETE FROM deliveries_due`)

@@ -13,33 +13,36 @@ interface EventRow {
 /** Bounds a statement's time: TOAST stores large payloads as many rows. */
 const payloadBytesMax = 64 * 1024 * 1024
 
+type Step = (pool: Pool, id: TenantId, rowsMax: number) => Promise<number>
+
+/** In this order: simulations create events, replays queue deliveries, and an event without a delivery gets no further attempts. */
+const steps: readonly Step[] = [
+  byKey('simulations', ['id']),
+  byKey('usage_hourly', ['meter', 'hour']),
+  byKey('usage_emissions', ['id']),
+  byKey('figures_minutely', ['at']),
+  byKey('figures_hourly', ['at']),
+  byKey('replays', ['id']),
+  purgeDeliveries,
+  byPartition('refused_calls', 'id'),
+  byPartition('executions', 'fence'),
+  byKey('failed_events', ['id']),
+  purgeEvents,
+]
+/** Tables with few rows per tenant. */
+const smallTables = ['record_epochs', 'limit_overrides', 'settings', 'sessions']
+
 /**
  * Removes part of a deleted tenant's data, at most `rowsMax` rows per statement, and returns their approximate number. Call it until it
  * returns 0: then the tenant's row is emptied and only its existence remains. Idempotent: dependent rows are removed before the rows by
  * which they are found.
  */
 export async function purgeTenantBatch(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  // Simulations first, since they create events. Deliveries before events: without its row in deliveries_due an event is not
-  // delivered, and no attempt is written for it.
-  for (const step of [
-    purgeSimulations,
-    purgeUsage,
-    purgeEmissions,
-    purgeFigures,
-    purgeReplays,
-    purgeDeliveries,
-    purgeRefusedCalls,
-    purgeExecutions,
-    purgeFailedEvents,
-    purgeEvents,
-  ]) {
+  for (const step of steps) {
     const removed = await step(pool, id, rowsMax)
     if (removed > 0) return removed
   }
-  await pool.query('DELETE FROM record_epochs WHERE tenant_id = $1', [id])
-  await pool.query('DELETE FROM limit_overrides WHERE tenant_id = $1', [id])
-  await pool.query('DELETE FROM settings WHERE tenant_id = $1', [id])
-  await pool.query('DELETE FROM sessions WHERE tenant_id = $1', [id])
+  for (const table of smallTables) await pool.query(`DELETE FROM ${table} WHERE tenant_id = $1`, [id])
   await pool.query(`UPDATE tenants SET spec = '{}' WHERE id = $1 AND deleted_at IS NOT NULL`, [id])
   return 0
 }
@@ -53,61 +56,34 @@ export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number
   return rows[0]?.left ?? 0
 }
 
-async function purgeSimulations(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rowCount } = await pool.query(
-    `DELETE FROM simulations WHERE id IN (SELECT id FROM simulations WHERE tenant_id = $1 ORDER BY id LIMIT $2)`,
-    [id, rowsMax],
-  )
-  return rowCount ?? 0
-}
-
-function purgeUsage(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  return removeByKey(pool, { table: 'usage_hourly', columns: ['meter', 'hour'] }, { id, rowsMax })
-}
-
-function purgeEmissions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  return removeByKey(pool, { table: 'usage_emissions', columns: ['id'] }, { id, rowsMax })
-}
-
-function purgeFailedEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  return removeByKey(pool, { table: 'failed_events', columns: ['id'] }, { id, rowsMax })
-}
-
-async function purgeFigures(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  let removed = 0
-  for (const table of ['figures_minutely', 'figures_hourly'])
-    removed += await removeByKey(pool, { table, columns: ['at'] }, { id, rowsMax })
-  return removed
-}
-
-interface TenantTable {
-  readonly table: string
-  /** Columns of the primary key after the tenant. */
-  readonly columns: readonly string[]
-}
-
-// By key, not by ctid: an update in progress moves the row, and the statement waits for it.
-async function removeByKey(
-  pool: Pool,
-  { table, columns }: TenantTable,
-  { id, rowsMax }: { readonly id: TenantId; readonly rowsMax: number },
-): Promise<number> {
+/** Deletes by key, not by ctid: an update in progress moves the row, and the statement waits for it. */
+function byKey(table: string, columns: readonly string[]): Step {
   const key = columns.join(', ')
-  const { rowCount } = await pool.query(
-    `DELETE FROM ${table} AS t USING (SELECT ${key} FROM ${table} WHERE tenant_id = $1 ORDER BY ${key} LIMIT $2) AS old
-     WHERE t.tenant_id = $1 AND ${columns.map((name) => `t.${name} = old.${name}`).join(' AND ')}`,
-    [id, rowsMax],
-  )
-  return rowCount ?? 0
+  const isSame = columns.map((name) => `t.${name} = old.${name}`).join(' AND ')
+  return async (pool, id, rowsMax) => {
+    const { rowCount } = await pool.query(
+      `DELETE FROM ${table} AS t USING (SELECT ${key} FROM ${table} WHERE tenant_id = $1 ORDER BY ${key} LIMIT $2) AS old
+       WHERE t.tenant_id = $1 AND ${isSame}`,
+      [id, rowsMax],
+    )
+    return rowCount ?? 0
+  }
 }
 
-// Before deliveries, so that no replay queues more.
-async function purgeReplays(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rowCount } = await pool.query(
-    `DELETE FROM replays WHERE id IN (SELECT id FROM replays WHERE tenant_id = $1 ORDER BY id LIMIT $2)`,
-    [id, rowsMax],
-  )
-  return rowCount ?? 0
+/** Deletes by key within the partitions of the rows' days. */
+function byPartition(table: string, key: string): Step {
+  return async (pool, id, rowsMax) => {
+    const { rows } = await pool.query<{ key: unknown; day: Day }>(
+      `SELECT ${key} AS key, expires_on::text AS day FROM ${table} WHERE tenant_id = $1 ORDER BY ${key} LIMIT $2`,
+      [id, rowsMax],
+    )
+    for (const [day, ofDay] of Map.groupBy(rows, (row) => row.day))
+      await pool.query(
+        `DELETE FROM ${table} WHERE expires_on = $1::date AND tenant_id = $2 AND ${key} = ANY($3)`,
+        [day, id, ofDay.map((row) => row.key)],
+      )
+    return rows.length
+  }
 }
 
 // By key, not by ctid: a claim in progress moves the row, and the statement waits for it. The tenant queue is removed once empty.
@@ -119,35 +95,6 @@ async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promi
   )
   if (rowCount === 0) await pool.query('DELETE FROM tenant_queues WHERE tenant_id = $1', [id])
   return rowCount ?? 0
-}
-
-async function purgeRefusedCalls(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rows } = await pool.query<{ id: string; expiresOn: Day }>(
-    `SELECT id, expires_on::text AS "expiresOn" FROM refused_calls WHERE tenant_id = $1 ORDER BY id LIMIT $2`,
-    [id, rowsMax],
-  )
-  for (const [day, ofDay] of Map.groupBy(rows, ({ expiresOn }) => expiresOn)) {
-    await pool.query(`DELETE FROM refused_calls WHERE expires_on = $1::date AND id = ANY($2::text[])`, [
-      day,
-      idsOf(ofDay),
-    ])
-  }
-  return rows.length
-}
-
-// The day selects the partition.
-async function purgeExecutions(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
-  const { rows } = await pool.query<{ fence: number; expiresOn: Day }>(
-    `SELECT fence, expires_on::text AS "expiresOn" FROM executions WHERE tenant_id = $1 ORDER BY fence LIMIT $2`,
-    [id, rowsMax],
-  )
-  for (const [day, ofDay] of Map.groupBy(rows, ({ expiresOn }) => expiresOn)) {
-    await pool.query(
-      `DELETE FROM executions WHERE expires_on = $1::date AND tenant_id = $2 AND fence = ANY($3::bigint[])`,
-      [day, id, ofDay.map(({ fence }) => fence)],
-    )
-  }
-  return rows.length
 }
 
 /** Events last: payloads, attempts and dedupe keys are found by them alone. */

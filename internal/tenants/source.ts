@@ -28,7 +28,7 @@ export type SecretRead =
 /** Reason of an `unreadable` Secret whose namespace is beyond the limit of watches. */
 export const tooManyNamespaces = 'TooManyNamespaces'
 
-/** Why a generated Secret is written. */
+/** Reason for writing a generated Secret. */
 export type GenerationCause = 'missing' | 'rotation' | 'edited' | 'previousEnded'
 
 /** A Secret generated for a tenant. */

@@ -9,7 +9,7 @@ const trouble = ([kind, failures]: readonly [KubeFailureKind, number]): Reflecto
 
 test.each<[string, [KubeFailureKind, number][], number[]]>([
   [
-    'refused for long',
+    'a lasting refusal',
     [
       ['forbidden', 1],
       ['forbidden', 2],
@@ -18,7 +18,7 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     [1],
   ],
   [
-    'refused for a moment',
+    'a transient refusal',
     [
       ['forbidden', 1],
       ['unavailable', 1],
@@ -27,7 +27,7 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     [],
   ],
   [
-    'refused by a server that begins',
+    'a refusal by a starting server',
     [
       ['unavailable', 1],
       ['forbidden', 2],
@@ -36,7 +36,7 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     [],
   ],
   [
-    'refused once the server is there',
+    'refusals after unavailability',
     [
       ['unavailable', 4],
       ['forbidden', 5],
@@ -45,7 +45,7 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     [2],
   ],
   [
-    'let in meanwhile',
+    'a success in between',
     [
       ['forbidden', 1],
       ['forbidden', 1],
@@ -54,7 +54,7 @@ test.each<[string, [KubeFailureKind, number][], number[]]>([
     [2],
   ],
   [
-    'refused, let in, refused',
+    'a refusal, a success, a refusal',
     [
       ['forbidden', 1],
       ['forbidden', 2],

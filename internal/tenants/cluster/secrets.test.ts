@@ -4,7 +4,7 @@ import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/
 import type { GeneratedSecret, TenantSecrets } from '../source.ts'
 import { createClusterSecrets, grantCommand, type KnownSecret } from './secrets.ts'
 
-/** Refusals and races that a real API server cannot be made to show at will; all else is tested against one in test/cluster. */
+/** Refusals and races that a real API server cannot reproduce on demand; test/cluster tests the rest against one. */
 let server: FakeApiServer
 let answer: (request: SeenRequest) => Response
 let known: Map<string, KnownSecret>
@@ -46,17 +46,17 @@ const wanted: GeneratedSecret = {
 
 describe('writing', () => {
   test.each<[string, number, string, object]>([
-    ['a name that somebody has is left alone', 409, 'AlreadyExists', { kind: 'taken' }],
-    ['an immutable one is reported', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
-    ['a missing right is reported', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
-  ])('%s', async (_what, code, reason, result) => {
+    ['a foreign Secret of that name is taken', 409, 'AlreadyExists', { kind: 'taken' }],
+    ['an immutable Secret is refused', 422, 'Invalid', { kind: 'refused', reason: 'SecretInvalid' }],
+    ['a missing permission is refused', 403, 'Forbidden', { kind: 'refused', reason: 'Forbidden' }],
+  ])('writeSecret: %s', async (_what, code, reason, result) => {
     answer = () => refusal(code, reason)
     const written = await of().writeSecret(wanted)
     expect(written).toMatchObject(result)
     expect(JSON.stringify(written)).not.toContain('hunter2')
   })
 
-  test('a change names the version that it was made from, and takes away what is not wanted any more', async () => {
+  test('writeSecret: a replacement carries the resourceVersion read and removes obsolete entries', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret({ ...wanted, replaces: '8' })
     const [request] = server.seen
@@ -67,17 +67,17 @@ describe('writing', () => {
     })
   })
 
-  test('a change that came too late changes nothing', async () => {
+  test('writeSecret: a stale replacement is taken', async () => {
     answer = () => refusal(409, 'Conflict')
     expect(await of().writeSecret({ ...wanted, replaces: '8' })).toEqual({ kind: 'taken' })
   })
 
-  test('who no longer leads writes nothing', async () => {
+  test('writeSecret: writes nothing without leadership', async () => {
     expect(await of(() => false).writeSecret(wanted)).toEqual({ kind: 'taken' })
     expect(server.seen).toEqual([])
   })
 
-  test('a server that does not say is no answer, and the turn is repeated', async () => {
+  test('writeSecret: throws when the API server is unavailable', async () => {
     answer = () => refusal(500, 'InternalError')
     const failed = await of()
       .writeSecret(wanted)
@@ -88,7 +88,7 @@ describe('writing', () => {
 })
 
 describe('reading', () => {
-  test('what was just written is seen before the watch tells of it, and not for longer', async () => {
+  test('readSecret: returns an own write before the watch reports it, and only until then', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret(wanted)
     expect(await of().readSecret('shops', 'acme-callback')).toMatchObject({ secret: { version: '9' } })
@@ -97,19 +97,19 @@ describe('reading', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('what was just written and then deleted is missing', async () => {
+  test('readSecret: a deleted own write is missing', async () => {
     answer = () => Response.json(stored('9'))
     await of().writeSecret(wanted)
     secrets.forget({ namespace: 'shops', name: 'acme-callback' })
     expect(await of().readSecret('shops', 'acme-callback')).toEqual({ kind: 'missing' })
   })
 
-  test('a Secret without the label is asked for, and says whose it is', async () => {
+  test('readSecret: reads an unlabelled Secret from the server and returns its label', async () => {
     answer = () => Response.json(stored('9', { 'latchkey.dev/tenant': 'other' }))
     expect(await of().readSecret('shops', 'brought')).toEqual({ kind: 'unlabelled', labelled: 'other' })
   })
 
-  test('a generated one is not asked for until its name turns out to be taken', async () => {
+  test('readSecret: reads a generated Secret from the server only after its name was taken', async () => {
     expect(await of().readSecret('shops', 'acme-callback')).toEqual({ kind: 'missing' })
     expect(server.seen).toEqual([])
     answer = ({ method }) =>
@@ -121,7 +121,7 @@ describe('reading', () => {
     })
   })
 
-  test('without the right to, it says what to type', async () => {
+  test('readSecret: a forbidden namespace gives the command that grants access', async () => {
     known.set('acme-callback', { kind: 'unknown' })
     answer = () => refusal(403, 'Forbidden')
     const read = await of().readSecret('shops', 'acme-callback')
@@ -132,6 +132,6 @@ describe('reading', () => {
   })
 })
 
-test('a person is granted as a user', () => {
+test('grantCommand: names a user that is no service account', () => {
   expect(grantCommand('ada@example.com', 'shops')).toEndWith('--user=ada@example.com')
 })

@@ -18,7 +18,7 @@ const tenantIn = (namespace: string) => ({
   spec: { slug: namespace, callback: { url: 'https://hooks.example/' } },
 })
 
-/** A view of one Tenant in each of these namespaces, with so many watches at most. */
+/** A view with one Tenant in each of these namespaces. */
 function follow(
   namespaces: readonly string[],
   watchesMax: number,
@@ -55,7 +55,7 @@ function follow(
   return { server, view, watches, warnings, kindIn, client: createKubeClient(transport) }
 }
 
-test('cluster view: a namespace beyond the bound of watches is not followed, says so, and is once another has gone', async () => {
+test('cluster view: a namespace beyond watchesMax is unfollowed with a warning, until another one is gone', async () => {
   const { view, watches, warnings, kindIn } = follow(['one', 'two', 'three'], 3)
   await view.settled(new AbortController().signal)
   expect(['one', 'two', 'three'].map(kindIn)).toEqual(['known', 'known', 'unfollowed'])
@@ -69,7 +69,7 @@ test('cluster view: a namespace beyond the bound of watches is not followed, say
   await until(() => keys.includes('three/acme'))
 })
 
-test('cluster view: a Tenant beyond the bound is told what the bound is and what to do, and no Secret is read', async () => {
+test('cluster view: Secrets beyond watchesMax are unreadable with a message that names the limit, and are not read', async () => {
   const { server, view, client } = follow(['one', 'two'], 2)
   await view.settled(new AbortController().signal)
   const secrets = createClusterSecrets({
@@ -87,7 +87,7 @@ test('cluster view: a Tenant beyond the bound is told what the bound is and what
   expect(server.seen.some(({ path }) => path.includes('/two/secrets'))).toBe(false)
 })
 
-test('cluster view: Secrets whose watch finds no connection for a moment stay known from the cache', async () => {
+test('cluster view: Secrets stay known from the cache while their watch briefly lacks a connection', async () => {
   const { view, warnings, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1 })
   await view.settled(new AbortController().signal)
   await until(() => warnings.some((fields) => String(Object.values(fields)).includes('exhausted')))
@@ -95,7 +95,7 @@ test('cluster view: Secrets whose watch finds no connection for a moment stay kn
   expect(view.check()).toEqual({ ok: true })
 })
 
-test('cluster view: Secrets whose watch finds no connection several times in a row are not followed, and the bound is named', async () => {
+test('cluster view: Secrets whose watch repeatedly lacks a connection are unfollowed, with the limit named', async () => {
   const { view, kindIn } = follow(['one', 'two', 'three'], 10, { connectionsMax: 1, exhaustedTimes: 2 })
   const unfollowed = await until(() => ['one', 'two', 'three'].find((each) => kindIn(each) === 'unfollowed'))
   expect(view.secret({ namespace: unfollowed, name: 'any' })).toEqual({

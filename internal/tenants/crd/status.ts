@@ -19,15 +19,15 @@ const condition = t.Object(
     }),
     status: t.String({
       enum: ['True', 'False', 'Unknown'],
-      description: 'Whether it holds.',
+      description: 'True, False or Unknown.',
     }),
     reason: t.String({
       minLength: 1,
       maxLength: 128,
       pattern: '^[A-Z][A-Za-z0-9]*$',
-      description: 'Why, in one word.',
+      description: 'Reason of the status, one CamelCase word.',
     }),
-    message: t.String({ maxLength: messageCharactersMax, description: 'Why, and what to do about it.' }),
+    message: t.String({ maxLength: messageCharactersMax, description: 'Explanation, and what to do next.' }),
     lastTransitionTime: t.String({
       pattern: timestampPattern,
       maxLength: 40,
@@ -37,43 +37,47 @@ const condition = t.Object(
       t.Integer({
         minimum: 0,
         maximum: Number.MAX_SAFE_INTEGER,
-        description: 'The generation that it is about.',
+        description: 'metadata.generation that the condition is about.',
       }),
     ),
   },
-  { ...strict, description: 'One thing that holds or does not.' },
+  { ...strict, description: 'A condition.' },
 )
 
-/** What the operator tells of a tenant; never a secret's value. The one place that says which fields there are. */
+/** Schema of a Tenant's status, written by the operator. Contains no value of a secret. */
 export const TenantStatus = t.Object(
   {
     observedGeneration: t.Optional(
       t.Integer({
         minimum: 0,
         maximum: Number.MAX_SAFE_INTEGER,
-        description: 'The metadata.generation that this status is about.',
+        description: 'metadata.generation that the status is about.',
       }),
     ),
     tenantId: t.Optional(
       t.String({
         pattern: idPattern('ten'),
         maxLength: 30,
-        description: 'The tenant’s id, by which its data can be taken over later (latchkey.dev/adopt).',
+        description: 'Tenant id; the annotation latchkey.dev/adopt adopts its retained data by it.',
       }),
     ),
     conditions: t.Optional(
-      t.Array(condition, { maxItems: 16, description: 'What holds and what does not. Ready sums it up.' }),
+      t.Array(condition, { maxItems: 16, description: 'Conditions; Ready summarizes the others.' }),
     ),
     urls: t.Optional(
       t.Array(
         t.Object(
           {
-            provider: t.String({ enum: [...providerNames], description: 'The provider.' }),
-            url: t.String({ minLength: 1, maxLength: 2048, description: 'What to enter at the provider.' }),
+            provider: t.String({ enum: [...providerNames], description: 'Provider.' }),
+            url: t.String({
+              minLength: 1,
+              maxLength: 2048,
+              description: 'URL to configure at the provider.',
+            }),
           },
-          { ...strict, description: 'Where one provider calls.' },
+          { ...strict, description: 'Webhook URL of one provider.' },
         ),
-        { maxItems: providersMax, description: 'The webhook URLs to hand to the providers.' },
+        { maxItems: providersMax, description: 'Webhook URLs to configure at the providers.' },
       ),
     ),
     secrets: t.Optional(
@@ -84,28 +88,28 @@ export const TenantStatus = t.Object(
             version: t.Optional(
               t.String({
                 maxLength: 128,
-                description: 'resourceVersion that was read last. Absent: none was.',
+                description: 'resourceVersion last read; absent if none was read.',
               }),
             ),
             generated: t.Optional(
-              t.Boolean({ description: 'true: made for this tenant, and repaired when edited by hand.' }),
+              t.Boolean({ description: 'true: generated for this tenant, and repaired after manual edits.' }),
             ),
           },
-          { ...strict, description: 'One Secret.' },
+          { ...strict, description: 'A Secret of the tenant.' },
         ),
         {
           maxItems: providersMax + apiKeysMax + callbackSecrets,
-          description: 'The Secrets that are read, and which version of each is in force.',
+          description: 'Secrets of the tenant and their versions in force.',
         },
       ),
     ),
   },
-  { ...strict, description: 'What the operator made of it.' },
+  { ...strict, description: 'State of the tenant, written by the operator.' },
 )
-/** What the operator tells of a tenant. */
+/** Status of a Tenant. */
 export type TenantStatus = Static<typeof TenantStatus>
 
-/** What TypeBox does not say of the status. */
+/** Additions to the TypeBox schema of the status. */
 export const statusNotes: KubernetesNotes = {
   keys: { 'status.conditions': 'type', 'status.urls': 'provider', 'status.secrets': 'name' },
   rules: {},

@@ -24,15 +24,15 @@ const definition = documentsOf(readFileSync(resolve(folder, 'latchkey.dev_tenant
 }
 const served = definition.spec.versions[0]?.schema.openAPIV3Schema.properties ?? {}
 
-describe('the files in crds/', () => {
+describe('crds/', () => {
   test.each(crdFiles().map(({ name, text }) => [name, text] as const))(
-    '%s is what the schema gives: run npm run generate',
+    'crds/%s is up to date (npm run generate)',
     (name, text) => {
       expect(readFileSync(resolve(folder, name), 'utf8')).toBe(text)
     },
   )
 
-  test('are no others', () => {
+  test('crds/: contains no other files', () => {
     expect(readdirSync(folder).toSorted()).toEqual(
       crdFiles()
         .map(({ name }) => name)
@@ -40,13 +40,13 @@ describe('the files in crds/', () => {
     )
   })
 
-  test('say to a reader of YAML 1.1 what was meant', () => {
+  test('crds/: a YAML 1.1 parser reads the intended values', () => {
     const said = crdFiles().flatMap(({ text }) => documentsOf(text))
     expect(said).toEqual([tenantCrd(), ...platformPolicy()] as Record<string, unknown>[])
   })
 })
 
-/** What both sides say of one value; undefined where they say nothing. */
+/** Schema facts of one value; undefined where a side has none. */
 interface Facts {
   readonly type: unknown
   readonly bounds: readonly unknown[]
@@ -104,29 +104,29 @@ function emptied(value: unknown, { type }: Schema): unknown {
 describe.each([
   ['spec', Tenant.properties.spec as Schema],
   ['status', TenantStatus as Schema],
-])('%s, schema and definition', (name, model) => {
+])('%s', (name, model) => {
   const here = served[name] ?? {}
 
-  test('have the same fields, types, bounds, enums and defaults', () => {
+  test(`definition of ${name}: same fields, types, bounds, enums and defaults as the schema`, () => {
     const kubernetes = Object.fromEntries(flatten(here, name, ofKubernetes))
     const typeBox = Object.fromEntries(flatten(model, name, ofTypeBox))
     expect(Object.keys(kubernetes)).toEqual(Object.keys(typeBox))
     expect(kubernetes).toEqual(typeBox)
   })
 
-  test('tell the same of each field', () => {
+  test(`definition of ${name}: same descriptions as the schema`, () => {
     const said = new Map(values(here, name))
     for (const [path, { description }] of values(model, name)) {
       expect(String(said.get(path)?.['description'])).toStartWith(String(description))
     }
   })
 
-  test('leave nothing unbounded or undescribed', () => {
+  test(`definition of ${name}: every field has bounds and a description`, () => {
     const loose = values(here, name).filter(([, schema]) => !isBounded(schema) || !isDescribed(schema))
     expect(loose.map(([path]) => path)).toEqual([])
   })
 
-  test('say of each list how it is merged', () => {
+  test(`definition of ${name}: every list has a merge type`, () => {
     const lists = values(here, name).filter(([, { type }]) => type === 'array')
     for (const [path, list] of lists) {
       const entries = list['items'] as Schema
@@ -137,7 +137,7 @@ describe.each([
     }
   })
 
-  test('use nothing that a structural schema may not', () => {
+  test(`definition of ${name}: uses structural keywords only`, () => {
     const odd = ['$ref', 'additionalProperties', 'anyOf', 'allOf', 'oneOf', 'not', 'uniqueItems', 'const']
     const found = values(here, name).flatMap(([path, schema]) =>
       odd.filter((keyword) => keyword in schema).map((keyword) => `${path}: ${keyword}`),
@@ -174,7 +174,7 @@ function isDescribed({ description }: Schema): boolean {
 }
 
 describe('rules', () => {
-  test('are all in the definition: none is for a field that does not exist', () => {
+  test('CEL rules: each is in the definition, so its field exists', () => {
     const all = [...values(served['spec'] ?? {}, 'spec'), ...values(served['status'] ?? {}, 'status')]
     const found = all.flatMap(([path, schema]) => {
       const rules = schema['x-kubernetes-validations']
@@ -183,7 +183,7 @@ describe('rules', () => {
     expect(Object.fromEntries(found) as object).toEqual(tenantNotes.rules)
   })
 
-  test('point to fields that exist, and say what to do in one line', () => {
+  test('CEL rules: each names an existing field and has a one-line message', () => {
     const all = new Map(values(served['spec'] ?? {}, 'spec'))
     for (const [path, rules] of Object.entries(tenantNotes.rules)) {
       for (const { fieldPath, message } of rules) {
@@ -194,12 +194,12 @@ describe('rules', () => {
   })
 })
 
-describe('a schema that has no structural form is refused', () => {
+describe('structuralSchema', () => {
   test.each<[string, Schema]>([
     ['a union', { anyOf: [{ type: 'string' }, { type: 'null' }] }],
     ['a list of objects without a key', { type: 'array', items: { type: 'object', properties: {} } }],
     ['one deep inside', { type: 'object', properties: { a: { type: 'string', format: 'email' } } }],
-  ])('%s', (_case, schema) => {
+  ])('structuralSchema: throws for %s', (_case, schema) => {
     expect(() => structuralSchema(schema as never, 'spec', { ...statusNotes, keys: {} })).toThrow('spec')
   })
 })

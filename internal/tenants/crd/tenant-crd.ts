@@ -78,7 +78,7 @@ export function tenantCrd(): object {
   }
 }
 
-/** Of metadata a definition can restrict the name only. */
+/** Restricts `metadata.name`; a definition cannot restrict other metadata. */
 function tenantSchema(): StructuralSchema {
   const { metadata, spec } = Tenant.properties
   const name = structuralSchema(metadata.properties.name, 'metadata.name', tenantNotes)

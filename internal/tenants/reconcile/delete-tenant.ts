@@ -106,7 +106,7 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** What a deleted Tenant waits for. */
+/** State of a deleted Tenant that waits. */
 export type DeletionWait =
   /** Its rows are hidden; other processes may serve it until then. */
   | { readonly kind: 'grace'; readonly untilMs: number }

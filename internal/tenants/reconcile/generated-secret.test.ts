@@ -10,7 +10,7 @@ import { rotateAnnotation, rotatedAnnotation, rotatedLifeMs } from './secret-pla
 const now = Date.parse('2026-11-01T00:00:00Z')
 const uid = 'uid-acme'
 let drawn = 0
-/** Other bytes each time, so that a new value shows. */
+/** Different bytes at each call. */
 const random = (count: number) => new Uint8Array(count).fill((drawn += 1))
 
 const manifest: TenantManifest = { uid, namespace: 'shops', name: 'acme', createdAtMs: 1, spec: spec() }
@@ -30,7 +30,7 @@ function spec() {
   return parsed.tenant.spec
 }
 
-/** What lies in the cluster and in Postgres between two plans. */
+/** State of the cluster and of Postgres between two plans. */
 interface World {
   readonly secrets: Map<string, SecretRead>
   keys: StoredKey[]
@@ -59,7 +59,7 @@ function factsOf(world: World): TenantFacts {
   }
 }
 
-/** Plans, and makes the plan real; `stored` false is a crash between the Secrets and Postgres. */
+/** Plans and applies the plan; `stored` false simulates a crash between the Secrets and Postgres. */
 function reconcile(world: World, at = now, stored = true): TenantPlan {
   const plan = planTenant(factsOf(world), at, random)
   for (const secret of plan.generate) world.secrets.set(secret.name, written(secret))
@@ -84,7 +84,7 @@ function written({ namespace, name, values, annotations, owner }: GeneratedSecre
   }
 }
 
-/** Somebody changes a Secret by hand. */
+/** Edits a Secret by hand. */
 function edit(
   world: World,
   name: string,
@@ -112,15 +112,15 @@ function settled(): World {
   return world
 }
 
-test('a second look at what was generated changes nothing', () => {
+test('generated Secret: planning again changes nothing', () => {
   const world = settled()
   const plan = reconcile(world)
   expect(plan.generate).toEqual([])
   expect([plan.keys.put, plan.secrets.put, plan.secrets.remove]).toEqual([[], [], []])
 })
 
-describe('a rotation that is asked for', () => {
-  test('makes a new signing secret, beside which the one before signs for a day', () => {
+describe('rotation', () => {
+  test('rotation: creates a new signing secret, and the previous one signs for a day', () => {
     const world = settled()
     const first = signing(world)
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
@@ -137,7 +137,7 @@ describe('a rotation that is asked for', () => {
     expect(reconcile(world, now + rotatedLifeMs).generate).toEqual([])
   })
 
-  test('makes a new API key; the one before works for a day', () => {
+  test('rotation: creates a new API key, and the previous one works for a day', () => {
     const world = settled()
     const first = apiKey(world)
     edit(world, 'acme-key-default', { annotations: { [rotateAnnotation]: 'today' } })
@@ -151,7 +151,7 @@ describe('a rotation that is asked for', () => {
     )
   })
 
-  test('is done once for each text of its annotation', () => {
+  test('rotation: happens once per text of the annotation', () => {
     const world = settled()
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'one' } })
     reconcile(world)
@@ -165,7 +165,7 @@ describe('a rotation that is asked for', () => {
     expect(plan.generate[0]?.annotations[rotatedAnnotation]).toBe('two')
   })
 
-  test('goes on where a crash between the Secret and Postgres left it', () => {
+  test('rotation: continues after a crash between the Secret and Postgres', () => {
     const world = settled()
     const first = signing(world)
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
@@ -177,8 +177,8 @@ describe('a rotation that is asked for', () => {
   })
 })
 
-describe('a generated Secret that somebody edits', () => {
-  test('gets its stored signing secrets back, also amid a rotation', () => {
+describe('edited generated Secret', () => {
+  test('edited generated Secret: gets its stored signing secrets back, also during a rotation', () => {
     const world = settled()
     edit(world, 'acme-callback', { annotations: { [rotateAnnotation]: 'today' } })
     reconcile(world)
@@ -192,7 +192,7 @@ describe('a generated Secret that somebody edits', () => {
     expect([plan.secrets.put, plan.secrets.remove]).toEqual([[], []])
   })
 
-  test('gets a new API key, since of the old one only a hash is kept', () => {
+  test('edited generated Secret: gets a new API key, since only a hash of the old one is stored', () => {
     const world = settled()
     const first = apiKey(world)
     edit(world, 'acme-key-default', { values: { apiKey: `lk_${'a'.repeat(40)}` } })
@@ -205,7 +205,7 @@ describe('a generated Secret that somebody edits', () => {
     expect(world.keys.map(({ sha256Hex }) => sha256Hex)).not.toContain(hashApiKey(`lk_${'a'.repeat(40)}`))
   })
 
-  test('may hold more than is ours, which means nothing', () => {
+  test('edited generated Secret: foreign entries are ignored', () => {
     const world = settled()
     edit(world, 'acme-callback', { values: { note: 'of a colleague' } })
     expect(reconcile(world).generate).toEqual([])
@@ -213,7 +213,7 @@ describe('a generated Secret that somebody edits', () => {
   })
 })
 
-test('a generated Secret that is deleted comes back anew; what it held works for a day', () => {
+test('deleted generated Secret: created again with new values, and the old ones work for a day', () => {
   const world = settled()
   const [first, firstKey] = [signing(world), apiKey(world)]
   world.secrets.clear()

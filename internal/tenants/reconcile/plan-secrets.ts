@@ -40,7 +40,7 @@ export interface SecretsPlan {
   readonly warnings: readonly string[]
 }
 
-/** Why a value is not used. `SecretTooShort` does not affect the other values of its Secret. */
+/** Fault of a value that is not used. `SecretTooShort` does not affect the other values of its Secret. */
 interface ValueFault {
   readonly reason: 'SecretInvalid' | 'SecretTooShort'
   readonly message: string

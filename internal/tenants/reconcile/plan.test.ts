@@ -39,18 +39,21 @@ test.each<[string, Case]>([
   ['holds it', held({ holder: { namespace: 'elsewhere', name: 'rival', id: other } })],
   ['had it', held({ reservation: { namespace: 'elsewhere', name: 'rival', untilMs: now + 1 } })],
   ['waits for it', held({ olderClaimant: { namespace: 'elsewhere', name: 'rival' } })],
-])('of another namespace nothing is told but that its tenant %s; of one’s own the name', (_what, given) => {
-  const { message } = condition(plan(given), 'SlugReserved')
-  expect(message).toContain('a tenant of another namespace')
-  expect(message).not.toMatch(/elsewhere|rival/)
-  const near = JSON.parse(JSON.stringify(given).replace('elsewhere', 'shops')) as Case
-  expect(condition(plan(near), 'SlugReserved').message).toContain('shops/rival')
-})
+])(
+  'slug refusal: a rival of another namespace that %s is not named, one of the same namespace is',
+  (_what, given) => {
+    const { message } = condition(plan(given), 'SlugReserved')
+    expect(message).toContain('a tenant of another namespace')
+    expect(message).not.toMatch(/elsewhere|rival/)
+    const near = JSON.parse(JSON.stringify(given).replace('elsewhere', 'shops')) as Case
+    expect(condition(plan(near), 'SlugReserved').message).toContain('shops/rival')
+  },
+)
 
-describe('a condition says what to do', () => {
+describe('conditions', () => {
   test.each<[string, Case, ConditionType, string, 'True' | 'False']>([
-    ['all is well', {}, 'Ready', 'InForce', 'True'],
-    ['suspended', { spec: { suspended: true } }, 'Ready', 'Suspended', 'False'],
+    ['everything in force', {}, 'Ready', 'InForce', 'True'],
+    ['spec.suspended', { spec: { suspended: true } }, 'Ready', 'Suspended', 'False'],
     ['a free slug', {}, 'SlugReserved', 'Held', 'True'],
     [
       'a slug that another holds',
@@ -68,14 +71,14 @@ describe('a condition says what to do', () => {
       'False',
     ],
     [
-      'a slug kept long enough',
+      'an expired slug reservation',
       held({ reservation: { ...rival, untilMs: now } }),
       'SlugReserved',
       'Held',
       'True',
     ],
     [
-      'a slug kept for this name',
+      'a slug reserved for this name',
       held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now + day } }),
       'SlugReserved',
       'Held',
@@ -83,14 +86,14 @@ describe('a condition says what to do', () => {
     ],
     ['an older claimant', held({ olderClaimant: rival }), 'SlugReserved', 'SlugAwaited', 'False'],
     [
-      'a slug kept for this name, which somebody older waits for',
+      'a slug reserved for this name and an older claimant',
       held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now + 1 }, olderClaimant: rival }),
       'SlugReserved',
       'Held',
       'True',
     ],
     [
-      'a slug that was kept for this name for long enough, which somebody older waits for',
+      'an expired reservation for this name and an older claimant',
       held({ reservation: { namespace: 'shops', name: 'acme', untilMs: now }, olderClaimant: rival }),
       'SlugReserved',
       'SlugAwaited',
@@ -254,7 +257,7 @@ describe('a condition says what to do', () => {
       'KeyInUse',
       'False',
     ],
-  ])('%s', (_case, given, type, reason, status) => {
+  ])('conditions: reason and status of a tenant with %s', (_case, given, type, reason, status) => {
     expect(condition(plan(given), type)).toMatchObject({ reason, status })
   })
 
@@ -262,7 +265,7 @@ describe('a condition says what to do', () => {
     ['off', 'StageOff', 'False'],
     ['verify', 'Verifying', 'False'],
     ['enabled', 'Reviewed', 'True'],
-  ] as const)('wallet stage %s, which never makes a tenant unready', (stage, reason, status) => {
+  ] as const)('conditions: wallet stage %s does not affect Ready', (stage, reason, status) => {
     const review = { approvedBy: 'ops', approvedAt: '2026-01-01T00:00:00Z' }
     const providers = [{ name: 'wallet', wallet: { webhookId: 'W', environment: 'live' } }]
     const planned = plan({ spec: { providers, walletRollout: { stage, review } } })
@@ -270,7 +273,7 @@ describe('a condition says what to do', () => {
     expect(condition(planned, 'Ready').status).toBe('True')
   })
 
-  test('and keeps its time while its status stays', () => {
+  test('conditions: lastTransitionTime stays while the status stays', () => {
     const before = plan({}, now - day).conditions
     expect(plan({ stored: { conditions: before } }).conditions).toEqual(before)
     const after = plan({ spec: { suspended: true }, stored: { conditions: before } })
@@ -279,23 +282,23 @@ describe('a condition says what to do', () => {
   })
 })
 
-describe('a slug', () => {
-  test('that is not granted leaves the tenant without one', () => {
+describe('slugs', () => {
+  test('slugs: a refused slug leaves the tenant without one', () => {
     expect(plan(held({ holder: { ...rival, id: other } })).row.slug).toBeNull()
   })
 
-  test('that was granted stays when the manifest asks for another', () => {
+  test('slugs: a granted slug stays when the manifest asks for another', () => {
     expect(plan({ stored: { slug: 'before' } }).row.slug).toBe('before')
   })
 
-  test('of a tenant that was deleted is claimed anew', () => {
+  test('slugs: a restored tenant claims its slug again', () => {
     const stored = { slug: null, deletedAtMs: now - 1 }
     expect(plan({ stored }).rowChange).toBe('restored')
     expect(plan({ stored, slug: { holder: { ...rival, id: other } } }).row.slug).toBeNull()
   })
 })
 
-test('an unchanged tenant changes nothing', () => {
+test('plan: an unchanged tenant has no changes', () => {
   const secrets = { 'acme-key-default': found({ apiKey: keyA }, uid), 'acme-card': found({ b: s2, a: s1 }) }
   const spec = { ...cardSpec, ...keySpec }
   const first = plan({ spec, secrets })
@@ -330,7 +333,7 @@ describe('API keys', () => {
   const brought = (key: string, keys: StoredKey[], at = now) =>
     plan({ spec: broughtSpec, secrets: { brought: found({ apiKey: key }) }, stored: { keys } }, at).keys
 
-  test('are generated with 256 random bits and stored as SHA-256', () => {
+  test('API keys: generated with 256 random bits and stored as SHA-256', () => {
     const planned = plan({ spec: keySpec })
     const value = `lk_${Buffer.alloc(32, 7).toString('base64url')}`
     expect(planned.generate).toMatchObject([
@@ -341,24 +344,24 @@ describe('API keys', () => {
     ])
   })
 
-  test('that are replaced live on for 24 hours', () => {
+  test('API keys: a replaced key works for 24 hours', () => {
     const { put, remove } = brought(keyB, [stored(keyA)])
     expect(put).toEqual([stored(keyB), stored(keyA, { endsAtMs: now + day })])
     expect(remove).toEqual([])
   })
 
-  test('that were replaced end at the same time however often they are looked at', () => {
+  test('API keys: the end of a replaced key does not move', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyB, keys, now + day - 1)).toEqual({ put: [], remove: [] })
     expect(brought(keyB, keys, now + day)).toEqual({ put: [], remove: [hashApiKey(keyA)] })
   })
 
-  test('that come back are whole again', () => {
+  test('API keys: a replaced key that returns has no end', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(brought(keyA, keys).put).toEqual([stored(keyA), stored(keyB, { endsAtMs: now + day })])
   })
 
-  test('end at once with their entry, replaced ones too', () => {
+  test('API keys: removing an entry ends its keys at once, including replaced ones', () => {
     const keys = [stored(keyB), stored(keyA, { endsAtMs: now + day })]
     expect(plan({ stored: { keys } }).keys.remove).toEqual([hashApiKey(keyB), hashApiKey(keyA)])
   })
@@ -367,14 +370,14 @@ describe('API keys', () => {
     ['missing', {}],
     ['unreadable', { brought: { kind: 'unreadable', reason: 'Forbidden', message: '' } }],
     ['without a usable key', { brought: found({ apiKey: 'lk_short' }) }],
-  ])('stay while their Secret is %s', (_case, secrets) => {
+  ])('API keys: stay while their Secret is %s', (_case, secrets) => {
     expect(plan({ spec: broughtSpec, secrets, stored: { keys: [stored(keyA)] } }).keys).toEqual({
       put: [],
       remove: [],
     })
   })
 
-  test('take new scopes and expiry, replaced ones too', () => {
+  test('API keys: new scopes and expiry apply to replaced keys too', () => {
     const spec = {
       apiKeys: [{ ...broughtSpec.apiKeys[0], scopes: ['webhooks'], expiresAt: '2027-01-01T00:00:00Z' }],
     }
@@ -384,7 +387,7 @@ describe('API keys', () => {
     expect(put).toEqual([stored(keyA, rules), stored(keyB, { ...rules, endsAtMs: now + 1 })])
   })
 
-  test('lose one trailing newline', () => {
+  test('API keys: one trailing newline is ignored', () => {
     expect(brought(`${keyA}\n`, [stored(keyA)])).toEqual({ put: [], remove: [] })
   })
 })
@@ -392,19 +395,22 @@ describe('API keys', () => {
 test.each([
   ['no label', undefined, /kubectl label secret -n shops card latchkey\.dev\/tenant=acme$/],
   ['the label of another tenant', 'other', /labelled for another tenant and is not used/],
-])('a Secret with %s: the message never leads to taking another tenant’s Secret', (_case, labelled, told) => {
-  const spec = { providers: [{ name: 'card', secretRef: { name: 'card' } }] }
-  const { message, reason } = condition(
-    plan({ spec, secrets: { card: { kind: 'unlabelled', labelled } } }),
-    'SecretsSynced',
-  )
-  expect(reason).toBe('SecretNotLabelled')
-  expect(message).toMatch(told)
-  expect(message).not.toContain('--overwrite')
-  expect(message.includes('kubectl')).toBe(labelled === undefined)
-})
+])(
+  'SecretNotLabelled: for a Secret with %s the message never suggests taking over another tenant’s Secret',
+  (_case, labelled, told) => {
+    const spec = { providers: [{ name: 'card', secretRef: { name: 'card' } }] }
+    const { message, reason } = condition(
+      plan({ spec, secrets: { card: { kind: 'unlabelled', labelled } } }),
+      'SecretsSynced',
+    )
+    expect(reason).toBe('SecretNotLabelled')
+    expect(message).toMatch(told)
+    expect(message).not.toContain('--overwrite')
+    expect(message.includes('kubectl')).toBe(labelled === undefined)
+  },
+)
 
-test('no secret stands in conditions or warnings', () => {
+test('plan: conditions and warnings contain no secret', () => {
   const secrets = {
     'acme-card': found({ a: 'hunter2\n' }),
     'acme-callback': found({ a: 'whsec_hunter2' }, uid),

@@ -72,7 +72,6 @@ async function showRetrying(context: ReconcileContext, object: TenantObject): Pr
   await writeStatus(context, object, status).catch(() => false)
 }
 
-/** Why a Tenant is not reconciled. */
 interface Refusal {
   readonly reason: string
   readonly message: string

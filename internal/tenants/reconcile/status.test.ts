@@ -68,7 +68,7 @@ function statusFor(
   return statusOf(given, { facts, plan, publicUrl: 'https://latchkey.example/' })
 }
 
-test('a status tells id, URLs of the providers that may call, and which Secrets were read, never a value', () => {
+test('statusOf: contains id, webhook URLs and Secrets, but no secret value', () => {
   const status = statusFor(object())
   expect(status).toEqual({
     observedGeneration: 3,
@@ -85,15 +85,15 @@ test('a status tells id, URLs of the providers that may call, and which Secrets 
   expect(JSON.stringify(status)).not.toContain('hunter2')
 })
 
-test('without a slug there is no URL to hand out', () => {
+test('statusOf: without a slug there are no webhook URLs', () => {
   expect(statusFor(object(), undefined, null).urls).toEqual([])
 })
 
-describe('a status is written', () => {
+describe('sameStatus', () => {
   const written = statusFor(object())
   const stored = object({ status: { ...written, urls: written.urls?.toReversed() ?? [] } })
 
-  test('not again, in whatever order the server keeps its lists', () => {
+  test('sameStatus: ignores the order of keyed lists', () => {
     expect(sameStatus(stored, statusFor(stored))).toBe(true)
     const foreign = { ...condition({ reason: 'Foreign' }), type: 'Backup' }
     const beside = { ...written, conditions: [foreign, ...(written.conditions ?? [])] }
@@ -106,14 +106,14 @@ describe('a status is written', () => {
       'another reason',
       { ...written, conditions: [{ ...condition({ reason: 'Suspended' }), observedGeneration: 3 }] },
     ],
-    ['a URL less', { ...written, urls: [] }],
+    ['a removed URL', { ...written, urls: [] }],
     ['another version of a Secret', { ...written, secrets: [{ name: 'acme-card', version: '9' }] }],
-  ])('for %s', (_what, next) => {
+  ])('sameStatus: false for %s', (_what, next) => {
     expect(sameStatus(stored, next)).toBe(false)
   })
 })
 
-test('a Tenant that cannot be read is not Ready, and all else stays as it was', () => {
+test('refusedStatus: Ready is False, and all else stays', () => {
   const before = { ...statusFor(object()), conditions: [{ ...condition(), observedGeneration: 2 }] }
   const slug = { ...condition({ type: 'SlugReserved', reason: 'Held' }), observedGeneration: 2 }
   const given = object({ status: { ...before, conditions: [...before.conditions, slug] } })
@@ -129,7 +129,7 @@ test('a Tenant that cannot be read is not Ready, and all else stays as it was', 
   ])
 })
 
-describe('an event tells', () => {
+describe('condition events', () => {
   const bad = condition({
     type: 'SecretsSynced',
     status: 'False',
@@ -144,52 +144,57 @@ describe('an event tells', () => {
   }
 
   test.each<[string, Condition[] | undefined, Condition[], string[]]>([
-    ['of a fault once, by the condition that has it', undefined, [unready, bad], ['Warning SecretMissing']],
-    ['nothing of what stays', [unready, bad], [unready, bad], []],
-    ['that it is mended', [unready], [condition()], ['Normal InForce']],
-    ['nothing of a tenant that is ready from the first', undefined, [condition()], []],
+    ['one for a fault, from the condition that has it', undefined, [unready, bad], ['Warning SecretMissing']],
+    ['none for unchanged conditions', [unready, bad], [unready, bad], []],
+    ['one for Ready after a fault', [unready], [condition()], ['Normal InForce']],
+    ['none for a tenant that is Ready from the start', undefined, [condition()], []],
     [
-      'of a suspension',
+      'one for a suspension',
       [condition()],
       [condition({ status: 'False', reason: 'Suspended' })],
       ['Warning Suspended'],
     ],
-    ['nothing of a wallet at the beginning', undefined, [off], []],
-    ['how far the wallet is', [off], [{ ...off, reason: 'Verifying' }], ['Normal Verifying']],
-  ])('%s', (_what, before, next, events) => {
+    ['none for the first state of the wallet', undefined, [off], []],
+    [
+      'one for a change of the wallet’s stage',
+      [off],
+      [{ ...off, reason: 'Verifying' }],
+      ['Normal Verifying'],
+    ],
+  ])('condition events: %s', (_what, before, next, events) => {
     expect(told(before, next)).toEqual(events)
   })
 })
 
-describe('of those who want a slug the oldest comes first', () => {
+describe('olderAmong', () => {
   const rival = (meta: object, spec: object = { slug: 'acme', callback: { url: 'https://h.example/' } }) =>
     object({ spec }, { name: 'rival', uid: 'u9', ...meta })
   const asked = parseTenantObject(object())
   if (asked.kind === 'invalid') throw new Error(asked.message)
 
   test.each<[string, TenantObject, boolean]>([
-    ['an older one', rival({ creationTimestamp: '2026-10-31T00:00:00Z' }), true],
-    ['a younger one', rival({ creationTimestamp: '2026-11-02T00:00:00Z' }), false],
-    ['one of the same second with a lower uid', rival({ uid: 'u0' }), true],
-    ['one of the same second with a higher uid', rival({}), false],
+    ['returns an older Tenant', rival({ creationTimestamp: '2026-10-31T00:00:00Z' }), true],
+    ['ignores a younger Tenant', rival({ creationTimestamp: '2026-11-02T00:00:00Z' }), false],
+    ['returns a Tenant of the same second with a lower uid', rival({ uid: 'u0' }), true],
+    ['ignores a Tenant of the same second with a higher uid', rival({}), false],
     [
-      'one that is being deleted',
+      'ignores a Tenant that is being deleted',
       rival({ creationTimestamp: '2026-10-31T00:00:00Z', deletionTimestamp: '2026-11-01T00:00:00Z' }),
       false,
     ],
     [
-      'one that cannot be read',
+      'ignores an invalid Tenant',
       rival({ creationTimestamp: '2026-10-31T00:00:00Z' }, { slug: 'acme' }),
       false,
     ],
-    ['itself', object(), false],
-  ])('%s', (_what, other, isAhead) => {
+    ['ignores the Tenant itself', object(), false],
+  ])('olderAmong: %s', (_what, other, isAhead) => {
     const ahead = olderAmong([other], asked.manifest)
     expect(ahead).toEqual(isAhead ? { namespace: 'shops', name: 'rival' } : undefined)
   })
 })
 
-test('a Tenant that the parser refuses is told field by field, without its values', () => {
+test('parseTenantObject: names invalid fields, without their values', () => {
   const parsed = parseTenantObject(
     object({ spec: { slug: 'a', callback: { url: 'https://secret@1.2.3.4.5/' } } }),
   )
@@ -208,32 +213,38 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
     /after 2026-11-01T09:00:01Z/,
     'Normal',
   ],
-  ['removing', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
+  ['a removal before its first batch', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
   [
-    'removing, after a turn',
+    'a removal with rows left',
     { kind: 'removing', progress: { rowsRemoved: 250_000, eventsLeft: 100_000 } },
     'RemovingData',
     /250000 rows in the last turn, 100000 or more events/,
     'Normal',
   ],
   [
-    'removing, after the last event',
+    'a removal after the last event',
     { kind: 'removing', progress: { rowsRemoved: 7, eventsLeft: 0 } },
     'RemovingData',
     /7 rows in the last turn, other rows are left/,
     'Normal',
   ],
-  ['Postgres', { kind: 'away', store: 'Postgres' }, 'PostgresUnavailable', /^Postgres does not/, 'Warning'],
-  ['Redis', { kind: 'away', store: 'Redis' }, 'RedisUnavailable', /^Redis does not/, 'Warning'],
+  [
+    'unavailable Postgres',
+    { kind: 'away', store: 'Postgres' },
+    'PostgresUnavailable',
+    /^Postgres does not/,
+    'Warning',
+  ],
+  ['unavailable Redis', { kind: 'away', store: 'Redis' }, 'RedisUnavailable', /^Redis does not/, 'Warning'],
   ['a bug', { kind: 'failed' }, 'RemovalFailed', /is retried/, 'Warning'],
   [
-    'the finalizers of others',
+    'a foreign finalizer',
     { kind: 'finalizers', names: ['foregroundDeletion'] },
     'OtherFinalizers',
     /foregroundDeletion$/,
     'Normal',
   ],
-])('DeletionWaiting names %s, and one event says so once', (_name, wait, reason, message, type) => {
+])('DeletionWaiting: %s is shown, with one event', (_name, wait, reason, message, type) => {
   const given = object({ status: { conditions: [condition()] } })
   const status = deletionStatus(given, wait, now)
   expect(status.conditions).toContainEqual(
@@ -247,7 +258,7 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
   expect(again).toEqual(status)
 })
 
-test('a deleted Tenant is not Ready once its rows are hidden, and stays so while a store is away', () => {
+test('deletionStatus: Ready is False once the rows are hidden, and stays so while a store is unavailable', () => {
   const ready = ({ conditions = [] }: TenantStatus) => conditions.find(({ type }) => type === 'Ready')?.status
   const given = object({ status: { conditions: [condition()] } })
   expect(ready(deletionStatus(given, { kind: 'away', store: 'Postgres' }, now))).toBe('True')
@@ -266,9 +277,13 @@ test.each<[name: string, error: unknown, wait: DeletionWait | undefined]>([
     new PurgeFailed('failed', { cause: new Error('NOPERM') }),
     { kind: 'away', store: 'Redis' },
   ],
-  ['a bug in a purge', new PurgeFailed('failed', { cause: new TypeError('bug') }), { kind: 'failed' }],
+  [
+    'a bug in the removal from Redis',
+    new PurgeFailed('failed', { cause: new TypeError('bug') }),
+    { kind: 'failed' },
+  ],
   ['a statement that Postgres refuses', failure('42P01'), { kind: 'failed' }],
   ['another leader', new OtherWriter('other'), undefined],
-])('a deletion that failed for %s is told so', (_name, error, wait) => {
+])('waitOfFailure: classifies %s', (_name, error, wait) => {
   expect(waitOfFailure(error)).toEqual(wait)
 })
