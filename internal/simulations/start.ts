@@ -3,8 +3,8 @@ import { and, eq, isNull, sql } from 'drizzle-orm'
 import { writeAudit } from '#internal/access/index.ts'
 import { dayAfter, type TenantId } from '#internal/base/index.ts'
 import type { Callers } from '#internal/intake/index.ts'
-import { orm, type Pool, tenants, withTx } from '#internal/storage/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { orm, type Pool, withTx } from '#internal/storage/index.ts'
+import { type DirectoryTenant, tenants } from '#internal/tenants/index.ts'
 import { stepsCount } from './chargeback.ts'
 import { type Chargeback, createSimulationId, type Simulation, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
@@ -92,7 +92,7 @@ export async function startSimulation(
     const [tenant] = await db
       .select({ id: tenants.id })
       .from(tenants)
-      .where(and(eq(tenants.id, tenantId), isNull(tenants.deletedAt)))
+      .where(and(eq(tenants.id, tenantId), isNull(tenants.deletedAtMs)))
       .for('no key update')
     if (tenant === undefined) return { kind: 'unknown_tenant' }
     const ofTenant = eq(simulations.tenantId, tenantId)
