@@ -39,7 +39,7 @@ export interface BackofficePortConfig
   /** The token of `npm run dev`; absent everywhere else. */
   readonly devToken?: string | undefined
   /** What the dashboard is to say of figures; absent: nothing. */
-  readonly figuresNote?: DashboardOptions['figuresNote']
+  readonly statsNote?: DashboardOptions['statsNote']
   /** How long new calls are still taken once the process is ending; default 0. */
   readonly drainMs?: number
 }
@@ -103,7 +103,7 @@ export async function openBackofficePort(
     ...{ backoffice, access, directory: parts.directory, clock: systemClock },
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
     isDev: config.devToken !== undefined,
-    figuresNote: config.figuresNote,
+    statsNote: config.statsNote,
   })
   unlabelled(telemetry.metrics).gauge(
     'latchkey_dashboard_live_pages_count',

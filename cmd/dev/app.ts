@@ -53,7 +53,7 @@ export async function startDev(
   const stores = { databaseUrl, redisUrl, keyRing }
   const figuresNote = createFiguresNote()
   const { api, sink, dashboard } = await inPortTurn(() =>
-    openPorts({ ...config, ...stores, figuresNote: figuresNote.note }, env, telemetry, scope),
+    openPorts({ ...config, ...stores, statsNote: figuresNote.note }, env, telemetry, scope),
   )
   const { directory, redis, secrets, keyRingGate, settings, figures } = api
   const tenants = await startDevTenants(
@@ -92,7 +92,7 @@ function isOpenToOthers({
 
 interface PortsConfig
   extends Omit<Config<'dev'>, 'databaseUrl' | 'redisUrl' | 'keyRing'>,
-    Pick<BackofficePortConfig, 'databaseUrl' | 'figuresNote'> {
+    Pick<BackofficePortConfig, 'databaseUrl' | 'statsNote'> {
   readonly keyRing: KeyRing
   readonly redisUrl: string
 }

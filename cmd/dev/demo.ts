@@ -26,7 +26,7 @@ export interface DemoOptions {
 /** Note of the dashboard beside made-up figures. */
 export interface FiguresNote {
   /** Returns the note for charts that show made-up figures, otherwise undefined. */
-  readonly note: NonNullable<DashboardOptions['figuresNote']>
+  readonly note: NonNullable<DashboardOptions['statsNote']>
   /** Sets the tenant of the made-up figures, and their end. */
   know(tenantId: TenantId, untilMs: number): void
 }

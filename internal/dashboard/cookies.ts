@@ -1,21 +1,21 @@
 import { type CookieOptions, namespacesMax } from '#internal/access/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
 
-/** How pages look; `auto` follows the system. */
+/** Colour themes; `auto` follows the system. */
 export const themes = ['auto', 'light', 'dark'] as const
-/** One of the themes. */
+/** A colour theme. */
 export type Theme = (typeof themes)[number]
 
-/** What a page says once about what was just done. */
+/** A message that the next page shows once. */
 export interface Flash {
   readonly tone: 'good' | 'bad' | 'info'
   readonly text: string
 }
 
-/** What a browser keeps for us beside the session; none of it says who somebody is or what they may do. */
+/** Preferences that the browser keeps in cookies beside the session. None of them grants a right. */
 export interface Preferences {
   readonly theme: Theme
-  /** Namespaces that lists ask for, by whoever may not see all of them. */
+  /** Namespaces that lists cover for a user who may not see all of them. */
   readonly namespaces: readonly string[]
   readonly flash: Flash | undefined
 }
@@ -26,7 +26,7 @@ const flashSeconds = 60
 const flashCharsMax = 500
 const namespacePattern = new RegExp(dnsLabel)
 
-/** Reads the preferences of a `Cookie` header; what is not as we wrote it counts as absent. */
+/** Reads the preferences of a `Cookie` header; malformed values count as absent. */
 export function readPreferences(cookies: string | null): Preferences {
   const values = new Map(
     (cookies ?? '').split(';').map((pair) => {
@@ -41,7 +41,7 @@ export function readPreferences(cookies: string | null): Preferences {
   }
 }
 
-/** Takes namespaces apart that stand with commas, spaces or dots between them; undefined for names that are none, or over 50. */
+/** Parses namespaces separated by commas, spaces or dots; undefined for an invalid name or more than 50. */
 export function parseNamespaces(text: string): readonly string[] | undefined {
   const named = [...new Set(text.split(/[\s,.]+/).filter((name) => name !== ''))]
   return named.length <= namespacesMax && named.every((name) => namespacePattern.test(name))
@@ -49,23 +49,23 @@ export function parseNamespaces(text: string): readonly string[] | undefined {
     : undefined
 }
 
-/** The `Set-Cookie` that remembers a theme for a year. */
+/** Makes the `Set-Cookie` that keeps a theme for a year. */
 export function themeCookie(theme: Theme, options: CookieOptions): string {
   return `${names.theme}=${theme}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
 }
 
-/** The `Set-Cookie` that remembers namespaces for a year. */
+/** Makes the `Set-Cookie` that keeps namespaces for a year. */
 export function namespacesCookie(namespaces: readonly string[], options: CookieOptions): string {
   return `${names.namespaces}=${namespaces.join('.')}; Max-Age=${yearSeconds}; ${attributesOf(options)}`
 }
 
-/** The `Set-Cookie` that has the next page say something, within a minute. */
+/** Makes the `Set-Cookie` that has a page within the next minute show a message. */
 export function flashCookie({ tone, text }: Flash, options: CookieOptions): string {
   const value = Buffer.from(JSON.stringify([tone, text.slice(0, flashCharsMax)])).toString('base64url')
   return `${names.flash}=${value}; Max-Age=${flashSeconds}; ${attributesOf(options)}`
 }
 
-/** The `Set-Cookie` after a page has said it. */
+/** Makes the `Set-Cookie` that removes a message after it was shown. */
 export function clearedFlashCookie(options: CookieOptions): string {
   return `${names.flash}=; Max-Age=0; ${attributesOf(options)}`
 }

@@ -1,39 +1,65 @@
-import { type ApiError, apiError } from '#internal/base/index.ts'
+import type { Access, Sessions } from '#internal/access/index.ts'
+import type { Backoffice } from '#internal/backoffice/index.ts'
+import { type ApiError, apiError, type Clock, type TenantId } from '#internal/base/index.ts'
 import type { Answer, AnswerBody, Call, PublicRoute } from '#internal/http/index.ts'
-import { assetsPath, createAssets } from './assets/assets.ts'
+import type { Directory } from '#internal/tenants/index.ts'
+import { type Assets, assetsPath, createAssets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
-import { maskedToken } from './form-token.ts'
-import { framedAnswer } from './framed-answer.tsx'
-import { createLiveStreams } from './live.ts'
+import { createLiveStreams, type LiveStreams } from './live.ts'
 import { pages } from './pages/pages.ts'
-import type { DashboardOptions, DashboardParts } from './parts.ts'
 import { problemOf } from './problem.tsx'
-import { routeOf } from './serve-row.tsx'
-import { signInRoutes } from './sign-in-routes.tsx'
-import { type Answered, findSignedIn, problemAnswer, withSession } from './signed-in.tsx'
-import { createWayBack } from './way-back.ts'
+import { maskedToken } from './request.ts'
+import { framedAnswer, routeOf } from './serve.tsx'
+import { type Answered, findSignedIn, problemAnswer, withSession } from './session.tsx'
+import { signInRoutes } from './sign-in.tsx'
+import { createWayBack, type FindWayBack } from './way-back.ts'
+
+/** Dependencies of the dashboard. Their owner closes them. */
+export interface DashboardOptions {
+  readonly backoffice: Backoffice
+  readonly access: Pick<Access, 'authenticate'>
+  readonly sessions: Sessions
+  readonly directory: Pick<Directory, 'findTenantById'>
+  readonly clock: Clock
+  /** The sign-in page asks for the token of `npm run dev`. Default false. */
+  readonly isDev?: boolean
+  readonly statsNote?: StatsNote | undefined
+}
+
+/** Returns a note to show above the stats of a tenant, or of all, from a time on; undefined for none. */
+export type StatsNote = (stats: {
+  readonly fromMs: number
+  readonly tenantId?: TenantId | undefined
+}) => { readonly title: string; readonly text: string } | undefined
+
+/** Dependencies of every route. */
+export interface DashboardParts extends DashboardOptions {
+  readonly assets: Assets
+  readonly live: LiveStreams
+  readonly wayBack: FindWayBack
+}
 
 /** The dashboard of a process. */
 export interface Dashboard {
   readonly routes: readonly PublicRoute[]
-  /** How an error looks on its paths; undefined on those of others. For the server. */
+  /** Renders a server error as a page; undefined for paths that are not pages. */
   presentError(
     error: ApiError,
     request: Request,
     requestId: string,
   ): Pick<Answer<AnswerBody>, 'body' | 'headers'> | undefined
-  /** Answers a path that nobody has: with the way to everything else for whoever is signed in. For the server. */
+  /** Answers an unknown path; within the frame if the caller is signed in. */
   answerUnknown(call: Call): Promise<Answered>
-  /** Ends the live streams, which would keep the server from stopping. Repeating it is harmless. */
+  /** Ends the live streams, which would keep the server from stopping. Idempotent. */
   close(): void
-  /** Pages that are followed live, for the metric. */
+  /** Number of open live streams, for the metric. */
   liveCount(): number
 }
 
-/** Paths of the server's that are not for people. */
+/** Paths whose errors are not rendered as pages. */
 const otherPaths = /^\/(internal|assets)\//
 
-/** Makes the dashboard of a process. It holds nothing but its assets and the live streams. */
+/** Creates the dashboard of a process. It owns only its assets and the live streams. */
 export function createDashboard(options: DashboardOptions): Dashboard {
   const parts: DashboardParts = {
     ...options,
@@ -58,7 +84,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 }
 
-/** Whoever is not signed in gets the bare page, and is not led to the sign-in, which would lead back here. */
+/** Without a session the bare page is shown: a redirect to the sign-in would lead back here. */
 async function answerUnknown(parts: DashboardParts, call: Call): Promise<Answered> {
   const unknown = apiError('route_unknown')
   if (otherPaths.test(new URL(call.request.url).pathname)) return unknown
@@ -83,7 +109,6 @@ function liveRoute(parts: DashboardParts): PublicRoute {
   }
 }
 
-/** Anybody may load them: they hold nothing of anybody. */
 function assetRoute({ assets }: DashboardParts): PublicRoute {
   return {
     ...{ access: 'public', method: 'GET', path: assetsPath, bodyBytesMax: 0 },

@@ -19,7 +19,7 @@ async function signIn(): Promise<string> {
   return answer.headers.get('set-cookie')?.split(';')[0] ?? ''
 }
 
-test('sessions of one person are followed live each by itself', async () => {
+test('sessions of one person are updates live each by itself', async () => {
   const leaving = new AbortController()
   // An answer that nobody holds may be collected, which ends its stream.
   const followed: Response[] = []

@@ -1,2 +1,1 @@
-export { createDashboard, type Dashboard } from './dashboard.tsx'
-export type { DashboardOptions } from './parts.ts'
+export { createDashboard, type Dashboard, type DashboardOptions } from './dashboard.tsx'

@@ -6,20 +6,18 @@ import { Notice } from './components/block.tsx'
 import { Icon } from './components/icon.tsx'
 import { Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
-import { forTenant, link } from './page.ts'
-import { type SectionName, sections } from './sections.ts'
+import { forTenant, link, type SectionName, sections } from './page.ts'
 
-/** What every document has, signed in or not. */
-export interface DocumentParts {
+interface DocumentParts {
   readonly assets: Assets
   readonly title: string
   readonly theme: Theme
-  /** Seconds after which the page is asked for once more; absent: never. */
+  /** Delay of a reload. Omit for none. */
   readonly refreshSeconds?: number
   readonly children: ComponentChildren
 }
 
-/** How the library is set: nothing is ever run that is written in a page, and nothing is asked of another origin. */
+/** Settings of htmx: same-origin requests only, and no code from pages. */
 const htmxConfig = JSON.stringify({
   mode: 'same-origin',
   history: false,
@@ -28,7 +26,7 @@ const htmxConfig = JSON.stringify({
   morphIgnore: ['data-htmx-powered', 'open'],
 })
 
-/** A whole document. There is no script and no style in it: both are files of ours, and the policy allows nothing else. */
+/** A whole document. Scripts and styles are external files of this origin; the policy allows nothing else. */
 export function Document({ assets, title, theme, refreshSeconds, children }: DocumentParts) {
   return (
     <html lang="en" data-theme={theme}>
@@ -48,13 +46,13 @@ export function Document({ assets, title, theme, refreshSeconds, children }: Doc
   )
 }
 
-/** What the frame around a page shows. */
+/** Data of the frame around a page. */
 export interface FrameParts {
   readonly actor: Actor
   readonly csrfToken: string
-  /** When the session ends at the latest. */
+  /** End of the session. */
   readonly endsAtMs: number
-  /** Absent for a page that is in none. */
+  /** Omitted for pages outside the navigation. */
   readonly section?: SectionName
   readonly here: string
   readonly theme: Theme
@@ -64,7 +62,7 @@ export interface FrameParts {
   readonly children: ComponentChildren
 }
 
-/** A page's surroundings: the way to everything else, whose data is shown, and who is signed in. */
+/** The frame of a page: navigation, tenant choice and account. */
 export function Frame(parts: FrameParts) {
   return (
     <div class="frame">
@@ -95,7 +93,7 @@ function Sidebar(parts: FrameParts) {
         </a>
       </div>
       <div class="menu" id="menu">
-        <WhoseData {...parts} />
+        <TenantChoice {...parts} />
         <Navigation {...parts} />
         <Account {...parts} />
         <a class="menu-close" href="#main">
@@ -106,7 +104,7 @@ function Sidebar(parts: FrameParts) {
   )
 }
 
-/** The sign on the door. */
+/** The logo. */
 export function Mark() {
   return (
     <svg class="mark" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
@@ -119,7 +117,7 @@ export function Mark() {
   )
 }
 
-/** A chosen tenant goes along to the other pages; a key's own is always there. */
+/** Carries the chosen tenant to other pages; a tenant's key implies its own. */
 function tenantParam({ actor, tenant }: Pick<FrameParts, 'actor' | 'tenant'>): string | undefined {
   return actor.kind === 'tenantKey' ? undefined : tenant?.id
 }
@@ -152,17 +150,17 @@ function Navigation(parts: FrameParts) {
   )
 }
 
-function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
-  const everyone = forTenant(here, undefined)
+function TenantChoice({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
+  const forAll = forTenant(here, undefined)
   if (actor.kind === 'tenantKey')
     return (
-      <div class="whose">
+      <div class="tenant-choice">
         <p class="nav-title">Tenant</p>
-        <p class="whose-name">{tenant === undefined ? actor.tenantId : tenantName(tenant)}</p>
+        <p class="tenant-name">{tenant === undefined ? actor.tenantId : tenantName(tenant)}</p>
       </div>
     )
   return (
-    <div class="whose">
+    <div class="tenant-choice">
       <form method="get" action="/go" role="search" aria-label="Choose a tenant">
         <label for="go-tenant" class="nav-title">
           Tenant
@@ -177,7 +175,7 @@ function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
             spellcheck={false}
             maxLength={200}
           />
-          <input type="hidden" name="to" value={everyone} />
+          <input type="hidden" name="to" value={forAll} />
           <button type="submit" title="Go">
             <Icon name="next" />
             <span class="visually-hidden">Show this tenant</span>
@@ -185,7 +183,7 @@ function WhoseData({ actor, tenant, here, namespaces, csrfToken }: FrameParts) {
         </div>
       </form>
       {tenant !== undefined && (
-        <a class="whose-all" href={everyone.startsWith('/tenants') ? '/tenants' : everyone}>
+        <a class="tenant-all" href={forAll.startsWith('/tenants') ? '/tenants' : forAll}>
           Show all tenants
         </a>
       )}
@@ -205,7 +203,7 @@ function Namespaces({ namespaces, here, csrfToken }: Pick<FrameParts, 'namespace
   )
 }
 
-/** Asks whose tenants lists are to show somebody who may not see all of them. */
+/** Form for the namespaces that lists cover. */
 export function NamespacesForm({
   namespaces,
   here,
@@ -216,7 +214,7 @@ export function NamespacesForm({
     <form method="post" action="/namespaces" class="namespaces-form">
       <input type="hidden" name="csrf" value={csrfToken} />
       <input type="hidden" name="next" value={here} />
-      <label for={id}>Show only these; needed by whoever may not see all</label>
+      <label for={id}>Show only these; required unless you may see all tenants</label>
       <input id={id} name="namespaces" value={namespaces.join(' ')} spellcheck={false} autocomplete="off" />
       <button type="submit" class="button">
         Save
@@ -267,7 +265,7 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
           </button>
         </form>
       </div>
-      <p class="zone" title="When this session ends, and whose time it is">
+      <p class="zone" title="End of this session, and the time zone of this page">
         Until <Time atMs={endsAtMs} format="minute" /> · <span data-zone>UTC</span>
       </p>
     </div>

@@ -1,26 +1,25 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Answer } from '#internal/http/index.ts'
-import { securityHeaders } from './security-headers.ts'
+import { securityHeaders } from './render.ts'
 
 /** Owner of a stream. */
 export interface Follower {
-  /** What no other session has; kept while the stream is open. */
+  /** Unique per session. */
   readonly sessionKey: string
-  /** Whoever it is the session of, who may have several. */
+  /** Owner of the session, who may have several. */
   readonly actorName: string
 }
 
-/** The pages that are told to look again. */
+/** Live streams of a process, by which pages refresh themselves. */
 export interface LiveStreams {
   /**
-   * Opens a stream of server-sent events for a session: `tick` each 3 s, and `slow` with each fifth of them. It ends after 10 minutes,
-   * and the page asks for another, by which its session is looked at again. 503 where there are too many: of the session, of all
-   * sessions of the person or key, or of the process.
+   * Opens a stream of server-sent events: `tick` every 3 s, and `slow` with every fifth tick. It ends after 10 minutes; the page then
+   * opens another, which checks its session again. 503 over the bounds of a session, of an actor's sessions, or of the process.
    */
   open(follower: Follower): Answer<ReadableStream<Uint8Array<ArrayBuffer>>> | ApiError
-  /** Ends all streams and opens no more, so that the server can stop. Repeating it is harmless. */
+  /** Ends all streams and refuses new ones, so that the server can stop. Idempotent. */
   close(): void
-  /** For the metric. */
+  /** Number of open streams, for the metric. */
   count(): number
 }
 
@@ -29,12 +28,12 @@ const slowEvery = 5
 const lifeMs = 600_000
 const streamsMax = 500
 const streamsPerSessionMax = 12
-/** A key of a tenant may be shared by a whole team; one follower must not use up the process. */
+/** A team may share a tenant's key; one actor must not exhaust the process. */
 const streamsPerActorMax = 60
-/** What a browser that reads nothing may have waiting. */
+/** Maximum events buffered for a client that does not read. */
 const waitingMax = 20
 
-/** Makes the streams of a process. */
+/** Creates the live streams of a process. */
 export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: number } = {}): LiveStreams {
   const streams = new Map<() => void, Follower>()
   let isClosed = false
@@ -63,7 +62,7 @@ export function createLiveStreams({ everyMs = tickMs }: { readonly everyMs?: num
   }
 }
 
-/** A stream that ticks. `register` gets what ends it, and gives what is to be done when it has ended. */
+/** Makes a ticking stream. `register` receives the function that ends it, and returns the one to call after its end. */
 function tickingStream(
   everyMs: number,
   register: (end: () => void) => () => void,
@@ -92,7 +91,7 @@ function tickingStream(
           clearInterval(timer)
           forget()
         }
-        // Without a first byte some proxies and browsers wait for the headers too.
+        // Some proxies and browsers hold back the headers until the first byte.
         controller.enqueue(encoder.encode(': open\n\n'))
       },
       cancel: () => stop(),

@@ -1,41 +1,65 @@
 import type { ComponentChildren } from 'preact'
-import type { Actor } from '#internal/access/index.ts'
-import type { Backoffice, Refusal, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
+import type { Action, Actor } from '#internal/access/index.ts'
+import type {
+  Backoffice,
+  Refusal,
+  TenantRef,
+  TenantSelection,
+  TenantSummary,
+} from '#internal/backoffice/index.ts'
 import type { ApiError, TenantId } from '#internal/base/index.ts'
 import type { Flash } from './cookies.ts'
-import type { Form } from './form.ts'
-import type { FiguresNote } from './parts.ts'
-import type { SectionName } from './sections.ts'
+import type { StatsNote } from './dashboard.tsx'
+import type { Form } from './request.ts'
 
-/** What a page is made from: who asks, for what, and where to get it. */
+/** Sections of the dashboard in navigation order. */
+export const sections = [
+  { name: 'overview', label: 'Overview', path: '/', group: 'Now' },
+  { name: 'events', label: 'Events', path: '/events', group: 'Webhooks' },
+  { name: 'refused', label: 'Refused calls', path: '/refused', group: 'Webhooks' },
+  { name: 'replays', label: 'Replays', path: '/replays', group: 'Webhooks' },
+  { name: 'simulations', label: 'Simulations', path: '/simulations', group: 'Webhooks' },
+  { name: 'executions', label: 'Lock history', path: '/executions', group: 'Records' },
+  { name: 'tenants', label: 'Tenants', path: '/tenants', group: 'Platform' },
+  { name: 'usage', label: 'Usage', path: '/usage', group: 'Platform' },
+  { name: 'settings', label: 'Settings', path: '/settings', group: 'Platform' },
+  { name: 'audit', label: 'Audit log', path: '/audit', group: 'Platform' },
+] as const
+
+/** Name of a section. */
+export type SectionName = (typeof sections)[number]['name']
+
+/** Rights of the actor on a tenant, by action. */
+export type Rights = Readonly<Record<Action, boolean>>
+
+/** Input of a page: the actor, the request and the backoffice. */
 export interface PageContext {
   readonly backoffice: Backoffice
   readonly actor: Actor
-  /** To be handed to every form: the session's token, masked for this answer. */
+  /** CSRF token for every form of this response, masked. */
   readonly csrfToken: string
   readonly nowMs: number
-  /** The address of this page with its query, to come back to; of a form that was sent, that of its way back. */
+  /** Address of this page with its query; after a POST, the address of the page that the form belongs to. */
   readonly here: string
-  /** The path's parameters, decoded. */
+  /** Path parameters, decoded. */
   readonly params: Readonly<Record<string, string>>
-  /** The query's parameters, trimmed; those that are empty, as of a filter left blank, are left out. */
+  /** Query parameters, trimmed; empty ones are omitted. */
   readonly query: Readonly<Record<string, string>>
-  /** The one tenant that is looked at: `/…/:tenant` or `?tenant=` has its id or slug; a tenant's key has its own always. */
+  /** The tenant of the path (`:tenant`) or of `?tenant=`, by id or slug; for a tenant's key always its own. */
   readonly tenant: TenantSummary | undefined
   /** Tenants that lists cover: the chosen tenant, or those of the chosen namespaces. */
-  readonly whose: TenantSelection
-  /** What people have to know of figures that are shown. */
-  readonly figuresNote: FiguresNote
-  /** What to call a tenant that the actor sees rows of: its slug, else its name, else its id. From memory. */
+  readonly selection: TenantSelection
+  readonly statsNote: StatsNote
+  /** Returns the slug of a tenant, else its name, else its id. From memory. */
   tenantLabel(id: TenantId): string
 }
 
-/** What an action is made from: a form of ours, its token checked. */
+/** Input of an action: a form whose CSRF token was checked. */
 export interface ActionContext extends PageContext {
   readonly form: Form
 }
 
-/** A page to be shown. */
+/** A page to render. */
 export interface Shown {
   readonly kind: 'page'
   readonly title: string
@@ -44,60 +68,59 @@ export interface Shown {
   readonly status?: number
 }
 
-/** Another page to go to. */
+/** A redirect to another page, with a message that it shows once. */
 export interface GoTo {
   readonly kind: 'goTo'
-  /** A path of ours. */
   readonly path: string
-  /** What that page says at its top, once. */
   readonly flash?: Flash
 }
 
-/** The page tells of one tenant, and none is chosen: the choice is offered. */
+/** The page needs one tenant and none is chosen: the frame shows the choice. */
 export interface NeedsTenant {
   readonly kind: 'needsTenant'
 }
 
-/** What came of asking for a page. A refusal of the backoffice is one as it is: the frame shows it. */
+/** Result of a page or an action. Refusals and errors are rendered by the frame. */
 export type PageResult = Shown | GoTo | NeedsTenant | Refusal | ApiError
 
 interface Row {
-  /** Such as `/events/:id`. */
+  /** Route, such as `/events/:id`. */
   readonly path: string
-  /** Where in the navigation it belongs. */
   readonly section: SectionName
 }
 
-/** A page that is read: `GET`. It changes nothing. */
+/** A `GET` page without side effects. */
 export interface PageRow extends Row {
   readonly method: 'GET'
   show(context: PageContext): Promise<PageResult> | PageResult
 }
 
-/** A form that is sent: `POST`. It ends with `goTo`, or with the page that shows what is wrong. */
+/** A `POST` form. It ends with `goTo`, or with a page that shows the problems. */
 export interface ActionRow extends Row {
   readonly method: 'POST'
-  /** The page to come back to, a `GET` row's path with the same parameters: nobody can read the address of a form. */
+  /** Route of the `GET` page with the same parameters that the response links back to. */
   readonly back: string
-  /** What of the form that page's query keeps, beside `tenant`. */
+  /** Form fields that the link back keeps in its query, beside `tenant`. */
   readonly backKeeps?: readonly string[]
   act(context: ActionContext): Promise<PageResult> | PageResult
 }
 
-/** Makes a page to be shown. */
-export function shown(title: string, body: ComponentChildren): Shown {
-  return { kind: 'page', title, body }
+/** Makes a page to render. */
+export function shown(title: string, body: ComponentChildren, status = 200): Shown {
+  return { kind: 'page', title, body, status }
 }
 
-/** Makes the answer to a form that did what it should. */
+/** Makes the redirect after a form. */
 export function goTo(path: string, text?: string, tone: Flash['tone'] = 'good'): GoTo {
   return { kind: 'goTo', path, ...(text !== undefined && { flash: { tone, text } }) }
 }
 
-/**
- * A path of ours with its query: parameters that are undefined or empty are left out, all are encoded. The one way by which links
- * are made of what came from outside.
- */
+/** Makes the redirect after an idempotent write, with a message for the write and one for its repeat. */
+export function doneAt(path: string, { isNew }: { readonly isNew: boolean }, done: string, repeated: string) {
+  return isNew ? goTo(path, done) : goTo(path, repeated, 'info')
+}
+
+/** Makes an internal link with an encoded query; undefined and empty parameters are omitted. */
 export function link(
   path: string,
   query: Readonly<Record<string, string | number | undefined>> = {},
@@ -109,9 +132,59 @@ export function link(
   return text === '' ? path : `${path}?${text}`
 }
 
-/** An address of ours for another tenant, or for all: what else was chosen stays, but for the place in a list. Pure. */
+/** Returns an address of the dashboard for another tenant, or for all; the position in a list is dropped. */
 export function forTenant(address: string, tenant: string | undefined): string {
   const [path = '/', search = ''] = address.split('?')
   const { tenant: _tenant, after: _after, ...kept } = Object.fromEntries(new URLSearchParams(search))
   return link(path, { ...kept, tenant })
+}
+
+/** Display name of a tenant, else its slug, else its name. */
+export function nameOf({
+  displayName,
+  slug,
+  name,
+}: Pick<TenantSummary, 'displayName' | 'slug' | 'name'>): string {
+  return displayName ?? slug ?? name
+}
+
+/** Reads a tenant's id, slug, `namespace/name` or API key prefix, as a person types it. */
+export function refOf(text: string): TenantRef {
+  if (text.startsWith('ten_')) return { by: 'id', text }
+  if (text.startsWith('lk_')) return { by: 'keyPrefix', text }
+  const [namespace, name, ...more] = text.split('/')
+  return namespace && name && more.length === 0 ? { by: 'name', namespace, name } : { by: 'slug', text }
+}
+
+/** Continues if the actor has the right on the tenant of the page. */
+export async function withRight(
+  context: PageContext,
+  action: Action,
+  proceed: (tenant: TenantSummary) => Promise<PageResult> | PageResult,
+): Promise<PageResult> {
+  const { tenant } = context
+  if (tenant === undefined) return { kind: 'needsTenant' }
+  return withRightTo(context, tenant.id, action, () => proceed(tenant))
+}
+
+/** Continues if the actor has the right on a tenant, or on all of them. */
+export async function withRightTo(
+  { backoffice, actor }: PageContext,
+  tenantId: TenantId | 'all',
+  action: Action,
+  proceed: () => Promise<PageResult> | PageResult,
+): Promise<PageResult> {
+  const rights = await backoffice.tenants.permissions(actor, tenantId)
+  if (rights.kind !== 'ok') return rights
+  return rights.value[action] ? proceed() : { kind: 'forbidden' }
+}
+
+/**
+ * Decides whether to offer a replay of many events: of the chosen tenant, or of one that the form will name. False while the API server
+ * does not answer.
+ */
+export async function mayReplay({ backoffice, actor, tenant }: PageContext): Promise<boolean> {
+  const rights = await backoffice.tenants.permissions(actor, tenant?.id ?? 'all')
+  if (rights.kind !== 'ok') return false
+  return rights.value.replay || (tenant === undefined && !rights.value.see)
 }

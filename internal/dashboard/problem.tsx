@@ -7,39 +7,48 @@ import type { IconName } from './components/icon.tsx'
 import { NamespacesForm } from './layout.tsx'
 import type { WayBack } from './way-back.ts'
 
-/** What is shown to people, most often in a page's place. */
+/** Content of a response: a page, or a problem in its place. */
 export interface Problem {
   readonly status: number
-  /** For the log and the metric. */
+  /** Value of the log and the metric. */
   readonly outcome: string
   readonly title: string
   readonly body: ComponentChildren
   readonly retryAfterSeconds?: number
 }
 
-/** How a refusal, or an error of the server, is shown to people. */
+const overview = <LinkButton href="/">Overview</LinkButton>
+
+/** Renders a refusal of the backoffice or an error of the server. */
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
+  // A query that was refused is dropped from the link back; the address of a form has none of it.
+  const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
   switch (refusal.kind) {
     case 'forbidden':
       return problem(403, 'forbidden', 'You may not do this', {
         icon: 'lock',
-        text: 'Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a role counts within 10 seconds.',
-        links: <LinkButton href="/">Overview</LinkButton>,
+        text: 'Your role or API key does not allow it. Ask the platform team for a role, or for a key with the scope “dashboard”, then try again: a new role takes effect within 10 seconds.',
+        links: overview,
       })
     case 'notFound':
       return problem(404, 'not_found', 'There is nothing here', {
         icon: 'search',
-        text: 'It does not exist, or it belongs to a tenant that you may not see. If your rights are for some namespaces only, name them under “Namespaces”.',
-        links: <LinkButton href="/">Overview</LinkButton>,
+        text: 'It does not exist, or it belongs to a tenant that you may not see. If your roles are bound in some namespaces only, name them under “Namespaces”.',
+        links: overview,
       })
     case 'invalid':
-    case 'conflict':
-    case 'tooMany':
-      return problem(refusalStatus[refusal.kind], refusalOutcome[refusal.kind], refusalTitle[refusal.kind], {
+      return problem(400, 'invalid', 'Invalid request', {
         icon: 'warning',
         text: refusal.problem,
-        // What cannot be asked for stands in a page's query; a form's way back has none of it.
-        links: <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>,
+        links: back,
+      })
+    case 'conflict':
+      return problem(409, 'conflict', 'Conflict with the current state', {
+        ...{ icon: 'warning', text: refusal.problem, links: back },
+      })
+    case 'tooMany':
+      return problem(429, 'too_many', 'Too many at a time', {
+        ...{ icon: 'warning', text: refusal.problem, links: back },
       })
     case 'unavailable':
       return {
@@ -48,10 +57,10 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
       }
     case 'secretsUnreadable':
       return {
-        ...problem(503, 'secrets_unreadable', 'Secrets cannot be opened', {
+        ...problem(503, 'secrets_unreadable', 'Secrets cannot be decrypted', {
           icon: 'warning',
-          text: 'The platform’s key ring does not open the tenant’s signing secrets, so that nothing was sent. The platform team has to correct it.',
-          links: <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>,
+          text: 'The platform’s key ring cannot decrypt the tenant’s signing secrets. Nothing was sent. The platform team has to correct the key ring.',
+          links: back,
         }),
         retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
       }
@@ -60,40 +69,31 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   }
 }
 
-/** What stands in the place of a list of everything, for somebody who may see a part of it. */
+/** Asks a user who may not see all tenants for namespaces, in place of a list. */
 export function namespacesProblem(form: { readonly csrfToken: string; readonly here: string }): Problem {
   return problem(403, 'forbidden', 'Which namespaces are yours?', {
     icon: 'lock',
-    text: 'Your roles do not show you every tenant. Name the namespaces in which they do; this browser remembers them.',
+    text: 'Your roles do not cover all tenants. Name the namespaces that they cover; this browser remembers them.',
     links: <NamespacesForm {...form} namespaces={[]} id="my-namespaces" />,
   })
 }
-
-const refusalStatus = { invalid: 400, conflict: 409, tooMany: 429 } as const
-const refusalOutcome = { invalid: 'invalid', conflict: 'conflict', tooMany: 'too_many' } as const
-const refusalTitle = {
-  invalid: 'This cannot be asked for',
-  conflict: 'Something changed meanwhile',
-  tooMany: 'Too many at a time',
-} as const
 
 function errorProblem(error: ApiError, way: WayBack): Problem {
   const status = statusOf(error.code)
   if (error.code === 'route_unknown')
     return problem(status, error.code, 'There is no such page', {
-      icon: 'search',
+      ...{ icon: 'search', links: overview },
       text: 'The address may be mistyped, or be one of an older version.',
-      links: <LinkButton href="/">Overview</LinkButton>,
     })
   if (status >= 500 && error.code !== 'internal')
     return problem(status, error.code, 'No answer at the moment', awayParts(way))
   const isBug = error.code === 'internal'
-  return problem(status, error.code, isBug ? 'Something broke on our side' : 'This cannot be done', {
+  return problem(status, error.code, isBug ? 'Internal error' : 'Invalid request', {
     icon: 'warning',
     text: isBug
-      ? 'It was noted. Try again; if it stays, report the request’s id.'
+      ? 'The error was logged. Try again; if it persists, report the request’s id.'
       : errorEnvelope(error, '').message,
-    links: isBug || way.isForm ? againLink(way) : <LinkButton href="/">Overview</LinkButton>,
+    links: isBug || way.isForm ? againLink(way) : overview,
   })
 }
 
@@ -103,7 +103,7 @@ const againLink = ({ here, isForm }: WayBack) => (
 
 const awayParts = (way: WayBack): ProblemParts => ({
   icon: 'clock',
-  text: 'A store or the Kubernetes API does not answer. Deliveries and records may well go on; this page cannot tell. Try again in a moment.',
+  text: 'A store or the Kubernetes API does not answer, so this page cannot be shown. Deliveries and records may be unaffected. Try again shortly.',
   links: againLink(way),
 })
 

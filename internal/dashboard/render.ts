@@ -2,30 +2,54 @@ import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import type { Answer } from '#internal/http/index.ts'
 import { acceptsGzip } from './assets/assets.ts'
-import { securityHeaders } from './security-headers.ts'
 
-/** What a document is sent with. */
-export interface DocumentOptions {
-  readonly status: number
-  /** For the log and the metric, of a closed set. */
-  readonly outcome: string
-  readonly acceptEncoding: string | null
-  readonly headers?: Readonly<Record<string, string>>
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ')
+
+/**
+ * Headers of every page. The referrer policy is `same-origin`, since under `no-referrer` browsers send forms with `Origin: null` and
+ * the origin check would fail (Fetch standard, "append a request Origin header").
+ */
+export const securityHeaders: Readonly<Record<string, string>> = {
+  'Content-Security-Policy': policy,
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
 const gzipLevel = 5
 
 /**
- * Makes the answer that holds a document. It is compressed although it holds a form's token beside text that may come from outside,
- * by which whoever measures answers on their way could guess a secret bit by bit (BREACH, https://breachattack.com): the token is
- * masked anew in each answer, and no page shows an API key or a signing secret.
+ * Renders a document, compressed if the browser accepts gzip. Compression beside text from outside is safe against BREACH
+ * (https://breachattack.com): the CSRF token is masked anew in each response, and no page shows an API key or a signing secret.
  */
 export function documentAnswer(
   document: VNode,
-  { status, outcome, acceptEncoding, headers }: DocumentOptions,
+  request: Request,
+  {
+    status,
+    outcome,
+    headers,
+  }: {
+    readonly status: number
+    /** Value of the log and the metric; from a closed set. */
+    readonly outcome: string
+    readonly headers?: Readonly<Record<string, string>>
+  },
 ): Answer<Uint8Array<ArrayBuffer>> {
   const bytes = Uint8Array.from(Buffer.from(`<!doctype html>${renderToString(document)}`))
-  const isGzip = acceptsGzip(acceptEncoding)
+  const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
   return {
     kind: 'answer',
     status,
@@ -41,7 +65,7 @@ export function documentAnswer(
   }
 }
 
-/** Makes the answer that leads to another page of ours, which is then asked for with GET. */
+/** Redirects to a page of the dashboard by 303, so that the browser requests it with GET. */
 export function redirectAnswer(path: string, cookie?: string): Answer {
   return {
     ...{ kind: 'answer', status: 303, outcome: 'redirect', body: '' },

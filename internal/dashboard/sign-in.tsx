@@ -1,46 +1,161 @@
+import { type Authenticated, clearedSessionCookie, sessionCookie } from '#internal/access/index.ts'
+import { apiError } from '#internal/base/index.ts'
+import { type Answer, type Call, type PublicRoute, parseQuery } from '#internal/http/index.ts'
 import { Notice } from './components/block.tsx'
 import { Submit } from './components/form.tsx'
 import { CodeBlock } from './components/text.tsx'
-import { Mark } from './layout.tsx'
+import { namespacesCookie, parseNamespaces, readPreferences, themeCookie, themes } from './cookies.ts'
+import type { DashboardParts } from './dashboard.tsx'
+import { Document, Mark } from './layout.tsx'
+import { documentAnswer, redirectAnswer } from './render.ts'
+import { type Form, factsOf, isFormToken, isFromOwnPage, parseForm, safePath } from './request.ts'
+import { formBytesMax } from './serve.tsx'
+import { type Answered, type SignedInCall, withSession } from './session.tsx'
 
-/** Why signing in did not work. */
-export type SignInProblem =
-  | 'unknown'
-  | 'otherAudience'
-  | 'keyScope'
-  | 'tenantSuspended'
-  | 'unavailable'
-  | 'full'
-  | 'plainHttp'
-  | 'otherPage'
-
-/** What the sign-in page shows. */
-export interface SignInParts {
-  readonly problem: SignInProblem | undefined
-  /** Where to go on to: a path of ours. */
-  readonly next: string
-  /** Whether the token that the dev server prints counts here. */
-  readonly isDev: boolean
+/** Routes of the sign-in and sign-out, and of the preferences that the browser keeps. */
+export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
+  return [
+    {
+      ...{ access: 'public', method: 'GET', path: '/sign-in', bodyBytesMax: 0 },
+      handle: (call) => {
+        const query = parseQuery(call.request.url)
+        if (query.kind === 'error') return query
+        return signInPage(parts, call, safePath(query.values['next']), undefined)
+      },
+    },
+    post('/sign-in', (call) => signIn(parts, call)),
+    post('/sign-out', (call) => withOwnForm(parts, call, (signedIn) => signOut(parts, signedIn))),
+    post('/theme', (call) => withOwnForm(parts, call, changeTheme)),
+    post('/namespaces', (call) => withOwnForm(parts, call, changeNamespaces)),
+  ]
 }
 
-const problems: Readonly<Record<SignInProblem, string>> = {
-  unknown: 'This token or key is not valid, or it has ended. Make a new one and paste it whole.',
-  otherAudience:
-    'This token is also good for the Kubernetes API, so it is not for a web page. Make one with --audience latchkey, as below.',
-  keyScope:
-    'This API key has neither the scope “dashboard” nor “dashboard:read”. Ask for a key with one of them.',
-  tenantSuspended: 'This key’s tenant is suspended: ask the platform team.',
-  unavailable: 'Nobody can tell at the moment whose token this is. Try again in a moment.',
-  full: 'As many people are signed in as may be. Try again later.',
-  plainHttp:
-    'This page came over plain http, on which others could read your session. Open it by https, or through kubectl port-forward.',
-  otherPage: 'The form was not sent by this page. Load it anew and try again.',
+function post(path: string, handle: PublicRoute['handle']): PublicRoute {
+  return { access: 'public', method: 'POST', path, bodyBytesMax: formBytesMax, handle }
+}
+
+async function signIn(parts: DashboardParts, call: Call): Promise<Answered> {
+  const { request } = call
+  const form = parseForm(request, call.body)
+  if (form === undefined) return badForm()
+  const next = safePath(form['next'])
+  const refuse = (problem: SignInProblem) => signInPage(parts, call, next, problem)
+  // Without a session there is no CSRF token: the origin check alone prevents login CSRF.
+  if (!isFromOwnPage(request)) return refuse('otherPage')
+  const facts = factsOf(request)
+  if (!facts.isSafe) return refuse('plainHttp')
+  const found: Authenticated = await parts.access.authenticate(form['token'] ?? '')
+  if (found.kind === 'unavailable') return refuse('unavailable')
+  if (found.kind === 'refused') return refuse(found.cause)
+  const started = await parts.sessions.start(found.actor, found.endsAtMs)
+  if (started.kind === 'full') return refuse('full')
+  return redirectAnswer(next, sessionCookie(started.token, facts))
+}
+
+const badForm = () =>
+  apiError('invalid_request', 'This form is not from this dashboard: go back and try again')
+
+function withOwnForm(
+  parts: DashboardParts,
+  call: Call,
+  act: (signedIn: SignedInCall, form: Form) => Promise<Answered> | Answered,
+): Promise<Answered> {
+  return withSession(parts, call, (signedIn) => {
+    const form = parseForm(call.request, call.body)
+    const isOwn = isFromOwnPage(call.request) && isFormToken(signedIn.session, form?.['csrf'] ?? '')
+    return form === undefined || !isOwn ? badForm() : act(signedIn, form)
+  })
+}
+
+async function signOut({ sessions }: DashboardParts, { call, token }: SignedInCall): Promise<Answered> {
+  await sessions.end(token)
+  return redirectAnswer('/sign-in', clearedSessionCookie(factsOf(call.request)))
+}
+
+function changeTheme({ call }: SignedInCall, form: Form): Answered {
+  const theme = themes.find((each) => each === form['theme'])
+  if (theme === undefined) return badForm()
+  return redirectAnswer(safePath(form['next']), themeCookie(theme, factsOf(call.request)))
+}
+
+function changeNamespaces({ call }: SignedInCall, form: Form): Answered {
+  const namespaces = parseNamespaces(form['namespaces'] ?? '')
+  if (namespaces === undefined)
+    return apiError('invalid_request', 'Name at most 50 namespaces, separated by spaces')
+  return redirectAnswer(safePath(form['next']), namespacesCookie(namespaces, factsOf(call.request)))
+}
+
+interface Refused {
+  readonly status: number
+  /** Value of the log and the metric. */
+  readonly outcome: string
+  readonly text: string
+}
+
+const refusals = {
+  unknown: {
+    ...{ status: 403, outcome: 'credential_unknown' },
+    text: 'This token or key is not valid or has expired. Create a new one and paste all of it.',
+  },
+  otherAudience: {
+    ...{ status: 403, outcome: 'credential_audience' },
+    text: 'This token is also valid for the Kubernetes API and must not be used on a web page. Create one with --audience latchkey, as below.',
+  },
+  keyScope: {
+    ...{ status: 403, outcome: 'credential_scope' },
+    text: 'This API key has neither the scope “dashboard” nor “dashboard:read”. Ask for a key with one of them.',
+  },
+  tenantSuspended: {
+    ...{ status: 403, outcome: 'tenant_suspended' },
+    text: 'The tenant of this key is suspended: ask the platform team.',
+  },
+  unavailable: {
+    ...{ status: 503, outcome: 'unavailable' },
+    text: 'The token cannot be checked at the moment, because the Kubernetes API or the database does not answer. Try again shortly.',
+  },
+  full: {
+    ...{ status: 503, outcome: 'sessions_full' },
+    text: 'The maximum number of sessions is reached. Try again later.',
+  },
+  plainHttp: {
+    ...{ status: 400, outcome: 'plain_http' },
+    text: 'This page was loaded over plain http, which exposes your session. Open it over https, or through kubectl port-forward.',
+  },
+  otherPage: {
+    ...{ status: 400, outcome: 'other_page' },
+    text: 'The form was not sent by this page. Reload the page and try again.',
+  },
+} as const satisfies Readonly<Record<string, Refused>>
+
+type SignInProblem = keyof typeof refusals
+
+function signInPage(
+  { assets, isDev = false }: DashboardParts,
+  { request }: Call,
+  next: string,
+  problem: SignInProblem | undefined,
+): Answer<Uint8Array<ArrayBuffer>> {
+  const { theme } = readPreferences(request.headers.get('cookie'))
+  const refused = problem && refusals[problem]
+  const { status, outcome } = refused ?? { status: 200, outcome: 'page' }
+  return documentAnswer(
+    <Document assets={assets} title="Sign in" theme={theme}>
+      <SignIn problem={refused?.text} next={next} isDev={isDev} />
+    </Document>,
+    request,
+    { status, outcome },
+  )
 }
 
 const command = 'kubectl create token my-account --namespace my-namespace --audience latchkey --duration 8h'
 
-/** The page to sign in. */
-export function SignIn({ problem, next, isDev }: SignInParts) {
+interface SignInParts {
+  readonly problem: string | undefined
+  readonly next: string
+  readonly isDev: boolean
+}
+
+function SignIn({ problem, next, isDev }: SignInParts) {
   return (
     <main class="sign-in" id="main">
       <div class="sign-in-box">
@@ -48,11 +163,11 @@ export function SignIn({ problem, next, isDev }: SignInParts) {
           <Mark />
           <h1>Sign in to Latchkey</h1>
         </div>
-        {problem !== undefined && <Notice tone="bad">{problems[problem]}</Notice>}
+        {problem !== undefined && <Notice tone="bad">{problem}</Notice>}
         <form method="post" action="/sign-in" class="form">
           <input type="hidden" name="next" value={next} />
           <div class="field">
-            <label for="token">{isDev ? 'Token, as the dev server printed it' : 'Token or API key'}</label>
+            <label for="token">{isDev ? 'Token, as printed by the dev server' : 'Token or API key'}</label>
             <input
               id="token"
               name="token"
@@ -68,12 +183,12 @@ export function SignIn({ problem, next, isDev }: SignInParts) {
         </form>
         <div class="sign-in-help">
           <h2>Your Kubernetes account</h2>
-          <p>You see and do what your roles allow. The token is checked once and never kept.</p>
+          <p>Your roles decide what you see and may do. The token is checked once and not stored.</p>
           <CodeBlock text={command} label="the command" />
           <h2>A tenant’s API key</h2>
           <p>
-            A key with the scope <code>dashboard</code> shows that tenant and nothing else. With{' '}
-            <code>dashboard:read</code> it only reads: no payloads as received, no replays, no changes.
+            A key with the scope <code>dashboard</code> shows its tenant only. A key with{' '}
+            <code>dashboard:read</code> can read, but not see raw payloads, replay or change anything.
           </p>
         </div>
       </div>

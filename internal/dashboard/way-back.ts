@@ -1,37 +1,38 @@
-import type { Form } from './form.ts'
 import { type ActionRow, link, type PageRow } from './page.ts'
+import type { Form } from './request.ts'
 
-/** Where a page leads back to. */
+/** Address that a page links back to. */
 export interface WayBack {
-  /** An address that can be read: the page's own, or, of a form that was sent, of the page that its row names. */
+  /** The page's own address; for a POST the `GET` page that its row names. */
   readonly here: string
-  /** Whether a form was sent: to go to `here` is not to do it again. */
+  /** True for a POST: following `here` does not repeat it. */
   readonly isForm: boolean
 }
 
-/** Tells of a request where its page leads back to; `/` for a form of no row. `form` is absent where it was not read. */
+/** Finds the way back of a request; `/` for a POST without a row. `form` is omitted if it was not read. */
 export type FindWayBack = (request: Request, form?: Form) => WayBack
 
-/** Makes what knows the ways back of these pages. */
+/** Creates the finder for a table of pages. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]): FindWayBack {
   const actions = rows.filter((row) => row.method === 'POST')
   return (request, form = {}) => {
     const { pathname, search, searchParams } = new URL(request.url)
     if (request.method !== 'POST') return { here: `${pathname}${search}`, isForm: false }
     for (const { path, back, backKeeps = [] } of actions) {
-      const params = matched(path, pathname)
+      const params = match(path, pathname)
       if (params === undefined) continue
       const kept = ['tenant', ...backKeeps].map(
         (name) => [name, form[name] ?? searchParams.get(name) ?? ''] as const,
       )
-      return { here: link(filledIn(back, params), Object.fromEntries(kept)), isForm: true }
+      const filled = back.split('/').map((part) => params.get(part) ?? part)
+      return { here: link(filled.join('/'), Object.fromEntries(kept)), isForm: true }
     }
     return { here: '/', isForm: true }
   }
 }
 
-/** The parts of an address that stand where a row's path has parameters, as they are encoded; undefined where it is of another row. */
-function matched(path: string, pathname: string): ReadonlyMap<string, string> | undefined {
+/** Returns the encoded path parameters by name; undefined if the path is of another route. */
+function match(path: string, pathname: string): ReadonlyMap<string, string> | undefined {
   const [wanted, given] = [path.split('/'), pathname.split('/')]
   if (wanted.length !== given.length) return undefined
   const params = new Map<string, string>()
@@ -40,11 +41,4 @@ function matched(path: string, pathname: string): ReadonlyMap<string, string> | 
     else if (part !== given[nth]) return undefined
   }
   return params
-}
-
-function filledIn(path: string, params: ReadonlyMap<string, string>): string {
-  return path
-    .split('/')
-    .map((part) => params.get(part) ?? part)
-    .join('/')
 }

@@ -110,11 +110,11 @@ describe('accessibility of form responses', () => {
         await page.getByLabel('Amount').fill('250000')
         await page.getByLabel('Reason').fill('A sale on Friday')
         await until.fill('2026-01-01T00:00:00')
-        await button(page, 'Go on').click()
-        await page.getByText('This time is over').waitFor()
+        await button(page, 'Continue').click()
+        await page.getByText('This time has passed').waitFor()
         await isFine(page)
         await until.fill(tomorrow)
-        await button(page, 'Go on').click()
+        await button(page, 'Continue').click()
         await button(page, 'Override the limit').waitFor()
         await isFine(page)
       }),
@@ -131,14 +131,14 @@ describe('accessibility of form responses', () => {
         expect((await other.post('/settings/change', fields)).status).toBe(303)
         await page.getByLabel('Value').selectOption('false')
         await button(page, 'Change the setting').click()
-        await page.getByText('Somebody else was faster').waitFor()
+        await page.getByText('This setting was changed meanwhile').waitFor()
         await isFine(page)
       }),
     visitMs,
   )
 
   test.each([
-    [200, 'The callback took the event'],
+    [200, 'The callback accepted the event'],
     [500, 'A delivery like this one would have failed'],
   ])(
     'accessibility: a test event answered with %d has no serious finding',
@@ -159,7 +159,7 @@ describe('accessibility of form responses', () => {
       visit(async (page) => {
         await page.goto(addressOf('/events/:id'))
         await button(page, 'Reveal as received').click()
-        await page.getByText('It was written to the audit log').waitFor()
+        await page.getByText('was recorded in the audit log').waitFor()
         await isFine(page)
       }),
     visitMs,

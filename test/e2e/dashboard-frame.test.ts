@@ -94,7 +94,7 @@ describe('frame', () => {
     expect(await refused.text()).toContain('neither the scope')
     await visit(async (page) => {
       await signIn(page, viewerKey)
-      expect(await page.locator('.whose-name').textContent()).toBe('demo')
+      expect(await page.locator('.tenant-name').textContent()).toBe('demo')
       expect(await page.getByText('Busiest tenants').count()).toBe(0)
       for (const other of ['corner-shop', 'demo/corner-shop', 'nobody', 'ten_00000000000000000000000000']) {
         const answer = await page.goto(`/?tenant=${encodeURIComponent(other)}`)

@@ -65,7 +65,7 @@ describe('without scripts', () => {
           await page.getByText('/v1/t/demo/webhooks/card').waitFor()
           await page.getByRole('link', { name: 'Send a test event' }).click()
           await button(page, 'Send the test event').click()
-          await page.getByText('The callback took the event').waitFor()
+          await page.getByText('The callback accepted the event').waitFor()
         },
         { runsScripts },
       ),
@@ -84,12 +84,12 @@ describe('without scripts', () => {
           await page.getByLabel('Amount').fill('250000')
           await page.getByLabel('Reason').fill('A sale on Friday')
           await until.fill('2026-01-01T00:00:00')
-          await button(page, 'Go on').click()
-          await page.getByText('This time is over').waitFor()
+          await button(page, 'Continue').click()
+          await page.getByText('This time has passed').waitFor()
           expect(await until.getAttribute('aria-invalid')).toBe('true')
           expect(await page.getByLabel('Amount').inputValue()).toBe('250000')
           await until.fill(tomorrow)
-          await button(page, 'Go on').click()
+          await button(page, 'Continue').click()
           await button(page, 'Override the limit').click()
           await page.getByText('“A sale on Friday”').waitFor()
           await page.getByRole('link', { name: /^End it now/ }).click()

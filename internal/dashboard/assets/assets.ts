@@ -5,12 +5,12 @@ import browser from './browser.mjs' with { type: 'text' }
 import styles from './dashboard.css' with { type: 'text' }
 import icon from './icon.svg' with { type: 'text' }
 
-/** What pages load beside themselves, each at an address that changes with its content. */
+/** Static files of the pages, each at an address that contains a hash of its content. */
 export interface Assets {
   readonly stylesPath: string
   readonly scriptPath: string
   readonly iconPath: string
-  /** The asset of the last part of a path; undefined for one that is none, such as that of an older version. */
+  /** Finds an asset by file name; undefined if unknown, such as one of an older version. */
   find(fileName: string, acceptEncoding: string | null): Answer<Uint8Array<ArrayBuffer>> | undefined
 }
 
@@ -20,12 +20,12 @@ interface Asset {
   readonly gzipped: Uint8Array<ArrayBuffer>
 }
 
-/** Where assets are served, with the parameter that names one. */
+/** Route of assets. */
 export const assetsPath = '/assets/:file'
 const yearSeconds = 31_536_000
 const hashChars = 12
 
-/** Names and compresses all assets once. They are part of the program: nothing is read from disk, nor from another origin. */
+/** Hashes and compresses all assets once. They are embedded in the program; nothing is read from disk. */
 export function createAssets(): Assets {
   const files = new Map<string, Asset>()
   const add = (name: string, ending: string, type: string, text: string) => {
@@ -39,7 +39,7 @@ export function createAssets(): Assets {
   }
   return {
     stylesPath: add('dashboard', 'css', 'text/css; charset=utf-8', styles),
-    // One file and one request: the library, its extension for server-sent events, and our own few lines.
+    // One request for htmx, its extension for server-sent events, and the dashboard's own script.
     scriptPath: add('dashboard', 'js', 'text/javascript; charset=utf-8', [htmx, sse, browser].join('\n;')),
     iconPath: add('icon', 'svg', 'image/svg+xml', icon),
     find(fileName, acceptEncoding) {
@@ -61,7 +61,7 @@ function assetAnswer({ type, plain, gzipped }: Asset, isGzip: boolean): Answer<U
   }
 }
 
-/** Whether an `Accept-Encoding` header takes gzip; `gzip;q=0` says no. */
+/** Checks that an `Accept-Encoding` header accepts gzip; `gzip;q=0` refuses it. */
 export function acceptsGzip(acceptEncoding: string | null): boolean {
   return (acceptEncoding ?? '').split(',').some((part) => {
     const [name, weight = ''] = part.split(';').map((each) => each.trim().toLowerCase())

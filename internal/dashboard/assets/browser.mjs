@@ -1,5 +1,4 @@
-// Enhances pages that work without it: times in the reader's zone, buttons that copy, what a chart says under the pointer.
-// A block, so that its names stay its own: it stands in one script with the library.
+// Progressive enhancement: local times, copy buttons and chart read-outs. A block scopes its names within the bundled script.
 {
   const full = new Intl.DateTimeFormat(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
@@ -86,7 +85,7 @@
   enhance(document)
   if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-  // The dev server prints an address whose fragment, which is sent to nobody, holds its token.
+  // The dev server prints an address with its token in the fragment, which browsers do not send.
   const token = document.querySelector('input[name=token]')
   if (token && location.hash.startsWith('#token=')) {
     token.value = decodeURIComponent(location.hash.slice(7))
@@ -94,7 +93,7 @@
   }
 
   document.addEventListener('htmx:after:swap', () => enhance(document))
-  // Signed out meanwhile: the page that is shown would only grow old.
+  // The session has ended: reload, which leads to the sign-in page.
   document.addEventListener('htmx:sse:error', (event) => {
     if (event.detail?.status === 401) location.reload()
   })

@@ -2,13 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { Icon, type IconName } from './icon.tsx'
 import type { Tone } from './text.tsx'
 
-/** A step on the way to a page. */
-export interface Crumb {
-  readonly label: string
-  readonly path: string
-}
-
-/** The head of a page: where it is, what it is, and what can be done. The one `h1` of the page. */
+/** Head of a page with its `h1`, breadcrumbs and actions. */
 export function PageHeader({
   title,
   lead,
@@ -17,11 +11,11 @@ export function PageHeader({
   children,
 }: {
   readonly title: ComponentChildren
-  /** One sentence on what is to be seen. */
+  /** One sentence below the title. */
   readonly lead?: ComponentChildren
-  readonly crumbs?: readonly Crumb[]
+  readonly crumbs?: readonly { readonly label: string; readonly path: string }[]
   readonly badge?: ComponentChildren
-  /** Buttons and links to what can be done. */
+  /** Buttons and links. */
   readonly children?: ComponentChildren
 }) {
   return (
@@ -47,7 +41,34 @@ export function PageHeader({
   )
 }
 
-/** A part of a page with a heading. */
+/** Links of which one is current, as a row of segments. */
+export function Segments({
+  label,
+  links,
+  isTabs = false,
+}: {
+  /** Name for screen readers. */
+  readonly label: string
+  readonly links: readonly {
+    readonly text: string
+    readonly href: string
+    readonly isCurrent: boolean
+    readonly title?: string
+  }[]
+  readonly isTabs?: boolean
+}) {
+  return (
+    <nav class={isTabs ? 'segments tabs' : 'segments'} aria-label={label}>
+      {links.map(({ text, isCurrent, ...rest }) => (
+        <a key={text} {...rest} {...(isCurrent && { 'aria-current': 'true' as const })}>
+          {text}
+        </a>
+      ))}
+    </nav>
+  )
+}
+
+/** Part of a page with a heading and a short note beside it. */
 export function Card({
   title,
   note,
@@ -55,7 +76,6 @@ export function Card({
   children,
 }: {
   readonly title: string
-  /** A few words beside the heading. */
   readonly note?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
@@ -72,10 +92,10 @@ export function Card({
   )
 }
 
-/** One name with its value; values that are undefined are left out of the list. */
+/** A name with its value. */
 export type Fact = readonly [name: string, value: ComponentChildren]
 
-/** Names with values. */
+/** Names with values; facts with an undefined value are omitted. */
 export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[] }) {
   return (
     <dl class="facts">
@@ -95,7 +115,7 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
 
 const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'info', quiet: 'info' } as const
 
-/** Something that everybody on the page should read. */
+/** A message above the content; an alert if its tone is `bad`. */
 export function Notice({
   tone,
   title,
@@ -116,7 +136,7 @@ export function Notice({
   )
 }
 
-/** What stands where a list would, or a page: why there is nothing, and what to do. */
+/** Replaces an empty list or a page: the reason, and what to do next. */
 export function Empty({
   icon = 'empty',
   title,
@@ -135,12 +155,12 @@ export function Empty({
   )
 }
 
-/** Numbers at a glance. */
+/** A row of tiles. */
 export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <div class="tiles">{children}</div>
 }
 
-/** One number at a glance. */
+/** One number with its label; `href` leads to the details. */
 export function Tile({
   label,
   value,
@@ -152,7 +172,6 @@ export function Tile({
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
-  /** Where the number is told in detail. */
   readonly href?: string | undefined
 }) {
   return (
@@ -164,7 +183,7 @@ export function Tile({
   )
 }
 
-/** How much of a limit is used, as a bar; the words beside it have to say it too. `share` from 0, over 1 when exceeded. */
+/** A bar for a share from 0; over 1 it is full. Its meaning must also stand in words beside it. */
 export function ShareBar({
   share,
   label,
@@ -190,8 +209,8 @@ export function ShareBar({
 }
 
 /**
- * A part of a page that is asked for anew while somebody looks: every 3 s, or every 15 s. Nothing but its own content changes; what
- * is open or focused in it stays so. Without scripts it is as it was when the page was loaded.
+ * Part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Morphing keeps open and focused elements. Without scripts
+ * it stays as loaded.
  */
 export function Live({
   id,
@@ -201,7 +220,7 @@ export function Live({
 }: {
   /** Unique on the page. */
   readonly id: string
-  /** The page's own address: `context.here`. */
+  /** Address of the page: `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow'
   readonly children: ComponentChildren

@@ -1,34 +1,34 @@
-import { scaleLinear, scaleLog } from 'd3-scale'
-import { area, curveMonotoneX, line, stack } from 'd3-shape'
+import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
+import { area, curveMonotoneX, stack } from 'd3-shape'
 import { compactText, countText, durationText, Time } from './text.tsx'
 
-/** The colours of series, which mean the same in every chart. */
+/** Colour of a series, with the same meaning in every chart. */
 export type SeriesTone = 'accepted' | 'good' | 'bad' | 'warn' | 'one' | 'two' | 'three' | 'four' | 'five'
 
-/** One line, or one layer of the bars. */
+/** A line, or a layer of stacked bars. */
 export interface Series {
   readonly label: string
   readonly tone: SeriesTone
-  /** One for each point; undefined where nothing is known. */
+  /** One value per point; undefined for unknown. */
   readonly values: readonly (number | undefined)[]
 }
 
-/** What a chart shows. */
+/** Data and texts of a chart. */
 export interface ChartParts {
   readonly title: string
-  /** What was found, in words: for whoever does not see the chart. */
+  /** Summary in words, also for screen readers. */
   readonly summary: string
-  /** Bars stand on each other; lines each for themselves; an area is a line that is filled. */
+  /** Bars are stacked; lines overlap; an area is a filled line. */
   readonly kind: 'bars' | 'lines' | 'area'
   readonly series: readonly Series[]
-  /** When each point begins, ms since the epoch. */
+  /** Start of each point, ms since the epoch. */
   readonly atMs: readonly number[]
   readonly stepMs: number
-  /** `count`: whole numbers of something; `ms`: lengths of time. */
+  /** `count`: whole numbers; `ms`: durations, as lines on a logarithmic axis. */
   readonly unit: 'count' | 'ms'
-  /** What stands in the place of a chart without any value but 0. */
+  /** Replaces a chart without any value above 0. */
   readonly empty: string
-  /** Whether the values stand below as a table. */
+  /** Shows the values as a table below. */
   readonly hasValues: boolean
 }
 
@@ -37,15 +37,12 @@ const height = 200
 const dayMs = 86_400_000
 const tickLabels = 5
 
-/**
- * A chart over time, drawn here: the page holds its lines and bars, and nothing has to be run to see them. Its labels are text beside
- * the drawing, so that they keep their size on a phone. Whoever asks gets the values as a table below.
- */
+/** A chart over time, drawn on the server. Labels are HTML beside the SVG, so that they keep their size on a phone. */
 export function TimeChart(parts: ChartParts) {
   const { title, summary, series, unit, empty } = parts
   const top = topOf(parts)
   const format = formats[unit]
-  const { middle, bottom } = scaleOf(parts, top)
+  const { middle, bottom } = yOf(parts, top)
   return (
     <figure class="chart">
       <figcaption>
@@ -83,39 +80,39 @@ export function TimeChart(parts: ChartParts) {
 }
 
 const formats = { count: compactText, ms: durationText }
-/** Upper edges of lengths of time whose halves are round too. */
+const isLog = ({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>) => kind === 'lines' && unit === 'ms'
+
+/** Tops of linear axes of durations; their halves are round, too. */
 const topsMs = [10, 20, 40, 100, 200, 400, 1_000, 2_000, 4_000, 10_000, 20_000, 30_000, 60_000, 120_000]
 const topsMinutes = [4, 10, 20, 30, 60, 120, 240, 720, 1_440, 2_880, 5_760, 14_400, 43_200]
 const allTopsMs = [...topsMs, ...topsMinutes.map((minutes) => minutes * 60_000)]
-
-/** Upper edges of logarithms, which begin at 1 ms: one that waits for a retry would make a line of all others. */
+/** Tops of logarithmic axes, which begin at 1 ms. */
 const logTopsMs = [100, 10_000, 1_000_000, 100_000_000]
 
-/** How high a value stands, and which one stands in the middle and at the bottom. */
-function scaleOf({ kind, unit }: Pick<ChartParts, 'kind' | 'unit'>, top: number) {
-  const range = [height, 2]
-  if (kind !== 'lines' || unit !== 'ms')
-    return { y: scaleLinear([0, top], range), middle: top / 2, bottom: 0 }
-  return { y: scaleLog([1, top], range).clamp(true), middle: Math.sqrt(top), bottom: 1 }
-}
-
-/** The value of the upper edge: a round one, so that its half is round too. 0 where there is nothing to show. */
-function topOf({ kind, unit, series, atMs }: ChartParts): number {
+/** Returns the top of the y axis, a round value; 0 if there is nothing to show. */
+function topOf(parts: ChartParts): number {
+  const { kind, unit, series, atMs } = parts
   const heights = atMs.map((_at, nth) => {
     const values = series.map(({ values: own }) => own[nth] ?? 0)
     return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
   })
   const most = Math.max(0, ...heights)
   if (most === 0) return 0
-  if (kind === 'lines' && unit === 'ms') return logTopsMs.find((top) => top >= most) ?? most
-  if (unit === 'ms') return allTopsMs.find((top) => top >= most) ?? most
+  if (unit === 'ms') return (isLog(parts) ? logTopsMs : allTopsMs).find((top) => top >= most) ?? most
   return most <= 10 ? 2 * Math.ceil(most / 2) : (scaleLinear([0, most], [0, 1]).nice(4).domain()[1] ?? most)
+}
+
+/** Returns the y scale with the values of its middle and bottom labels. */
+function yOf(parts: Pick<ChartParts, 'kind' | 'unit'>, top: number) {
+  const range = [height, 2]
+  return isLog(parts)
+    ? { y: scaleLog([1, top], range).clamp(true), middle: Math.sqrt(top), bottom: 1 }
+    : { y: scaleLinear([0, top], range), middle: top / 2, bottom: 0 }
 }
 
 function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: number }) {
   const { kind, series, atMs, stepMs, summary, title } = parts
-  const x = scaleLinear([0, atMs.length], [0, width])
-  const { y, middle } = scaleOf(parts, top)
+  const { y, middle } = yOf(parts, top)
   return (
     <svg
       class="drawing"
@@ -129,9 +126,9 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
     >
       <path class="gridline" d={`M0 ${y(top)}H${width}M0 ${y(middle)}H${width}`} />
       {kind === 'bars' ? (
-        <Bars series={series} count={atMs.length} x={x} y={y} />
+        <Bars series={series} count={atMs.length} y={y} />
       ) : (
-        series.map((each) => <Line key={each.label} {...each} isFilled={kind === 'area'} x={x} y={y} />)
+        series.map((each) => <Line key={each.label} {...each} isFilled={kind === 'area'} y={y} />)
       )}
       <path class="baseline" d={`M0 ${height}H${width}`} />
       <rect class="band" height={height} width="0" data-band />
@@ -139,58 +136,59 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
   )
 }
 
-interface Scaled {
-  x(value: number): number
-  y(value: number): number
+type Scale = (value: number) => number
+
+function bandsOf(count: number) {
+  const points = Array.from({ length: count }, (_none, nth) => nth)
+  // At most 2 units between bars, half of it before the first and after the last.
+  const padding = Math.min(0.2, (2 * count) / width)
+  return scaleBand(points, [0, width])
+    .paddingInner(padding)
+    .paddingOuter(padding / 2)
 }
 
 function Bars({
   series,
   count,
-  x,
   y,
-}: { readonly series: readonly Series[]; readonly count: number } & Scaled) {
+}: {
+  readonly series: readonly Series[]
+  readonly count: number
+  readonly y: Scale
+}) {
+  const x = bandsOf(count)
   const layers = stack<number, number>()
-    .keys(series.map((_series, nth) => nth))
-    .value((point, of) => series[of]?.values[point] ?? 0)(Array.from({ length: count }, (_none, nth) => nth))
-  const gap = Math.min(2, x(1) * 0.2)
+    .keys(series.keys())
+    .value((point, layer) => series[layer]?.values[point] ?? 0)(x.domain())
   return (
     <>
-      {layers.map((layer, of) => {
-        const bars = layer.flatMap(([low, high], nth) =>
-          high > low
-            ? [
-                `M${rounded(x(nth) + gap / 2)} ${rounded(y(low))}V${rounded(y(high))}h${rounded(x(1) - gap)}V${rounded(y(low))}z`,
-              ]
-            : [],
-        )
-        const each = series[of]
-        return each && <path key={each.label} class={`series-fill is-${each.tone}`} d={bars.join('')} />
+      {layers.map((layer) => {
+        const bars = layer
+          .filter(([low, high]) => high > low)
+          .map(({ 0: low, 1: high, data: point }) => {
+            const [left, bottom, top] = [rounded(x(point) ?? 0), rounded(y(low)), rounded(y(high))]
+            return `M${left} ${bottom}V${top}h${rounded(x.bandwidth())}V${bottom}z`
+          })
+        const tone = series[layer.key]?.tone
+        return <path key={layer.key} class={`series-fill is-${tone}`} d={bars.join('')} />
       })}
     </>
   )
 }
 
-function Line({ values, tone, isFilled, x, y }: Series & Scaled & { readonly isFilled: boolean }) {
-  const at = (_value: number | undefined, nth: number) => rounded(x(nth + 0.5))
-  const isKnown = (value: number | undefined) => value !== undefined
-  const drawn = line<number | undefined>()
-    .defined(isKnown)
+function Line({ values, tone, isFilled, y }: Series & { readonly y: Scale; readonly isFilled: boolean }) {
+  const x = bandsOf(values.length)
+  const shape = area<number | undefined>()
+    .defined((value) => value !== undefined)
     .curve(curveMonotoneX)
-    .digits(1)
-    .x(at)
-    .y((value) => y(value ?? 0))
-  const filled = area<number | undefined>()
-    .defined(isKnown)
-    .curve(curveMonotoneX)
-    .digits(1)
-    .x(at)
+    .x((_value, nth) => (x(nth) ?? 0) + x.bandwidth() / 2)
     .y0(height)
     .y1((value) => y(value ?? 0))
+    .digits(1)
   return (
     <>
-      {isFilled && <path class={`series-area is-${tone}`} d={filled(values) ?? ''} />}
-      <path class={`series-line is-${tone}`} d={drawn(values) ?? ''} />
+      {isFilled && <path class={`series-area is-${tone}`} d={shape(values) ?? ''} />}
+      <path class={`series-line is-${tone}`} d={shape.lineY1().digits(1)(values) ?? ''} />
     </>
   )
 }
@@ -212,8 +210,7 @@ function AxisX({ atMs, stepMs }: ChartParts) {
   )
 }
 
-function Values(parts: ChartParts) {
-  const { title, series, atMs, unit } = parts
+function Values({ title, series, atMs, unit }: ChartParts) {
   const format = formats[unit]
   const rows = atMs
     .map((at, nth) => ({ at, nth }))
@@ -238,14 +235,11 @@ function Values(parts: ChartParts) {
                 <th scope="row">
                   <Time atMs={at} />
                 </th>
-                {series.map(({ label, values }) => {
-                  const value = values[nth]
-                  return (
-                    <td key={label} class="is-number">
-                      {value === undefined ? '–' : format(value)}
-                    </td>
-                  )
-                })}
+                {series.map(({ label, values }) => (
+                  <td key={label} class="is-number">
+                    {valueText(values[nth], format)}
+                  </td>
+                ))}
               </tr>
             ))}
           </tbody>
@@ -257,12 +251,11 @@ function Values(parts: ChartParts) {
 
 function pointText({ series, unit }: ChartParts, nth: number): string {
   const format = unit === 'count' ? countText : durationText
-  return series
-    .map(({ label, values }) => {
-      const value = values[nth]
-      return `${label} ${value === undefined ? '–' : format(value)}`
-    })
-    .join('  ·  ')
+  return series.map(({ label, values }) => `${label} ${valueText(values[nth], format)}`).join('  ·  ')
+}
+
+function valueText(value: number | undefined, format: (value: number) => string): string {
+  return value === undefined ? '–' : format(value)
 }
 
 function rounded(value: number): number {

@@ -1,60 +1,39 @@
 import type { ComponentChildren } from 'preact'
 import { link } from '../page.ts'
+import { Card, Notice, PageHeader } from './block.tsx'
 import { Icon } from './icon.tsx'
 
-/** An option of a choice. */
-export interface Choice {
+/** A field of a form. */
+export interface Field {
+  /** `time`: in UTC, as `2026-11-21T19:50`. */
+  readonly kind: 'text' | 'number' | 'choice' | 'time'
+  readonly name: string
+  readonly label: string
+  readonly value?: string | undefined
+  /** Error of the value that was sent. */
+  readonly problem?: string | undefined
+  readonly hint?: string
+  readonly placeholder?: string
+  readonly isRequired?: boolean
+  readonly isShort?: boolean
+  readonly charsMax?: number
+  /** Options of a choice. */
+  readonly choices?: readonly Choice[]
+  /** Label of the empty option of a choice. Omit if one is required. */
+  readonly none?: string
+}
+
+interface Choice {
   readonly value: string
   readonly label: string
 }
 
-/** One field of a form. */
-export type Field = FieldKind & {
-  /** What is wrong with what was sent, and how to mend it. */
-  readonly problem?: string | undefined
+/** Makes options that are labelled with their values. */
+export function choicesOf(values: readonly string[]): readonly Choice[] {
+  return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-type FieldKind =
-  | {
-      readonly kind: 'text' | 'number' | 'password'
-      readonly name: string
-      readonly label: string
-      readonly value?: string | undefined
-      readonly placeholder?: string
-      readonly hint?: string
-      readonly isRequired?: boolean
-      readonly charsMax?: number
-      readonly isShort?: boolean
-    }
-  | {
-      readonly kind: 'choice'
-      readonly name: string
-      readonly label: string
-      readonly value?: string | undefined
-      readonly choices: readonly Choice[]
-      /** What the empty choice is called; absent: there is none. */
-      readonly none?: string
-      readonly hint?: string
-    }
-  | {
-      readonly kind: 'longText'
-      readonly name: string
-      readonly label: string
-      readonly value?: string | undefined
-      readonly hint?: string
-      readonly isRequired?: boolean
-      readonly charsMax?: number
-    }
-  /** In UTC, as `2026-11-21T19:50`. */
-  | {
-      readonly kind: 'time'
-      readonly name: string
-      readonly label: string
-      readonly value?: string | undefined
-      readonly hint?: string
-    }
-
-/** Fields as a form shows them. `idPrefix` keeps ids apart where a page has several forms. */
+/** Fields with their values and problems; `idPrefix` keeps ids of several forms on a page apart. */
 export function Fields({
   fields,
   idPrefix = 'field',
@@ -73,12 +52,11 @@ export function Fields({
 
 function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) {
   const { hint, problem, label } = field
-  const isShort = field.kind === 'number' || (field.kind === 'text' && field.isShort === true)
-  const ids = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ')
+  const isShort = field.kind === 'number' || field.isShort === true
   return (
     <div class={`field${isShort ? ' is-short' : ''}`}>
       <label for={id}>{label}</label>
-      <Control field={field} id={id} describedBy={ids === '' ? undefined : ids} />
+      <Control field={field} id={id} />
       {problem !== undefined && (
         <p class="problem-text" id={`${id}-problem`}>
           {problem}
@@ -93,58 +71,57 @@ function FieldOf({ field, id }: { readonly field: Field; readonly id: string }) 
   )
 }
 
-function Control({
-  field,
-  id,
-  describedBy,
-}: {
-  readonly field: Field
-  readonly id: string
-  readonly describedBy: string | undefined
-}) {
+function Control({ field, id }: { readonly field: Field; readonly id: string }) {
+  const { kind, name, value = '', problem, hint } = field
+  const describedBy = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ')
   const own = {
-    ...{ id, name: field.name },
-    ...(describedBy !== undefined && { 'aria-describedby': describedBy }),
-    ...(field.problem !== undefined && { 'aria-invalid': 'true' as const }),
+    ...{ id, name },
+    ...(describedBy !== '' && { 'aria-describedby': describedBy }),
+    ...(problem !== undefined && { 'aria-invalid': 'true' as const }),
   }
-  if (field.kind === 'choice')
+  if (kind === 'choice')
     return (
       <select {...own}>
         {field.none !== undefined && <option value="">{field.none}</option>}
-        {field.choices.map(({ value, label }) => (
-          <option key={value} value={value} selected={value === field.value}>
-            {label}
+        {field.choices?.map((choice) => (
+          <option key={choice.value} value={choice.value} selected={choice.value === value}>
+            {choice.label}
           </option>
         ))}
       </select>
     )
-  if (field.kind === 'longText')
-    return (
-      <textarea {...own} rows={3} required={field.isRequired ?? false} maxLength={field.charsMax ?? 2_000}>
-        {field.value ?? ''}
-      </textarea>
-    )
-  if (field.kind === 'time')
-    return <input {...own} type="datetime-local" step="1" value={field.value ?? ''} autocomplete="off" />
-  const text = {
-    ...own,
-    value: field.value ?? '',
-    placeholder: field.placeholder ?? '',
-    required: field.isRequired ?? false,
-    maxLength: field.charsMax ?? 300,
-    autocomplete: 'off',
-    autocapitalize: 'none',
-    spellcheck: false,
-  } as const
-  if (field.kind === 'password') return <input {...text} type="password" />
-  if (field.kind === 'number') return <input {...text} type="text" inputMode="numeric" pattern="[0-9]*" />
-  return <input {...text} type="text" />
+  if (kind === 'time')
+    return <input {...own} type="datetime-local" step="1" value={value} autocomplete="off" />
+  return (
+    <input
+      {...own}
+      type="text"
+      {...(kind === 'number' && { inputMode: 'numeric', pattern: '[0-9]*' })}
+      value={value}
+      placeholder={field.placeholder ?? ''}
+      required={field.isRequired ?? false}
+      maxLength={field.charsMax ?? 300}
+      autocomplete="off"
+      autocapitalize="none"
+      spellcheck={false}
+    />
+  )
 }
 
-/**
- * A list's filters. It is a `GET` form: what is chosen stands in the address, which can be shared. `kept` goes along without being
- * shown, such as the tenant.
- */
+type Hidden = Readonly<Record<string, string | undefined>>
+
+function HiddenFields({ fields }: { readonly fields: Hidden }) {
+  return (
+    <>
+      {Object.entries(fields).map(
+        ([name, value]) =>
+          value !== undefined && <input key={name} type="hidden" name={name} value={value} />,
+      )}
+    </>
+  )
+}
+
+/** Filters of a list, a `GET` form: the address holds them and can be shared. */
 export function FilterForm({
   path,
   fields,
@@ -154,18 +131,16 @@ export function FilterForm({
 }: {
   readonly path: string
   readonly fields: readonly Field[]
-  /** Fields that are seldom needed: shown when they are asked for, or when one of them is filled in. */
-  readonly more?: { readonly label: string; readonly fields: readonly Field[] }
-  readonly kept?: Readonly<Record<string, string | undefined>>
-  /** Whether any filter is set, so that they can be cleared. */
+  /** Rarely used fields, collapsed unless one of them has a value. */
+  readonly more?: { readonly label: string; readonly fields: readonly Field[] } | undefined
+  /** Query parameters that are sent along without being shown. */
+  readonly kept?: Hidden
+  /** Shows the link that clears the filters. */
   readonly isActive: boolean
 }) {
   return (
     <form class="filters" method="get" action={path} role="search" aria-label="Filters">
-      {Object.entries(kept).map(
-        ([name, value]) =>
-          value !== undefined && <input key={name} type="hidden" name={name} value={value} />,
-      )}
+      <HiddenFields fields={kept} />
       <Fields fields={fields} idPrefix="filter" />
       <div class="filter-buttons">
         <button type="submit" class="button is-primary">
@@ -177,23 +152,19 @@ export function FilterForm({
           </a>
         )}
       </div>
-      {more !== undefined && <MoreFilters {...more} />}
+      {more !== undefined && (
+        <details class="filters-more" open={more.fields.some(({ value }) => value !== undefined)}>
+          <summary>{more.label}</summary>
+          <div>
+            <Fields fields={more.fields} idPrefix="filter" />
+          </div>
+        </details>
+      )}
     </form>
   )
 }
 
-function MoreFilters({ label, fields }: { readonly label: string; readonly fields: readonly Field[] }) {
-  return (
-    <details class="filters-more" open={fields.some(({ value }) => value !== undefined)}>
-      <summary>{label}</summary>
-      <div>
-        <Fields fields={fields} idPrefix="filter" />
-      </div>
-    </details>
-  )
-}
-
-/** A form that changes something: it carries the session's token, without which it is refused. */
+/** A form that changes something. It carries the CSRF token and hidden fields. */
 export function PostForm({
   action,
   csrfToken,
@@ -203,25 +174,21 @@ export function PostForm({
 }: {
   readonly action: string
   readonly csrfToken: string
-  /** Fields that are sent without being shown. */
-  readonly hidden?: Readonly<Record<string, string | undefined>>
-  /** Stands among text, such as a lone button. */
+  readonly hidden?: Hidden
+  /** A lone button within text. */
   readonly isInline?: boolean
   readonly children: ComponentChildren
 }) {
   return (
     <form method="post" action={action} class={isInline ? 'inline-form' : 'form'}>
       <input type="hidden" name="csrf" value={csrfToken} />
-      {Object.entries(hidden).map(
-        ([name, value]) =>
-          value !== undefined && <input key={name} type="hidden" name={name} value={value} />,
-      )}
+      <HiddenFields fields={hidden} />
       {children}
     </form>
   )
 }
 
-/** How a button looks: what is mainly done here, what cannot be undone, or anything else. */
+/** Look of a button: the main action, an irreversible one, or any other. */
 export type ButtonTone = 'primary' | 'danger' | 'normal' | 'plain'
 
 const buttonClass = (tone: ButtonTone) => (tone === 'normal' ? 'button' : `button is-${tone}`)
@@ -258,44 +225,146 @@ export function LinkButton({
   )
 }
 
-/**
- * The body of a page that asks before something is done: what will happen, the button that does it, and the way back. The page is a
- * `GET`, so that the question has an address and needs no script.
- */
-export function Confirm({
-  question,
-  children,
+interface Sending {
+  readonly action: string
+  readonly csrfToken: string
+  readonly hidden?: Hidden
+  /** Label of the button, a verb: `Replay the event`. */
+  readonly button: string
+  readonly tone?: 'primary' | 'danger'
+  /** Address of the button beside it. */
+  readonly back: string
+}
+
+/** A form with the button that sends it and the link back. */
+function SendForm({
   action,
   csrfToken,
-  hidden,
+  hidden = {},
   button,
   tone = 'primary',
   back,
-}: {
-  readonly question: string
-  /** What will happen, to whom, and whether it can be undone. */
-  readonly children: ComponentChildren
-  readonly action: string
-  readonly csrfToken: string
-  readonly hidden?: Readonly<Record<string, string | undefined>>
-  /** The deed as a verb: `Replay the event`. */
-  readonly button: string
-  readonly tone?: 'primary' | 'danger'
-  /** Where to go instead. */
-  readonly back: string
-}) {
+  children,
+}: Sending & { readonly children?: ComponentChildren }) {
+  return (
+    <PostForm action={action} csrfToken={csrfToken} hidden={hidden}>
+      {children}
+      <div class="buttons">
+        <Submit tone={tone}>{button}</Submit>
+        <LinkButton href={back} tone="plain">
+          Back
+        </LinkButton>
+      </div>
+    </PostForm>
+  )
+}
+
+/** Asks before an action: what will happen, to which tenant, and whether it can be undone. */
+export function Confirm({
+  question,
+  children,
+  ...sending
+}: Sending & { readonly question: string; readonly children: ComponentChildren }) {
   return (
     <div class="confirm card">
       <h1>{question}</h1>
       <div class="confirm-text">{children}</div>
-      <PostForm action={action} csrfToken={csrfToken} {...(hidden !== undefined && { hidden })}>
-        <div class="buttons">
-          <Submit tone={tone}>{button}</Submit>
-          <LinkButton href={back} tone="plain">
-            Back
-          </LinkButton>
-        </div>
-      </PostForm>
+      <SendForm {...sending} />
     </div>
   )
+}
+
+/** Content of a page with one form. */
+export function FormPage({
+  title,
+  lead,
+  crumb,
+  card,
+  problem,
+  children,
+  fields,
+  isPaired = false,
+  ...sending
+}: Sending & {
+  readonly title: ComponentChildren
+  readonly lead: string
+  /** Label of the breadcrumb that leads back. */
+  readonly crumb: string
+  /** Heading of the form. */
+  readonly card: string
+  /** Error of the form as a whole. */
+  readonly problem?: { readonly title: string; readonly text?: string } | undefined
+  readonly fields: readonly Field[]
+  /** Two fields per row. */
+  readonly isPaired?: boolean
+  /** Content above the fields. */
+  readonly children?: ComponentChildren
+}) {
+  return (
+    <>
+      <PageHeader title={title} crumbs={[{ label: crumb, path: sending.back }]} lead={lead} />
+      {problem !== undefined && (
+        <Notice tone="bad" title={problem.title}>
+          {problem.text}
+        </Notice>
+      )}
+      <Card title={card}>
+        {children}
+        <SendForm {...sending}>
+          {isPaired ? (
+            <div class="form-pair">
+              <Fields fields={fields} />
+            </div>
+          ) : (
+            <Fields fields={fields} />
+          )}
+        </SendForm>
+      </Card>
+    </>
+  )
+}
+
+const timeForm = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?)?(?:\.\d{1,3})?Z?$/
+const yearMin = 2000
+const yearMax = 2100
+
+/** Problem of a field whose text is not a time. */
+export const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
+
+/** Problem of an end that is not later than its start. */
+export const orderProblem = 'The end has to be later than the start'
+
+/** Parses a UTC time, to the second or a day alone, into ms since the epoch; undefined if invalid. Pure. */
+export function parseTimeField(text: string): number | undefined {
+  const [, day, minute = '00:00', second = ':00'] = timeForm.exec(text) ?? []
+  if (day === undefined) return undefined
+  const iso = `${day}T${minute}${second}.000Z`
+  const atMs = Date.parse(iso)
+  if (Number.isNaN(atMs)) return undefined
+  const date = new Date(atMs)
+  // `Date` turns 30 February into a day of March.
+  const isReal = date.toISOString() === iso
+  return isReal && date.getUTCFullYear() >= yearMin && date.getUTCFullYear() < yearMax ? atMs : undefined
+}
+
+/** Parses a start and an end, and names the problem of either. Pure. */
+export function parseTimeFields({ from, to }: { readonly from?: string; readonly to?: string }): {
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
+  readonly problems: { readonly from?: string; readonly to?: string }
+} {
+  const fromMs = from === undefined ? undefined : parseTimeField(from)
+  const toMs = to === undefined ? undefined : parseTimeField(to)
+  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
+  const problems = {
+    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
+    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
+    ...(isBackwards && { to: orderProblem }),
+  }
+  return { fromMs, toMs, problems }
+}
+
+/** Formats a time for a field of kind `time`, in UTC to the second. Pure. */
+export function timeFieldText(atMs: number): string {
+  return new Date(atMs).toISOString().slice(0, 19)
 }

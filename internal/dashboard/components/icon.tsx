@@ -1,4 +1,4 @@
-/** Strokes on a 16 by 16 grid. */
+/** SVG paths on a 16 by 16 grid. */
 const strokes = {
   overview: 'M2.5 13.5v-4m3.7 4V5.2m3.6 8.3V8m3.7 5.5v-11',
   events: 'M9 1.8 3.5 9h4L7 14.2 12.5 7h-4z',
@@ -29,10 +29,10 @@ const strokes = {
   empty: 'M2 9.4 4 3h8l2 6.4v3.8H2zm0 0h3.6l.8 1.6h3.2l.8-1.6H14',
 } as const
 
-/** The name of an icon. */
+/** Name of an icon. */
 export type IconName = keyof typeof strokes
 
-/** An icon in the colour of its text. It says nothing to a screen reader: the words beside it do. */
+/** An icon in the colour of its text, hidden from screen readers. */
 export function Icon({ name }: { readonly name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">

@@ -3,10 +3,9 @@ import { Icon } from './icon.tsx'
 
 const dayMs = 86_400_000
 
-/** How much of a time is shown. */
-export type TimeFormat = 'full' | 'short' | 'day' | 'minute'
+type TimeFormat = 'full' | 'short' | 'day' | 'minute'
 
-/** A moment, in UTC; where scripts run, in the reader's zone with UTC on hover. `atMs` since the epoch. */
+/** A time in UTC; with scripts in the reader's time zone, with UTC on hover. */
 export function Time({ atMs, format = 'short' }: { readonly atMs: number; readonly format?: TimeFormat }) {
   const iso = new Date(atMs).toISOString()
   return (
@@ -26,7 +25,7 @@ function utcText(iso: string, format: TimeFormat): string {
   return `${day} ${iso.slice(0, 4)}, ${iso.slice(11, 19)} UTC`
 }
 
-/** How long ago a moment was, or how far off it is; the moment itself on hover. */
+/** Distance of a time from now; the time itself on hover. */
 export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: number }) {
   const iso = new Date(atMs).toISOString()
   const apartMs = nowMs - atMs
@@ -39,7 +38,7 @@ export function Ago({ atMs, nowMs }: { readonly atMs: number; readonly nowMs: nu
   )
 }
 
-/** A length of time in its two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
+/** Formats a duration in its two largest units: `480 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`. */
 export function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`
@@ -58,17 +57,17 @@ function pairText(amount: number, size: number, large: string, small: string): s
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 
-/** A number with its thousands apart: `12,480`. */
+/** Formats a number with thousands separators: `12,480`. */
 export function countText(count: number): string {
   return grouped.format(count)
 }
 
-/** A number in few characters, for tiles and axes: `12.5K`. */
+/** Formats a number compactly, for tiles and axes: `12.5K`. */
 export function compactText(count: number): string {
   return compact.format(count)
 }
 
-/** An amount of bytes: `840 B`, `12.4 KiB`. */
+/** Formats bytes: `840 B`, `12.4 KiB`. */
 export function bytesText(bytes: number): string {
   if (bytes < 1_024) return `${bytes} B`
   const units = ['KiB', 'MiB', 'GiB', 'TiB']
@@ -76,10 +75,10 @@ export function bytesText(bytes: number): string {
   return `${grouped.format(bytes / 1_024 ** power)} ${units[power - 1]}`
 }
 
-/** What a badge says by its colour; its words say it too. */
+/** Meaning of a colour, which the words beside it repeat. */
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'quiet'
 
-/** A word about a state. */
+/** A state in one word. */
 export function Badge({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return (
     <span class={`badge is-${tone}`}>
@@ -105,18 +104,19 @@ const stateTones: Readonly<Record<string, readonly [Tone, string]>> = {
   saved: ['good', 'Saved'],
   released: ['quiet', 'Released'],
   expired: ['warn', 'Expired'],
+  taken_over: ['warn', 'Taken over'],
   True: ['good', 'True'],
   False: ['bad', 'False'],
   Unknown: ['warn', 'Unknown'],
 }
 
-/** A state of an event, delivery, replay, simulation, execution or condition, by its own word. One that is new is shown as it is. */
+/** A state of an event, delivery, replay, simulation, lock or condition. Unknown states are shown as they are. */
 export function StateBadge({ state }: { readonly state: string }) {
   const [tone, label] = stateTones[state] ?? (['quiet', state] as const)
   return <Badge tone={tone}>{label}</Badge>
 }
 
-/** Text to be copied as it is, such as an id, with a button where scripts run. */
+/** Text such as an id, with a copy button where scripts run. */
 export function Copy({
   text,
   label,
@@ -134,7 +134,7 @@ export function Copy({
   )
 }
 
-/** The button alone. It is hidden where scripts do not run: the text beside it can be selected. */
+/** A copy button, hidden without scripts. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
@@ -146,37 +146,21 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
   )
 }
 
-/** A block of code or JSON as text, which scrolls by itself. */
+/** Text in a block that scrolls, with a copy button. */
 export function CodeBlock({
   text,
   label,
-  copies = true,
 }: {
   readonly text: string
-  /** What it is, for a screen reader and the button. */
+  /** Name for screen readers and the button. */
   readonly label: string
-  readonly copies?: boolean
 }) {
   return (
     <div class="code-block">
-      {copies && <CopyButton text={text} label={`Copy ${label}`} />}
+      <CopyButton text={text} label={`Copy ${label}`} />
       <pre role="region" aria-label={label} tabIndex={0}>
         <code>{text}</code>
       </pre>
     </div>
-  )
-}
-
-/** A link to an address that came from outside: a link only if it is http or https, else its text. */
-export function OutsideLink({ url }: { readonly url: string }) {
-  const isWeb = URL.canParse(url) && ['http:', 'https:'].includes(new URL(url).protocol)
-  return isWeb ? (
-    <a href={url} rel="noreferrer noopener nofollow" target="_blank">
-      {url}
-      <Icon name="external" />
-      <span class="visually-hidden"> (opens in a new tab)</span>
-    </a>
-  ) : (
-    <code>{url}</code>
   )
 }

@@ -1,130 +1,100 @@
 import type { AuditRecord } from '#internal/access/index.ts'
-import { Empty, PageHeader } from '../components/block.tsx'
-import { type Field, FilterForm } from '../components/form.tsx'
-import { Pager, Table } from '../components/table.tsx'
+import { parseTimeFields } from '../components/form.tsx'
+import { listRow, type Problems, Table } from '../components/list.tsx'
 import { Time } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { parseTimeFields } from '../time-field.ts'
-import { NotSearched, SearchGoesOn } from './search-stops.tsx'
-import { tenantFields } from './tenant-field.ts'
+import { link, type PageContext } from '../page.ts'
 
 const path = '/audit'
 const searchCharsMax = 200
 
-/** Who did what, the latest first. */
-export const auditRow: PageRow = {
-  ...{ method: 'GET', path, section: 'audit' },
-  async show(context) {
-    const { backoffice, actor, whose, query } = context
-    const { asked, problems } = readFilter(query)
-    const isWrong = Object.keys(problems).length > 0
-    if (isWrong)
-      return {
-        ...shown('Audit log', <Audit {...{ context, problems, items: [], next: undefined }} />),
-        status: 400,
-      }
-    const listed = await backoffice.audit.list(actor, { ...whose, ...asked, after: query['after'] })
-    if (listed.kind !== 'ok') return listed
-    const { items, next } = listed.value
-    return shown('Audit log', <Audit {...{ context, problems, items, next }} />)
-  },
+interface AuditFilters {
+  readonly actor: string | undefined
+  readonly action: string | undefined
+  readonly fromMs: number | undefined
+  readonly toMs: number | undefined
 }
 
-const filterNames = ['actor', 'action', 'from', 'to'] as const
-type FilterName = (typeof filterNames)[number]
-type Problems = Partial<Record<FilterName, string>>
-
-/** Reads the filters of the address, or says which of them are none. Pure. */
-export function readFilter(query: PageContext['query']) {
-  const { actor, action } = query
-  const times = parseTimeFields(query)
-  const tooLong = `Use at most ${searchCharsMax} characters`
-  const problems: Problems = {
-    ...(actor !== undefined && actor.length > searchCharsMax && { actor: tooLong }),
-    ...(action !== undefined && action.length > searchCharsMax && { action: tooLong }),
-    ...times.problems,
-  }
-  return { asked: { actor, action, fromMs: times.fromMs, toMs: times.toMs }, problems }
-}
-
-interface AuditParts {
-  readonly context: PageContext
-  readonly problems: Problems
-  readonly items: readonly AuditRecord[]
-  readonly next: string | undefined
-}
-
-function Audit({ context, problems, items, next }: AuditParts) {
-  const { query } = context
-  const kept = { tenant: query['tenant'] }
-  const isActive = filterNames.some((name) => query[name] !== undefined)
-  return (
-    <>
-      <PageHeader
-        title="Audit log"
-        lead="Who did what and who read which payload, in the dashboard, by the internal contract and by commands. Kept for 400 days."
-      />
-      <FilterForm
-        path={path}
-        isActive={isActive || kept.tenant !== undefined}
-        fields={[...tenantFields(context), ...fieldsOf(query, problems)]}
-      />
+/** Lists the audit log, newest first. */
+export const auditRow = listRow<AuditRecord, AuditFilters>({
+  ...{ path, section: 'audit', title: 'Audit log', noun: 'entries' },
+  lead: () =>
+    'Changes and reads of raw payloads by the dashboard, the internal API and commands. Kept for 400 days.',
+  fields: [
+    { kind: 'text', name: 'actor', label: 'Actor', charsMax: searchCharsMax, placeholder: 'Part of a name' },
+    {
+      ...{ kind: 'text', name: 'action', label: 'Action', charsMax: searchCharsMax },
+      placeholder: 'payloads.read, or replays.',
+    },
+    { kind: 'time', name: 'from', label: 'From (UTC)' },
+    { kind: 'time', name: 'to', label: 'Until (UTC)' },
+  ],
+  read: readAuditFilters,
+  load: ({ backoffice, actor, selection }, asked) => backoffice.audit.list(actor, { ...selection, ...asked }),
+  rows({ query, tenantLabel }, items) {
+    const kept = { tenant: query['tenant'] }
+    return (
       <Table<AuditRecord>
         caption="Audit log"
         rows={items}
         keyOf={({ id }) => id}
-        empty={<NoEntries {...{ isActive, next, isWrong: Object.keys(problems).length > 0 }} />}
         columns={[
-          { title: 'When', cell: ({ atMs }) => <Time atMs={atMs} /> },
+          { title: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
           {
-            title: 'Who',
+            title: 'Actor',
             cell: ({ actor }) => (
-              <a class="clipped" href={link(path, { ...kept, actor })} title={`All by ${actor}`}>
+              <a class="clipped" href={link(path, { ...kept, actor })} title={`All entries of ${actor}`}>
                 {actor}
               </a>
             ),
           },
-          { title: 'What', cell: ({ action }) => <a href={link(path, { ...kept, action })}>{action}</a> },
-          { title: 'Tenant', cell: ({ tenantId }) => <TenantOf {...{ tenantId, context }} /> },
-          { title: 'On what', isWide: true, cell: ({ detail }) => <Detail detail={detail} /> },
+          { title: 'Action', cell: ({ action }) => <a href={link(path, { ...kept, action })}>{action}</a> },
+          {
+            title: 'Tenant',
+            cell: ({ tenantId }) =>
+              tenantId === null ? (
+                <span class="muted">–</span>
+              ) : (
+                <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>
+              ),
+          },
+          { title: 'Details', isWide: true, cell: ({ detail }) => <Detail detail={detail} /> },
         ]}
       />
-      <Pager path={path} query={query} next={next} shown={items.length} noun="entries" />
-    </>
-  )
-}
+    )
+  },
+  examined: () => 'the 50,000 entries that one search examines',
+  empty: {
+    ...{ icon: 'audit', title: 'No entries yet' },
+    text: 'Every sign-in, every read of a raw payload and every change leaves an entry.',
+  },
+  noMatch: '“Actor” is part of a name in any case; “Action” is an action or its beginning.',
+})
 
-function fieldsOf(query: PageContext['query'], problems: Problems): readonly Field[] {
-  const of = (name: FilterName) => ({ name, value: query[name], problem: problems[name] })
-  return [
-    {
-      ...{ kind: 'text', label: 'Who', charsMax: searchCharsMax, placeholder: 'Part of a name' },
-      ...of('actor'),
+/** Parses the filters of the audit log. Pure. */
+export function readAuditFilters(query: PageContext['query']): {
+  readonly asked: AuditFilters
+  readonly problems: Problems
+} {
+  const { actor, action } = query
+  const { fromMs, toMs, problems } = parseTimeFields(query)
+  const tooLong = (text: string | undefined) => text !== undefined && text.length > searchCharsMax
+  const problem = `Use at most ${searchCharsMax} characters`
+  return {
+    asked: { actor, action, fromMs, toMs },
+    problems: {
+      ...(tooLong(actor) && { actor: problem }),
+      ...(tooLong(action) && { action: problem }),
+      ...problems,
     },
-    {
-      ...{ kind: 'text', label: 'What', charsMax: searchCharsMax, placeholder: 'payloads.read, or replays.' },
-      ...of('action'),
-    },
-    { ...{ kind: 'time', label: 'From (UTC)' }, ...of('from') },
-    { ...{ kind: 'time', label: 'Until (UTC)' }, ...of('to') },
-  ]
-}
-
-function TenantOf({
-  tenantId,
-  context,
-}: {
-  readonly tenantId: AuditRecord['tenantId']
-  readonly context: PageContext
-}) {
-  if (tenantId === null) return <span class="muted">–</span>
-  return <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>
+  }
 }
 
 const valueCharsMax = 200
 
 function Detail({ detail }: Pick<AuditRecord, 'detail'>) {
-  const entries = Object.entries(detail).filter(([, value]) => !isEmpty(value))
+  const entries = Object.entries(detail).filter(
+    ([, value]) => value !== null && !(Array.isArray(value) && value.length === 0),
+  )
   if (entries.length === 0) return <span class="muted">–</span>
   return (
     <span class="wraps details">
@@ -137,35 +107,9 @@ function Detail({ detail }: Pick<AuditRecord, 'detail'>) {
   )
 }
 
-function isEmpty(value: unknown): boolean {
-  return value === null || (Array.isArray(value) && value.length === 0)
-}
-
 function valueText(value: unknown): string {
   const isList = Array.isArray(value) && value.every((each) => typeof each === 'string')
   const plain = isList ? value.join(', ') : value
   const text = typeof plain === 'string' ? plain : (JSON.stringify(plain) ?? '')
   return text.length > valueCharsMax ? `${text.slice(0, valueCharsMax)}…` : text
-}
-
-function NoEntries({
-  isActive,
-  isWrong,
-  next,
-}: {
-  readonly isActive: boolean
-  readonly isWrong: boolean
-  readonly next: string | undefined
-}) {
-  if (isWrong) return <NotSearched />
-  if (next !== undefined) return <SearchGoesOn lookedAt="the 50,000 entries that were looked at" />
-  return isActive ? (
-    <Empty icon="search" title="No entry matches">
-      “Who” is part of a name in any case; “What” is an action or how it begins.
-    </Empty>
-  ) : (
-    <Empty icon="audit" title="Nothing was done yet">
-      Signing in, reading a payload and every change leave an entry.
-    </Empty>
-  )
 }

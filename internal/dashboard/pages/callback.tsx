@@ -1,53 +1,44 @@
 import type { TestEventSent } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
-import { Confirm, LinkButton, PostForm, Submit } from '../components/form.tsx'
+import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { CodeBlock, Copy, durationText } from '../components/text.tsx'
-import { type ActionContext, type ActionRow, goTo, type PageContext, type PageRow, shown } from '../page.ts'
-import { withRight } from './rights.ts'
-import { nameOf } from './tenant.tsx'
+import { type ActionContext, doneAt, nameOf, type PageContext, shown } from '../page.ts'
+import { deedRows } from './deed.tsx'
 
-/** Asks before a test event is sent. */
-export const askTestRow: PageRow = {
-  ...{ method: 'GET', path: '/tenants/:tenant/test', section: 'tenants' },
-  show: (context) =>
-    withRight(context, 'replay', (tenant) =>
-      shown(
-        'Send a test event',
-        <Confirm
-          question={`Send a test event to ${nameOf(tenant)}?`}
-          action={`/tenants/${tenant.id}/test`}
-          csrfToken={context.csrfToken}
-          hidden={{ key: randomToken() }}
-          button="Send the test event"
-          back={`/tenants/${tenant.id}`}
-        >
-          <p>
-            Its callback is called once, now, with an event of type <code>latchkey.test</code>, signed as
-            every delivery is. Nothing is stored, nothing is tried again, and no other event is touched.
-          </p>
-          <p>The answer is shown to you; the call is noted in the audit log.</p>
-        </Confirm>,
-      ),
+type Tenant = NonNullable<PageContext['tenant']>
+
+const findTenant = ({ tenant }: PageContext) =>
+  tenant === undefined
+    ? ({ kind: 'needsTenant' } as const)
+    : ({ kind: 'found', subject: tenant, owner: tenant.id } as const)
+
+const testRows = deedRows<Tenant>({
+  ...{ path: '/tenants/:tenant/test', section: 'tenants', back: '/tenants/:tenant/test' },
+  ...{ title: 'Send a test event', right: 'replay', find: findTenant },
+  ask: (tenant) => ({
+    question: `Send a test event to ${nameOf(tenant)}?`,
+    button: 'Send the test event',
+    hidden: { key: randomToken() },
+    back: `/tenants/${tenant.id}`,
+    text: (
+      <>
+        <p>
+          The callback is called once, now, with an event of type <code>latchkey.test</code>, signed like
+          every delivery. Nothing is stored or retried, and no other event is affected.
+        </p>
+        <p>You will see the response. The audit log records the call.</p>
+      </>
     ),
-}
-
-/** Sends a test event and shows what came of it. */
-export const testRow: ActionRow = {
-  ...{ method: 'POST', path: '/tenants/:tenant/test', section: 'tenants', back: '/tenants/:tenant/test' },
-  async act(context) {
-    const { backoffice, actor, tenant, form } = context
-    if (tenant === undefined) return { kind: 'needsTenant' }
-    const sent = await backoffice.callbacks.sendTestEvent(actor, {
-      tenantId: tenant.id,
-      idempotencyKey: form['key'] === undefined || form['key'] === '' ? undefined : form['key'],
-    })
+  }),
+  async act(tenant, context) {
+    const { backoffice, actor, form } = context
+    const idempotencyKey = form['key'] === '' ? undefined : form['key']
+    const sent = await backoffice.callbacks.sendTestEvent(actor, { tenantId: tenant.id, idempotencyKey })
     if (sent.kind !== 'ok') return sent
     return shown('Test event', <TestResult sent={sent.value} context={context} tenant={tenant} />)
   },
-}
-
-type Tenant = NonNullable<PageContext['tenant']>
+})
 
 interface TestParts {
   readonly sent: TestEventSent
@@ -56,107 +47,77 @@ interface TestParts {
 }
 
 function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: TestParts) {
-  const isGood = result.kind === 'answered' && result.status >= 200 && result.status < 300
+  const answered = result.kind === 'answered' ? result : undefined
+  const isGood = answered !== undefined && answered.status >= 200 && answered.status < 300
+  const time = durationText(result.durationMs)
+  const path = `/tenants/${tenant.id}`
+  const crumbs = [
+    { label: 'Tenants', path: '/tenants' },
+    { label: nameOf(tenant), path },
+  ]
   return (
     <>
-      <PageHeader
-        title="Test event"
-        crumbs={[
-          { label: 'Tenants', path: '/tenants' },
-          { label: nameOf(tenant), path: `/tenants/${tenant.id}` },
-        ]}
-      >
-        <PostForm
-          action={`/tenants/${tenant.id}/test`}
-          csrfToken={csrfToken}
-          hidden={{ key: randomToken() }}
-          isInline
-        >
+      <PageHeader title="Test event" crumbs={crumbs}>
+        <PostForm action={`${path}/test`} csrfToken={csrfToken} hidden={{ key: randomToken() }} isInline>
           <Submit tone="normal">Send another</Submit>
         </PostForm>
-        <LinkButton href={`/tenants/${tenant.id}`}>Back to the tenant</LinkButton>
+        <LinkButton href={path}>Back to the tenant</LinkButton>
       </PageHeader>
       <Notice
         tone={isGood ? 'good' : 'bad'}
-        title={isGood ? 'The callback took the event' : 'A delivery like this one would have failed'}
+        title={isGood ? 'The callback accepted the event' : 'A delivery like this one would have failed'}
       >
-        {result.kind === 'answered'
-          ? isGood
-            ? `It answered ${result.status} in ${durationText(result.durationMs)}.`
-            : `It answered ${result.status} after ${durationText(result.durationMs)}; only 2xx counts, redirects are not followed.`
-          : result.detail}
+        {result.kind === 'failed'
+          ? result.detail
+          : isGood
+            ? `It answered ${result.status} in ${time}.`
+            : `It answered ${result.status} after ${time}; only 2xx is success, and redirects are not followed.`}
       </Notice>
-      <Card title="What came back">
+      <Card title="Response">
         <Facts
           facts={[
             ['webhook-id', <Copy text={id} label="Copy the id" />],
-            ['Status', result.kind === 'answered' ? String(result.status) : undefined],
+            ['Status', answered && String(answered.status)],
             ['Cause', result.kind === 'failed' ? <code>{result.cause}</code> : undefined],
-            ['Time', durationText(result.durationMs)],
-            ...(result.kind === 'answered' ? headerFacts(result.headers) : []),
+            ['Time', time],
+            ['Content-Type', answered?.headers.contentType],
+            ['Retry-After', answered?.headers.retryAfter],
+            ['webhook-delivery', answered?.headers.webhookDelivery],
           ]}
         />
-        {result.kind === 'answered' &&
-          (result.answer === '' ? (
-            <p class="card-note">The answer has no body.</p>
+        {answered !== undefined &&
+          (answered.answer === '' ? (
+            <p class="card-note">The response has no body.</p>
           ) : (
-            <CodeBlock text={result.answer} label="answer" />
+            <CodeBlock text={answered.answer} label="response" />
           ))}
-        {result.kind === 'answered' && result.answerCut && (
-          <p class="card-note">The answer went on; only its beginning is read.</p>
-        )}
+        {answered?.answerCut === true && <p class="card-note">The response is truncated here.</p>}
       </Card>
     </>
   )
 }
 
-function headerFacts({
-  contentType,
-  retryAfter,
-  webhookDelivery,
-}: {
-  readonly contentType?: string
-  readonly retryAfter?: string
-  readonly webhookDelivery?: string
-}) {
-  return [
-    ['Content-Type', contentType],
-    ['Retry-After', retryAfter],
-    ['webhook-delivery', webhookDelivery],
-  ] as const
-}
-
-/** Asks before deliveries to a suspended callback go on. */
-export const askResumeRow: PageRow = {
-  ...{ method: 'GET', path: '/tenants/:tenant/resume', section: 'tenants' },
-  show: (context) =>
-    withRight(context, 'replay', (tenant) =>
-      shown(
-        'Resume deliveries',
-        <Confirm
-          question={`Resume deliveries to ${nameOf(tenant)}?`}
-          action={`/tenants/${tenant.id}/resume`}
-          csrfToken={context.csrfToken}
-          button="Resume deliveries"
-          back={`/tenants/${tenant.id}`}
-        >
-          <p>
-            All events that wait are sent to its callback as fast as it takes them. If it asks again to be
-            left alone, by 410 or <code>webhook-delivery: disable</code>, it is suspended again.
-          </p>
-        </Confirm>,
-      ),
+const resumeRows = deedRows<Tenant>({
+  ...{ path: '/tenants/:tenant/resume', section: 'tenants', back: '/tenants/:tenant' },
+  ...{ title: 'Resume deliveries', right: 'replay', find: findTenant },
+  ask: (tenant) => ({
+    question: `Resume deliveries to ${nameOf(tenant)}?`,
+    button: 'Resume deliveries',
+    back: `/tenants/${tenant.id}`,
+    text: (
+      <p>
+        All pending events are delivered as fast as the callback accepts them. If it answers 410 or{' '}
+        <code>webhook-delivery: disable</code> again, it is suspended again.
+      </p>
     ),
-}
-
-/** Lets deliveries to a suspended callback go on. */
-export const resumeRow: ActionRow = {
-  ...{ method: 'POST', path: '/tenants/:tenant/resume', section: 'tenants', back: '/tenants/:tenant' },
-  async act({ backoffice, actor, tenant }) {
-    if (tenant === undefined) return { kind: 'needsTenant' }
+  }),
+  async act(tenant, { backoffice, actor }) {
     const resumed = await backoffice.callbacks.resume(actor, tenant.id)
     if (resumed.kind !== 'ok') return resumed
-    const text = resumed.value.isNew ? 'Deliveries go on.' : 'The callback was not suspended.'
-    return goTo(`/tenants/${tenant.id}`, text, resumed.value.isNew ? 'good' : 'info')
+    const path = `/tenants/${tenant.id}`
+    return doneAt(path, resumed.value, 'Deliveries are resumed.', 'The callback was not suspended.')
   },
-}
+})
+
+/** Actions on a tenant's callback. */
+export const callbackRows = [...testRows, ...resumeRows] as const

@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => backoffice.close())
 
-test('what is followed live of an event reads no payload', async () => {
+test('what is updates live of an event reads no payload', async () => {
   const { eventId } = await seedTenant(backoffice, 'acme')
   const session = await openDashboardSession(backoffice.url, dashboardKey('acme'))
   expect((await session.get(`/events/${eventId}`)).html).toContain('payload, redacted')

@@ -1,67 +1,69 @@
-import type { EventDetail } from '#internal/backoffice/index.ts'
+import type { ComponentChildren } from 'preact'
+import type { EventDetail, TenantDetail } from '#internal/backoffice/index.ts'
 import { parseEventId } from '#internal/base/index.ts'
+import type { AttemptView, EventSummary, QueuedView } from '#internal/events/index.ts'
 import { parseSimulationId } from '#internal/simulations/index.ts'
-import { Card, Empty, type Fact, Facts, Live, PageHeader } from '../components/block.tsx'
+import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
-import { JsonBlock } from '../components/json-block.tsx'
-import { bytesText, Copy, StateBadge, Time } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { Timeline, type TimelineParts } from './event-timeline.tsx'
-import type { Rights } from './rights.ts'
+import { JsonBlock } from '../components/json.tsx'
+import { Ago, bytesText, Copy, durationText, StateBadge, Time, type Tone } from '../components/text.tsx'
+import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
+import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
+import { deedRows } from './deed.tsx'
 
-/** One event: what happened to it, why, and what can be done. */
-export const eventRow: PageRow = {
+/** One event: its attempts with their causes, its payload and headers, and a replay. */
+const eventRow: PageRow = {
   ...{ method: 'GET', path: '/events/:id', section: 'events' },
   async show(context) {
     const { backoffice, actor, params, query } = context
     const id = parseEventId(params['id'] ?? '')
     if (id === undefined) return { kind: 'notFound' }
-    // What is followed live is asked for without what cannot change.
-    const isFollowed = query['part'] === 'progress'
-    const read = await backoffice.events.read(actor, id, { withoutPayload: isFollowed })
+    // Live updates skip the payload, which never changes.
+    const isUpdate = query['part'] === 'progress'
+    const read = await backoffice.events.read(actor, id, { withoutPayload: isUpdate })
     if (read.kind !== 'ok') return read
-    const { tenantId, state } = read.value.event
+    const detail = read.value
+    const { tenantId, state, type } = detail.event
     const [rights, tenant] = await Promise.all([
       backoffice.tenants.permissions(actor, tenantId),
       state === 'accepted' ? backoffice.tenants.read(actor, tenantId) : undefined,
     ])
     if (rights.kind !== 'ok') return rights
-    const parts = {
-      context,
-      detail: read.value,
-      rights: rights.value,
-      tenant: tenant?.kind === 'ok' ? tenant.value : undefined,
-    }
-    if (isFollowed) return shown(read.value.event.type, <Progress {...parts} />)
-    return shown(read.value.event.type, <EventPage {...parts} />)
+    const halted = tenant?.kind === 'ok' ? tenant.value : undefined
+    const parts = { context, detail, rights: rights.value, tenant: halted }
+    if (isUpdate) return shown(type, <Progress {...parts} />)
+    return shown(
+      type,
+      <div class="event-page">
+        <Progress {...parts} />
+        <Payload {...parts} />
+        <Card title="Headers" note="as forwarded to the callback; credentials are never kept">
+          <JsonBlock text={JSON.stringify(detail.headers)} label="headers, redacted" />
+        </Card>
+      </div>,
+    )
   },
 }
 
-interface EventParts extends Pick<TimelineParts, 'detail' | 'tenant'> {
+interface EventParts {
   readonly context: PageContext
+  readonly detail: EventDetail
   readonly rights: Rights
-}
-
-function EventPage(parts: EventParts) {
-  return (
-    <div class="event-page">
-      <Progress {...parts} />
-      <Payload {...parts} />
-      <Headers {...parts} />
-    </div>
-  )
+  /** Read for pending events only, to show why deliveries are halted. */
+  readonly tenant: TenantDetail | undefined
 }
 
 function Progress({ context, detail, rights, tenant }: EventParts) {
   const { event } = detail
   const { query, nowMs } = context
   const kept = { tenant: query['tenant'] }
+  const isPending = event.state === 'accepted'
   return (
     <Live
       id="progress"
       here={link(`/events/${event.id}`, { ...kept, part: 'progress' })}
-      every={event.state === 'accepted' ? 'tick' : 'slow'}
+      every={isPending ? 'tick' : 'slow'}
     >
       <PageHeader
         title={event.type}
@@ -70,17 +72,17 @@ function Progress({ context, detail, rights, tenant }: EventParts) {
         lead={<Copy text={event.id} label="Copy the event’s id" />}
       >
         <LinkButton href={link('/events', { ...kept, type: event.type })}>Same type</LinkButton>
-        {rights.replay && event.state !== 'accepted' && (
+        {rights.replay && !isPending && (
           <LinkButton tone="primary" href={link(`/events/${event.id}/replay`, kept)}>
             <Icon name="replays" /> Replay
           </LinkButton>
         )}
       </PageHeader>
-      <Card title="What happened" note={event.state === 'accepted' ? 'followed live' : undefined}>
+      <Card title="Timeline" note={isPending ? 'updates live' : undefined}>
         <Timeline detail={detail} tenant={tenant} nowMs={nowMs} />
       </Card>
       <aside class="event-facts" aria-label="Facts">
-        <Card title="About it">
+        <Card title="Details">
           <Facts facts={factsOf(context, detail)} />
         </Card>
       </aside>
@@ -101,14 +103,12 @@ function factsOf(
     ['Provider’s type', <code>{event.rawType}</code>],
     ['Occurred', <Time atMs={event.occurredAtMs} format="full" />],
     ['Received', <Time atMs={event.receivedAtMs} format="full" />],
-    ['Round', String(event.round)],
+    ['Delivery cycle', String(event.round)],
     ['Payload', `${bytesText(event.payloadBytes)}, kept until ${event.payloadExpiresOn}`],
-    simulation === undefined
-      ? undefined
-      : [
-          'Made up by',
-          <a href={link(`/simulations/${simulation}`, { tenant: query['tenant'] })}>a simulation</a>,
-        ],
+    simulation && [
+      'Sent by',
+      <a href={link(`/simulations/${simulation}`, { tenant: query['tenant'] })}>a simulation</a>,
+    ],
   ]
 }
 
@@ -116,18 +116,28 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
   if (payload === undefined)
     return (
       <Card title="Payload">
-        <Empty icon="clock" title="The payload is not kept any more">
+        <Empty icon="clock" title="The payload has expired">
           <p>
-            Its days ended on {event.payloadExpiresOn}. What became of the event is kept for longer; it cannot
-            be replayed.
+            Its retention ended on {event.payloadExpiresOn}. The event and its attempts are kept longer; it
+            can no longer be replayed.
           </p>
         </Empty>
       </Card>
     )
+  const grant =
+    context.actor.kind === 'tenantKey' ? (
+      <>
+        a key with the scope <code>dashboard</code>
+      </>
+    ) : (
+      <>
+        the right <code>get tenants/payloads</code>
+      </>
+    )
   return (
-    <Card title="Payload" note="secrets, card numbers and e-mail addresses hidden">
+    <Card title="Payload" note="secrets, card numbers and e-mail addresses redacted">
       <JsonBlock text={payload.text} label="payload, redacted" />
-      {payload.isCut && <p class="muted card-foot">Only its beginning is shown.</p>}
+      {payload.isCut && <p class="muted card-foot">The payload is truncated here.</p>}
       {rights.readPayloads ? (
         <div class="card-foot">
           <PostForm action={`/events/${event.id}/payload`} csrfToken={context.csrfToken} isInline>
@@ -135,31 +145,313 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
               <Icon name="lock" /> Reveal as received
             </Submit>
           </PostForm>
-          <span class="muted">It is written down who reads it.</span>
+          <span class="muted">Access is recorded in the audit log.</span>
         </div>
       ) : (
         <p class="card-foot muted">
-          <Icon name="lock" /> You may not read payloads as they were received. Ask for{' '}
-          {context.actor.kind === 'tenantKey' ? (
-            <>
-              a key with the scope <code>dashboard</code>
-            </>
-          ) : (
-            <>
-              the right <code>get tenants/payloads</code>
-            </>
-          )}
-          .
+          <Icon name="lock" /> You may not read raw payloads. Ask for {grant}.
         </p>
       )}
     </Card>
   )
 }
 
-function Headers({ detail: { headers } }: EventParts) {
+/** Maximum characters of a raw payload on the page; the internal API returns all of it. */
+const rawCharsMax = 65_536
+
+/** Shows a raw payload. It is a form, so that no link, history or prefetch reads one. */
+const revealRow: ActionRow = {
+  ...{ method: 'POST', path: '/events/:id/payload', section: 'events', back: '/events/:id' },
+  async act({ backoffice, actor, params }) {
+    const id = parseEventId(params['id'] ?? '')
+    if (id === undefined) return { kind: 'notFound' }
+    const read = await backoffice.events.readPayload(actor, id)
+    if (read.kind !== 'ok') return read
+    const { event, payload } = read.value
+    const crumbs = [
+      { label: 'Events', path: '/events' },
+      { label: event.type, path: `/events/${id}` },
+    ]
+    return shown(
+      'Payload',
+      <>
+        <PageHeader title="Payload as received" crumbs={crumbs}>
+          <LinkButton href={`/events/${id}`}>Hide it again</LinkButton>
+        </PageHeader>
+        <Notice tone="warn" title="Nothing is redacted here">
+          Your access was recorded in the audit log.
+        </Notice>
+        <Card title={event.type} note={bytesText(event.payloadBytes)}>
+          <JsonBlock text={payload.slice(0, rawCharsMax)} label="payload as received" />
+          {payload.length > rawCharsMax && (
+            <p class="card-foot muted">
+              The payload is truncated here; <code>GET /internal/v1/events/{id}/payload</code> returns all of
+              it.
+            </p>
+          )}
+        </Card>
+      </>,
+    )
+  },
+}
+
+const replayRows = deedRows<EventSummary>({
+  ...{ path: '/events/:id/replay', section: 'events', back: '/events/:id' },
+  ...{ title: 'Replay an event', right: 'replay' },
+  async find({ backoffice, actor, params }) {
+    const id = parseEventId(params['id'] ?? '')
+    if (id === undefined) return { kind: 'notFound' }
+    const read = await backoffice.events.read(actor, id, { withoutPayload: true })
+    if (read.kind !== 'ok') return read
+    const { event } = read.value
+    return { kind: 'found', subject: event, owner: event.tenantId }
+  },
+  ask: (event, { tenantLabel, query }) => ({
+    question: 'Deliver this event again?',
+    button: 'Replay the event',
+    back: link(`/events/${event.id}`, { tenant: query['tenant'] }),
+    // The delivery cycle on this page: a form that is sent twice begins one new cycle.
+    hidden: { round: String(event.round) },
+    text: (
+      <>
+        <p>
+          The callback receives the same event with the same <code>webhook-id</code>, so that a receiver that
+          deduplicates by it processes the event once. If the delivery fails, the retry schedule begins again.
+        </p>
+        <Facts
+          facts={[
+            ['Event', event.type],
+            ['Tenant', tenantLabel(event.tenantId)],
+            ['Received', <Time atMs={event.receivedAtMs} format="full" />],
+            ['State', <StateBadge state={event.state} />],
+          ]}
+        />
+      </>
+    ),
+  }),
+  async act({ id }, { backoffice, actor, form, query }) {
+    const round = Number(form['round'])
+    if (!Number.isInteger(round) || round < 1)
+      return { kind: 'invalid', problem: 'This form is incomplete: open the event and replay it from there' }
+    const replayed = await backoffice.events.replay(actor, { id, round })
+    if (replayed.kind !== 'ok') return replayed
+    const path = link(`/events/${id}`, { tenant: query['tenant'] })
+    return replayed.value.isQueued
+      ? goTo(path, `Delivery cycle ${replayed.value.round} has begun. The callback is called within seconds.`)
+      : goTo(path, 'The event is already being delivered; nothing was added.', 'info')
+  },
+})
+
+/** Pages and actions of one event. */
+export const eventRows = [eventRow, revealRow, ...replayRows] as const
+
+interface TimelineParts extends Pick<EventParts, 'detail' | 'tenant'> {
+  readonly nowMs: number
+}
+
+function Timeline({ detail, tenant, nowMs }: TimelineParts) {
+  const { event, attempts, hasEarlierAttempts } = detail
+  const cycles = [...new Set([...attempts.map(({ round }) => round), event.round])]
+  const lateMs = event.receivedAtMs - event.occurredAtMs
   return (
-    <Card title="Headers" note="as forwarded to the callback; credentials are never kept">
-      <JsonBlock text={JSON.stringify(headers)} label="headers, redacted" />
-    </Card>
+    <ol class="timeline">
+      <Step id="received" tone="quiet" title="Received" atMs={event.receivedAtMs}>
+        {event.provider} called{lateMs < 1_000 ? '' : `, ${durationText(lateMs)} after the event occurred`}.
+      </Step>
+      <Step id="verified" tone="good" title="Verified and stored">
+        The signature was verified, and the event was committed before the provider got its response.
+      </Step>
+      {hasEarlierAttempts && (
+        <Step id="earlier" tone="quiet" title="Earlier attempts">
+          Only the latest 200 attempts are shown.
+        </Step>
+      )}
+      {cycles.map((cycle) => (
+        <Cycle
+          key={cycle}
+          cycle={cycle}
+          isOnly={cycles.length === 1 && cycle === 1}
+          attempts={attempts.filter((each) => each.round === cycle)}
+        />
+      ))}
+      <End detail={detail} tenant={tenant} nowMs={nowMs} />
+    </ol>
+  )
+}
+
+interface StepParts {
+  /** Unique in the timeline, so that live updates match steps. */
+  readonly id: string
+  readonly tone: Tone
+  readonly title: ComponentChildren
+  readonly atMs?: number | undefined
+  readonly note?: ComponentChildren
+  readonly children?: ComponentChildren
+}
+
+function Step({ id, tone, title, atMs, note, children }: StepParts) {
+  return (
+    <li id={`step-${id}`} class={`step is-${tone}`}>
+      <div class="step-head">
+        <span class="step-title">{title}</span>
+        {note !== undefined && <span class="step-note">{note}</span>}
+        {atMs !== undefined && (
+          <span class="step-time">
+            <Time atMs={atMs} />
+          </span>
+        )}
+      </div>
+      {children !== undefined && <div class="step-text">{children}</div>}
+    </li>
+  )
+}
+
+interface CycleParts {
+  readonly cycle: number
+  readonly isOnly: boolean
+  readonly attempts: readonly AttemptView[]
+}
+
+function Cycle({ cycle, isOnly, attempts }: CycleParts) {
+  return (
+    <>
+      {!isOnly && (
+        <Step id={`cycle-${cycle}`} tone="quiet" title={`Delivery cycle ${cycle}`}>
+          {cycle === 1
+            ? 'First pass through the retry schedule.'
+            : 'Begun by a replay, or by a redelivery of the provider after a failure.'}
+        </Step>
+      )}
+      {attempts.map((each, nth) => (
+        <Attempt key={each.attempt} attempt={each} next={attempts[nth + 1]} />
+      ))}
+    </>
+  )
+}
+
+interface AttemptParts {
+  readonly attempt: AttemptView
+  readonly next: AttemptView | undefined
+}
+
+function Attempt({ attempt: { round, attempt, startedAtMs, durationMs, ...end }, next }: AttemptParts) {
+  const { outcome, status, cause, answer } = end
+  const isDelivered = outcome === 'delivered'
+  // Advice stands at the last of several attempts that failed alike.
+  const isRepeated = next !== undefined && next.status === status && (status !== null || next.cause === cause)
+  // The cause of an attempt with a response describes the end of the event.
+  const advice = status !== null || cause === null ? undefined : adviceOf(cause)
+  const hint = status === null ? advice : statusAdvice(status)
+  const result = status === null ? (advice?.title ?? 'no response') : `answered ${status}`
+  return (
+    <Step
+      id={`attempt-${round}-${attempt}`}
+      tone={isDelivered ? 'good' : 'bad'}
+      title={`Attempt ${attempt}: ${result}`}
+      note={durationText(durationMs)}
+      atMs={startedAtMs}
+    >
+      {hint !== undefined && !isDelivered && !isRepeated && (
+        <p>
+          {hint.means} <span class="todo">{hint.todo}</span>
+        </p>
+      )}
+      {answer !== null &&
+        (answer.trim() === '' ? (
+          <p class="muted">The response has no body.</p>
+        ) : (
+          <details>
+            <summary>Response</summary>
+            <JsonBlock text={answer} label={`response to attempt ${attempt}`} />
+          </details>
+        ))}
+    </Step>
+  )
+}
+
+function End({ detail: { event, queued, attempts }, tenant, nowMs }: TimelineParts) {
+  const { state, settledAtMs } = event
+  if (state === 'verified')
+    return (
+      <Step id="end" tone="quiet" title="Not delivered">
+        The provider is in verify-only mode for this tenant: its events are verified and kept. Enable it, then
+        replay the event.
+      </Step>
+    )
+  const count = attempts.filter(({ round }) => round === event.round).length
+  if (state === 'processed')
+    return (
+      <Step id="end" tone="good" title="Processed" atMs={settledAtMs ?? undefined}>
+        The callback accepted the event{count > 1 ? ` at attempt ${count}` : ''}.
+      </Step>
+    )
+  if (state === 'delivery_failed')
+    return (
+      <Step id="end" tone="bad" title="Delivery failed" atMs={settledAtMs ?? undefined}>
+        {count === 0
+          ? 'Delivery ended without an attempt.'
+          : `Delivery ended after ${count} attempt${count === 1 ? '' : 's'}.`}{' '}
+        {endCauseOf(attempts.at(-1)?.cause ?? null)}{' '}
+        <span class="todo">Fix the problem, then replay the event.</span>
+      </Step>
+    )
+  return <Next queued={queued} tenant={tenant} nowMs={nowMs} />
+}
+
+function Next({
+  queued,
+  tenant,
+  nowMs,
+}: Omit<TimelineParts, 'detail'> & { readonly queued: QueuedView | undefined }) {
+  const halt = tenant === undefined ? undefined : haltOf(tenant, nowMs)
+  if (halt !== undefined)
+    return (
+      <Step id="end" tone="warn" title="Deliveries are halted">
+        {halt} <a href={`/tenants/${tenant?.id}`}>Open the tenant</a>
+      </Step>
+    )
+  if (queued === undefined || queued.isClaimed)
+    return (
+      <Step id="end" tone="info" title="Being delivered now">
+        A forwarder has claimed the delivery.
+      </Step>
+    )
+  if (queued.dueAtMs <= nowMs)
+    return (
+      <Step id="end" tone="info" title="Due now">
+        The delivery waits in the tenant queue.
+      </Step>
+    )
+  const title = (
+    <>
+      Next attempt <Ago atMs={queued.dueAtMs} nowMs={nowMs} />
+    </>
+  )
+  return (
+    <Step id="end" tone="info" title={title} atMs={queued.dueAtMs}>
+      Set by the tenant’s retry schedule, or by the callback’s Retry-After.
+    </Step>
+  )
+}
+
+/** Returns the reason why the tenant's deliveries are halted; undefined if they are not. */
+function haltOf(
+  { isSuspended, suspendedCallback, breakerUntilMs }: TenantDetail,
+  nowMs: number,
+): ComponentChildren | undefined {
+  if (isSuspended) return 'The tenant is suspended.'
+  if (suspendedCallback !== undefined)
+    return (
+      <>
+        The callback is suspended since <Time atMs={suspendedCallback.sinceMs} />:{' '}
+        {suspendedCallback.cause.replaceAll('_', ' ')}. Resume it on the tenant’s page.
+      </>
+    )
+  if (breakerUntilMs === undefined || breakerUntilMs <= nowMs) return undefined
+  return (
+    <>
+      The circuit breaker is open after many failed attempts. The next attempt is made{' '}
+      <Ago atMs={breakerUntilMs} nowMs={nowMs} />.
+    </>
   )
 }

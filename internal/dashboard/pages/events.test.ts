@@ -72,8 +72,8 @@ describe('the list of events', () => {
   })
 
   test.each([
-    ['/events?type=no.such', 'No event matches'],
-    ['/events?to=2020-01-01', 'No event matches'],
+    ['/events?type=no.such', 'No events match'],
+    ['/events?to=2020-01-01', 'No events match'],
   ])('says that nothing matches: %s', async (path, text) => {
     const { status, html } = await admin.get(path)
     expect(status).toBe(200)
@@ -144,7 +144,11 @@ describe('an event', () => {
       'Renew the certificate',
     ])
       expect(html).toContain(part)
-    for (const part of ['nothing at this path', 'after 3 attempts', 'All attempts of the schedule were made'])
+    for (const part of [
+      'serves nothing at this path',
+      'after 3 attempts',
+      'All attempts of the retry schedule were made',
+    ])
       expect(html).toContain(part)
     expect(html).toContain(`href="/events/${id}/replay"`)
   })
@@ -179,7 +183,7 @@ describe('an event', () => {
     const id = await accept({ payloadExpiresOn: '2026-01-01' })
     await failEvent(backoffice, id)
     const { html } = await admin.get(`/events/${id}`)
-    expect(html).toContain('The payload is not kept any more')
+    expect(html).toContain('The payload has expired')
     expect(html).not.toContain('Reveal as received')
     expect((await admin.post(`/events/${id}/payload`)).status).toBe(409)
   })
@@ -207,7 +211,7 @@ describe('a payload', () => {
     const id = await accept({ payload: `{"apiKey":"${secret}"}` })
     const viewer = await userWith('')
     const shown = await viewer.get(`/events/${id}`)
-    expect(shown.html).toContain('You may not read payloads')
+    expect(shown.html).toContain('You may not read raw payloads')
     expect(shown.html).not.toContain('Reveal as received')
     const asked = await viewer.post(`/events/${id}/payload`)
     expect(asked.status).toBe(403)
@@ -220,7 +224,7 @@ describe('a replay of an event', () => {
     const id = await accept()
     await failEvent(backoffice, id)
     const asked = await admin.get(`/events/${id}/replay`)
-    expect(asked.html).toContain('Deliver this event once more?')
+    expect(asked.html).toContain('Deliver this event again?')
     expect(asked.html).toContain('name="round" value="1"')
     for (const time of [1, 2]) {
       const { status, location } = await admin.post(`/events/${id}/replay`, { round: '1' })
@@ -230,7 +234,7 @@ describe('a replay of an event', () => {
       id,
     ])
     expect(rows).toEqual([{ round: 2, state: 'accepted' }])
-    expect((await admin.get(`/events/${id}`)).html).toContain('Round 2')
+    expect((await admin.get(`/events/${id}`)).html).toContain('Delivery cycle 2')
   })
 
   test('is refused to whoever may not, who is not asked either', async () => {

@@ -1,190 +1,128 @@
-import type { Page } from '#internal/backoffice/index.ts'
-import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import type { EventSummary } from '#internal/events/index.ts'
+import type { EventListRequest } from '#internal/backoffice/index.ts'
+import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
+import { type EventSummary, eventStates } from '#internal/events/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
-import { Empty, Live, Notice, PageHeader } from '../components/block.tsx'
-import { type Field, FilterForm, LinkButton } from '../components/form.tsx'
-import { type Column, Pager, Table } from '../components/table.tsx'
+import { Segments } from '../components/block.tsx'
+import { choicesOf, LinkButton, orderProblem, parseTimeField, timeProblem } from '../components/form.tsx'
+import { type Column, listRow, type Problems, Table } from '../components/list.tsx'
 import { Copy, StateBadge, Time } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, type Shown, shown } from '../page.ts'
-import { type EventSearch, eventFilters, eventTimes, parseEventSearch } from './event-search.ts'
-import { mayReplay as askReplay } from './rights.ts'
-import { tenantFields } from './tenant-field.ts'
+import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
 
-/** Events, newest first, by filters that stand in the address. */
-export const eventsRow: PageRow = {
-  ...{ method: 'GET', path: '/events', section: 'events' },
-  async show(context) {
-    const { backoffice, actor, whose, query, nowMs } = context
-    const search = parseEventSearch(query, nowMs)
-    if (Object.keys(search.problems).length > 0) return refusedSearch(context, search)
-    const [listed, mayReplay] = await Promise.all([
-      backoffice.events.list(actor, { ...whose, ...search.request, after: query['after'] }),
-      askReplay(context),
-    ])
-    if (listed.kind === 'invalid') return refusedSearch(context, search, listed.problem)
-    if (listed.kind !== 'ok') return listed
-    return shown('Events', <Events {...{ context, search, mayReplay, page: listed.value }} />)
+const hourMs = 3_600_000
+const spans = [
+  { value: '1h', label: 'Last hour', ms: hourMs },
+  { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
+  { value: '7d', label: 'Last 7 days', ms: 168 * hourMs },
+  { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
+] as const
+
+type EventFilters = Pick<
+  EventListRequest,
+  'provider' | 'type' | 'state' | 'fromMs' | 'toMs' | 'id' | 'sourceEventId'
+>
+
+/** Lists events, newest first. */
+export const eventsRow = listRow<EventSummary, EventFilters>({
+  ...{ path: '/events', section: 'events', title: 'Events', noun: 'events' },
+  lead: ({ tenant }) =>
+    `Events received from providers${tenant === undefined ? '' : ` for ${nameOf(tenant)}`}, and their delivery status.`,
+  fields: [
+    { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(providerNames), none: 'Any' },
+    { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
+    { kind: 'text', name: 'find', label: 'Event’s or provider’s id', placeholder: 'evt_…', charsMax: 255 },
+    { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
+  ],
+  more: {
+    label: 'Exact times',
+    fields: [
+      { kind: 'time', name: 'from', label: 'Received from (UTC)' },
+      { kind: 'time', name: 'to', label: 'Received before (UTC)' },
+    ],
   },
-}
-
-function refusedSearch(context: PageContext, search: EventSearch, problem?: string): Shown {
-  const body = (
-    <>
-      <Head context={context} mayReplay={false} />
-      <Filters context={context} search={search} />
-      <Notice tone="bad" title="This cannot be searched for">
-        {problem ?? Object.values(search.problems)[0]}
-      </Notice>
-    </>
-  )
-  return { ...shown('Events', body), status: 400 }
-}
-
-interface EventsParts {
-  readonly context: PageContext
-  readonly search: EventSearch
-  readonly page: Page<EventSummary>
-  readonly mayReplay: boolean
-}
-
-function Events({ context, search, page, mayReplay }: EventsParts) {
-  const { here, query } = context
-  const list = <List context={context} page={page} />
-  return (
-    <>
-      <Head context={context} mayReplay={mayReplay} />
-      <Filters context={context} search={search} />
-      {query['after'] === undefined ? (
-        <Live id="events" here={here} every="slow">
-          {list}
-        </Live>
-      ) : (
-        list
-      )}
-    </>
-  )
-}
-
-function Head({ context, mayReplay }: Pick<EventsParts, 'context' | 'mayReplay'>) {
-  const { tenant, query } = context
-  const { after: _after, find: _find, state, within, from, ...kept } = query
-  const days = eventTimes.find(({ value }) => value === within)
-  return (
-    <PageHeader
-      title="Events"
-      lead={
-        tenant === undefined
-          ? 'What providers told, and what became of it.'
-          : `What providers told ${tenant.displayName ?? tenant.slug ?? tenant.name}, and what became of it.`
-      }
-    >
-      {mayReplay && (
-        <LinkButton
-          href={link('/replays/new', {
-            ...kept,
-            state: state === 'accepted' ? undefined : state,
-            from: from ?? (days && new Date(context.nowMs - days.ms).toISOString().slice(0, 19)),
-          })}
-        >
-          Replay several…
-        </LinkButton>
-      )}
-    </PageHeader>
-  )
-}
+  kept: ['state'],
+  read: readEventFilters,
+  load: ({ backoffice, actor, selection }, asked) =>
+    backoffice.events.list(actor, { ...selection, ...asked }),
+  actions: replaySeveral,
+  above: ({ query: { after: _after, state, ...kept } }) => (
+    <Segments
+      label="State"
+      isTabs
+      links={tabs.map(([value, text]) => ({
+        text,
+        href: link('/events', { ...kept, state: value }),
+        isCurrent: value === state,
+      }))}
+    />
+  ),
+  rows: (context, items) => (
+    <Table<EventSummary>
+      caption="Events, newest first"
+      rows={items}
+      keyOf={({ id }) => id}
+      columns={columnsOf(context)}
+    />
+  ),
+  live: () => 'slow',
+  examined(next) {
+    const id = parseEventId(next)
+    return <>the events received since {id === undefined ? '–' : <Time atMs={receivedAtMsOf(id)} />}</>
+  },
+  empty: {
+    ...{ icon: 'events', title: 'No events yet' },
+    text: 'Enter the webhook URL from the tenant’s page at a provider, or start a simulation.',
+  },
+  noMatch: 'All stored events were searched. Events are deleted after their tenant’s retention.',
+})
 
 const tabs = [
   [undefined, 'All'],
-  ['accepted', 'Under way'],
+  ['accepted', 'Pending'],
   ['processed', 'Processed'],
   ['delivery_failed', 'Failed'],
   ['verified', 'Verified'],
 ] as const
 
-function Filters({ context, search }: Pick<EventsParts, 'context' | 'search'>) {
-  const { query, tenant, actor } = context
-  const { after: _after, state, ...kept } = query
-  const isActive = eventFilters.some((name) => name !== 'state' && query[name] !== undefined)
-  return (
-    <>
-      <nav class="segments tabs" aria-label="State">
-        {tabs.map(([value, label]) => (
-          <a
-            key={label}
-            href={link('/events', { ...kept, state: value })}
-            {...(value === state && { 'aria-current': 'true' as const })}
-          >
-            {label}
-          </a>
-        ))}
-      </nav>
-      <FilterForm
-        path="/events"
-        kept={{ state }}
-        isActive={isActive || (tenant !== undefined && actor.kind !== 'tenantKey')}
-        fields={[...tenantFields(context), ...searchFields(query, search.problems)]}
-        more={{ label: 'Exact times', fields: timeFields(query, search.problems) }}
-      />
-    </>
-  )
+/** Parses the filters of the event list. An exact start takes precedence over a span. Pure. */
+export function readEventFilters(
+  query: PageContext['query'],
+  nowMs: number,
+): { readonly asked: EventFilters; readonly problems: Problems } {
+  const { provider, type, find, from, to } = query
+  const state = eventStates.find((each) => each === query['state'])
+  const within = spans.find(({ value }) => value === query['within'])
+  const fromMs = from === undefined ? within && nowMs - within.ms : parseTimeField(from)
+  const toMs = to === undefined ? undefined : parseTimeField(to)
+  const isBackwards = toMs !== undefined && fromMs !== undefined && fromMs >= toMs
+  const problems = {
+    ...(query['state'] !== undefined && state === undefined && { state: 'There is no such state' }),
+    ...(query['within'] !== undefined && within === undefined && { within: 'Choose one of these times' }),
+    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
+    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
+    ...(isBackwards && { to: orderProblem }),
+    ...(find !== undefined && find.length > 255 && { find: 'An id has at most 255 characters' }),
+  }
+  return { asked: { provider, type, state, fromMs, toMs, ...idOf(find) }, problems }
 }
 
-function searchFields(query: PageContext['query'], problems: EventSearch['problems']): readonly Field[] {
-  const { provider, type, find, within } = query
-  const choices = providerNames.map((name) => ({ value: name, label: name }))
-  const times = eventTimes.map(({ value, label }) => ({ value, label }))
-  return [
-    { kind: 'choice', name: 'provider', label: 'Provider', value: provider, choices, none: 'Any' },
-    {
-      ...{ kind: 'text', name: 'type', label: 'Type', value: type, placeholder: 'payment.succeeded' },
-      charsMax: 255,
-    },
-    {
-      ...{ kind: 'text', name: 'find', label: 'Event’s or provider’s id', value: find },
-      ...{ placeholder: 'evt_…', charsMax: 255, problem: problems.find },
-    },
-    {
-      ...{ kind: 'choice', name: 'within', label: 'Received', value: within, choices: times },
-      ...{ none: 'Any time', problem: problems.within },
-    },
-  ]
+/** Tells Latchkey's ids from providers' ids, which can begin with `evt_`, too, but differ in length. */
+function idOf(text: string | undefined): { readonly id?: EventId; readonly sourceEventId?: string } {
+  if (text === undefined) return {}
+  const id = parseEventId(text)
+  return id === undefined ? { sourceEventId: text } : { id }
 }
 
-function timeFields({ from, to }: PageContext['query'], problems: EventSearch['problems']): readonly Field[] {
-  return [
-    { kind: 'time', name: 'from', label: 'Received from (UTC)', value: from, problem: problems.from },
-    { kind: 'time', name: 'to', label: 'Received before (UTC)', value: to, problem: problems.to },
-  ]
+async function replaySeveral(context: PageContext) {
+  if (!(await mayReplay(context))) return undefined
+  const { after: _after, find: _find, state, within, from, ...kept } = context.query
+  const span = spans.find(({ value }) => value === within)
+  const fields = {
+    ...kept,
+    state: state === 'accepted' ? undefined : state,
+    from: from ?? (span && new Date(context.nowMs - span.ms).toISOString().slice(0, 19)),
+  }
+  return <LinkButton href={link('/replays/new', fields)}>Replay several…</LinkButton>
 }
-
-function List({ context, page: { items, next } }: Pick<EventsParts, 'context' | 'page'>) {
-  const { query } = context
-  return (
-    <>
-      <Table<EventSummary>
-        caption="Events, newest first"
-        rows={items}
-        keyOf={({ id }) => id}
-        columns={columnsOf(context)}
-        empty={<NoEvents context={context} next={next} />}
-      />
-      {items.length > 0 && (
-        <>
-          {next !== undefined && items.length < pageItems && (
-            <p class="muted searched">
-              Searched back to <SearchedTo next={next} />: what is older follows.
-            </p>
-          )}
-          <Pager path="/events" query={query} next={next} shown={items.length} noun="events" />
-        </>
-      )}
-    </>
-  )
-}
-
-/** As many as a page of the backoffice has unless it is told otherwise. */
-const pageItems = 50
 
 function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<EventSummary>[] {
   const ofTenant: Column<EventSummary> = {
@@ -205,7 +143,7 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
       cell: ({ state, round }) => (
         <>
           <StateBadge state={state} />
-          {round > 1 && <span class="muted"> round {round}</span>}
+          {round > 1 && <span class="muted"> cycle {round}</span>}
         </>
       ),
     },
@@ -223,42 +161,4 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
       cell: ({ id }) => <Copy text={id} label={`Copy ${id}`} shown={`…${id.slice(-6)}`} />,
     },
   ]
-}
-
-/** Until when was searched, as the cursor says, which is an event's id. */
-function SearchedTo({ next }: { readonly next: string }) {
-  const id = parseEventId(next)
-  return id === undefined ? <>there</> : <Time atMs={receivedAtMsOf(id)} />
-}
-
-function NoEvents({ context, next }: { readonly context: PageContext; readonly next: string | undefined }) {
-  const { query } = context
-  const isFiltered = eventFilters.some((name) => query[name] !== undefined)
-  if (next !== undefined)
-    return (
-      <Empty icon="search" title="Nothing found yet">
-        <p>
-          No event matches among those received since <SearchedTo next={next} />. There are older ones.
-        </p>
-        <div class="buttons">
-          <LinkButton tone="primary" href={link('/events', { ...query, after: next })}>
-            Search on
-          </LinkButton>
-        </div>
-      </Empty>
-    )
-  if (!isFiltered && query['after'] === undefined)
-    return (
-      <Empty icon="events" title="No events yet">
-        <p>Hand a provider its URL, which stands on the tenant’s page, or start a simulation.</p>
-      </Empty>
-    )
-  return (
-    <Empty icon="search" title="No event matches">
-      <p>All that is kept was searched. Events go after the days that their tenant keeps them.</p>
-      <div class="buttons">
-        <LinkButton href={link('/events', { tenant: query['tenant'] })}>Without filters</LinkButton>
-      </div>
-    </Empty>
-  )
 }

@@ -182,7 +182,7 @@ describe('somebody who may see and do no more', () => {
       expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
     }
     const { html } = await session.get(`/simulations/${rival.simulationId}`)
-    expect(html).not.toMatch(/\/advance|\/cancel|Start one like it/)
+    expect(html).not.toMatch(/\/advance|\/cancel|Start a similar one/)
   })
 
   test('is refused every deed, and nothing changes', async () => {

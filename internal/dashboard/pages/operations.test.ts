@@ -96,7 +96,7 @@ describe('simulations', () => {
   })
 
   test('are none at first, which the page says', async () => {
-    expect((await session.get('/simulations')).html).toContain('Nothing was simulated yet')
+    expect((await session.get('/simulations')).html).toContain('No simulations yet')
   })
 
   test('a form that is sent twice starts one', async () => {
@@ -115,7 +115,7 @@ describe('simulations', () => {
       fields({ amount: '0', reference: 'INV-7' }),
     )
     expect(status).toBe(422)
-    expect(html).toContain('Give a whole number from 1 on')
+    expect(html).toContain('Give a whole number from 1')
     expect([fieldIn(html, 'amount'), fieldIn(html, 'reference'), fieldIn(html, 'key')]).toEqual([
       '0',
       'INV-7',
@@ -172,7 +172,7 @@ describe('executions', () => {
 
   test('ask for a tenant, and say when nothing was run', async () => {
     expect((await session.get('/executions')).html).toContain('Choose a tenant')
-    expect((await session.get('/executions?tenant=idle')).html).toContain('Nothing was run yet')
+    expect((await session.get('/executions?tenant=idle')).html).toContain('No locks yet')
   })
 
   test('are all there once, page by page, the latest first', async () => {
@@ -207,7 +207,7 @@ describe('executions', () => {
   test('a filter that is none is named, and nothing is searched for', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
-    expect(html).toContain('A key is looked for within its scope')
+    expect(html).toContain('A search by key needs its scope')
     expect(keysOn(html)).toEqual([])
   })
 })
@@ -236,7 +236,7 @@ describe('settings', () => {
   test('whoever was slower is told what is there now, and may send it again', async () => {
     const late = await form({ value: '8000', version: '0' })
     expect(late.status).toBe(409)
-    expect(late.html).toContain('Somebody else was faster')
+    expect(late.html).toContain('This setting was changed meanwhile')
     expect(fieldIn(late.html, 'value')).toBe('8000')
     const again = await form({ value: '8000', version: fieldIn(late.html, 'version') ?? '' })
     expect(again.location).toBe('/settings')
@@ -246,7 +246,9 @@ describe('settings', () => {
     const { html } = await session.get(`/settings/clear?name=${name}`)
     const version = fieldIn(html, 'version') ?? ''
     expect((await session.post('/settings/clear', { name, version })).location).toBe('/settings')
-    expect((await session.get(`/settings/clear?name=${name}`)).html).toContain('It is <strong>none</strong>')
+    expect((await session.get(`/settings/clear?name=${name}`)).html).toContain(
+      'Its value is <strong>none</strong>',
+    )
   })
 
   test('a tenant has its own, and shows when everything is paused', async () => {
@@ -285,7 +287,7 @@ describe('the audit log', () => {
   test.each(['actor=nobody-at-all', 'action=other.', 'to=2026-01-01', 'tenant=idle&action=settings'])(
     'has nothing for %s, and says so',
     async (query) => {
-      expect((await session.get(`/audit?${query}`)).html).toContain('No entry matches')
+      expect((await session.get(`/audit?${query}`)).html).toContain('No entries match')
     },
   )
 

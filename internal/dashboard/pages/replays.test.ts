@@ -58,7 +58,7 @@ describe('a replay of many', () => {
       'Queued',
       'at most 100 events a second',
       'dev:admin',
-      'followed live',
+      'updates live',
       `${path}/cancel`,
     ])
       expect(html).toContain(part)
@@ -126,7 +126,7 @@ describe('refused calls', () => {
       acme.refusedId,
     )
     for (const filter of ['provider=wallet', 'cause=loop_detected', 'cause=no_such'])
-      expect((await admin.get(`/refused?tenant=acme&${filter}`)).html).toContain('No call matches')
+      expect((await admin.get(`/refused?tenant=acme&${filter}`)).html).toContain('No calls match')
     expect((await admin.get('/refused?tenant=acme&provider=nobody')).status).toBe(400)
   })
 

@@ -1,74 +1,48 @@
-import type { Page } from '#internal/backoffice/index.ts'
-import type { ReplayJob } from '#internal/replays/index.ts'
-import { Empty, Live, PageHeader } from '../components/block.tsx'
-import { LinkButton } from '../components/form.tsx'
-import { type Column, Pager, Table } from '../components/table.tsx'
-import { countText, StateBadge, Time } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { ReplayFilterText, ReplayProgress } from './replay-progress.tsx'
-import { mayReplay } from './rights.ts'
+import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
+import type { ReplayFate } from '#internal/events/index.ts'
+import { parseReplayId, type ReplayJob } from '#internal/replays/index.ts'
+import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
+import { LinkButton, timeFieldText } from '../components/form.tsx'
+import { type Column, listRow, Table } from '../components/list.tsx'
+import { Copy, countText, StateBadge, Time } from '../components/text.tsx'
+import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
+import { deedRows } from './deed.tsx'
+import { ReplayFilterText, replayFields } from './replay-start.tsx'
 
-/** Replays of many events, newest first. */
-export const replaysRow: PageRow = {
-  ...{ method: 'GET', path: '/replays', section: 'replays' },
-  async show(context) {
-    const { backoffice, actor, whose, query } = context
-    const [listed, mayStart] = await Promise.all([
-      backoffice.replays.list(actor, { ...whose, after: query['after'] }),
-      mayReplay(context),
-    ])
-    if (listed.kind !== 'ok') return listed
-    return shown('Replays', <Replays context={context} page={listed.value} mayStart={mayStart} />)
+const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
+
+/** Lists replays of many events, newest first. */
+export const replaysRow = listRow<ReplayJob>({
+  ...{ path: '/replays', section: 'replays', title: 'Replays', noun: 'replays', hidesTenant: true },
+  lead: () => 'Events selected by a filter and delivered again, at a rate that leaves capacity for new ones.',
+  async actions(context) {
+    if (!(await mayReplay(context))) return undefined
+    return (
+      <LinkButton tone="primary" href={link('/replays/new', { tenant: context.query['tenant'] })}>
+        New replay
+      </LinkButton>
+    )
   },
-}
-
-interface ReplaysParts {
-  readonly context: PageContext
-  readonly page: Page<ReplayJob>
-  readonly mayStart: boolean
-}
-
-function Replays({ context, page: { items, next }, mayStart }: ReplaysParts) {
-  const { query, here } = context
-  return (
-    <>
-      <PageHeader
-        title="Replays"
-        lead="Many events, delivered once more by a filter, at a rate that leaves room for new ones."
-      >
-        {mayStart && (
-          <LinkButton tone="primary" href={link('/replays/new', { tenant: query['tenant'] })}>
-            New replay
-          </LinkButton>
-        )}
-      </PageHeader>
-      <Live id="replays" here={here} every={items.some(isUnderWay) ? 'tick' : 'slow'}>
-        <Table<ReplayJob>
-          caption="Replays, newest first"
-          rows={items}
-          keyOf={({ id }) => id}
-          columns={columnsOf(context)}
-          empty={
-            <Empty icon="replays" title="No replays">
-              <p>
-                When a callback was away for long, its events end as failed. Mend it, then have them delivered
-                once more from here.
-              </p>
-            </Empty>
-          }
-        />
-      </Live>
-      <Pager path="/replays" query={query} next={next} shown={items.length} noun="replays" />
-    </>
-  )
-}
-
-function isUnderWay({ state }: ReplayJob): boolean {
-  return state === 'queued' || state === 'running'
-}
+  load: ({ backoffice, actor, selection }, asked) =>
+    backoffice.replays.list(actor, { ...selection, ...asked }),
+  rows: (context, items) => (
+    <Table<ReplayJob>
+      caption="Replays, newest first"
+      rows={items}
+      keyOf={({ id }) => id}
+      columns={columnsOf(context)}
+    />
+  ),
+  live: (items) => (items.some(isActive) ? 'tick' : 'slow'),
+  examined: () => 'the latest replays',
+  empty: {
+    ...{ icon: 'replays', title: 'No replays yet' },
+    text: 'After an outage of a callback, its events end as failed. Fix the callback, then deliver them again from here.',
+  },
+})
 
 function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column<ReplayJob>[] {
-  const whose: Column<ReplayJob> = {
+  const ofTenant: Column<ReplayJob> = {
     title: 'Tenant',
     cell: ({ filter: { tenantId } }) =>
       tenantId === undefined ? <em>all tenants</em> : tenantLabel(tenantId),
@@ -83,10 +57,193 @@ function columnsOf({ query, tenant, tenantLabel }: PageContext): readonly Column
       ),
     },
     { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
-    ...(tenant === undefined ? [whose] : []),
+    ...(tenant === undefined ? [ofTenant] : []),
     { title: 'Events', isWide: true, cell: ({ filter }) => <ReplayFilterText filter={filter} /> },
     { title: 'Progress', cell: (job) => <ReplayProgress job={job} isShort /> },
     { title: 'Queued', isNumber: true, cell: ({ queuedCount }) => countText(queuedCount) },
     { title: 'By', cell: ({ requestedBy }) => requestedBy },
   ]
 }
+
+/** Progress of a replay from 0 to 1: by events if the total is exact, otherwise by the receipt time that it has reached. Pure. */
+export function replayShare(job: ReplayJob): number {
+  const { state, total, queuedCount, skipped, examinedTo, filter, createdAtMs } = job
+  if (state === 'completed') return 1
+  const skippedCount = Object.values(skipped).reduce((sum, count) => sum + count, 0)
+  if (total.isExact) return total.count === 0 ? 0 : Math.min(1, (queuedCount + skippedCount) / total.count)
+  const reached = examinedTo === null ? undefined : parseEventId(examinedTo)
+  if (reached === undefined) return 0
+  const spanMs = (filter.toMs ?? createdAtMs) - filter.fromMs
+  return spanMs <= 0 ? 0 : Math.max(0, Math.min(1, (receivedAtMsOf(reached) - filter.fromMs) / spanMs))
+}
+
+interface ProgressParts {
+  readonly job: ReplayJob
+  readonly isShort?: boolean
+}
+
+function ReplayProgress({ job, isShort = false }: ProgressParts) {
+  const percent = `${Math.floor(replayShare(job) * 100)} %`
+  const { total } = job
+  const tone = job.state === 'failed' ? 'bad' : job.state === 'completed' ? 'good' : 'info'
+  return (
+    <span class="progress">
+      <ShareBar share={replayShare(job)} label={`${percent} done`} tone={tone} />
+      <span class="number">
+        {percent}
+        {!isShort && ` of ${total.isExact ? '' : 'at least '}${countText(total.count)} events`}
+      </span>
+    </span>
+  )
+}
+
+/** One replay with its progress. */
+const replayRow: PageRow = {
+  ...{ method: 'GET', path: '/replays/:id', section: 'replays' },
+  async show(context) {
+    const found = await findReplay(context)
+    if (found.kind !== 'found') return found
+    const { subject: job, owner } = found
+    const rights = await context.backoffice.tenants.permissions(context.actor, owner)
+    if (rights.kind !== 'ok') return rights
+    return shown('Replay', <Replay context={context} job={job} canReplay={rights.value.replay} />)
+  },
+}
+
+async function findReplay({ backoffice, actor, params }: PageContext) {
+  const id = parseReplayId(params['id'] ?? '')
+  if (id === undefined) return { kind: 'notFound' } as const
+  const read = await backoffice.replays.read(actor, id)
+  if (read.kind !== 'ok') return read
+  return { kind: 'found', subject: read.value, owner: read.value.filter.tenantId ?? 'all' } as const
+}
+
+interface ReplayParts {
+  readonly context: PageContext
+  readonly job: ReplayJob
+  readonly canReplay: boolean
+}
+
+function Replay({ context, job, canReplay }: ReplayParts) {
+  const { here, query } = context
+  const { id, filter } = job
+  const kept = { tenant: query['tenant'] }
+  const events = link('/events', {
+    ...{ tenant: filter.tenantId, provider: filter.provider, type: filter.type },
+    from: timeFieldText(filter.fromMs),
+    to: filter.toMs === undefined ? undefined : timeFieldText(filter.toMs),
+  })
+  return (
+    <Live id="replay" here={here} every={isActive(job) ? 'tick' : 'slow'}>
+      <PageHeader
+        title="Replay"
+        badge={<StateBadge state={job.state} />}
+        crumbs={[{ label: 'Replays', path: link('/replays', kept) }]}
+        lead={<Copy text={id} label="Copy the replay’s id" />}
+      >
+        <LinkButton href={events}>Its events</LinkButton>
+        {canReplay && isActive(job) && (
+          <LinkButton tone="danger" href={link(`/replays/${id}/cancel`, kept)}>
+            Cancel
+          </LinkButton>
+        )}
+        {canReplay && !isActive(job) && filter.ids === undefined && (
+          <LinkButton href={link('/replays/new', replayFields(job))}>Start a similar replay</LinkButton>
+        )}
+      </PageHeader>
+      {noticeOf(job)}
+      <div class="event-columns">
+        <Card title="Progress" note={isActive(job) ? 'updates live' : undefined}>
+          <div class="card-body">
+            <ReplayProgress job={job} />
+          </div>
+          <Facts facts={countsOf(job)} />
+        </Card>
+        <Card title="Details">
+          <Facts facts={factsOf(context, job)} />
+        </Card>
+      </div>
+    </Live>
+  )
+}
+
+function noticeOf({ state, isWaiting, failedCause }: ReplayJob) {
+  if (state === 'failed')
+    return (
+      <Notice tone="bad" title="The replay failed">
+        {failedCause === null ? 'The cause is unknown.' : `Cause: ${failedCause}.`} Queued events are still
+        delivered. Start a similar replay for the rest; events that were delivered meanwhile are skipped.
+      </Notice>
+    )
+  if (isWaiting)
+    return (
+      <Notice tone="warn" title="The replay is waiting">
+        The tenant already has a thousand retries and replays in its queue. The replay continues as the
+        callback accepts them.
+      </Notice>
+    )
+  return null
+}
+
+const skippedWords: Readonly<Record<Exclude<ReplayFate, 'queued'>, string>> = {
+  already_queued: 'Skipped: already queued',
+  payload_expired: 'Skipped: payload expired',
+  not_enabled: 'Skipped: provider in verify-only mode',
+  rounds_exhausted: 'Skipped: too many delivery cycles',
+  changed: 'Skipped: changed meanwhile',
+  not_found: 'Skipped: deleted',
+}
+
+function countsOf({ queuedCount, skipped, total }: ReplayJob): readonly Fact[] {
+  const left = Object.entries(skippedWords).flatMap(([cause, words]): Fact[] => {
+    const count = skipped[cause as keyof typeof skippedWords] ?? 0
+    return count === 0 ? [] : [[words, countText(count)]]
+  })
+  return [
+    ['Matched at the start', `${total.isExact ? '' : 'at least '}${countText(total.count)}`],
+    ['Queued for delivery', countText(queuedCount)],
+    ...left,
+  ]
+}
+
+function factsOf({ tenantLabel }: PageContext, job: ReplayJob): readonly Fact[] {
+  const { filter, ratePerSecond, requestedBy, createdAtMs, startedAtMs, endedAtMs } = job
+  const { tenantId } = filter
+  return [
+    [
+      'Tenant',
+      tenantId === undefined ? 'all tenants' : <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
+    ],
+    ['Events', <ReplayFilterText filter={filter} />],
+    ['Rate', `at most ${countText(ratePerSecond)} events a second`],
+    ['Requested by', requestedBy],
+    ['Requested', <Time atMs={createdAtMs} format="full" />],
+    ['Begun', startedAtMs === null ? undefined : <Time atMs={startedAtMs} format="full" />],
+    ['Ended', endedAtMs === null ? undefined : <Time atMs={endedAtMs} format="full" />],
+  ]
+}
+
+const cancelRows = deedRows<ReplayJob>({
+  ...{ path: '/replays/:id/cancel', section: 'replays', back: '/replays/:id' },
+  ...{ title: 'Cancel a replay', right: 'replay', find: findReplay },
+  ask: ({ id, queuedCount }, { query }) => ({
+    ...{ question: 'End this replay?', button: 'End the replay', tone: 'danger' },
+    back: link(`/replays/${id}`, { tenant: query['tenant'] }),
+    text: (
+      <p>
+        It ends after the current step. The {countText(queuedCount)} events that are queued are still
+        delivered; the rest is left as it is. A cancelled replay cannot be resumed, but a similar one can be
+        started.
+      </p>
+    ),
+  }),
+  async act({ id }, { backoffice, actor, query }) {
+    const cancelled = await backoffice.replays.cancel(actor, id)
+    if (cancelled.kind !== 'ok') return cancelled
+    const path = link(`/replays/${id}`, { tenant: query['tenant'] })
+    return doneAt(path, cancelled.value, 'The replay has ended.', 'The replay had already ended.')
+  },
+})
+
+/** Pages and actions of one replay. */
+export const replayRows = [replayRow, ...cancelRows] as const

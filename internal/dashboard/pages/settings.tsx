@@ -1,12 +1,23 @@
-import type { ListedSetting, SettingName } from '#internal/settings/index.ts'
-import { Card, Empty, Notice, PageHeader } from '../components/block.tsx'
-import { LinkButton } from '../components/form.tsx'
-import { Table } from '../components/table.tsx'
+import { type ListedSetting, parseSettingText, type SettingName } from '#internal/settings/index.ts'
+import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
+import { type Field, FormPage, LinkButton } from '../components/form.tsx'
+import { type Column, Table } from '../components/list.tsx'
 import { Ago, Badge, countText } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
+import {
+  type ActionRow,
+  doneAt,
+  link,
+  nameOf,
+  type PageContext,
+  type PageResult,
+  type PageRow,
+  shown,
+  withRightTo,
+} from '../page.ts'
+import { deedRows } from './deed.tsx'
 
-/** Runtime settings of the installation, or of a tenant beside them: what holds, and why. */
-export const settingsRow: PageRow = {
+/** Runtime settings of the installation or of a tenant, with their values and origins. */
+const settingsRow: PageRow = {
   ...{ method: 'GET', path: '/settings', section: 'settings' },
   async show(context) {
     const { backoffice, actor, tenant } = context
@@ -16,7 +27,7 @@ export const settingsRow: PageRow = {
       backoffice.tenants.permissions(actor, tenantId ?? 'all'),
       tenantId === null ? undefined : backoffice.settings.list(actor, null),
     ])
-    // Who sees no installation may still see a tenant's.
+    // A user may see a tenant without the right to see the installation.
     if (listed.kind === 'forbidden' && tenantId === null) return { kind: 'needsTenant' }
     if (listed.kind !== 'ok') return listed
     if (permissions.kind !== 'ok') return permissions
@@ -29,44 +40,42 @@ export const settingsRow: PageRow = {
 interface SettingsParts {
   readonly context: PageContext
   readonly listed: readonly ListedSetting[]
-  /** Of a tenant's page: the installation's, which hold beside its own; absent where the actor may not see them. */
+  /** Settings of the installation beside those of a tenant; undefined if the actor may not see them. */
   readonly installation: readonly ListedSetting[] | undefined
   readonly mayChange: boolean
 }
 
 const groups = [
-  { title: 'Forwarding', note: 'what is sent to callbacks', begins: 'forwarding.' },
-  { title: 'Providers', note: 'whose calls are taken', begins: 'providers.' },
-  { title: 'Logs', note: 'what each process writes', begins: 'log.' },
-  { title: 'Limits', note: 'for tenants that leave them open', begins: 'limits.' },
-  { title: 'Retention', note: 'for tenants that leave it open', begins: 'retention.' },
+  { title: 'Forwarding', note: 'deliveries to callbacks', begins: 'forwarding.' },
+  { title: 'Providers', note: 'acceptance of their calls', begins: 'providers.' },
+  { title: 'Logs', note: 'of every process', begins: 'log.' },
+  { title: 'Limits', note: 'defaults for tenants', begins: 'limits.' },
+  { title: 'Retention', note: 'defaults for tenants', begins: 'retention.' },
 ] as const
 
-function Settings(parts: SettingsParts) {
-  const { context, listed, mayChange } = parts
-  const { tenant } = context
-  const name = tenant && (tenant.displayName ?? tenant.slug ?? tenant.name)
+function Settings({ context, listed, installation, mayChange }: SettingsParts) {
+  const { tenant, actor } = context
   return (
     <>
       <PageHeader
         title="Settings"
         lead={
-          name === undefined
-            ? 'What holds for the whole installation, in force in every process within two seconds.'
-            : `What holds for ${name} alone, beside the settings of the installation.`
+          tenant === undefined
+            ? 'Runtime settings of the installation. Changes take effect in every process within two seconds.'
+            : `Runtime settings of ${nameOf(tenant)}, in addition to those of the installation.`
         }
       >
-        {tenant !== undefined && context.actor.kind !== 'tenantKey' && (
+        {tenant !== undefined && actor.kind !== 'tenantKey' && (
           <LinkButton href="/settings">Settings of the installation</LinkButton>
         )}
       </PageHeader>
       {!mayChange && (
         <Notice tone="info">
-          {context.actor.kind === 'tenantKey' ? (
-            'You may look at these settings. The platform team changes them.'
+          {actor.kind === 'tenantKey' ? (
+            'These settings are read-only for you. The platform team changes them.'
           ) : (
             <>
-              You may look at these settings. To change them your role has to allow{' '}
+              These settings are read-only for you. Changes need a role with{' '}
               <code>update tenants/settings</code>
               {tenant === undefined && ' for the whole cluster'}.
             </>
@@ -75,88 +84,92 @@ function Settings(parts: SettingsParts) {
       )}
       <div class="settings">
         {groups.map(({ title, note, begins }) => {
-          const rows = listed.filter((setting) => setting.name.startsWith(begins))
-          return rows.length > 0 && <SettingGroup key={title} {...{ ...parts, title, note, rows }} />
+          const rows = listed.filter(({ name }) => name.startsWith(begins))
+          if (rows.length === 0) return null
+          const columns = columnsOf({ context, installation, mayChange })
+          return (
+            <Card key={title} title={title} note={note}>
+              <Table<ListedSetting>
+                caption={title}
+                rows={rows}
+                keyOf={({ name }) => name}
+                columns={columns}
+              />
+            </Card>
+          )
         })}
       </div>
     </>
   )
 }
 
-interface GroupParts extends SettingsParts {
-  readonly title: string
-  readonly note: string
-  readonly rows: readonly ListedSetting[]
+function columnsOf({
+  context: { nowMs, tenant },
+  installation,
+  mayChange,
+}: Omit<SettingsParts, 'listed'>): readonly Column<ListedSetting>[] {
+  const change: Column<ListedSetting> = {
+    title: 'Change',
+    cell: ({ name, stored }) => (
+      <span class="buttons">
+        <a href={link(changePath, { name, tenant: tenant?.id })} aria-label={`Change ${name}`}>
+          Change
+        </a>
+        {stored !== undefined && (
+          <a href={link(clearPath, { name, tenant: tenant?.id })} aria-label={`Clear ${name}`}>
+            Clear
+          </a>
+        )}
+      </span>
+    ),
+  }
+  return [
+    {
+      ...{ title: 'Setting', isWide: true },
+      cell: ({ name, definition }) => (
+        <span class="stacked">
+          <code>{name}</code>
+          <span class="muted wraps">{definition.doc}</span>
+        </span>
+      ),
+    },
+    { title: 'Value', cell: (setting) => <EffectiveValue {...{ setting, installation }} /> },
+    { title: 'Set by', cell: (setting) => <Origin {...{ setting, installation, nowMs }} /> },
+    ...(mayChange ? [change] : []),
+  ]
 }
 
-function SettingGroup({ title, note, rows, context, installation, mayChange }: GroupParts) {
-  return (
-    <Card title={title} note={note}>
-      <Table<ListedSetting>
-        caption={title}
-        rows={rows}
-        keyOf={({ name }) => name}
-        empty={<Empty title="There is none" />}
-        columns={[
-          { title: 'Setting', isWide: true, cell: (setting) => <SettingHead {...setting} /> },
-          { title: 'In force', cell: (setting) => <InForce {...{ setting, installation }} /> },
-          { title: 'Why', cell: (setting) => <Why {...{ setting, installation, nowMs: context.nowMs }} /> },
-          ...(mayChange
-            ? [
-                {
-                  title: 'Change',
-                  cell: (setting: ListedSetting) => (
-                    <Change setting={setting} tenantId={context.tenant?.id} />
-                  ),
-                },
-              ]
-            : []),
-        ]}
-      />
-    </Card>
-  )
-}
-
-function SettingHead({ name, definition }: ListedSetting) {
-  return (
-    <span class="stacked">
-      <code>{name}</code>
-      <span class="muted wraps">{definition.doc}</span>
-    </span>
-  )
-}
-
-/** The installation's value, where that alone decides: a pause of either is one. */
-function pausedByAll(
+/** Returns the installation's setting if it pauses a tenant: a pause of either applies. */
+function pauseOfAll(
   name: SettingName,
   installation: SettingsParts['installation'],
 ): ListedSetting | undefined {
   return installation?.find((each) => each.name === name && each.value === true)
 }
 
-interface Setting extends Pick<SettingsParts, 'installation'> {
+interface SettingParts extends Pick<SettingsParts, 'installation'> {
   readonly setting: ListedSetting
 }
 
-function InForce({ setting: { name, value }, installation }: Setting) {
-  const isOn = value === true || pausedByAll(name, installation) !== undefined
+function EffectiveValue({ setting: { name, value }, installation }: SettingParts) {
+  const isOn = value === true || pauseOfAll(name, installation) !== undefined
   if (name.endsWith('.paused'))
     return isOn ? <Badge tone="warn">Paused</Badge> : <Badge tone="good">Runs</Badge>
   return <span class="number">{valueText(value)}</span>
 }
 
-/** A setting's value as people read it. Pure. */
+/** Formats the value of a setting. Pure. */
 export function valueText(value: ListedSetting['value']): string {
   if (value === null) return 'none'
   return typeof value === 'number' ? countText(value) : String(value)
 }
 
-function Why({
+function Origin({
   setting: { name, stored, value },
   installation,
   nowMs,
-}: Setting & { readonly nowMs: number }) {
-  const byAll = value === true ? undefined : pausedByAll(name, installation)
+}: SettingParts & { readonly nowMs: number }) {
+  const byAll = value === true ? undefined : pauseOfAll(name, installation)
   const set = byAll?.stored ?? stored
   if (set === undefined) return <span class="muted">default</span>
   return (
@@ -171,23 +184,160 @@ function Why({
   )
 }
 
-function Change({
-  setting: { name, stored },
-  tenantId,
-}: {
+const changePath = '/settings/change'
+const clearPath = '/settings/clear'
+
+/** The form that changes a setting. */
+const changeFormRow: PageRow = {
+  ...{ method: 'GET', path: changePath, section: 'settings' },
+  show: (context) =>
+    withSetting(context, context.query['name'], (setting) =>
+      showForm({ context, setting, typed: setting.value === null ? '' : String(setting.value) }),
+    ),
+}
+
+/** Writes a setting if its version is the one that the form showed. */
+const changeRow: ActionRow = {
+  ...{ method: 'POST', path: changePath, section: 'settings', back: changePath, backKeeps: ['name'] },
+  act: (context) =>
+    withSetting(context, context.form['name'], async (setting) => {
+      const { backoffice, actor, form, tenant } = context
+      const { name } = setting
+      const typed = form['value'] ?? ''
+      const written = await backoffice.settings.write(actor, {
+        ...{ name, tenantId: tenant?.id ?? null },
+        ...{ value: parseSettingText(typed), expectedVersion: versionIn(form['version']) },
+      })
+      if (written.kind === 'invalid') return showForm({ context, setting, typed, problem: written.problem })
+      if (written.kind === 'conflict') return showForm({ context, setting, typed, conflict: written.problem })
+      if (written.kind !== 'ok') return written
+      const done = `${name} was set; it takes effect within two seconds.`
+      return doneAt(listOf(context), written.value, done, `${name} already has this value.`)
+    }),
+}
+
+async function withSetting(
+  context: PageContext,
+  name: string | undefined,
+  proceed: (setting: ListedSetting) => Promise<PageResult> | PageResult,
+): Promise<PageResult> {
+  const found = await findSetting(context, { name: name ?? '' })
+  if (found.kind !== 'found') return found
+  return withRightTo(context, found.owner, 'changeSettings', () => proceed(found.subject))
+}
+
+async function findSetting(
+  { backoffice, actor, tenant }: PageContext,
+  fields: Readonly<Record<string, string>>,
+) {
+  const listed = await backoffice.settings.list(actor, tenant?.id ?? null)
+  if (listed.kind !== 'ok') return listed
+  const subject = listed.value.find(({ name }) => name === fields['name'])
+  if (subject === undefined) return { kind: 'notFound' } as const
+  return { kind: 'found', subject, owner: tenant?.id ?? 'all' } as const
+}
+
+/** A missing version counts as 0, which conflicts with any stored value. */
+function versionIn(text: string | undefined): number {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
+}
+
+function listOf({ tenant }: Pick<PageContext, 'tenant'>): string {
+  return link('/settings', { tenant: tenant?.id })
+}
+
+function ownerText({ tenant }: Pick<PageContext, 'tenant'>): string {
+  return tenant === undefined ? 'for the whole installation' : `for ${tenant.slug ?? tenant.name}`
+}
+
+interface FormParts {
+  readonly context: PageContext
   readonly setting: ListedSetting
-  readonly tenantId: string | undefined
-}) {
-  return (
-    <span class="buttons">
-      <a href={link('/settings/change', { name, tenant: tenantId })} aria-label={`Change ${name}`}>
-        Change
-      </a>
-      {stored !== undefined && (
-        <a href={link('/settings/clear', { name, tenant: tenantId })} aria-label={`Clear ${name}`}>
-          Clear
-        </a>
-      )}
-    </span>
+  readonly typed: string
+  /** Error of the value. */
+  readonly problem?: string
+  /** Change that was made since the form was shown. */
+  readonly conflict?: string
+}
+
+function showForm({ context, setting, typed, problem, conflict }: FormParts) {
+  const { name, definition, stored, value } = setting
+  return shown(
+    'Change a setting',
+    <FormPage
+      {...{ crumb: 'Settings', action: changePath, csrfToken: context.csrfToken, lead: definition.doc }}
+      title={<code>{name}</code>}
+      card={`Change it ${ownerText(context)}`}
+      problem={
+        conflict === undefined
+          ? undefined
+          : {
+              title: 'This setting was changed meanwhile',
+              text: `${conflict}. Your value is kept below: check the current value, then send the form again.`,
+            }
+      }
+      hidden={{ name, tenant: context.tenant?.id, version: String(stored?.version ?? 0) }}
+      fields={[fieldOf(setting, typed, problem)]}
+      button="Change the setting"
+      back={listOf(context)}
+    >
+      <Facts
+        facts={[
+          ['Now', valueText(value)],
+          ['Default', valueText(definition.default)],
+          ['Set by', stored?.updatedBy],
+          ['Set', stored && <Ago atMs={stored.updatedAtMs} nowMs={context.nowMs} />],
+          ['Version', stored && String(stored.version)],
+        ]}
+      />
+    </FormPage>,
+    conflict !== undefined ? 409 : problem === undefined ? 200 : 422,
   )
 }
+
+function fieldOf({ name, definition }: ListedSetting, typed: string, problem: string | undefined): Field {
+  const common = { name: 'value', label: 'Value', value: typed, problem }
+  if (name.endsWith('.paused')) {
+    const choices = [
+      { value: 'false', label: 'Runs (false)' },
+      { value: 'true', label: 'Paused (true)' },
+    ]
+    return { kind: 'choice', choices, ...common }
+  }
+  if (name.endsWith('.over'))
+    return {
+      ...{ kind: 'choice', ...common },
+      choices: ['accept', 'refuse'].map((value) => ({ value, label: value })),
+    }
+  return {
+    ...{ kind: 'text', isRequired: true, isShort: true, charsMax: 20, ...common },
+    ...(problem === undefined && { hint: `Expected: ${definition.expected}.` }),
+  }
+}
+
+const clearRows = deedRows<ListedSetting>({
+  ...{ path: clearPath, section: 'settings', back: '/settings' },
+  ...{ title: 'Clear a setting', right: 'changeSettings', find: findSetting },
+  ask: ({ name, stored, definition, value }, context) => ({
+    ...{ question: `Clear ${name}?`, button: 'Clear the setting', tone: 'danger', back: listOf(context) },
+    hidden: { name, tenant: context.tenant?.id, version: String(stored?.version ?? 0) },
+    text: (
+      <p>
+        Its value is <strong>{valueText(value)}</strong> {ownerText(context)}. After clearing, the default
+        applies: <strong>{valueText(definition.default)}</strong>.
+      </p>
+    ),
+  }),
+  async act({ name }, context) {
+    const { backoffice, actor, form, tenant } = context
+    const expectedVersion = versionIn(form['version'])
+    const cleared = await backoffice.settings.clear(actor, {
+      ...{ name, tenantId: tenant?.id ?? null, expectedVersion },
+    })
+    if (cleared.kind !== 'ok') return cleared
+    return doneAt(listOf(context), cleared.value, `${name} was cleared.`, `${name} was not set.`)
+  },
+})
+
+/** Pages and actions of settings. */
+export const settingRows = [settingsRow, changeFormRow, changeRow, ...clearRows] as const

@@ -1,119 +1,407 @@
-import { type Simulation, type SimulationState, simulationStates } from '#internal/simulations/index.ts'
-import { Empty, Live, PageHeader } from '../components/block.tsx'
-import { FilterForm, LinkButton } from '../components/form.tsx'
-import { Pager, Table } from '../components/table.tsx'
-import { Ago, StateBadge } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { tenantFields } from './tenant-field.ts'
+import { Value } from '@sinclair/typebox/value'
+import { randomToken } from '#internal/base/index.ts'
+import {
+  chargebackOutcomes,
+  chargebackReasons,
+  parseSimulationId,
+  SimulateChargebackRequest,
+  type SimulatedEvent,
+  type Simulation,
+  type SimulationState,
+  simulatedProviders,
+  simulationStates,
+  stepSecondsMax,
+} from '#internal/simulations/index.ts'
+import { Card, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
+import { choicesOf, type Field, FormPage, LinkButton, PostForm, Submit } from '../components/form.tsx'
+import { listRow, type Problems, Table } from '../components/list.tsx'
+import { Ago, Badge, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
+import {
+  type ActionRow,
+  doneAt,
+  goTo,
+  link,
+  nameOf,
+  type PageContext,
+  type PageRow,
+  shown,
+  withRight,
+} from '../page.ts'
+import type { Form } from '../request.ts'
+import { deedRows } from './deed.tsx'
 
-/** Made-up disputes, newest first. */
-export const simulationsRow: PageRow = {
-  ...{ method: 'GET', path: '/simulations', section: 'simulations' },
-  async show(context) {
-    const { backoffice, actor, whose, query, tenant } = context
+/** Lists simulated disputes, newest first. */
+const simulationsRow = listRow<Simulation, { readonly state: SimulationState | undefined }>({
+  ...{ path: '/simulations', section: 'simulations', title: 'Simulations', noun: 'simulations' },
+  lead: () => 'Simulated disputes: the events of a chargeback, sent through the same path as real ones.',
+  fields: [
+    { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(simulationStates) },
+  ],
+  read(query) {
     const state = simulationStates.find((each) => each === query['state'])
-    const [listed, rights] = await Promise.all([
-      backoffice.simulations.list(actor, { ...whose, state, after: query['after'] }),
-      tenant && backoffice.tenants.permissions(actor, tenant.id),
-    ])
-    if (listed.kind !== 'ok') return listed
-    if (rights !== undefined && rights.kind !== 'ok') return rights
-    const { items, next } = listed.value
-    // Where no tenant is chosen yet, whether it may be is told with the choice.
-    const mayStart = rights?.value.simulate ?? true
-    return shown('Simulations', <Simulations {...{ context, state, items, next, mayStart }} />)
+    const isWrong = query['state'] !== undefined && state === undefined
+    return { asked: { state }, problems: { ...(isWrong && { state: 'Choose one of the states' }) } }
   },
-}
+  load: ({ backoffice, actor, selection }, asked) =>
+    backoffice.simulations.list(actor, { ...selection, ...asked }),
+  async actions({ backoffice, actor, tenant }) {
+    const rights = tenant && (await backoffice.tenants.permissions(actor, tenant.id))
+    // Without a tenant the form offers the choice and checks the right.
+    if (rights !== undefined && !(rights.kind === 'ok' && rights.value.simulate)) return undefined
+    return (
+      <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
+        Start a simulation
+      </LinkButton>
+    )
+  },
+  rows: ({ tenantLabel, nowMs }, items) => (
+    <Table<Simulation>
+      caption="Simulations"
+      rows={items}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          ...{ title: 'Dispute', isWide: true },
+          cell: (simulation) => <a href={`/simulations/${simulation.id}`}>{disputeText(simulation)}</a>,
+        },
+        { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+        { title: 'Sent', isNumber: true, cell: ({ events }) => `${sentCount(events)} of ${events.length}` },
+        {
+          title: 'Tenant',
+          cell: ({ tenantId }) => <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
+        },
+        { title: 'Outcome', cell: ({ chargeback }) => chargeback.outcome },
+        { title: 'Started', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+      ]}
+    />
+  ),
+  live: () => 'slow',
+  examined: () => 'the simulations that one search examines',
+  empty: {
+    ...{ icon: 'simulations', title: 'No simulations yet' },
+    text: 'Start one to test how a callback handles a dispute. No money is involved.',
+  },
+})
 
-interface SimulationsParts {
-  readonly context: PageContext
-  readonly state: SimulationState | undefined
-  readonly items: readonly Simulation[]
-  readonly next: string | undefined
-  readonly mayStart: boolean
-}
-
-function Simulations({ context, state, items, next, mayStart }: SimulationsParts) {
-  const { query, here, tenant } = context
-  return (
-    <>
-      <PageHeader
-        title="Simulations"
-        lead="Disputes that never were: events of a chargeback’s life, sent through the same path as real ones."
-      >
-        {mayStart && (
-          <LinkButton href={link('/simulations/new', { tenant: tenant?.id })} tone="primary">
-            Start a simulation
-          </LinkButton>
-        )}
-      </PageHeader>
-      <FilterForm
-        path="/simulations"
-        isActive={state !== undefined || query['tenant'] !== undefined}
-        fields={[
-          ...tenantFields(context),
-          {
-            ...{ kind: 'choice', name: 'state', label: 'State', value: state, none: 'Any' },
-            choices: simulationStates.map((value) => ({ value, label: value })),
-          },
-        ]}
-      />
-      <Live id="simulations" here={here} every="slow">
-        <Table<Simulation>
-          caption="Simulations"
-          rows={items}
-          keyOf={({ id }) => id}
-          empty={<NoSimulations isFiltered={state !== undefined} />}
-          columns={[
-            {
-              title: 'Dispute',
-              isWide: true,
-              cell: (simulation) => <a href={`/simulations/${simulation.id}`}>{disputeText(simulation)}</a>,
-            },
-            { title: 'State', cell: (simulation) => <StateBadge state={simulation.state} /> },
-            {
-              title: 'Sent',
-              isNumber: true,
-              cell: ({ events }) => `${sentCount(events)} of ${events.length}`,
-            },
-            {
-              title: 'Tenant',
-              cell: ({ tenantId }) => <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>,
-            },
-            { title: 'Outcome', cell: ({ chargeback }) => chargeback.outcome },
-            { title: 'Started', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={context.nowMs} /> },
-          ]}
-        />
-      </Live>
-      <Pager path="/simulations" query={query} next={next} shown={items.length} noun="simulations" />
-    </>
-  )
-}
-
-/** How many of a simulation's events were sent. */
-export function sentCount(events: Simulation['events']): number {
+function sentCount(events: Simulation['events']): number {
   return events.filter(({ sentAtMs }) => sentAtMs !== null).length
 }
 
-/** What is disputed, in a few words. */
-export function disputeText({ chargeback }: Pick<Simulation, 'chargeback'>): string {
+function disputeText({ chargeback }: Pick<Simulation, 'chargeback'>): string {
   const { provider, amount, currency, reason } = chargeback
   return `${moneyText(amount, currency)} · ${provider} · ${reason.replaceAll('_', ' ')}`
 }
 
-/** An amount in the smallest unit of its currency, as people write it. Pure. */
+/** Formats an amount that is given in the smallest unit of its currency. Pure. */
 export function moneyText(amount: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   const digits = format.resolvedOptions().maximumFractionDigits ?? 2
   return format.format(amount / 10 ** digits).replaceAll('\u00a0', ' ')
 }
 
-function NoSimulations({ isFiltered }: { readonly isFiltered: boolean }) {
-  return isFiltered ? (
-    <Empty icon="search" title="No simulation is in this state" />
-  ) : (
-    <Empty icon="simulations" title="Nothing was simulated yet">
-      Start one to see how a callback takes a dispute, without any money.
-    </Empty>
+const startPath = '/simulations/new'
+
+/** The form that starts a simulation. */
+const startFormRow: PageRow = {
+  ...{ method: 'GET', path: startPath, section: 'simulations' },
+  show: (context) =>
+    withRight(context, 'simulate', () => {
+      const typed = { currency: 'EUR', amount: '4200', stepSeconds: '5', ...context.query }
+      return showStartForm({ context, typed, key: randomToken() })
+    }),
+}
+
+/** Starts a simulation; a form that is sent twice starts one. */
+const startRow: ActionRow = {
+  ...{ method: 'POST', path: startPath, section: 'simulations', back: startPath },
+  backKeeps: ['provider', 'amount', 'currency', 'reason', 'outcome', 'stepSeconds', 'reference'],
+  act: (context) =>
+    withRight(context, 'simulate', async (tenant) => {
+      const { form, backoffice, actor } = context
+      const parts = { context, typed: form, key: form['key'] ?? '' }
+      const read = parseStartForm(form)
+      if (read.kind === 'wrong') return showStartForm({ ...parts, problems: read.problems })
+      const request = { tenantId: tenant.id, chargeback: read.chargeback, idempotencyKey: parts.key }
+      const started = await backoffice.simulations.start(actor, request)
+      if (started.kind === 'invalid' || started.kind === 'conflict' || started.kind === 'tooMany')
+        return showStartForm({ ...parts, problem: started.problem })
+      if (started.kind !== 'ok') return started
+      return goTo(`/simulations/${started.value.simulation.id}`, 'The simulation was started.')
+    }),
+}
+
+const expected = {
+  provider: 'Choose card or wallet',
+  amount: 'Give a whole number from 1, in the smallest unit of the currency: 4200 is 42.00 EUR',
+  currency: 'Give the three letters of ISO 4217, such as EUR',
+  reason: 'Choose one of the reasons',
+  outcome: 'Choose won or lost',
+  stepSeconds: `Give whole seconds from 0 to ${stepSecondsMax}`,
+  reference: 'Use 1 to 127 printable characters',
+} as const
+type StartField = keyof typeof expected
+
+/** Parses the form by the schema of the public API, and names the problem of each invalid field. Pure. */
+export function parseStartForm(
+  form: Form,
+):
+  | { readonly kind: 'read'; readonly chargeback: SimulateChargebackRequest }
+  | { readonly kind: 'wrong'; readonly problems: Problems<StartField> } {
+  const isNumber = (name: string) => name === 'amount' || name === 'stepSeconds'
+  const typed = Object.fromEntries(
+    Object.keys(expected).flatMap((name) => {
+      const text = form[name]
+      if (text === undefined || text === '') return []
+      return [[name, isNumber(name) && /^\d{1,15}$/.test(text) ? Number(text) : text]]
+    }),
+  )
+  if (Value.Check(SimulateChargebackRequest, typed)) return { kind: 'read', chargeback: typed }
+  const wrong = new Set([...Value.Errors(SimulateChargebackRequest, typed)].map(({ path }) => path.slice(1)))
+  const problems = Object.entries(expected).filter(([name]) => wrong.has(name))
+  return { kind: 'wrong', problems: Object.fromEntries(problems) }
+}
+
+interface StartFormParts {
+  readonly context: PageContext
+  readonly typed: Form
+  /** Idempotency key of the form. */
+  readonly key: string
+  readonly problems?: Problems<StartField>
+  readonly problem?: string
+}
+
+function showStartForm({ context, typed, problems, problem, key }: StartFormParts) {
+  const { tenant, csrfToken } = context
+  const title = 'Start a simulation'
+  return shown(
+    title,
+    <FormPage
+      {...{ title, crumb: 'Simulations', card: 'Chargeback', isPaired: true, action: startPath, csrfToken }}
+      lead={`A dispute of ${tenant && nameOf(tenant)}: opened, under review, then won or lost. Its callback receives the events like real ones, with the header latchkey-simulation.`}
+      problem={problem === undefined ? undefined : { title: problem }}
+      hidden={{ tenant: tenant?.id, key }}
+      fields={startFields(typed, problems ?? {})}
+      button="Start the simulation"
+      back={link('/simulations', { tenant: tenant?.id })}
+    />,
+    problem === undefined && problems === undefined ? 200 : 422,
+  )
+}
+
+function startFields(typed: Form, problems: Problems<StartField>): readonly Field[] {
+  const of = (name: StartField) => ({ name, value: typed[name], problem: problems[name] })
+  return [
+    { ...{ kind: 'choice', label: 'Provider', choices: choicesOf(simulatedProviders) }, ...of('provider') },
+    { ...{ kind: 'choice', label: 'Outcome', choices: choicesOf(chargebackOutcomes) }, ...of('outcome') },
+    {
+      ...{ kind: 'number', label: 'Amount', charsMax: 12, isRequired: true, ...of('amount') },
+      hint: 'In the smallest unit: 4200 is 42.00 EUR.',
+    },
+    {
+      ...{ kind: 'text', label: 'Currency', charsMax: 3, isRequired: true, ...of('currency') },
+      hint: 'ISO 4217.',
+    },
+    { ...{ kind: 'choice', label: 'Reason', choices: choicesOf(chargebackReasons) }, ...of('reason') },
+    {
+      ...{ kind: 'number', label: 'Seconds between events', charsMax: 5, ...of('stepSeconds') },
+      hint: '0 to 86400; the first event is due at once.',
+    },
+    {
+      ...{ kind: 'text', label: 'Reference', charsMax: 127, ...of('reference') },
+      hint: 'Your own name of the payment; optional.',
+    },
+  ]
+}
+
+async function findSimulation({ backoffice, actor, params }: PageContext) {
+  const id = parseSimulationId(params['simulation'] ?? '')
+  if (id === undefined) return { kind: 'notFound' } as const
+  const read = await backoffice.simulations.read(actor, id)
+  if (read.kind !== 'ok') return read
+  return { kind: 'found', subject: read.value, owner: read.value.tenantId } as const
+}
+
+/** One simulation with its events, updated live. */
+const simulationRow: PageRow = {
+  ...{ method: 'GET', path: '/simulations/:simulation', section: 'simulations' },
+  async show(context) {
+    const found = await findSimulation(context)
+    if (found.kind !== 'found') return found
+    const rights = await context.backoffice.tenants.permissions(context.actor, found.owner)
+    if (rights.kind !== 'ok') return rights
+    const parts = { context, simulation: found.subject, maySimulate: rights.value.simulate }
+    return shown(disputeText(found.subject), <SimulationPage {...parts} />)
+  },
+}
+
+/** Makes the next event due now. */
+const advanceRow: ActionRow = {
+  ...{ method: 'POST', path: '/simulations/:simulation/advance', section: 'simulations' },
+  back: '/simulations/:simulation',
+  async act(context) {
+    const found = await findSimulation(context)
+    if (found.kind !== 'found') return found
+    const { backoffice, actor, form } = context
+    const path = `/simulations/${found.subject.id}`
+    const done = await backoffice.simulations.advance(actor, found.subject.id, form['event'] ?? '')
+    if (done.kind === 'conflict') return goTo(path, done.problem, 'bad')
+    if (done.kind !== 'ok') return done
+    return doneAt(path, done.value, 'The next event is due now.', 'This event was already sent.')
+  },
+}
+
+const cancelRows = deedRows<Simulation>({
+  ...{ path: '/simulations/:simulation/cancel', section: 'simulations', back: '/simulations/:simulation' },
+  ...{ title: 'Cancel the simulation', right: 'simulate', find: findSimulation },
+  ask: (simulation) => ({
+    ...{ question: 'Cancel the simulation?', button: 'Cancel the simulation', tone: 'danger' },
+    back: `/simulations/${simulation.id}`,
+    text: (
+      <p>
+        {disputeText(simulation)}: {simulation.events.length - sentCount(simulation.events)} events will not
+        be sent. Events that were sent are still delivered. A cancelled simulation cannot be resumed.
+      </p>
+    ),
+  }),
+  async act({ id }, { backoffice, actor }) {
+    const done = await backoffice.simulations.cancel(actor, id)
+    if (done.kind !== 'ok') return done
+    const path = `/simulations/${id}`
+    return doneAt(path, done.value, 'The simulation was cancelled.', 'The simulation had already ended.')
+  },
+})
+
+/** Pages and actions of simulations. */
+export const simulationRows = [
+  ...[simulationsRow, startFormRow, startRow],
+  ...[simulationRow, advanceRow, ...cancelRows],
+] as const
+
+interface SimulationParts {
+  readonly context: PageContext
+  readonly simulation: Simulation
+  readonly maySimulate: boolean
+}
+
+const isOpen = ({ state }: Simulation) => state === 'scheduled' || state === 'running'
+
+function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
+  const { id, state, events, cause, tenantId, chargeback } = simulation
+  const next = events.find(({ sentAtMs }) => sentAtMs === null)
+  const { provider, amount, currency, reason, outcome, stepSeconds, reference } = chargeback
+  const similar = { tenant: tenantId, provider, amount, currency, reason, outcome, stepSeconds }
+  return (
+    <>
+      <PageHeader
+        title={disputeText(simulation)}
+        crumbs={[{ label: 'Simulations', path: link('/simulations', { tenant: context.query['tenant'] }) }]}
+        lead={`${context.tenantLabel(tenantId)} · outcome ${outcome}`}
+      >
+        {maySimulate && (
+          <LinkButton href={link(startPath, { ...similar, reference: reference ?? undefined })}>
+            Start a similar one
+          </LinkButton>
+        )}
+      </PageHeader>
+      <Live id="simulation" here={context.here}>
+        {cause !== null && (
+          <Notice
+            tone={state === 'failed' ? 'bad' : 'warn'}
+            title={state === 'failed' ? 'The simulation failed' : 'The simulation is waiting'}
+          >
+            <code>{cause}</code>{' '}
+            {causeTexts[cause] ?? 'The call was refused like a real one: see Refused calls.'}
+          </Notice>
+        )}
+        {isOpen(simulation) && maySimulate && next !== undefined && (
+          <div class="buttons toolbar">
+            <PostForm
+              action={`/simulations/${id}/advance`}
+              csrfToken={context.csrfToken}
+              hidden={{ event: next.id }}
+              isInline
+            >
+              <Submit>Send {next.type} now</Submit>
+            </PostForm>
+            <LinkButton href={`/simulations/${id}/cancel`}>Cancel</LinkButton>
+          </div>
+        )}
+        <SimulatedEvents simulation={simulation} nowMs={context.nowMs} />
+        <Details context={context} simulation={simulation} />
+      </Live>
+    </>
+  )
+}
+
+const causeTexts: Readonly<Record<string, string>> = {
+  store_unavailable: 'A store does not answer; the event is retried.',
+  signing_unavailable: 'The provider has no current signing secret.',
+  secrets_unreadable:
+    'The platform’s key ring cannot decrypt the provider’s signing secrets; the event is retried.',
+  too_late: 'The event was due too long ago: its signature would be refused.',
+  tenant_unknown: 'The tenant was deleted.',
+  internal: 'An internal error occurred and was logged.',
+}
+
+function SimulatedEvents({
+  simulation,
+  nowMs,
+}: Pick<SimulationParts, 'simulation'> & { readonly nowMs: number }) {
+  const stateOf = ({ sentAtMs }: SimulatedEvent) => {
+    if (sentAtMs !== null) return <Badge tone="good">Sent</Badge>
+    return isOpen(simulation) ? <Badge tone="info">Pending</Badge> : <Badge tone="quiet">Not sent</Badge>
+  }
+  return (
+    <Card title="Events" note="in order">
+      <Table<SimulatedEvent>
+        caption="Events of the simulation"
+        rows={simulation.events}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'Event', isWide: true, cell: ({ type }) => type },
+          { title: 'State', cell: stateOf },
+          {
+            title: 'Time',
+            cell: ({ sentAtMs, dueAtMs }) => <Ago atMs={sentAtMs ?? dueAtMs} nowMs={nowMs} />,
+          },
+          {
+            title: 'Provider’s id',
+            cell: ({ id, sentAtMs }) =>
+              sentAtMs === null ? (
+                <code class="muted">{id}</code>
+              ) : (
+                <a href={link('/events', { tenant: simulation.tenantId, find: id })}>
+                  <code>{id}</code>
+                </a>
+              ),
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+function Details({ context, simulation }: Pick<SimulationParts, 'context' | 'simulation'>) {
+  const { chargeback, tenantId, id, state, requestedBy, startedAtMs, createdAtMs, endedAtMs } = simulation
+  return (
+    <Card title="Details">
+      <Facts
+        facts={[
+          ['State', <StateBadge state={state} />],
+          ['Id', <Copy text={id} label="Copy the id" />],
+          ['Tenant', <a href={`/tenants/${tenantId}`}>{context.tenantLabel(tenantId)}</a>],
+          ['Provider', chargeback.provider],
+          ['Amount', moneyText(chargeback.amount, chargeback.currency)],
+          ['Reason', chargeback.reason.replaceAll('_', ' ')],
+          ['Outcome', chargeback.outcome],
+          ['Reference', chargeback.reference ?? undefined],
+          ['Between events', durationText(chargeback.stepSeconds * 1_000)],
+          ['Requested by', requestedBy],
+          ['Requested', <Time atMs={createdAtMs} />],
+          ['Begun', startedAtMs === null ? undefined : <Time atMs={startedAtMs} />],
+          ['Ended', endedAtMs === null ? undefined : <Time atMs={endedAtMs} />],
+        ]}
+      />
+    </Card>
   )
 }

@@ -1,15 +1,15 @@
-import type { Outcome, TenantDetail } from '#internal/backoffice/index.ts'
+import type { Outcome, TenantDetail, TenantKeyView, TenantSecretView } from '#internal/backoffice/index.ts'
+import type { Condition, WebhookUrl } from '#internal/tenants/index.ts'
 import type { UsageReport } from '#internal/usage/index.ts'
-import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
+import { Card, Empty, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'
-import { Ago, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import type { Rights } from './rights.ts'
-import { ApiKeys, Conditions, SigningSecrets, WebhookUrls } from './tenant-parts.tsx'
+import { Table } from '../components/list.tsx'
+import { Ago, Badge, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
+import { link, nameOf, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { TenantBadge } from './tenants.tsx'
-import { LimitBars, overText } from './usage-parts.tsx'
+import { LimitBars, overText } from './usage.tsx'
 
-/** Everything about one tenant but what happened to it. */
+/** One tenant: spec, conditions, keys, secrets and limits. */
 export const tenantRow: PageRow = {
   ...{ method: 'GET', path: '/tenants/:tenant', section: 'tenants' },
   async show(context) {
@@ -23,8 +23,8 @@ export const tenantRow: PageRow = {
     ])
     if (detail.kind !== 'ok') return detail
     if (permissions.kind !== 'ok') return permissions
-    const parts = { context, tenant: detail.value, may: permissions.value, usage }
-    return shown(nameOf(detail.value), <TenantPage {...parts} />)
+    const parts = { context, tenant: detail.value, may: permissions.value }
+    return shown(nameOf(detail.value), <TenantPage {...parts} usage={usage} />)
   },
 }
 
@@ -32,20 +32,10 @@ interface TenantParts {
   readonly context: PageContext
   readonly tenant: TenantDetail
   readonly may: Rights
-  readonly usage: Outcome<UsageReport>
 }
 
-/** What people call a tenant. */
-export function nameOf({
-  displayName,
-  slug,
-  name,
-}: Pick<TenantDetail, 'displayName' | 'slug' | 'name'>): string {
-  return displayName ?? slug ?? name
-}
-
-function TenantPage(parts: TenantParts) {
-  const { tenant, context, usage } = parts
+function TenantPage({ usage, ...parts }: TenantParts & { readonly usage: Outcome<UsageReport> }) {
+  const { tenant, context } = parts
   const { id } = tenant
   return (
     <>
@@ -57,19 +47,17 @@ function TenantPage(parts: TenantParts) {
       >
         <LinkButton href={link('/events', { tenant: id })}>Events</LinkButton>
         <LinkButton href={link('/refused', { tenant: id })}>Refused calls</LinkButton>
-        <LinkButton href={link('/executions', { tenant: id })}>Executions</LinkButton>
+        <LinkButton href={link('/executions', { tenant: id })}>Lock history</LinkButton>
         <LinkButton href={link('/audit', { tenant: id })}>Audit log</LinkButton>
       </PageHeader>
-      <Standstill {...parts} />
-      <Card title="About">
-        <About tenant={tenant} nowMs={context.nowMs} />
-      </Card>
+      <Halts {...parts} />
+      <Details {...parts} />
       <WebhookUrls tenant={tenant} />
       <Callback {...parts} />
-      <Conditions tenant={tenant} context={context} />
+      <Conditions {...parts} />
       <div class="columns">
-        <ApiKeys tenant={tenant} nowMs={context.nowMs} />
-        <SigningSecrets tenant={tenant} nowMs={context.nowMs} />
+        <ApiKeys {...parts} />
+        <SigningSecrets {...parts} />
       </div>
       <Card
         title="Usage against limits"
@@ -86,20 +74,26 @@ function TenantPage(parts: TenantParts) {
   )
 }
 
-function Standstill({ tenant, may, context }: TenantParts) {
-  const { suspendedCallback: stopped, breakerUntilMs, isSuspended, id } = tenant
+const suspensionCauses: Readonly<Record<string, string>> = {
+  gone: 'It answered 410 Gone',
+  disabled: 'It answered with webhook-delivery: disable',
+}
+
+function Halts({ tenant, may, context }: TenantParts) {
+  const { suspendedCallback: suspended, breakerUntilMs, isSuspended, id } = tenant
   return (
     <>
       {isSuspended && (
         <Notice tone="warn" title="This tenant is suspended">
-          Its calls are refused and its deliveries stand still until <code>spec.suspended</code> is false.
+          Its calls are refused and its deliveries are halted until <code>spec.suspended</code> is false.
         </Notice>
       )}
-      {stopped !== undefined && (
-        <Notice tone="bad" title="Its callback is suspended">
+      {suspended !== undefined && (
+        <Notice tone="bad" title="The callback is suspended">
           <p>
-            {causeText(stopped.cause)}, <Ago atMs={stopped.sinceMs} nowMs={context.nowMs} />. Events are
-            accepted and wait; no attempt is spent.
+            {suspensionCauses[suspended.cause] ?? `Cause: ${suspended.cause}`},{' '}
+            <Ago atMs={suspended.sinceMs} nowMs={context.nowMs} />. Events are accepted and stay pending
+            without using up attempts.
           </p>
           {may.replay && (
             <p>
@@ -109,67 +103,123 @@ function Standstill({ tenant, may, context }: TenantParts) {
         </Notice>
       )}
       {breakerUntilMs !== undefined && (
-        <Notice tone="warn" title="Most deliveries failed just now">
-          Nothing is tried until <Time atMs={breakerUntilMs} />. It goes on by itself, and costs no attempt.
+        <Notice tone="warn" title="The circuit breaker of the callback is open">
+          Most deliveries failed recently. No attempt is made or used up until <Time atMs={breakerUntilMs} />;
+          then deliveries continue automatically.
         </Notice>
       )}
     </>
   )
 }
 
-function causeText(cause: string): string {
-  if (cause === 'gone') return 'It answered 410 Gone'
-  if (cause === 'disabled') return 'It answered with webhook-delivery: disable'
-  return `It was suspended (${cause})`
-}
-
-function About({ tenant, nowMs }: { readonly tenant: TenantDetail; readonly nowMs: number }) {
+function Details({ tenant, context: { nowMs } }: TenantParts) {
   const { spec } = tenant
   const { payloadDays, eventDays } = spec.retention
-  const days = (count: number | undefined) =>
-    count === undefined ? 'as long as the platform says' : `${count} days`
+  const days = (count: number | undefined) => (count === undefined ? 'platform default' : `${count} days`)
+  const fields = spec.redaction.fields
   return (
-    <Facts
-      facts={[
-        ['Id', <Copy text={tenant.id} label="Copy the id" />],
-        ['Slug', tenant.slug === null ? `waits for ${spec.slug}` : <code>{tenant.slug}</code>],
-        ['Created', <Ago atMs={tenant.createdAtMs} nowMs={nowMs} />],
-        ['When deleted', spec.deletionPolicy === 'Retain' ? 'data is retained' : 'data is deleted'],
-        ['Payloads are kept', days(payloadDays)],
-        ['Events are kept', days(eventDays)],
-        ['Wallet rollout', <StateBadge state={spec.walletRollout.stage} />],
-        ['Saving a record', spec.records.requireLockToken ? 'needs the lock’s token' : 'needs no token'],
-        spec.redaction.fields.length > 0
-          ? ['Hidden beside the built-in fields', spec.redaction.fields.join(', ')]
-          : undefined,
-      ]}
-    />
+    <Card title="Details">
+      <Facts
+        facts={[
+          ['Id', <Copy text={tenant.id} label="Copy the id" />],
+          [
+            'Slug',
+            tenant.slug === null ? `${spec.slug} is taken by another tenant` : <code>{tenant.slug}</code>,
+          ],
+          ['Created', <Ago atMs={tenant.createdAtMs} nowMs={nowMs} />],
+          ['After deletion', spec.deletionPolicy === 'Retain' ? 'data is retained' : 'data is deleted'],
+          ['Payload retention', days(payloadDays)],
+          ['Event retention', days(eventDays)],
+          ['Wallet rollout', <StateBadge state={spec.walletRollout.stage} />],
+          ['Saving a record', spec.records.requireLockToken ? 'requires the lock token' : 'needs no token'],
+          ['Additional redacted fields', fields.length > 0 ? fields.join(', ') : undefined],
+        ]}
+      />
+    </Card>
+  )
+}
+
+/** The only provider with a staged rollout. */
+const rolledOut = 'wallet'
+
+function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant'>) {
+  const { stage } = spec.walletRollout
+  const off = spec.providers.filter(({ enabled }) => !enabled).map(({ name }) => name)
+  const empty = (
+    <Empty icon="events" title={slug === null ? 'No URLs without a slug' : 'No providers configured'}>
+      {slug === null
+        ? `Another tenant holds the slug “${spec.slug}”.`
+        : 'Add providers under spec.providers.'}
+    </Empty>
+  )
+  return (
+    <Card title="Webhook URLs" note="to enter at each provider">
+      <Table<WebhookUrl>
+        caption="Webhook URLs"
+        rows={urls}
+        keyOf={({ provider }) => provider}
+        empty={empty}
+        columns={[
+          {
+            title: 'Provider',
+            cell: ({ provider }) =>
+              provider !== rolledOut || stage === 'enabled' ? (
+                provider
+              ) : (
+                <>
+                  {provider} <Badge tone="quiet">{stage === 'off' ? 'off' : 'verify only'}</Badge>
+                </>
+              ),
+          },
+          {
+            ...{ title: 'URL', isWide: true },
+            cell: ({ provider, url }) => <Copy text={url} label={`Copy the URL for ${provider}`} />,
+          },
+        ]}
+      />
+      {urls.some(({ url }) => url.startsWith('/')) && (
+        <p class="card-note">
+          Prefix these paths with the address of the public API, which is not configured here (
+          <code>LATCHKEY_PUBLIC_URL</code>).
+        </p>
+      )}
+      {stage !== 'enabled' && urls.some(({ provider }) => provider === rolledOut) && (
+        <p class="card-note">
+          {stage === 'off'
+            ? 'Calls of the wallet are refused'
+            : 'Events of the wallet are verified and kept, not delivered'}{' '}
+          until <code>spec.walletRollout.stage</code> is changed.
+        </p>
+      )}
+      {off.length > 0 && <p class="card-note">Disabled in the spec: {off.join(', ')}.</p>}
+    </Card>
   )
 }
 
 function Callback({ tenant, may }: TenantParts) {
   const { callback } = tenant.spec
-  const schedule = callback.retry.schedule
+  const { schedule, jitterPercent } = callback.retry
   return (
     <Card
       title="Callback"
-      note="where its events go"
+      note="receives the tenant’s events"
       actions={may.replay && <LinkButton href={`/tenants/${tenant.id}/test`}>Send a test event</LinkButton>}
     >
       <Facts
         facts={[
           ['URL', <Copy text={callback.url} label="Copy the callback’s URL" />],
           ['State', <StateBadge state={callbackState(tenant)} />],
-          ['Given time', durationText(callback.timeoutSeconds * 1_000)],
+          ['Timeout', durationText(callback.timeoutSeconds * 1_000)],
           ['Attempts', `${schedule.length}, after ${schedule.join(', ')}`],
-          ['Jitter', `± ${callback.retry.jitterPercent} %`],
+          ['Jitter', `± ${jitterPercent} %`],
           [
             'On redelivery of a failed event',
             callback.retryOnRedelivery ? 'one new delivery cycle' : 'nothing',
           ],
-          callback.allowedCIDRs.length > 0
-            ? ['Networks it may lie in', callback.allowedCIDRs.join(', ')]
-            : undefined,
+          [
+            'Additional allowed networks',
+            callback.allowedCIDRs.length > 0 ? callback.allowedCIDRs.join(', ') : undefined,
+          ],
         ]}
       />
     </Card>
@@ -179,5 +229,110 @@ function Callback({ tenant, may }: TenantParts) {
 function callbackState({ suspendedCallback, breakerUntilMs, isSuspended }: TenantDetail): string {
   if (isSuspended) return 'suspended with its tenant'
   if (suspendedCallback !== undefined) return 'suspended'
-  return breakerUntilMs === undefined ? 'in use' : 'resting'
+  return breakerUntilMs === undefined ? 'active' : 'circuit breaker open'
+}
+
+function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
+  return (
+    <Card title="Conditions" note="as of the last reconcile">
+      <Table<Condition>
+        caption="Conditions"
+        rows={tenant.conditions}
+        keyOf={({ type }) => type}
+        empty={
+          <Empty icon="clock" title="Not reconciled yet">
+            The operator writes conditions at the first reconcile.
+          </Empty>
+        }
+        columns={[
+          { title: 'Condition', cell: ({ type }) => type },
+          { title: 'Status', cell: conditionBadge },
+          { title: 'Reason', cell: ({ reason }) => <code>{reason}</code> },
+          { title: 'Message', isWide: true, cell: ({ message }) => <span class="wraps">{message}</span> },
+          {
+            title: 'Since',
+            cell({ lastTransitionTime }) {
+              const atMs = Date.parse(lastTransitionTime)
+              return Number.isNaN(atMs) ? '–' : <Ago atMs={atMs} nowMs={nowMs} />
+            },
+          },
+        ]}
+      />
+      <p class="card-note">
+        {actor.kind === 'devAdmin' ? (
+          'This tenant comes from a folder of manifests: outside a cluster there are no Secrets, events or admission to query.'
+        ) : (
+          <>
+            For newer changes of the resource, its events and its Secrets run{' '}
+            <code>{`kubectl describe tenant ${tenant.name} -n ${tenant.namespace}`}</code>
+          </>
+        )}
+      </p>
+    </Card>
+  )
+}
+
+/** `WalletEnabled: False` is a choice, not a fault. */
+function conditionBadge({ type, status }: Condition) {
+  return type === 'WalletEnabled' && status === 'False' ? (
+    <Badge tone="quiet">False</Badge>
+  ) : (
+    <StateBadge state={status} />
+  )
+}
+
+function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
+  const endOf = ({ endsAtMs }: TenantKeyView) =>
+    endsAtMs === null ? (
+      <span class="muted">never</span>
+    ) : (
+      <Badge tone={endsAtMs <= nowMs ? 'bad' : 'warn'}>
+        <Ago atMs={endsAtMs} nowMs={nowMs} />
+      </Badge>
+    )
+  return (
+    <Card title="API keys" note="only their prefixes are stored">
+      <Table<TenantKeyView>
+        caption="API keys"
+        rows={keys}
+        keyOf={({ name, createdAtMs }) => `${name} ${createdAtMs}`}
+        empty={
+          <Empty icon="lock" title="No API key">
+            Add one under spec.apiKeys.
+          </Empty>
+        }
+        columns={[
+          { title: 'Name', cell: ({ name }) => name },
+          { title: 'Prefix', cell: ({ prefix }) => (prefix === null ? '–' : <code>{prefix}…</code>) },
+          { title: 'Scopes', cell: ({ scopes }) => <span class="wraps">{scopes.join(', ')}</span> },
+          { title: 'Issued', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+          { title: 'Ends', cell: endOf },
+        ]}
+      />
+    </Card>
+  )
+}
+
+function SigningSecrets({ tenant: { secrets }, context: { nowMs } }: TenantParts) {
+  const ownerOf = ({ field }: TenantSecretView) =>
+    field === 'callback' ? 'Callback' : `Provider ${field.replace(/^provider:/, '')}`
+  return (
+    <Card title="Signing secrets" note="values are never shown">
+      <Table<TenantSecretView & { readonly nth: number }>
+        caption="Signing secrets"
+        rows={secrets.map((secret, nth) => ({ ...secret, nth }))}
+        keyOf={({ nth }) => nth}
+        empty={
+          <Empty icon="lock" title="No current signing secret">
+            See the condition SecretsSynced.
+          </Empty>
+        }
+        columns={[
+          { title: 'Used by', cell: ownerOf },
+          { title: 'Secret', cell: ({ secretName }) => <code>{secretName}</code> },
+          { title: 'Used since', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+        ]}
+      />
+    </Card>
+  )
 }

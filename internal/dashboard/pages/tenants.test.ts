@@ -54,7 +54,7 @@ describe('the list', () => {
     async (search) => {
       const { status, html } = await session.get(`/tenants?search=${search}`)
       expect(status).toBe(200)
-      expect(html).toContain(`No tenant is called “${search}”`)
+      expect(html).toContain(`No tenants match`)
     },
   )
 
@@ -129,7 +129,7 @@ describe('a test event', () => {
     const before = receiver.calls.length
     const { status, html } = await session.post('/tenants/acme/test', { key })
     expect(status).toBe(200)
-    expect(html).toContain('The callback took the event')
+    expect(html).toContain('The callback accepted the event')
     expect(html).toContain('{&quot;took&quot;:&quot;it&quot;}')
     const calls = receiver.calls.slice(before)
     expect(calls.map(({ verified }) => verified)).toEqual([true])
@@ -164,10 +164,10 @@ test('a suspended callback is told of, and goes on by the button', async () => {
     [acme],
   )
   const { html } = await session.get('/tenants/acme')
-  expect(html).toContain('Its callback is suspended')
+  expect(html).toContain('The callback is suspended')
   expect(html).toContain('It answered 410 Gone')
   expect((await session.get('/tenants/acme/resume')).html).toContain('Resume deliveries to')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
-  expect((await session.get('/tenants/acme')).html).not.toContain('Its callback is suspended')
+  expect((await session.get('/tenants/acme')).html).not.toContain('The callback is suspended')
   expect((await session.post('/tenants/acme/resume')).location).toBe(`/tenants/${acme}`)
 })

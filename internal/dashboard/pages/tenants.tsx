@@ -1,90 +1,80 @@
 import type { Outcome, Page, TenantSummary } from '#internal/backoffice/index.ts'
 import { Empty, PageHeader } from '../components/block.tsx'
-import { FilterForm } from '../components/form.tsx'
-import { Pager, Table } from '../components/table.tsx'
+import { LinkButton } from '../components/form.tsx'
+import { type Column, listRow, Table } from '../components/list.tsx'
 import { Ago, Badge, Copy } from '../components/text.tsx'
-import { goTo, link, type PageContext, type PageRow, shown } from '../page.ts'
-import { refOf } from '../serve-row.tsx'
+import { forTenant, goTo, link, type PageContext, type PageRow, refOf, type Shown, shown } from '../page.ts'
 
-/** How much of an API key names it; the rest of one is not to stand in an address. */
+/** Length of the key prefix that identifies a tenant. The rest of a key must not stand in an address. */
 const keyPrefixChars = 11
 
-/** All tenants that the actor may see, and the search for one. */
-export const tenantsRow: PageRow = {
-  ...{ method: 'GET', path: '/tenants', section: 'tenants' },
-  async show(context) {
+const list = listRow<TenantSummary>({
+  ...{ path: '/tenants', section: 'tenants', title: 'Tenants', noun: 'tenants', hidesTenant: true },
+  lead: ({ selection: { namespaces } }) =>
+    namespaces === undefined
+      ? 'Customers that receive webhooks and keep records here.'
+      : `Tenants in ${namespaces.join(', ')}.`,
+  fields: [
+    {
+      ...{ kind: 'text', name: 'search', label: 'Search', charsMax: 100 },
+      placeholder: 'Slug, name, id, or lk_… of a key',
+    },
+  ],
+  async load(context, asked) {
+    const found = await findTenants(context, asked)
+    return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
+  },
+  rows: ({ nowMs }, items) => (
+    <Table<TenantSummary>
+      caption="Tenants"
+      rows={items}
+      keyOf={({ id }) => id}
+      columns={[
+        { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
+        { title: 'Slug', cell: slugText },
+        { title: 'State', cell: (tenant) => <TenantBadge tenant={tenant} /> },
+        { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+        { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
+      ]}
+    />
+  ),
+  examined: () => 'the 5,000 tenants that one search examines',
+  empty: {
+    ...{ icon: 'tenants', title: 'No tenants yet' },
+    text: 'Apply a Tenant resource: it appears here within seconds.',
+  },
+  noMatch:
+    'The search covers slugs, names and display names; ids and API key prefixes have to match exactly. Tenants that you may not see are not found.',
+})
+
+/** Lists tenants, and cuts an API key in the search to its prefix. */
+const tenantsRow: PageRow = {
+  ...list,
+  show(context) {
     const { search } = context.query
-    if (search?.startsWith('lk_') === true && search.length > keyPrefixChars)
-      return goTo(
-        link('/tenants', { search: search.slice(0, keyPrefixChars) }),
-        'The key was cut to its first 11 characters, which are enough to find its tenant.',
-        'info',
-      )
-    const found = await findTenants(context, search)
-    if (found.kind === 'conflict' || found.kind === 'invalid')
-      return showTenants(context, none, found.problem)
-    if (found.kind !== 'ok') return found
-    return showTenants(context, found.value)
+    if (search?.startsWith('lk_') !== true || search.length <= keyPrefixChars) return list.show(context)
+    const path = link('/tenants', { search: search.slice(0, keyPrefixChars) })
+    return goTo(path, 'The key was cut to its first 11 characters, which identify its tenant.', 'info')
   },
 }
 
-const none: Page<TenantSummary> = { items: [], next: undefined }
-
-/** What begins as an id or a key does is looked up; all else is searched for in names. */
+/** Looks up ids and key prefixes; any other text is searched in names. */
 async function findTenants(
-  { backoffice, actor, whose: { namespaces }, query: { after } }: PageContext,
-  search: string | undefined,
+  { backoffice, actor, selection: { namespaces }, query: { search } }: PageContext,
+  { after }: { readonly after?: string | undefined },
 ): Promise<Outcome<Page<TenantSummary>>> {
   if (search === undefined || !/^(ten|lk)_/.test(search))
     return await backoffice.tenants.list(actor, { search, namespaces, after })
   const found = await backoffice.tenants.find(actor, refOf(search))
-  if (found.kind === 'notFound') return { kind: 'ok', value: none }
+  if (found.kind === 'notFound') return { kind: 'ok', value: { items: [], next: undefined } }
   return found.kind === 'ok' ? { kind: 'ok', value: { items: [found.value], next: undefined } } : found
 }
 
-function showTenants(context: PageContext, page: Page<TenantSummary>, problem?: string) {
-  const { query, nowMs, whose } = context
-  const { search } = query
-  return shown(
-    'Tenants',
-    <>
-      <PageHeader
-        title="Tenants"
-        lead={
-          whose.namespaces === undefined
-            ? 'Who receives webhooks and keeps records here.'
-            : `Tenants in ${whose.namespaces.join(', ')}.`
-        }
-      />
-      <FilterForm
-        path="/tenants"
-        isActive={search !== undefined}
-        fields={[
-          {
-            ...{ kind: 'text', name: 'search', label: 'Search', value: search, charsMax: 100, problem },
-            placeholder: 'Slug, name, id, or lk_… of a key',
-          },
-        ]}
-      />
-      <Table<TenantSummary>
-        caption="Tenants"
-        rows={page.items}
-        keyOf={({ id }) => id}
-        empty={<NoTenants search={search} next={page.next} />}
-        columns={[
-          { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
-          { title: 'Slug', cell: ({ slug }) => (slug === null ? <NoSlug /> : <code>{slug}</code>) },
-          { title: 'State', cell: (tenant) => <TenantBadge tenant={tenant} /> },
-          { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
-          { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
-        ]}
-      />
-      <Pager path="/tenants" query={query} next={page.next} shown={page.items.length} noun="tenants" />
-    </>,
-  )
+interface TenantParts {
+  readonly tenant: TenantSummary
 }
 
-function TenantName({ tenant: { id, displayName, namespace, name } }: { readonly tenant: TenantSummary }) {
+function TenantName({ tenant: { id, displayName, namespace, name } }: TenantParts) {
   return (
     <span class="stacked">
       <a href={`/tenants/${id}`}>{displayName ?? name}</a>
@@ -95,39 +85,85 @@ function TenantName({ tenant: { id, displayName, namespace, name } }: { readonly
   )
 }
 
-function NoSlug() {
-  return <span class="muted">waits for it</span>
+function slugText({ slug }: TenantSummary) {
+  return slug === null ? <span class="muted">taken by another tenant</span> : <code>{slug}</code>
 }
 
-/** How a tenant is, in one word. */
-export function TenantBadge({ tenant }: { readonly tenant: TenantSummary }) {
-  if (tenant.isSuspended) return <Badge tone="warn">Suspended</Badge>
-  return tenant.isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{tenant.reason}</Badge>
+/** State of a tenant in one word. */
+export function TenantBadge({ tenant: { isSuspended, isReady, reason } }: TenantParts) {
+  if (isSuspended) return <Badge tone="warn">Suspended</Badge>
+  return isReady ? <Badge tone="good">Ready</Badge> : <Badge tone="bad">{reason}</Badge>
 }
 
-function NoTenants({
-  search,
-  next,
-}: {
-  readonly search: string | undefined
-  readonly next: string | undefined
-}) {
-  if (next !== undefined)
+/** Redirects to the same page of a typed tenant, or to the search for it. */
+const goRow: PageRow = {
+  ...{ method: 'GET', path: '/go', section: 'tenants' },
+  async show({ backoffice, actor, query }) {
+    const { find, to: path = '/' } = query
+    if (find === undefined) return goTo(path)
+    const found = await backoffice.tenants.find(actor, refOf(find))
+    if (found.kind === 'notFound' || found.kind === 'invalid') return goTo(link('/tenants', { search: find }))
+    if (found.kind !== 'ok') return found
+    const { id } = found.value
+    return goTo(/^\/tenants([/?]|$)/.test(path) ? `/tenants/${id}` : forTenant(path, id))
+  },
+}
+
+/** The list of tenants, and the redirect to one. */
+export const tenantListRows = [tenantsRow, goRow] as const
+
+/** Maximum tenants that the choice offers; the list of tenants can be searched for more. */
+const choicesMax = 20
+
+/** Offers a choice of tenants in place of a page that needs one. */
+export async function chooseTenant(context: PageContext): Promise<Shown> {
+  const { backoffice, actor, selection } = context
+  const listed = await backoffice.tenants.list(actor, { namespaces: selection.namespaces, limit: choicesMax })
+  const { items, next } = listed.kind === 'ok' ? listed.value : { items: [], next: undefined }
+  const columns: readonly Column<TenantSummary>[] = [
+    {
+      ...{ title: 'Tenant', isWide: true },
+      cell: ({ id, displayName, name }) => <a href={forTenant(context.here, id)}>{displayName ?? name}</a>,
+    },
+    { title: 'Slug', cell: ({ slug }) => (slug === null ? '–' : <code>{slug}</code>) },
+    { title: 'Name', cell: ({ namespace, name }) => `${namespace}/${name}` },
+  ]
+  const lead = 'This page shows one tenant. Choose it here, or type its slug or id in the sidebar.'
+  return shown(
+    'Choose a tenant',
+    <>
+      <PageHeader title="Choose a tenant" lead={lead}>
+        <LinkButton href="/tenants">All tenants</LinkButton>
+      </PageHeader>
+      <Table<TenantSummary>
+        caption="Tenants to choose from"
+        rows={items}
+        keyOf={({ id }) => id}
+        columns={columns}
+        empty={<NoChoice listed={listed} />}
+      />
+      {next !== undefined && (
+        <p class="card-note">
+          These are the first {choicesMax}: <a href="/tenants">search all tenants</a>.
+        </p>
+      )}
+    </>,
+  )
+}
+
+/** A user may see a tenant without the right to list those of its namespace. */
+function NoChoice({ listed }: { readonly listed: Outcome<unknown> }) {
+  if (listed.kind === 'ok')
     return (
-      <Empty icon="search" title="None among the first 5,000 tenants">
-        The search goes on with “Older”; a longer part of the name finds it sooner.
+      <Empty icon="tenants" title="There is no tenant to choose from">
+        Apply a Tenant resource: it appears here within seconds.
       </Empty>
     )
-  if (search !== undefined)
-    return (
-      <Empty icon="search" title={`No tenant is called “${search}”`}>
-        It is looked for in slugs, names and display names; ids and the beginnings of API keys have to be
-        exact. Tenants that you may not see are not found.
-      </Empty>
-    )
-  return (
-    <Empty icon="tenants" title="There is no tenant yet">
-      Apply a Tenant resource: it shows up here within seconds.
+  return listed.kind === 'unavailable' ? (
+    <Empty icon="clock" title="Tenants cannot be listed at the moment" />
+  ) : (
+    <Empty icon="tenants" title="Tenants are listed by namespace">
+      If your roles are bound in some namespaces only, name them under “Namespaces”.
     </Empty>
   )
 }

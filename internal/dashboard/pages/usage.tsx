@@ -1,10 +1,32 @@
-import type { UsageReport } from '#internal/usage/index.ts'
-import { Card, Live, Notice, PageHeader } from '../components/block.tsx'
+import type { TenantSummary } from '#internal/backoffice/index.ts'
+import { type LimitName, limitNames } from '#internal/tenants/index.ts'
+import type { LimitUsage, UsageReport } from '#internal/usage/index.ts'
+import { Card, Live, Notice, PageHeader, Segments, ShareBar } from '../components/block.tsx'
 import { type SeriesTone, TimeChart } from '../components/chart.tsx'
-import { LinkButton } from '../components/form.tsx'
-import { countText } from '../components/text.tsx'
-import { link, type PageContext, type PageRow, shown } from '../page.ts'
-import { LimitBars, overText } from './usage-parts.tsx'
+import {
+  Confirm,
+  type Field,
+  FormPage,
+  LinkButton,
+  parseTimeField,
+  timeFieldText,
+  timeProblem,
+} from '../components/form.tsx'
+import type { Problems } from '../components/list.tsx'
+import { Ago, Badge, bytesText, countText, Time, type Tone } from '../components/text.tsx'
+import {
+  type ActionRow,
+  doneAt,
+  link,
+  nameOf,
+  type PageContext,
+  type PageResult,
+  type PageRow,
+  shown,
+  withRight,
+} from '../page.ts'
+import type { Form } from '../request.ts'
+import { deedRows } from './deed.tsx'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -16,8 +38,8 @@ const ranges = [
 ] as const
 type Range = (typeof ranges)[number]
 
-/** A tenant's usage: of now against each limit, and by the hour or day. */
-export const usageRow: PageRow = {
+/** Usage of a tenant: now against each limit, and by the hour or day. */
+const usageRow: PageRow = {
   ...{ method: 'GET', path: '/usage', section: 'usage' },
   async show(context) {
     const { backoffice, actor, tenant, nowMs, query } = context
@@ -31,57 +53,51 @@ export const usageRow: PageRow = {
     if (usage.kind !== 'ok') return usage
     if (permissions.kind !== 'ok') return permissions
     const mayChange = permissions.value.changeSettings
-    return shown('Usage', <Usage {...{ context, report: usage.value, range, mayChange }} />)
+    return shown('Usage', <Usage {...{ context, tenant, report: usage.value, range, mayChange }} />)
   },
 }
 
-/** Where the first whole step of a range begins. */
 function startOf({ stepMs, steps }: Range, nowMs: number): number {
   return nowMs - (nowMs % stepMs) - (steps - 1) * stepMs
 }
 
 interface UsageParts {
   readonly context: PageContext
+  readonly tenant: TenantSummary
   readonly report: UsageReport
   readonly range: Range
   readonly mayChange: boolean
 }
 
-function Usage({ context, report, range, mayChange }: UsageParts) {
-  const { tenant, here, nowMs, query } = context
-  const hasValues = query['values'] !== undefined
-  const { values: _shown, ...others } = query
-  const isUnknown = report.limits.some(({ used }) => used === null)
+function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
+  const { here, nowMs, query } = context
+  const { values, ...others } = query
+  const hasValues = values !== undefined
   return (
     <>
       <PageHeader
         title="Usage"
-        lead={`What ${tenant?.displayName ?? tenant?.slug ?? tenant?.name} uses, and what it may. Minutes and months are UTC.`}
+        lead={`Usage and limits of ${nameOf(tenant)}. Minutes and months are in UTC.`}
       >
-        <nav class="segments" aria-label="Time">
-          {ranges.map(({ name, label }) => (
-            <a
-              key={name}
-              href={link('/usage', { ...query, range: name })}
-              title={label}
-              {...(name === range.name && { 'aria-current': 'true' as const })}
-            >
-              {name}
-            </a>
-          ))}
-        </nav>
+        <Segments
+          label="Time"
+          links={ranges.map(({ name, label }) => ({
+            ...{ text: name, title: label, isCurrent: name === range.name },
+            href: link('/usage', { ...query, range: name }),
+          }))}
+        />
         <LinkButton href={link('/usage', hasValues ? others : { ...others, values: 'shown' })} tone="plain">
           {hasValues ? 'Hide values' : 'Show values'}
         </LinkButton>
       </PageHeader>
       <Live id="usage" here={here} every="slow">
-        {isUnknown && (
+        {report.limits.some(({ used }) => used === null) && (
           <Notice tone="warn" title="Redis does not answer">
-            What was counted in this minute is not known now; months are those of the last roll-up.
+            Usage of the current minute is unknown; monthly usage is that of the last roll-up.
           </Notice>
         )}
         <Card title="Limits" note={overText(report)}>
-          <LimitBars report={report} nowMs={nowMs} tenantId={mayChange ? tenant?.id : undefined} />
+          <LimitBars report={report} nowMs={nowMs} tenantId={mayChange ? tenant.id : undefined} />
         </Card>
         <div class="charts">
           {metersOf(report).map((meter) => (
@@ -94,16 +110,16 @@ function Usage({ context, report, range, mayChange }: UsageParts) {
 }
 
 const ownMeters: readonly string[] = ['events', 'locks']
-/** Meters of other services that are drawn; a page has to end. */
+/** Maximum charts of meters that other services report. */
 const otherMetersMax = 6
 
-/** Ours first, whatever was counted; then those that other services counted. */
 function metersOf({ hours }: UsageReport): readonly string[] {
   const others = [...new Set(hours.map(({ meter }) => meter))].filter((meter) => !ownMeters.includes(meter))
   return [...ownMeters, ...others.slice(0, otherMetersMax)]
 }
 
 const meterTones: Readonly<Record<string, SeriesTone>> = { events: 'accepted', locks: 'one' }
+const meterTitles: Readonly<Record<string, string>> = { events: 'Events accepted', locks: 'Locks acquired' }
 
 interface MeterParts extends Pick<UsageParts, 'report' | 'range'> {
   readonly meter: string
@@ -120,22 +136,351 @@ function MeterChart({ meter, report, range, nowMs, hasValues }: MeterParts) {
     if (of === meter && nth >= 0 && nth < steps) values[nth] = (values[nth] ?? 0) + amount
   }
   const total = values.reduce((sum, value) => sum + value, 0)
+  const title = meterTitles[meter] ?? meter
   return (
     <TimeChart
-      title={titleOf(meter)}
-      kind="bars"
+      {...{ title, kind: 'bars', unit: 'count', stepMs, hasValues }}
       summary={`${countText(total)} in ${label}`}
-      series={[{ label: titleOf(meter), tone: meterTones[meter] ?? 'two', values }]}
+      series={[{ label: title, tone: meterTones[meter] ?? 'two', values }]}
       atMs={values.map((_value, nth) => fromMs + nth * stepMs)}
-      stepMs={stepMs}
-      unit="count"
-      empty={`Nothing was counted in ${label}.`}
-      hasValues={hasValues}
+      empty={`No usage in ${label}.`}
     />
   )
 }
 
-function titleOf(meter: string): string {
-  if (meter === 'events') return 'Events accepted'
-  return meter === 'locks' ? 'Locks acquired' : meter
+const limitLabels: Readonly<Record<LimitName, { readonly label: string; readonly window: string }>> = {
+  locksPerMinute: { label: 'Locks a minute', window: 'this minute' },
+  locksPerMonth: { label: 'Locks a month', window: 'this month' },
+  eventsPerMinute: { label: 'Events a minute', window: 'this minute' },
+  eventsPerMonth: { label: 'Events a month', window: 'this month' },
+  recordBytes: { label: 'Bytes of records and locks', window: 'now' },
 }
+
+/** Formats an amount in the unit of its limit. Pure. */
+export function amountText(limit: LimitName, amount: number): string {
+  return limit === 'recordBytes' ? bytesText(amount) : countText(amount)
+}
+
+/** Names the handling of events over the monthly hard limit. Pure. */
+export function overText({ over }: Pick<UsageReport, 'over'>): string {
+  return `events over the monthly limit are ${over === 'accept' ? 'accepted and marked' : 'refused'}`
+}
+
+/** Rates usage against a limit. `share` is undefined where there is no bar to draw. Pure. */
+export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft' | 'hard'>): {
+  readonly tone: Tone
+  readonly text: string
+  readonly share: number | undefined
+} {
+  const top = hard ?? soft
+  if (used === null) return { tone: 'quiet', text: 'Unknown', share: undefined }
+  if (top === null) return { tone: 'quiet', text: 'No limit', share: undefined }
+  const share = top === 0 ? 1 : used / top
+  if (hard !== null && used >= hard) return { tone: 'bad', text: 'At the limit', share }
+  if (soft !== null && used >= soft) return { tone: 'warn', text: 'Over the soft limit', share }
+  return { tone: 'good', text: 'Within limits', share }
+}
+
+/** Each limit with its usage; with `tenantId` also links to change overrides. */
+export function LimitBars({
+  report,
+  nowMs,
+  tenantId,
+}: {
+  readonly report: UsageReport
+  readonly nowMs: number
+  readonly tenantId?: string | undefined
+}) {
+  return (
+    <ul class="limits">
+      {report.limits.map((usage) => (
+        <LimitBar key={usage.limit} {...{ usage, nowMs, tenantId }} />
+      ))}
+    </ul>
+  )
+}
+
+interface LimitParts {
+  readonly usage: LimitUsage
+  readonly nowMs: number
+  readonly tenantId: string | undefined
+}
+
+function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
+  const { limit, used, soft, hard, resetsAtMs } = usage
+  const { label, window } = limitLabels[limit]
+  const { tone, text, share } = limitState(usage)
+  const usedText = used === null ? '–' : amountText(limit, used)
+  const hardText = hard === null ? 'no hard limit' : `of ${amountText(limit, hard)}`
+  return (
+    <li class="limit">
+      <div class="limit-head">
+        <span class="limit-name">{label}</span>
+        <Badge tone={tone}>{text}</Badge>
+      </div>
+      <p class="limit-used">
+        <strong>{usedText}</strong> {hardText}
+        {share !== undefined && hard !== null && ` · ${percentText(share)}`}
+      </p>
+      {share !== undefined && (
+        <ShareBar
+          share={share}
+          tone={tone === 'good' ? 'info' : tone}
+          label={`${label}: ${usedText} ${hardText}`}
+        />
+      )}
+      <p class="muted">
+        {soft === null ? 'no soft limit' : `soft ${amountText(limit, soft)}`} · {window}
+        {resetsAtMs !== undefined && (
+          <>
+            , ends <Ago atMs={resetsAtMs} nowMs={nowMs} />
+          </>
+        )}
+      </p>
+      <Override {...{ usage, nowMs, tenantId }} />
+    </li>
+  )
+}
+
+function Override({ usage: { limit, override }, tenantId: tenant }: LimitParts) {
+  const { label } = limitLabels[limit]
+  const change = tenant === undefined ? undefined : link(overridePath, { tenant, limit })
+  if (override === undefined)
+    return change === undefined ? null : (
+      <p>
+        <a href={change} aria-label={`Override ${label}`}>
+          Override
+        </a>
+      </p>
+    )
+  return (
+    <div class="override">
+      <p>
+        Overridden to{' '}
+        <strong>{override.hard === null ? 'no limit' : amountText(limit, override.hard)}</strong> until{' '}
+        <Time atMs={override.untilMs} /> by {override.by}: “{override.reason}”
+      </p>
+      {change !== undefined && (
+        <p class="buttons">
+          <a href={change} aria-label={`Change it: ${label}`}>
+            Change it
+          </a>
+          <a href={link(clearPath, { tenant, limit })} aria-label={`End it now: ${label}`}>
+            End it now
+          </a>
+        </p>
+      )}
+    </div>
+  )
+}
+
+function percentText(share: number): string {
+  const percent = share * 100
+  return percent > 0 && percent < 1 ? 'under 1 %' : `${Math.floor(percent)} %`
+}
+
+const overridePath = '/usage/override'
+const clearPath = `${overridePath}/clear`
+const reasonCharsMax = 500
+
+interface Limited {
+  readonly tenant: TenantSummary
+  readonly limit: LimitName
+}
+
+/** The form that overrides a hard limit until a time. */
+const overrideFormRow: PageRow = {
+  ...{ method: 'GET', path: overridePath, section: 'usage' },
+  show: (context) =>
+    withLimit(context, context.query['limit'], async (of) => {
+      const { backoffice, actor, nowMs } = context
+      const span = { tenantId: of.tenant.id, fromMs: nowMs - 1, toMs: nowMs }
+      const usage = await backoffice.usage.read(actor, span)
+      if (usage.kind !== 'ok') return usage
+      const present = usage.value.limits.find(({ limit }) => limit === of.limit)
+      const { hard, untilMs, reason } = present?.override ?? {
+        ...{ hard: present?.hard ?? null, untilMs: nowMs + dayMs, reason: '' },
+      }
+      const typed: TypedOverride = {
+        kind: present?.override?.hard === null ? 'none' : 'amount',
+        hard: hard === null ? '' : String(hard),
+        until: timeFieldText(untilMs),
+        reason,
+      }
+      return showOverrideForm({ context, of, typed })
+    }),
+}
+
+/** Validates the form, asks for confirmation, then overrides the limit. */
+const overrideRow: ActionRow = {
+  ...{ method: 'POST', path: overridePath, section: 'usage', back: overridePath, backKeeps: ['limit'] },
+  act: (context) =>
+    withLimit(context, context.form['limit'], async (of) => {
+      const { form, nowMs, backoffice, actor, csrfToken } = context
+      const typed = typedIn(form)
+      const read = parseOverrideForm(typed, nowMs)
+      if (read.kind === 'wrong') return showOverrideForm({ context, of, typed, problems: read.problems })
+      const { hard, untilMs, reason } = read
+      const { tenant, limit } = of
+      const { label } = limitLabels[limit]
+      if (form['sure'] !== 'yes')
+        return shown(
+          'Override a limit',
+          <Confirm
+            question={`Override ${label.toLowerCase()} of ${tenant.slug ?? tenant.name}?`}
+            {...{ action: overridePath, csrfToken, button: 'Override the limit' }}
+            hidden={{ ...typed, tenant: tenant.id, limit, sure: 'yes' }}
+            back={link(overridePath, { tenant: tenant.id, limit })}
+          >
+            <p>
+              The hard limit is <strong>{hard === null ? 'lifted' : amountText(limit, hard)}</strong> until{' '}
+              <Time atMs={untilMs} format="full" />, effective within two seconds.
+            </p>
+            <p>Reason: “{reason}”</p>
+          </Confirm>,
+        )
+      const asked = { tenantId: tenant.id, limit, hard, untilMs, reason }
+      const done = await backoffice.usage.override(actor, asked)
+      if (done.kind === 'invalid') return showOverrideForm({ context, of, typed, problem: done.problem })
+      if (done.kind !== 'ok') return done
+      const path = link('/usage', { tenant: tenant.id })
+      return doneAt(path, done.value, `${label}: overridden.`, 'This override was already set.')
+    }),
+}
+
+function limitIn(context: PageContext, named: string | undefined): Limited | PageResult {
+  const limit = limitNames.find((name) => name === named)
+  const { tenant } = context
+  if (tenant === undefined) return { kind: 'needsTenant' }
+  return limit === undefined
+    ? { kind: 'invalid', problem: 'There is no such limit: choose one on the usage page' }
+    : { tenant, limit }
+}
+
+function withLimit(
+  context: PageContext,
+  named: string | undefined,
+  proceed: (of: Limited) => Promise<PageResult> | PageResult,
+): Promise<PageResult> | PageResult {
+  const of = limitIn(context, named)
+  return 'limit' in of ? withRight(context, 'changeSettings', () => proceed(of)) : of
+}
+
+interface TypedOverride {
+  readonly kind: string
+  readonly hard: string
+  readonly until: string
+  readonly reason: string
+}
+
+function typedIn({ kind = 'amount', hard = '', until = '', reason = '' }: Form): TypedOverride {
+  return { kind, hard, until, reason }
+}
+
+type OverrideProblems = Problems<'hard' | 'until' | 'reason'>
+
+/** Parses the form of an override, and names the problem of each invalid field. Pure. */
+export function parseOverrideForm(
+  { kind, hard, until, reason }: TypedOverride,
+  nowMs: number,
+):
+  | { readonly kind: 'read'; readonly hard: number | null; readonly untilMs: number; readonly reason: string }
+  | { readonly kind: 'wrong'; readonly problems: OverrideProblems } {
+  const isNone = kind === 'none'
+  const untilMs = parseTimeField(until)
+  const problems: OverrideProblems = {
+    ...(!isNone && !/^\d{1,15}$/.test(hard) && { hard: 'Give a whole number of at most 15 digits' }),
+    ...(untilMs === undefined && { until: timeProblem }),
+    ...(untilMs !== undefined &&
+      untilMs <= nowMs && { until: 'This time has passed: give a later one, in UTC' }),
+    ...(reason === '' && { reason: 'Give a reason for the audit log' }),
+    ...(reason.length > reasonCharsMax && { reason: `Use at most ${reasonCharsMax} characters` }),
+  }
+  if (untilMs === undefined || Object.keys(problems).length > 0) return { kind: 'wrong', problems }
+  return { kind: 'read', hard: isNone ? null : Number(hard), untilMs, reason }
+}
+
+interface OverrideFormParts {
+  readonly context: PageContext
+  readonly of: Limited
+  readonly typed: TypedOverride
+  readonly problems?: OverrideProblems
+  readonly problem?: string
+}
+
+function showOverrideForm({ context, of: { tenant, limit }, typed, problems, problem }: OverrideFormParts) {
+  return shown(
+    'Override a limit',
+    <FormPage
+      {...{ crumb: 'Usage', card: 'Temporary limit', action: overridePath, csrfToken: context.csrfToken }}
+      title={`Override ${limitLabels[limit].label.toLowerCase()}`}
+      lead="A temporary hard limit. When it ends, the tenant’s own limit or the platform’s default applies again."
+      problem={problem === undefined ? undefined : { title: problem }}
+      hidden={{ tenant: tenant.id, limit }}
+      fields={overrideFields(limit, typed, problems ?? {})}
+      button="Continue"
+      back={link('/usage', { tenant: tenant.id })}
+    />,
+    problem === undefined && problems === undefined ? 200 : 422,
+  )
+}
+
+function overrideFields(
+  limit: LimitName,
+  typed: TypedOverride,
+  problems: OverrideProblems,
+): readonly Field[] {
+  const of = (name: keyof OverrideProblems) => ({ name, value: typed[name], problem: problems[name] })
+  const choices = [
+    { value: 'amount', label: 'This amount' },
+    { value: 'none', label: 'No limit' },
+  ]
+  return [
+    { kind: 'choice', name: 'kind', label: 'Limit', value: typed.kind, choices },
+    {
+      ...{ kind: 'number', label: 'Amount', charsMax: 15, ...of('hard') },
+      hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
+    },
+    { ...{ kind: 'time', label: 'Until (UTC)', hint: 'At most 366 days ahead.' }, ...of('until') },
+    {
+      ...{ kind: 'text', label: 'Reason', charsMax: reasonCharsMax, isRequired: true, ...of('reason') },
+      hint: 'Shown beside the limit and in the audit log.',
+    },
+  ]
+}
+
+const clearRows = deedRows<Limited>({
+  ...{
+    path: clearPath,
+    section: 'usage',
+    back: '/usage',
+    title: 'End the override',
+    right: 'changeSettings',
+  },
+  find(context, fields) {
+    const of = limitIn(context, fields['limit'])
+    return 'limit' in of ? { kind: 'found', subject: of, owner: of.tenant.id } : of
+  },
+  ask: ({ tenant, limit }) => ({
+    question: `End the override of ${limitLabels[limit].label.toLowerCase()}?`,
+    ...{ button: 'End the override', tone: 'danger' },
+    hidden: { tenant: tenant.id, limit },
+    back: link('/usage', { tenant: tenant.id }),
+    text: (
+      <p>
+        The tenant’s own limit or the platform’s default applies again at once. The audit log records the
+        change.
+      </p>
+    ),
+  }),
+  async act({ tenant, limit }, { backoffice, actor }) {
+    const done = await backoffice.usage.clearOverride(actor, { tenantId: tenant.id, limit })
+    if (done.kind !== 'ok') return done
+    const path = link('/usage', { tenant: tenant.id })
+    const { label } = limitLabels[limit]
+    return doneAt(path, done.value, `${label}: the override was ended.`, 'There was no override.')
+  },
+})
+
+/** Pages and actions of usage. */
+export const usageRows = [usageRow, overrideFormRow, overrideRow, ...clearRows] as const

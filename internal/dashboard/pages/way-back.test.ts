@@ -46,7 +46,7 @@ test.each<[string, string, string, Record<string, string>, string]>([
 /** Where the page leads by its own forms, and by what stands in its place. */
 function waysIn(html: string): readonly string[] {
   const nexts = [...html.matchAll(/name="next" value="([^"]*)"/g)]
-  const links = [...html.matchAll(/<a (?:class="(?:whose-all|button[^"]*)" )?href="(\/[^"]*)"/g)]
+  const links = [...html.matchAll(/<a (?:class="(?:tenant-all|button[^"]*)" )?href="(\/[^"]*)"/g)]
   return [...new Set([...nexts, ...links].map(([, path]) => (path ?? '').replaceAll('&amp;', '&')))]
 }
 

@@ -1,22 +1,43 @@
-/** What a piece of JSON text is, for its colour. `plain`: blanks, marks, and whatever is no JSON. */
-export type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
+import { CopyButton } from './text.tsx'
+
+/** Longest text with a copy button, which sends the text a second time. */
+const copiedCharsMax = 16_384
+
+/** JSON in colours and laid out, in a block that scrolls. */
+export function JsonBlock({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    <div class="code-block json-block">
+      {text.length <= copiedCharsMax && <CopyButton text={text} label={`Copy ${label}`} />}
+      <pre role="region" aria-label={label} tabIndex={0}>
+        <code>
+          {jsonTokens(text).map((token) =>
+            token.kind === 'plain' ? token.text : <span class={`json-${token.kind}`}>{token.text}</span>,
+          )}
+        </code>
+      </pre>
+    </div>
+  )
+}
+
+/** Kind of a piece of JSON text, for its colour. `plain`: blanks, punctuation, and text that is not JSON. */
+type JsonTokenKind = 'name' | 'text' | 'number' | 'word' | 'hidden' | 'plain'
 
 /** A piece of JSON text. */
-export interface JsonToken {
+interface JsonToken {
   readonly kind: JsonTokenKind
   readonly text: string
 }
 
-/** Pieces that are told apart; what follows stands as it was received, in one. It bounds the page, whatever is in the text. */
+/** Maximum pieces, which bounds the page; the rest is one plain piece. */
 const tokensMax = 8_000
 const depthShownMax = 24
-/** A string, which a cut may have left open; a number or word; one mark; blanks; anything else. */
+/** A string, possibly cut off; a number or word; a punctuation mark; blanks; anything else. */
 const pieces = /"(?:[^"\\]|\\[\s\S])*(?:"|$)|[-+.\w]+|[{}[\],:]|\s+|[^\s"{}[\],:\w+.-]+/g
 const words = new Set(['true', 'false', 'null'])
 
 /**
- * Takes JSON text apart and lays it out, one member a line. It is not parsed: numbers, names that stand twice and text that was cut
- * off stay as they are, and text that is no JSON stays what it is. Pure.
+ * Splits JSON text into pieces with a layout of one member per line. It is not parsed: numbers, repeated names and truncated text stay
+ * as received, and so does text that is not JSON. Pure.
  */
 export function jsonTokens(text: string): readonly JsonToken[] {
   if (!/^\s*[{[]/.test(text)) return [{ kind: 'plain', text }]
@@ -32,7 +53,7 @@ export function jsonTokens(text: string): readonly JsonToken[] {
     }
     if (/^\s/.test(piece)) continue
     count += 1
-    // Between words that no mark parts, which is no JSON, a blank is all that does.
+    // Keeps the blank between words of text that is not JSON.
     const follows = match.index > 0 && /\s/.test(text.charAt(match.index - 1))
     if (follows && isWord(before) && isWord(piece)) push(out, 'plain', ' ')
     before = piece
@@ -50,7 +71,7 @@ function isWord(piece: string): boolean {
 function push(out: JsonToken[], kind: JsonTokenKind, text: string): void {
   if (text === '') return
   const last = out.at(-1)
-  // Marks and blanks between two values are one piece, so that the page has few elements.
+  // Adjacent plain pieces are joined, so that the page has few elements.
   if (kind === 'plain' && last?.kind === 'plain') out[out.length - 1] = { kind, text: last.text + text }
   else out.push({ kind, text })
 }
@@ -64,7 +85,7 @@ function kindOf(piece: string, text: string, end: number): JsonTokenKind {
   return /^-?\d[\d.eE+-]*$/.test(piece) ? 'number' : 'plain'
 }
 
-/** Says what blanks stand before and after each piece. Deeper than is shown, the indentation does not grow any more. */
+/** Returns the blanks before and after each piece. The indentation is bounded. */
 function createLayout() {
   let depth = 0
   let isOpen = false

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { jsonTokens } from './json-tokens.ts'
+import { jsonTokens } from './json.tsx'
 
 const laidOut = (text: string) =>
   jsonTokens(text)

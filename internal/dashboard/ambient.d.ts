@@ -1,4 +1,4 @@
-// What `with { type: 'text' }` gives of files that TypeScript would read as programs.
+// Files that `with { type: 'text' }` imports as text.
 declare module 'htmx.org/dist/htmx.min.js' {
   const text: string
   export default text
@@ -18,4 +18,13 @@ declare module '*.css' {
 declare module '*.svg' {
   const text: string
   export default text
+}
+
+// Preact's types include the DOM's, which shadow Bun's own. Members that Bun adds:
+interface ReadableStream<R> {
+  text(): Promise<string>
+}
+
+interface Worker {
+  unref(): void
 }

@@ -1,0 +1,85 @@
+import type { ComponentChildren } from 'preact'
+import type { Action } from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import { Confirm } from '../components/form.tsx'
+import {
+  type ActionContext,
+  type ActionRow,
+  link,
+  type PageContext,
+  type PageResult,
+  type PageRow,
+  type SectionName,
+  shown,
+  withRightTo,
+} from '../page.ts'
+import type { Form } from '../request.ts'
+
+/** An action with a page that asks first. Both share a path: `GET` asks, `POST` acts. */
+interface Deed<Subject> {
+  readonly path: string
+  readonly section: SectionName
+  /** Route of the page that the form's response links back to. */
+  readonly back: string
+  readonly title: string
+  readonly right: Action
+  /** Finds the subject and its owner, by the path or by fields of the query or the form. */
+  find(context: PageContext, fields: Form): Promise<Found<Subject>> | Found<Subject>
+  ask(subject: Subject, context: PageContext): Question
+  act(subject: Subject, context: ActionContext): Promise<PageResult>
+}
+
+type Found<Subject> =
+  | { readonly kind: 'found'; readonly subject: Subject; readonly owner: TenantId | 'all' }
+  | PageResult
+
+interface Question {
+  readonly question: string
+  /** What will happen, to which tenant, and whether it can be undone. */
+  readonly text: ComponentChildren
+  readonly button: string
+  readonly tone?: 'danger'
+  /** Fields that tell a repeat of the form from another request. */
+  readonly hidden?: Readonly<Record<string, string | undefined>>
+  readonly back: string
+}
+
+/** Makes the two rows of an action that asks first. Actors without the right get 403 from both. */
+export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, ActionRow] {
+  const { path, section, back, title, right } = deed
+  const proceed = async (
+    context: PageContext,
+    fields: Form,
+    work: (subject: Subject) => Promise<PageResult> | PageResult,
+  ): Promise<PageResult> => {
+    const found = await deed.find(context, fields)
+    if (found.kind !== 'found') return found
+    return withRightTo(context, found.owner, right, () => work(found.subject))
+  }
+  return [
+    {
+      ...{ method: 'GET', path, section },
+      show: (context) =>
+        proceed(context, context.query, (subject) => {
+          const { question, text, back: leave, ...sending } = deed.ask(subject, context)
+          const [address = path] = context.here.split('?')
+          return shown(
+            title,
+            <Confirm
+              question={question}
+              action={link(address, { tenant: context.query['tenant'] })}
+              csrfToken={context.csrfToken}
+              back={leave}
+              {...sending}
+            >
+              {text}
+            </Confirm>,
+          )
+        }),
+    },
+    {
+      ...{ method: 'POST', path, section, back },
+      act: (context) => proceed(context, context.form, (subject) => deed.act(subject, context)),
+    },
+  ]
+}

@@ -1,0 +1,247 @@
+import { expect, test } from 'bun:test'
+import { createEventId, tenantIdFromBytes } from '#internal/base/index.ts'
+import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
+import { parseTimeField, timeFieldText } from '../components/form.tsx'
+import { readAuditFilters } from './audit.tsx'
+import {
+  adviceOf,
+  attemptCauses,
+  endCauseOf,
+  refusedAdviceOf,
+  refusedCauseAdvice,
+  statusAdvice,
+} from './causes.ts'
+import { readEventFilters } from './events.tsx'
+import { readLockFilters } from './executions.tsx'
+import { parseReplayForm, replayFields } from './replay-start.tsx'
+import { replayShare } from './replays.tsx'
+import { valueText } from './settings.tsx'
+import { moneyText, parseStartForm } from './simulations.tsx'
+import { amountText, limitState, parseOverrideForm } from './usage.tsx'
+
+const nowMs = Date.parse('2026-11-21T20:00:00.500Z')
+const id = createEventId(nowMs, 90)
+type Query = Record<string, string>
+
+test.each([
+  ['2026-11-21T19:50', '2026-11-21T19:50:00'],
+  ['2026-11-21T19:50:07', '2026-11-21T19:50:07'],
+  ['2026-11-21T19:50:07.250', '2026-11-21T19:50:07'],
+  ['2026-11-21 19:50:07Z', '2026-11-21T19:50:07'],
+  ['2026-11-21', '2026-11-21T00:00:00'],
+])('time field: %s is read in UTC as %s', (text, expected) => {
+  expect(timeFieldText(parseTimeField(text) ?? 0)).toBe(expected)
+})
+
+test.each([
+  ...['', 'yesterday', '2026-02-30', '2026-11-21T25:00', '1999-12-31', '2100-01-01', '1732218600000', '<b>'],
+])('time field: %p is refused', (text) => {
+  expect(parseTimeField(text)).toBeUndefined()
+})
+
+test.each([
+  ['no filter', {}, {}],
+  ['a state', { state: 'delivery_failed' }, { state: 'delivery_failed' }],
+  ['a Latchkey id', { find: id }, { id }],
+  [
+    'a vendor’s id that begins with evt_',
+    { find: 'evt_1S2820b0dddc874ae4beabfc' },
+    { sourceEventId: 'evt_1S2820b0dddc874ae4beabfc' },
+  ],
+  ['the last hour', { within: '1h' }, { fromMs: nowMs - 3_600_000 }],
+  [
+    'a day',
+    { from: '2026-11-20', to: '2026-11-21' },
+    { fromMs: Date.parse('2026-11-20T00:00:00Z'), toMs: Date.parse('2026-11-21T00:00:00Z') },
+  ],
+  [
+    'an exact start in preference to a span',
+    { within: '1h', from: '2026-11-20T10:00' },
+    { fromMs: Date.parse('2026-11-20T10:00:00Z') },
+  ],
+  [
+    'a provider and a type',
+    { provider: 'stripe', type: 'payment.succeeded' },
+    { provider: 'stripe', type: 'payment.succeeded' },
+  ],
+  ['nothing from an unknown parameter', { colour: 'red' }, {}],
+])('event filters: read %s', (_case, query, expected) => {
+  const { asked, problems } = readEventFilters(query, nowMs)
+  expect(JSON.parse(JSON.stringify(asked))).toEqual(expected)
+  expect(problems).toEqual({})
+})
+
+test.each<[string, object, string[]]>([
+  ['events', { state: 'lost' }, ['state']],
+  ['events', { within: '2y' }, ['within']],
+  ['events', { from: 'yesterday' }, ['from']],
+  ['events', { to: '2026-02-30' }, ['to']],
+  ['events', { from: '2026-11-21', to: '2026-11-21' }, ['to']],
+  ['events', { find: 'x'.repeat(256) }, ['find']],
+  ['locks', { scope: 'a', key: 'b', state: 'running', from: '2026-11-21', to: '2026-11-22' }, []],
+  ['locks', { key: 'b' }, ['scope']],
+  ['locks', { state: 'lost' }, ['state']],
+  ['locks', { from: 'x', to: 'y' }, ['from', 'to']],
+  ['locks', { from: '2026-11-22', to: '2026-11-21' }, ['to']],
+  ['audit', { actor: 'ada', action: 'replays.', from: '2026-11-21T10:00' }, []],
+  ['audit', { actor: 'a'.repeat(201) }, ['actor']],
+  ['audit', { action: 'a'.repeat(201), to: 'never' }, ['action', 'to']],
+])('filters of %s: %j has problems in %j', (list, query, wrong) => {
+  const read = { events: readEventFilters, locks: readLockFilters, audit: readAuditFilters }[list]
+  expect(Object.keys(read?.(query as Query, nowMs).problems ?? {})).toEqual(wrong)
+})
+
+const tenantId = tenantIdFromBytes(new Uint8Array(16))
+const replay = { from: '2026-11-20T10:00', state: 'delivery_failed', provider: 'shopify', rate: '200' }
+
+test('replay form: a missing end becomes the current second, and its own fields read back the same', () => {
+  const asked = parseReplayForm(replay, { tenantId, nowMs })
+  const filter = {
+    ...{ tenantId, state: 'delivery_failed', provider: 'storefront' },
+    ...{ fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-21T20:00:01Z') },
+  }
+  expect(asked).toEqual({ kind: 'asked', ratePerSecond: 200, filter } as typeof asked)
+  if (asked.kind !== 'asked') throw new Error(asked.kind)
+  const again = JSON.parse(JSON.stringify(replayFields(asked))) as Query
+  expect(parseReplayForm(again, { tenantId, nowMs: nowMs + 60_000 })).toEqual(asked)
+})
+
+const override = { kind: 'amount', hard: '90000', until: '2026-11-22T20:00', reason: 'A sale' }
+const start = { provider: 'card', amount: '4200', currency: 'eur', outcome: 'won', stepSeconds: '5' }
+type Parsed = { readonly kind: string; readonly problems?: object }
+const parsers: Readonly<Record<string, (wrong: object) => Parsed>> = {
+  replay: (wrong) => parseReplayForm({ ...replay, ...wrong }, { tenantId: undefined, nowMs }),
+  override: (wrong) => parseOverrideForm({ ...override, ...wrong }, nowMs),
+  simulation: (wrong) => parseStartForm({ ...start, ...wrong }),
+}
+
+test.each([
+  ['replay', 'from', ''],
+  ['replay', 'to', '2026-11-20T09:00'],
+  ['replay', 'state', 'accepted'],
+  ['replay', 'provider', 'nobody'],
+  ['replay', 'rate', '0'],
+  ['replay', 'rate', '1001'],
+  ['replay', 'rate', 'many'],
+  ['override', 'hard', '-1'],
+  ['override', 'hard', '1e3'],
+  ['override', 'hard', '1234567890123456'],
+  ['override', 'hard', ''],
+  ['override', 'until', 'tomorrow'],
+  ['override', 'until', '2026-11-21T20:00'],
+  ['override', 'reason', ''],
+  ['override', 'reason', 'x'.repeat(501)],
+  ['simulation', 'amount', '0'],
+  ['simulation', 'amount', '42.00'],
+  ['simulation', 'currency', 'EURO'],
+  ['simulation', 'provider', 'gateway'],
+  ['simulation', 'outcome', 'draw'],
+  ['simulation', 'reason', 'mood'],
+  ['simulation', 'stepSeconds', '86401'],
+  ['simulation', 'reference', '\u0007'],
+])('%s form: names field %s as the only problem for %p', (form, field, value) => {
+  const { kind, problems } = parsers[form]?.({ [field]: value }) ?? { kind: 'no parser' }
+  expect([kind, Object.keys(problems ?? {})]).toEqual(['wrong', [field]])
+})
+
+test('override form: reads an amount, and no limit only where that was chosen', () => {
+  const untilMs = Date.parse('2026-11-22T20:00:00Z')
+  const expected = { kind: 'read', hard: 90_000, untilMs, reason: 'A sale' } as const
+  expect(parseOverrideForm(override, nowMs)).toEqual(expected)
+  expect(parseOverrideForm({ ...override, kind: 'none', hard: '' }, nowMs)).toEqual({
+    ...expected,
+    hard: null,
+  })
+})
+
+test('simulation form: reads the fields of the public API and omits empty ones', () => {
+  const chargeback = { ...start, amount: 4200, stepSeconds: 5 }
+  expect(parsers['simulation']?.({ reference: '', csrf: 'x', tenant: 'ten_1' })).toEqual({
+    ...{ kind: 'read', chargeback },
+  } as Parsed)
+  expect(parsers['simulation']?.({ reference: '4711' })).toMatchObject({ chargeback: { reference: '4711' } })
+})
+
+const job = {
+  ...{ id: 'rpl_1', ratePerSecond: 1, requestedBy: 'ada', state: 'running', skipped: {}, queuedCount: 0 },
+  ...{ examinedTo: null, isWaiting: false, failedCause: null, startedAtMs: null, endedAtMs: null },
+  filter: { fromMs: nowMs - 1_000, toMs: nowMs },
+  total: { count: 10, isExact: true },
+  createdAtMs: nowMs,
+} as unknown as Parameters<typeof replayShare>[0]
+const inexact = { count: 10_000, isExact: false }
+
+test.each([
+  ['nothing queued', {}, 0],
+  ['events queued and skipped', { queuedCount: 3, skipped: { changed: 2 } }, 0.5],
+  ['more events queued than counted', { queuedCount: 30 }, 1],
+  ['an empty replay', { total: { count: 0, isExact: true } }, 0],
+  ['a completed replay', { state: 'completed', total: { count: 0, isExact: true } }, 1],
+  ['an inexact total, by time', { total: inexact, examinedTo: createEventId(nowMs - 500, 90) }, 0.5],
+  ['an inexact total, not begun', { total: inexact }, 0],
+] as const)('progress of a replay: %s', (_case, fields, share) => {
+  expect(replayShare({ ...job, ...fields })).toBe(share)
+})
+
+test.each([
+  [{ used: null, soft: 5, hard: 10 }, 'Unknown', undefined],
+  [{ used: 3, soft: null, hard: null }, 'No limit', undefined],
+  [{ used: 4, soft: 5, hard: 10 }, 'Within limits', 0.4],
+  [{ used: 5, soft: 5, hard: 10 }, 'Over the soft limit', 0.5],
+  [{ used: 7, soft: 5, hard: null }, 'Over the soft limit', 1.4],
+  [{ used: 10, soft: 5, hard: 10 }, 'At the limit', 1],
+  [{ used: 0, soft: null, hard: 0 }, 'At the limit', 1],
+])('usage %j is shown as: %s', (usage, text, share) => {
+  expect(limitState(usage)).toMatchObject({ text, share })
+})
+
+test.each([
+  [4200, 'EUR', 'EUR 42.00'],
+  [4200, 'JPY', 'JPY 4,200'],
+  [1234, 'KWD', 'KWD 1.234'],
+  [1, 'XYZ', 'XYZ 0.01'],
+])('%d of the smallest unit of %s is shown as %s', (amount, currency, text) => {
+  expect(moneyText(amount, currency)).toBe(text)
+})
+
+test('amounts and values of settings are formatted for people', () => {
+  expect(amountText('recordBytes', 2_048)).toBe('2 KiB')
+  expect(amountText('locksPerMinute', 60_000)).toBe('60,000')
+  const values = [null, true, 0.5, 'accept', 60_000].map(valueText)
+  expect(values).toEqual(['none', 'true', '0.5', 'accept', '60,000'])
+})
+
+test('refused calls: every cause is explained with a title of its own', () => {
+  const causes = [...refusalCauses, ...refusedCauses]
+  expect(Object.keys(refusedCauseAdvice).toSorted()).toEqual([...causes].toSorted())
+  const titles = causes.map((cause) => refusedAdviceOf(cause).title)
+  expect(new Set(titles).size).toBe(causes.length)
+})
+
+test.each(Object.entries({ ...refusedCauseAdvice, ...attemptCauses }))(
+  'cause %s is explained in whole sentences: its meaning and what to do',
+  (cause, { title, means, todo }) => {
+    expect(title).not.toContain('_')
+    for (const text of [means, todo]) expect(text).toMatch(/^[A-Z].{10,}\.$/)
+    expect(means).not.toContain(cause)
+  },
+)
+
+test.each(['constructor', '__proto__', 'a_new_one'])('unknown cause %s is shown as its word', (cause) => {
+  for (const advice of [adviceOf(cause), refusedAdviceOf(cause)]) {
+    expect(advice.title).toBe(cause.replaceAll('_', ' '))
+    expect(advice.todo).not.toBe('')
+  }
+  expect(endCauseOf(cause)).toBeUndefined()
+})
+
+test('response status: every status outside 200 to 299 is explained', () => {
+  for (let status = 100; status < 600; status += 1)
+    expect([status, statusAdvice(status) !== undefined]).toEqual([status, status < 200 || status >= 300])
+})
+
+test('end of an event: only causes that ended it are explained', () => {
+  expect(endCauseOf('attempts_exhausted')).toContain('All attempts')
+  expect(endCauseOf('timeout')).toBeUndefined()
+  expect(endCauseOf(null)).toBeUndefined()
+})

@@ -1,0 +1,153 @@
+import { actorName } from '#internal/access/index.ts'
+import type { Outcome, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
+import { apiError, type TenantId } from '#internal/base/index.ts'
+import type { PublicRoute } from '#internal/http/index.ts'
+import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
+import type { DashboardParts } from './dashboard.tsx'
+import { Document, Frame, type FrameParts } from './layout.tsx'
+import { type ActionRow, type PageContext, type PageResult, type PageRow, refOf, sections } from './page.ts'
+import { chooseTenant } from './pages/tenants.tsx'
+import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
+import { documentAnswer, redirectAnswer } from './render.ts'
+import { factsOf, isFormToken, isFromOwnPage, maskedToken, parseForm, safePath } from './request.ts'
+import { type Answered, type SignedInCall, withSession } from './session.tsx'
+import type { WayBack } from './way-back.ts'
+
+/** Maximum bytes of a form: a token of 16 KiB with room to spare. */
+export const formBytesMax = 32 * 1024
+
+/** Makes the route of a page or an action. */
+export function routeOf(parts: DashboardParts, row: PageRow | ActionRow): PublicRoute {
+  return {
+    access: 'public',
+    method: row.method,
+    path: row.path,
+    bodyBytesMax: row.method === 'POST' ? formBytesMax : 0,
+    handle: (call) => withSession(parts, call, (signedIn) => serve(parts, row, signedIn)),
+  }
+}
+
+async function serve(
+  parts: DashboardParts,
+  row: PageRow | ActionRow,
+  signedIn: SignedInCall,
+): Promise<Answered> {
+  const { request, params } = signedIn.call
+  const preferences = readPreferences(request.headers.get('cookie'))
+  const form = row.method === 'POST' ? readForm(signedIn) : undefined
+  if (form?.kind === 'error') return form
+  const named = params['tenant'] ?? signedIn.query['tenant'] ?? form?.fields['tenant']
+  const chosen = await findChosen(parts, signedIn, named)
+  const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
+  const wayBack = parts.wayBack(request, form?.fields)
+  const context = { ...contextOf(parts, signedIn, preferences, tenant), here: wayBack.here }
+  const asked =
+    chosen !== undefined && chosen.kind !== 'ok'
+      ? chosen
+      : await (row.method === 'GET' ? row.show(context) : row.act({ ...context, form: form?.fields ?? {} }))
+  const result = asked.kind === 'needsTenant' ? await chooseTenant(context) : asked
+  if (result.kind === 'error') return result
+  if (result.kind === 'goTo')
+    return redirectAnswer(safePath(result.path), result.flash && flashCookie(result.flash, factsOf(request)))
+  const { csrfToken, here } = context
+  return framedAnswer(parts, signedIn, {
+    ...{ preferences, csrfToken, here, tenant, section: row.section },
+    ...contentOf(row, { context, wayBack, preferences, result }),
+  })
+}
+
+/** Reads a form that a page of this dashboard sent with the session's CSRF token. */
+function readForm({ call, session }: SignedInCall) {
+  const fields = parseForm(call.request, call.body)
+  if (fields === undefined)
+    return apiError('invalid_request', 'This form is not from this dashboard: go back and try again')
+  if (!isFromOwnPage(call.request) || !isFormToken(session, fields['csrf'] ?? ''))
+    return apiError(
+      'invalid_request',
+      'The form is outdated or was not sent by this dashboard: go back, reload the page and try again',
+    )
+  return { kind: 'form', fields } as const
+}
+
+/** Finds the tenant that the path, the query or the form names; for a tenant's key its own. */
+function findChosen(
+  { backoffice }: DashboardParts,
+  { session: { actor } }: SignedInCall,
+  named: string | undefined,
+): Promise<Outcome<TenantSummary>> | undefined {
+  if (named !== undefined && named !== '') return backoffice.tenants.find(actor, refOf(named))
+  if (actor.kind !== 'tenantKey') return undefined
+  return backoffice.tenants.find(actor, { by: 'id', text: actor.tenantId })
+}
+
+function contextOf(
+  { backoffice, clock, directory, statsNote = () => undefined }: DashboardParts,
+  { call, session, query }: SignedInCall,
+  { namespaces }: Preferences,
+  tenant: TenantSummary | undefined,
+): Omit<PageContext, 'here'> {
+  const selection: TenantSelection = tenant
+    ? { tenantId: tenant.id }
+    : { ...(namespaces.length > 0 && session.actor.kind === 'user' && { namespaces }) }
+  return {
+    ...{ backoffice, query, tenant, selection, statsNote },
+    actor: session.actor,
+    csrfToken: maskedToken(session),
+    nowMs: clock.now(),
+    params: call.params,
+    tenantLabel: (id: TenantId) => {
+      const found = directory.findTenantById(id)
+      return found === undefined ? id : (found.slug ?? `${found.namespace}/${found.name}`)
+    },
+  }
+}
+
+interface Served {
+  readonly context: PageContext
+  readonly wayBack: WayBack
+  readonly preferences: Preferences
+  readonly result: Exclude<PageResult, { readonly kind: 'goTo' | 'needsTenant' | 'error' }>
+}
+
+function contentOf(row: PageRow | ActionRow, { context, wayBack, preferences, result }: Served): Problem {
+  const { actor, csrfToken, here, tenant } = context
+  if (result.kind === 'page') {
+    const { title, body, status = 200 } = result
+    return { title, body, status, outcome: status < 400 ? 'page' : 'form_refused' }
+  }
+  // A list without a tenant needs namespaces from a user who may not see all. Other pages have one owner.
+  const isList = row.method === 'GET' && sections.some(({ path }) => path === row.path)
+  const isNarrowed = actor.kind !== 'user' || tenant !== undefined || preferences.namespaces.length > 0
+  if (result.kind === 'forbidden' && isList && !isNarrowed) return namespacesProblem({ csrfToken, here })
+  return problemOf(result, wayBack)
+}
+
+/** Content of the frame, and what the frame shows around it. */
+export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' | 'section' | 'tenant'> {
+  readonly preferences: Preferences
+}
+
+/** Renders a page or a problem within the frame. */
+export function framedAnswer(
+  { assets }: Pick<DashboardParts, 'assets'>,
+  { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
+  { title, body, status, outcome, retryAfterSeconds, preferences, ...frame }: Framed,
+): Answered {
+  const { theme, namespaces, flash } = preferences
+  const answer = documentAnswer(
+    <Document assets={assets} title={title} theme={theme}>
+      <Frame {...frame} {...{ actor, endsAtMs, theme, namespaces, flash }}>
+        {body}
+      </Frame>
+    </Document>,
+    request,
+    {
+      ...{ status, outcome },
+      headers: {
+        ...(flash && { 'Set-Cookie': clearedFlashCookie(factsOf(request)) }),
+        ...(retryAfterSeconds !== undefined && { 'Retry-After': String(retryAfterSeconds) }),
+      },
+    },
+  )
+  return { ...answer, log: { actor: actorName(actor) } }
+}
