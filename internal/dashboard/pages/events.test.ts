@@ -12,6 +12,7 @@ import {
   dashboardKey,
   dashboardTenantYaml,
   failEvent,
+  refuseCall,
   type SeededTenant,
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
@@ -36,11 +37,17 @@ async function accept(fields: Parameters<typeof receivedEvent>[0] = {}, atMs?: n
   const [id] = await acceptEvents(backoffice.pool, [
     receivedEvent({ tenantId: acme.tenantId, ...fields }, atMs),
   ])
-  if (id === undefined) throw new Error('an event was stored and not told')
+  if (id === undefined) throw new Error('the event was stored without an id')
   return id
 }
 
-/** Somebody whose rights on everything are these, by subresource. */
+async function acceptFailed(): Promise<EventId> {
+  const id = await accept()
+  await failEvent(backoffice, id)
+  return id
+}
+
+/** Signs in a user with rights on these subresources of every tenant. */
 async function userWith(...subresources: readonly string[]): Promise<DashboardSession> {
   const name = someUser()
   backoffice.allow(({ user, subresource }: AskedRight) => user === name && subresources.includes(subresource))
@@ -50,215 +57,287 @@ async function userWith(...subresources: readonly string[]): Promise<DashboardSe
 const listed = (html: string) =>
   [...html.matchAll(/href="\/events\/(evt_[0-9a-z]{26})[^/"]*"/g)].map(([, id]) => id)
 
-describe('the list of events', () => {
-  test('has the newest first, with a link to each, its state and its tenant', async () => {
-    const { status, html } = await admin.get('/events')
-    expect(status).toBe(200)
-    expect(listed(html)).toEqual([acme.failedId, acme.eventId].toSorted().toReversed())
-    for (const text of ['Delivery failed', 'Accepted', 'order.created', 'acme', 'src-acme'])
-      expect(html).toContain(text)
-  })
-
-  test('keeps to its filters, which stand in the address and in the form', async () => {
-    const failed = await admin.get('/events?state=delivery_failed')
-    expect(listed(failed.html)).toEqual([acme.failedId])
-    const found = await admin.get('/events?tenant=acme&find=src-acme')
-    expect(listed(found.html)).toEqual([acme.eventId])
-    expect(found.html).toContain('value="src-acme"')
-    expect(listed((await admin.get(`/events?find=${acme.failedId}`)).html)).toEqual([acme.failedId])
-    expect(
-      listed((await admin.get('/events?type=order.created&provider=generic&within=1h')).html),
-    ).toHaveLength(2)
-  })
-
-  test.each([
-    ['/events?type=no.such', 'No events match'],
-    ['/events?to=2020-01-01', 'No events match'],
-  ])('says that nothing matches: %s', async (path, text) => {
-    const { status, html } = await admin.get(path)
-    expect(status).toBe(200)
+test('event list: newest first, with link, state and tenant of each event', async () => {
+  const { status, html } = await admin.get('/events')
+  expect(status).toBe(200)
+  expect(listed(html)).toEqual([acme.failedId, acme.eventId].toSorted().toReversed())
+  for (const text of ['Delivery failed', 'Accepted', 'order.created', 'acme', 'src-acme'])
     expect(html).toContain(text)
-  })
+})
 
-  test.each([
-    ['/events?from=yesterday', 'Give a time in UTC'],
-    ['/events?state=lost', 'There is no such state'],
-    ['/events?provider=nobody', 'There is no such provider'],
-    ['/events?find=src-acme', 'name the tenant'],
-    ['/events?after=nonsense', 'begin with the first page'],
-  ])('says what cannot be searched for, with the form as it was: %s', async (path, text) => {
-    const { status, html } = await admin.get(path)
-    expect(status).toBe(400)
-    expect(html).toContain(text)
-    expect(html).toContain('aria-label="Filters"')
-  })
+test('event list: filters by state, ids, type, provider and time, and shows them in the form', async () => {
+  const idsOf = async (query: string) => listed((await admin.get(`/events?${query}`)).html)
+  expect(await idsOf('state=delivery_failed')).toEqual([acme.failedId])
+  expect(await idsOf(`find=${acme.failedId}`)).toEqual([acme.failedId])
+  expect(await idsOf('type=order.created&provider=generic&within=1h')).toHaveLength(2)
+  const found = await admin.get('/events?tenant=acme&find=src-acme')
+  expect(listed(found.html)).toEqual([acme.eventId])
+  expect(found.html).toContain('value="src-acme"')
+})
 
-  test('is walked page by page, each event once, and says so where a page was not finished', async () => {
-    const beforeMs = Date.now() - 3_600_000
-    // More than a page looks at, and behind them the only one that was processed, which no index tells.
-    const oldest = await accept({ type: 'common.one' }, beforeMs)
-    await backoffice.pool.query(`UPDATE events SET state = 'processed' WHERE id = $1`, [oldest])
-    const others = Array.from({ length: 1_100 }, (_none, nth) =>
-      receivedEvent({ tenantId: acme.tenantId, state: 'verified', type: 'common.one' }, beforeMs + 1 + nth),
-    )
-    await acceptEvents(backoffice.pool, others)
-    const first = await admin.get('/events?tenant=acme&type=common.one')
-    expect(listed(first.html)).toHaveLength(50)
-    const second = await admin.get(nextOf(first.html))
-    expect(listed(second.html)).toHaveLength(50)
-    expect(new Set([...listed(first.html), ...listed(second.html)]).size).toBe(100)
-    expect(second.html).toContain('Newest')
-    const unfinished = await admin.get('/events?tenant=acme&type=common.one&state=processed')
-    expect(listed(unfinished.html)).toEqual([])
-    expect(unfinished.html).toContain('Nothing found yet')
-    expect(listed((await admin.get(nextOf(unfinished.html))).html)).toEqual([oldest])
-  })
+test.each([
+  ['/events?type=no.such', 200, 'No events match'],
+  ['/events?to=2020-01-01', 200, 'No events match'],
+  ['/events?from=yesterday', 400, 'Give a time in UTC'],
+  ['/events?state=lost', 400, 'There is no such state'],
+  ['/events?provider=nobody', 400, 'There is no such provider'],
+  ['/events?find=src-acme', 400, 'name the tenant'],
+  ['/events?after=nonsense', 400, 'begin with the first page'],
+])('event list: %s is answered %d with “%s” and the filter form', async (path, status, text) => {
+  const answer = await admin.get(path)
+  expect(answer.status).toBe(status)
+  expect(answer.html).toContain(text)
+  expect(answer.html).toContain('aria-label="Filters"')
+})
+
+test('event list: pages hold each event once, and a search that stops at its bound says so and continues', async () => {
+  const beforeMs = Date.now() - 3_600_000
+  // More events than one search examines, then the only processed one, which no index finds.
+  const oldest = await accept({ type: 'common.one' }, beforeMs)
+  await backoffice.pool.query(`UPDATE events SET state = 'processed' WHERE id = $1`, [oldest])
+  const others = Array.from({ length: 1_100 }, (_none, nth) =>
+    receivedEvent({ tenantId: acme.tenantId, state: 'verified', type: 'common.one' }, beforeMs + 1 + nth),
+  )
+  await acceptEvents(backoffice.pool, others)
+  const first = await admin.get('/events?tenant=acme&type=common.one')
+  expect(listed(first.html)).toHaveLength(50)
+  const second = await admin.get(nextOf(first.html))
+  expect(listed(second.html)).toHaveLength(50)
+  expect(new Set([...listed(first.html), ...listed(second.html)]).size).toBe(100)
+  expect(second.html).toContain('Newest')
+  const unfinished = await admin.get('/events?tenant=acme&type=common.one&state=processed')
+  expect(listed(unfinished.html)).toEqual([])
+  expect(unfinished.html).toContain('Nothing found yet')
+  expect(listed((await admin.get(nextOf(unfinished.html))).html)).toEqual([oldest])
 })
 
 function nextOf(html: string): string {
   const [, path] = /href="(\/events\?[^"]*after=[^"]*)"/.exec(html) ?? []
-  if (path === undefined) throw new Error('the page leads to no other')
+  if (path === undefined) throw new Error('the page has no next page')
   return path.replaceAll('&amp;', '&')
 }
 
-describe('an event', () => {
-  test('tells what happened: receipt, each attempt with its answer, what it means, and the end', async () => {
-    const id = await accept()
-    await addAttempt(backoffice.pool, id, { durationMs: 1_234, answer: '{"error":"out of stock"}' })
-    await addAttempt(backoffice.pool, id, {
-      attempt: 2,
-      outcome: 'failed',
-      status: null,
-      cause: 'tls_failed',
-    })
-    await addAttempt(backoffice.pool, id, { attempt: 3, status: 404, cause: 'attempts_exhausted' })
-    await failEvent(backoffice, id)
-    const { status, html } = await admin.get(`/events/${id}`)
-    expect(status).toBe(200)
-    for (const part of [
-      'Received',
-      'Verified and stored',
-      '1.2 s',
-      'out of stock',
-      'TLS failed',
-      'Renew the certificate',
-    ])
-      expect(html).toContain(part)
-    for (const part of [
-      'serves nothing at this path',
-      'after 3 attempts',
-      'All attempts of the retry schedule were made',
-    ])
-      expect(html).toContain(part)
-    expect(html).toContain(`href="/events/${id}/replay"`)
-  })
-
-  test('that is under way says what comes next, and is followed without its payload', async () => {
-    const id = await accept({ payload: '{"note":"see me once"}' })
-    const due = await admin.get(`/events/${id}`)
-    expect(due.html).toContain('Due now')
-    expect(due.html).toContain('see me once')
-    expect(due.html).toContain('tick from:#live')
-    expect(due.html).not.toContain('/replay"')
-    const followed = await admin.get(`/events/${id}?part=progress`)
-    expect(followed.html).toContain('id="progress"')
-    expect(followed.html).not.toContain('see me once')
-    await addAttempt(backoffice.pool, id)
-    await backoffice.pool.query(
-      `UPDATE deliveries_due SET due_at = now() + interval '90 s' WHERE event_id = $1`,
-      [id],
-    )
-    expect((await admin.get(`/events/${id}`)).html).toMatch(/Next attempt .*in 1 min 2\d s/)
-  })
-
-  test.each([
-    ['/events/evt_06gw979vs1d9q6mddfvvx375s4', 404],
-    ['/events/not-an-id', 404],
-    ['/events/evt_06gw979vs1d9q6mddfvvx375s4/replay', 404],
-  ])('that is not there is not found: %s', async (path, status) => {
-    expect((await admin.get(path)).status).toBe(status)
-  })
-
-  test('whose payload is gone says so, and offers nothing of it', async () => {
-    const id = await accept({ payloadExpiresOn: '2026-01-01' })
-    await failEvent(backoffice, id)
-    const { html } = await admin.get(`/events/${id}`)
-    expect(html).toContain('The payload has expired')
-    expect(html).not.toContain('Reveal as received')
-    expect((await admin.post(`/events/${id}/payload`)).status).toBe(409)
-  })
+test('event: timeline shows receipt, each attempt with its response and advice, and the end', async () => {
+  const id = await accept()
+  await addAttempt(backoffice.pool, id, { durationMs: 1_234, answer: '{"error":"out of stock"}' })
+  const second = { attempt: 2, outcome: 'failed', status: null, cause: 'tls_failed' } as const
+  await addAttempt(backoffice.pool, id, second)
+  await addAttempt(backoffice.pool, id, { attempt: 3, status: 404, cause: 'attempts_exhausted' })
+  await failEvent(backoffice, id)
+  const { status, html } = await admin.get(`/events/${id}`)
+  expect(status).toBe(200)
+  for (const part of [
+    ...['Received', 'Verified and stored', '1.2 s', 'out of stock', 'TLS failed', 'Renew the certificate'],
+    ...['serves nothing at this path', 'after 3 attempts', 'All attempts of the retry schedule were made'],
+    `href="/events/${id}/replay"`,
+  ])
+    expect(html).toContain(part)
 })
 
-describe('a payload', () => {
-  test('is hidden where it is secret, and as received for whoever may and asks, which is written down', async () => {
-    const payload = `{"apiKey":"${secret}","email":"ada@example.com","amount":820982911946154508}`
-    const id = await accept({ payload, headers: `{"x-token":"${secret}","content-type":"application/json"}` })
-    await addAttempt(backoffice.pool, id, { answer: `{"token":"${secret}"}` })
-    const shown = await admin.get(`/events/${id}`)
-    expect(shown.html).toContain('820982911946154508')
-    for (const hidden of [secret, 'ada@example.com']) expect(shown.html).not.toContain(hidden)
-    const revealed = await admin.post(`/events/${id}/payload`)
-    expect(revealed.status).toBe(200)
-    for (const part of [secret, 'ada@example.com']) expect(revealed.html).toContain(part)
-    const { rows } = await backoffice.pool.query(
-      `SELECT actor FROM audit WHERE action = 'payloads.read' AND detail->>'event' = $1`,
-      [id],
-    )
-    expect(rows).toEqual([{ actor: 'dev:admin' }])
-  })
-
-  test('is not given to whoever may only see, nor offered', async () => {
-    const id = await accept({ payload: `{"apiKey":"${secret}"}` })
-    const viewer = await userWith('')
-    const shown = await viewer.get(`/events/${id}`)
-    expect(shown.html).toContain('You may not read raw payloads')
-    expect(shown.html).not.toContain('Reveal as received')
-    const asked = await viewer.post(`/events/${id}/payload`)
-    expect(asked.status).toBe(403)
-    expect(asked.html).not.toContain(secret)
-  })
+test('pending event: shows the next attempt, updates live, and its updates omit the payload', async () => {
+  const id = await accept({ payload: '{"note":"see me once"}' })
+  const due = await admin.get(`/events/${id}`)
+  for (const part of ['Due now', 'see me once', 'tick from:#live']) expect(due.html).toContain(part)
+  expect(due.html).not.toContain('/replay"')
+  const followed = await admin.get(`/events/${id}?part=progress`)
+  expect(followed.html).toContain('id="progress"')
+  expect(followed.html).not.toContain('see me once')
+  await addAttempt(backoffice.pool, id)
+  await backoffice.pool.query(
+    `UPDATE deliveries_due SET due_at = now() + interval '90 s' WHERE event_id = $1`,
+    [id],
+  )
+  expect((await admin.get(`/events/${id}`)).html).toMatch(/Next attempt .*in 1 min 2\d s/)
 })
 
-describe('a replay of an event', () => {
-  test('is asked about, begins one round, and sent twice still one', async () => {
-    const id = await accept()
-    await failEvent(backoffice, id)
-    const asked = await admin.get(`/events/${id}/replay`)
-    expect(asked.html).toContain('Deliver this event again?')
-    expect(asked.html).toContain('name="round" value="1"')
-    for (const time of [1, 2]) {
-      const { status, location } = await admin.post(`/events/${id}/replay`, { round: '1' })
-      expect([time, status, location]).toEqual([time, 303, `/events/${id}`])
-    }
-    const { rows } = await backoffice.pool.query('SELECT cycle AS round, state FROM events WHERE id = $1', [
-      id,
-    ])
-    expect(rows).toEqual([{ round: 2, state: 'accepted' }])
-    expect((await admin.get(`/events/${id}`)).html).toContain('Delivery cycle 2')
-  })
-
-  test('is refused to whoever may not, who is not asked either', async () => {
-    const id = await accept()
-    await failEvent(backoffice, id)
-    const viewer = await userWith('', 'payloads')
-    expect((await viewer.get(`/events/${id}`)).html).not.toContain(`/events/${id}/replay`)
-    expect((await viewer.get(`/events/${id}/replay`)).status).toBe(403)
-    expect((await viewer.post(`/events/${id}/replay`, { round: '1' })).status).toBe(403)
-    const { rows } = await backoffice.pool.query('SELECT cycle AS round FROM events WHERE id = $1', [id])
-    expect(rows).toEqual([{ round: 1 }])
-  })
-
-  test('of a form without its round is none', async () => {
-    for (const round of ['', '0', 'x'])
-      expect((await admin.post(`/events/${acme.failedId}/replay`, { round })).status).toBe(400)
-  })
+test.each([
+  '/events/evt_06gw979vs1d9q6mddfvvx375s4',
+  '/events/not-an-id',
+  '/events/evt_06gw979vs1d9q6mddfvvx375s4/replay',
+])('missing event: %s is 404', async (path) => {
+  expect((await admin.get(path)).status).toBe(404)
 })
 
-test('a tenant’s key has the same pages, of its tenant', async () => {
+test('expired payload: the page says so, does not offer it, and its form is 409', async () => {
+  const id = await accept({ payloadExpiresOn: '2026-01-01' })
+  await failEvent(backoffice, id)
+  const { html } = await admin.get(`/events/${id}`)
+  expect(html).toContain('The payload has expired')
+  expect(html).not.toContain('Reveal as received')
+  expect((await admin.post(`/events/${id}/payload`)).status).toBe(409)
+})
+
+test('payload: redacted on the page; as received on request, which the audit log records', async () => {
+  const payload = `{"apiKey":"${secret}","email":"ada@example.com","amount":820982911946154508}`
+  const id = await accept({ payload, headers: `{"x-token":"${secret}","content-type":"application/json"}` })
+  await addAttempt(backoffice.pool, id, { answer: `{"token":"${secret}"}` })
+  const redacted = await admin.get(`/events/${id}`)
+  expect(redacted.html).toContain('820982911946154508')
+  for (const hidden of [secret, 'ada@example.com']) expect(redacted.html).not.toContain(hidden)
+  const revealed = await admin.post(`/events/${id}/payload`)
+  expect(revealed.status).toBe(200)
+  for (const part of [secret, 'ada@example.com']) expect(revealed.html).toContain(part)
+  const { rows } = await backoffice.pool.query(
+    `SELECT actor FROM audit WHERE action = 'payloads.read' AND detail->>'event' = $1`,
+    [id],
+  )
+  expect(rows).toEqual([{ actor: 'dev:admin' }])
+})
+
+test('payload: neither offered nor given to a user who may only see', async () => {
+  const id = await accept({ payload: `{"apiKey":"${secret}"}` })
+  const viewer = await userWith('')
+  const page = await viewer.get(`/events/${id}`)
+  expect(page.html).toContain('You may not read raw payloads')
+  expect(page.html).not.toContain('Reveal as received')
+  const asked = await viewer.post(`/events/${id}/payload`)
+  expect(asked.status).toBe(403)
+  expect(asked.html).not.toContain(secret)
+})
+
+const cycleOf = async (id: EventId) =>
+  (await backoffice.pool.query('SELECT cycle, state FROM events WHERE id = $1', [id])).rows
+
+test('replay of an event: asks first, and the same form sent twice begins one delivery cycle', async () => {
+  const id = await acceptFailed()
+  const asked = await admin.get(`/events/${id}/replay`)
+  for (const part of ['Deliver this event again?', 'name="round" value="1"'])
+    expect(asked.html).toContain(part)
+  for (const time of [1, 2]) {
+    const { status, location } = await admin.post(`/events/${id}/replay`, { round: '1' })
+    expect([time, status, location]).toEqual([time, 303, `/events/${id}`])
+  }
+  expect(await cycleOf(id)).toEqual([{ cycle: 2, state: 'accepted' }])
+  expect((await admin.get(`/events/${id}`)).html).toContain('Delivery cycle 2')
+})
+
+test('replay of an event: neither offered, asked about nor done for a user without the right', async () => {
+  const id = await acceptFailed()
+  const viewer = await userWith('', 'payloads')
+  expect((await viewer.get(`/events/${id}`)).html).not.toContain(`/events/${id}/replay`)
+  expect((await viewer.get(`/events/${id}/replay`)).status).toBe(403)
+  expect((await viewer.post(`/events/${id}/replay`, { round: '1' })).status).toBe(403)
+  expect(await cycleOf(id)).toEqual([{ cycle: 1, state: 'delivery_failed' }])
+})
+
+test.each(['', '0', 'x'])('replay of an event: a form with cycle %p is 400', async (round) => {
+  expect((await admin.post(`/events/${acme.failedId}/replay`, { round })).status).toBe(400)
+})
+
+test('tenant key: has the event pages of its tenant, without a filter by tenant', async () => {
   const owner = await openDashboardSession(backoffice.url, dashboardKey('acme'))
   const { html } = await owner.get(`/events/${acme.failedId}`)
   for (const part of ['Reveal as received', `/events/${acme.failedId}/replay`]) expect(html).toContain(part)
   const list = await owner.get('/events?find=src-acme')
   expect(listed(list.html)).toEqual([acme.eventId])
   expect(list.html).not.toContain('for="filter-tenant"')
+})
+
+const hourAgo = () => new Date(Date.now() - 3_600_000).toISOString().slice(0, 19)
+
+/** Hidden fields of the form that starts a replay. */
+function startFields(html: string): Record<string, string> {
+  const form = /<form method="post" action="\/replays".*?<\/form>/s.exec(html)?.[0] ?? ''
+  const fields = [...form.matchAll(/name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [name, value])
+  return Object.fromEntries(fields) as Record<string, string>
+}
+
+const previewPath = () =>
+  `/replays/preview?tenant=acme&state=delivery_failed&type=order.created&from=${hourAgo()}&rate=100`
+
+test('replay of many: previewed, started once per form, shown, and cancelled once', async () => {
+  const preview = await admin.get(previewPath())
+  expect(preview.status).toBe(200)
+  for (const part of ['Start this replay?', `/events/${acme.failedId}`]) expect(preview.html).toContain(part)
+  expect(preview.html).not.toContain(`/events/${acme.eventId}`)
+  const fields = startFields(preview.html)
+  const first = await admin.post('/replays', fields)
+  expect(first.status).toBe(303)
+  expect(first.location).toMatch(/^\/replays\/rpl_[0-9a-z]{26}\?tenant=ten_/)
+  expect((await admin.post('/replays', fields)).location).toBe(first.location)
+  const path = first.location?.split('?')[0] ?? ''
+  const { html } = await admin.get(path)
+  for (const part of ['Queued', 'at most 100 events a second', 'dev:admin', 'updates live', `${path}/cancel`])
+    expect(html).toContain(part)
+  expect((await admin.get('/replays')).html).toContain(path)
+  expect((await admin.get(`${path}/cancel`)).html).toContain('End this replay?')
+  for (const _time of [1, 2]) expect((await admin.post(`${path}/cancel`)).status).toBe(303)
+  const ended = await admin.get(path)
+  expect(ended.html).toContain('Cancelled')
+  expect(ended.html).not.toContain(`${path}/cancel`)
+})
+
+test.each([
+  ['from=&rate=5000', 422, ['Give a time in UTC', '1 to 1000 events a second']],
+  [`type=no.such&from=${hourAgo()}`, 200, ['There is nothing to replay']],
+])('preview of a replay: %s is answered %d without a start button', async (query, status, texts) => {
+  const answer = await admin.get(`/replays/preview?tenant=acme&${query}`)
+  expect(answer.status).toBe(status)
+  for (const text of texts) expect(answer.html).toContain(text)
+  expect(answer.html).not.toContain('Start the replay')
+})
+
+test('replay of many: a form without the previewed end is 400', async () => {
+  const { status, html } = await admin.post('/replays', { tenant: 'acme', from: hourAgo() })
+  expect(status).toBe(400)
+  expect(html).toContain('preview the replay once more')
+})
+
+test('replay of many: visible, but neither offered, started nor cancelled for a user who may only see', async () => {
+  const viewer = await userWith('')
+  const { html } = await viewer.get('/replays?tenant=acme')
+  expect(html).toContain(acme.replayId)
+  expect(html).not.toContain('/replays/new')
+  expect((await viewer.get(`/replays/${acme.replayId}`)).html).not.toContain('/cancel')
+  expect((await viewer.get('/replays/new?tenant=acme')).status).toBe(403)
+  expect((await viewer.post(`/replays/${acme.replayId}/cancel`)).status).toBe(403)
+  const { csrf: _own, ...fields } = startFields((await admin.get(previewPath())).html)
+  expect((await viewer.post('/replays', fields)).status).toBe(403)
+  expect((await admin.get(`/replays/${acme.replayId}`)).html).not.toContain('Cancelled')
+})
+
+describe('refused calls', () => {
+  test('need a tenant, and show cause and advice', async () => {
+    expect((await admin.get('/refused')).html).toContain('Choose a tenant')
+    const { status, html } = await admin.get('/refused?tenant=acme')
+    expect(status).toBe(200)
+    const advice = ['Signature wrong', 'Copy the signing secret', 'signature_mismatch']
+    for (const part of [acme.refusedId, '203.0.113.7', ...advice]) expect(html).toContain(part)
+  })
+
+  test.each([
+    ['provider=card&cause=signature_mismatch', 200, () => acme.refusedId],
+    ['provider=wallet', 200, () => 'No calls match'],
+    ['cause=loop_detected', 200, () => 'No calls match'],
+    ['cause=no_such', 200, () => 'No calls match'],
+    ['provider=nobody', 400, () => 'There is no such provider'],
+  ])('filtered by %s are answered %d', async (filter, status, text) => {
+    const answer = await admin.get(`/refused?tenant=acme&${filter}`)
+    expect(answer.status).toBe(status)
+    expect(answer.html).toContain(text())
+  })
+
+  test('have secrets redacted in headers and bodies, at the end of a cut body, too', async () => {
+    const { id } = await refuseCall(backoffice, 'acme', {
+      headers: { 'x-api-key': secret, 'user-agent': 'curl/8' },
+      sample: `{"password":"${secret}","note":"kept"}`,
+    })
+    // As long as a stored sample: the secret is cut at its end.
+    await refuseCall(backoffice, 'acme', {
+      sample: `{"text":"${'x'.repeat(980)}","password":"${secret}`.slice(0, 1_024),
+    })
+    const { html } = await admin.get('/refused?tenant=acme')
+    for (const part of [id, 'curl/8', 'kept', 'xxxx']) expect(html).toContain(part)
+    for (const part of [secret, secret.slice(0, 12)]) expect(html).not.toContain(part)
+  })
+})
+
+test('live updates of an event do not read its payload from the database', async () => {
+  const path = `/events/${acme.eventId}`
+  expect((await admin.get(path)).html).toContain('payload, redacted')
+  // Reading a payload now fails.
+  await backoffice.pool.query('ALTER TABLE event_payloads RENAME COLUMN payload TO elsewhere')
+  const followed = await admin.get(`${path}?part=progress`)
+  expect([followed.status, followed.html.includes('payload, redacted')]).toEqual([200, false])
+  expect((await admin.get(path)).status).toBe(500)
 })

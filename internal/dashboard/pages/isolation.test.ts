@@ -31,13 +31,17 @@ beforeAll(async () => {
 afterAll(() => backoffice.close())
 beforeEach(() => backoffice.allow(() => false))
 
-type Named = Pick<SeededTenant, 'tenantId' | 'simulationId'>
+type Named = Pick<SeededTenant, 'tenantId' | 'simulationId' | 'replayId'> & { readonly failedId: string }
 const unknown: Named = {
   tenantId: `ten_${'1'.repeat(26)}` as SeededTenant['tenantId'],
   simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4',
+  failedId: 'evt_06gw979vs1d9q6mddfvvx375s4',
+  replayId: 'rpl_06gw979vs1d9q6mddfvvx375s4',
 }
+const hourAgo = new Date(Date.now() - 3_600_000).toISOString().slice(0, 19)
+const soon = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
 
-/** Pages that name a tenant, or something of one. */
+/** Pages that name a tenant or an object of one. */
 const pages: readonly ((of: Named) => string)[] = [
   ({ tenantId }) => `/tenants/${tenantId}`,
   ({ tenantId }) => `/tenants/${tenantId}/test`,
@@ -55,10 +59,19 @@ const pages: readonly ((of: Named) => string)[] = [
   ({ tenantId }) => `/settings/change?tenant=${tenantId}&name=forwarding.paused`,
   ({ tenantId }) => `/settings/clear?tenant=${tenantId}&name=forwarding.paused`,
   ({ tenantId }) => `/audit?tenant=${tenantId}`,
+  ({ failedId }) => `/events/${failedId}`,
+  ({ failedId }) => `/events/${failedId}?part=progress`,
+  ({ failedId }) => `/events/${failedId}/replay`,
+  ({ replayId }) => `/replays/${replayId}`,
+  ({ replayId }) => `/replays/${replayId}/cancel`,
+  ({ tenantId }) => `/events?tenant=${tenantId}`,
+  ({ tenantId }) => `/refused?tenant=${tenantId}`,
+  ({ tenantId }) => `/replays?tenant=${tenantId}`,
+  ({ tenantId }) => `/replays/new?tenant=${tenantId}`,
+  ({ tenantId }) => `/replays/preview?tenant=${tenantId}&from=${hourAgo}`,
 ]
 
-const soon = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
-/** Forms that name a tenant, or something of one. */
+/** Forms that name a tenant or an object of one. */
 const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<Record<string, string>>])[] =
   [
     ({ tenantId }) => [`/tenants/${tenantId}/test`],
@@ -69,40 +82,68 @@ const forms: readonly ((of: Named) => readonly [path: string, fields?: Readonly<
     ],
     ({ tenantId: tenant }) => ['/usage/override/clear', { tenant, limit: 'eventsPerMonth' }],
     ({ tenantId: tenant }) => ['/simulations/new', { tenant, amount: '1', currency: 'EUR', key: 'planted' }],
-    ({ simulationId }) => [`/simulations/${simulationId}/advance`, { event: 'evt_sim_x_1' }],
+    ({ simulationId }) => [`/simulations/${simulationId}/advance`, { event: `evt_${simulationId}_1` }],
     ({ simulationId }) => [`/simulations/${simulationId}/cancel`],
     ({ tenantId: tenant }) => [
       '/settings/change',
       { tenant, name: 'forwarding.paused', value: 'true', version: '0' },
     ],
     ({ tenantId: tenant }) => ['/settings/clear', { tenant, name: 'forwarding.paused', version: '0' }],
+    ({ failedId }) => [`/events/${failedId}/payload`],
+    ({ failedId }) => [`/events/${failedId}/replay`, { round: '1' }],
+    ({ replayId }) => [`/replays/${replayId}/cancel`],
+    ({ tenantId: tenant }) => ['/replays', { tenant, from: hourAgo, to: soon, key: crypto.randomUUID() }],
   ]
 
-/** What differs in any two answers: what was asked for, and the session's token. */
-function blurred(html: string, { tenantId, simulationId }: Named): string {
-  return withoutFormToken(html)
-    .replaceAll(tenantId, 'ID')
-    .replaceAll(simulationId, 'ID')
-    .replaceAll(/in <!-- -->?\d+|\d+ (ms|s|min|h)\b/g, '')
+/** Removes what differs between any two responses: the requested ids, the CSRF token and durations. */
+function blurred(html: string, of: Named): string {
+  let text = withoutFormToken(html).replaceAll(/in <!-- -->?\d+|\d+ (ms|s|min|h)\b/g, '')
+  for (const id of [of.tenantId, of.simulationId, of.failedId, of.replayId]) text = text.replaceAll(id, 'ID')
+  return text
 }
 
-describe('a tenant’s key', () => {
+/** Rows of a tenant that forms could change, and its audit entries. */
+async function stateOf({ tenantId }: SeededTenant): Promise<unknown> {
+  const { rows } = await backoffice.pool.query(
+    `SELECT (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audits, (SELECT count(*) FROM limit_overrides WHERE tenant_id = $1) AS overrides,
+       (SELECT json_agg(row_to_json(s)) FROM simulations s WHERE tenant_id = $1) AS simulations,
+       (SELECT count(*) FROM settings WHERE tenant_id = $1) AS settings,
+       (SELECT json_agg(e.cycle ORDER BY e.id) FROM events e WHERE tenant_id = $1) AS cycles,
+       (SELECT json_agg(r.state ORDER BY r.id) FROM replays r WHERE tenant_id = $1) AS replays`,
+    [tenantId],
+  )
+  return rows
+}
+
+/** Sends each form about the rival, and checks that none is accepted or changes anything. */
+async function expectRefused(status: number, text: string): Promise<void> {
+  const before = await stateOf(rival)
+  for (const form of forms) {
+    const [path, fields] = form(rival)
+    const answer = await session.post(path, fields)
+    expect([path, answer.status]).toEqual([path, status])
+    expect(answer.html).toContain(text)
+    expect(answer.html).not.toContain('820982911946154508')
+  }
+  expect(await stateOf(rival)).toEqual(before)
+}
+
+describe('tenant key', () => {
   beforeAll(async () => {
     session = await openDashboardSession(backoffice.url, dashboardKey('acme'))
   })
 
   test.each(pages.map((page) => [page(unknown).replaceAll('1'.repeat(26), '…'), page] as const))(
-    'does not see another’s page: %s is as for one that does not exist',
+    'tenant key: %s of another tenant is 404, the same as for a missing one',
     async (_path, page) => {
-      const [others, nobodys] = [await session.get(page(rival)), await session.get(page(unknown))]
-      expect(others.status).toBe(404)
-      expect(nobodys.status).toBe(404)
-      expect(blurred(others.html, rival)).toBe(blurred(nobodys.html, unknown))
+      const [others, missing] = [await session.get(page(rival)), await session.get(page(unknown))]
+      expect([others.status, missing.status]).toEqual([404, 404])
+      expect(blurred(others.html, rival)).toBe(blurred(missing.html, unknown))
       expect(others.html).not.toContain('rival')
     },
   )
 
-  test.each(['rival', 'depots%2Frival'])('does not see another by its name: %s', async (name) => {
+  test.each(['rival', 'depots%2Frival'])('tenant key: pages of tenant %s by name are 404', async (name) => {
     for (const path of [`/tenants/${name}`, `/usage?tenant=${name}`, `/executions?tenant=${name}`])
       expect((await session.get(path)).status).toBe(404)
   })
@@ -118,48 +159,41 @@ describe('a tenant’s key', () => {
     '/settings',
     '/audit',
     '/audit?action=simulations.',
-  ])('finds nothing of another in %s', async (path) => {
-    const { status, html } = await session.get(path)
+    '/events',
+    '/events?find=src-rival',
+    () => `/events?find=${rival.failedId}`,
+    () => `/events?after=${rival.failedId}`,
+    '/refused',
+    () => `/refused?after=${rival.refusedId}`,
+    '/replays',
+    () => `/replays?after=${rival.replayId}`,
+    `/replays/preview?from=${hourAgo}`,
+  ])('tenant key: %p shows nothing of another tenant', async (path) => {
+    const { status, html } = await session.get(typeof path === 'string' ? path : path())
     expect(status).toBe(200)
     expect(html).toContain('acme')
-    expect(html).not.toContain(rival.tenantId)
-    expect(html).not.toContain(rival.simulationId)
-    // The search itself is shown in its field.
-    expect(html.replaceAll(/value="[^"]*"|“[^”]*”/g, '')).not.toContain('rival')
+    // The page repeats its own address and the search in its field.
+    const shown = html.replaceAll(
+      /value="[^"]*"|“[^”]*”|(href|hx-get)="[^"]*[?&](after|find|search|key)=[^"]*"/g,
+      '',
+    )
+    const { tenantId, eventId, failedId, replayId, refusedId, simulationId } = rival
+    for (const theirs of ['rival', tenantId, eventId, failedId, replayId, refusedId, simulationId])
+      expect(shown).not.toContain(theirs)
   })
 
-  test('changes nothing of another', async () => {
-    const before = await stateOf(rival)
-    for (const form of forms) {
-      const [path, fields] = form(rival)
-      expect([path, (await session.post(path, fields)).status]).toEqual([path, 404])
-    }
-    expect(await stateOf(rival)).toEqual(before)
-  })
+  test('tenant key: every form about another tenant is 404 and changes nothing', () =>
+    expectRefused(404, 'There is nothing here'))
 
-  test('may simulate for its own tenant, and change no setting or limit of it', async () => {
+  test('tenant key: sees its own tenant and may not change its settings', async () => {
     const { html } = await session.get('/tenants/acme')
     expect(html).toContain('acme-provider')
-    const changed = await session.post('/settings/change', {
-      name: 'forwarding.paused',
-      value: 'true',
-      version: '0',
-    })
-    expect(changed.status).toBe(403)
+    const fields = { name: 'forwarding.paused', value: 'true', version: '0' }
+    expect((await session.post('/settings/change', fields)).status).toBe(403)
   })
 })
 
-async function stateOf({ tenantId }: SeededTenant): Promise<unknown> {
-  const { rows } = await backoffice.pool.query(
-    `SELECT (SELECT count(*) FROM audit WHERE tenant_id = $1) AS audits, (SELECT count(*) FROM limit_overrides WHERE tenant_id = $1) AS overrides,
-       (SELECT json_agg(row_to_json(s)) FROM simulations s WHERE tenant_id = $1) AS simulations,
-       (SELECT count(*) FROM settings WHERE tenant_id = $1) AS settings`,
-    [tenantId],
-  )
-  return rows
-}
-
-describe('somebody who may see and do no more', () => {
+describe('user who may only see', () => {
   beforeAll(async () => {
     backoffice.allow(() => true)
     session = await openDashboardSession(backoffice.url, someUser())
@@ -168,51 +202,41 @@ describe('somebody who may see and do no more', () => {
     backoffice.allow(({ verb, subresource }: AskedRight) => verb === 'get' && subresource === ''),
   )
 
-  test('reads every page, and is offered no deed', async () => {
-    for (const path of [
-      '/tenants',
-      '/tenants/rival',
-      '/usage?tenant=rival',
-      '/simulations?tenant=rival',
-      '/settings',
-      '/audit',
-    ]) {
-      const { status, html } = await session.get(path)
-      expect([path, status]).toEqual([path, 200])
-      expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
-    }
-    const { html } = await session.get(`/simulations/${rival.simulationId}`)
-    expect(html).not.toMatch(/\/advance|\/cancel|Start a similar one/)
+  test.each([
+    '/tenants',
+    '/tenants/rival',
+    '/usage?tenant=rival',
+    '/simulations?tenant=rival',
+    '/settings',
+    '/audit',
+    () => `/simulations/${rival.simulationId}`,
+  ])('user who may only see: %p is shown without any action', async (path) => {
+    const { status, html } = await session.get(typeof path === 'string' ? path : path())
+    expect(status).toBe(200)
+    expect(html).not.toMatch(/href="[^"]*(\/override|\/settings\/change|\/test"|\/cancel|\/new)/)
+    expect(html).not.toMatch(/\/advance|Start a similar one/)
   })
 
-  test('is refused every deed, and nothing changes', async () => {
-    const before = await stateOf(rival)
-    for (const form of forms) {
-      const [path, fields] = form(rival)
-      const { status, html } = await session.post(path, fields)
-      expect([path, status]).toEqual([path, 403])
-      expect(html).toContain('You may not do this')
-    }
-    expect(await stateOf(rival)).toEqual(before)
-  })
+  test('user who may only see: every form is 403 and changes nothing', () =>
+    expectRefused(403, 'You may not do this'))
 
-  test('is not asked about what would be refused', async () => {
-    const asking = pages.filter((page) =>
-      /test$|resume$|override|new|cancel|change|clear/.test(page(unknown)),
-    )
-    for (const page of asking)
-      expect([page(rival), (await session.get(page(rival))).status]).toEqual([page(rival), 403])
-  })
+  const isAction = (path: string) => /test$|resume$|override|new|cancel|change|clear|\/replay$/.test(path)
+  test.each(pages.filter((page) => isAction(page(unknown))).map((page) => [page(unknown), page] as const))(
+    'user who may only see: the page of the action %s is 403',
+    async (_path, page) => {
+      expect((await session.get(page(rival))).status).toBe(403)
+    },
+  )
 })
 
-describe('somebody of one namespace', () => {
+describe('user of one namespace', () => {
   beforeAll(async () => {
     backoffice.allow(() => true)
     session = await openDashboardSession(backoffice.url, someUser())
   })
   beforeEach(() => backoffice.allow(({ namespace }) => namespace === 'shops'))
 
-  test('sees a tenant of it and none of another, by whatever name', async () => {
+  test('user of one namespace: sees its tenant, and every page of a tenant elsewhere is 404', async () => {
     expect((await session.get('/tenants/acme')).status).toBe(200)
     for (const page of pages)
       expect([page(rival), (await session.get(page(rival))).status]).toEqual([page(rival), 404])
