@@ -9,38 +9,38 @@ const server = Bun.serve({
     const { pathname } = new URL(url)
     if (pathname === '/well') return new Response('yes')
     asked += 1
-    // As of something that is still starting.
+    // Not ready at first.
     return new Response(null, { status: asked > 1 ? 204 : 503 })
   },
 })
 afterAll(() => server.stop(true))
 const at = (path: string) => `http://127.0.0.1:${server.port}${path}`
 
-describe('latchkey check', () => {
-  test('says of each address whether it answers, once it does', async () => {
+describe('check', () => {
+  test('latchkey check: prints the status of each address, once it answers 2xx', async () => {
     const { code, out, err } = await latchkey(['check', at('/well'), at('/late')], {})
     expect([code, out, err]).toEqual([0, `${at('/well')}: 200\n${at('/late')}: 204\n`, ''])
   })
 
-  test.each([[[]], [['well']], [['file:///etc/hosts']]])('does not understand %j', async (args) => {
+  test.each([[[]], [['well']], [['file:///etc/hosts']]])('latchkey check: misused with %j', async (args) => {
     const { code, out, err } = await latchkey(['check', ...args], {})
     expect([code, out]).toEqual([2, ''])
     expect(err).toContain('latchkey check --help')
   })
 
-  test('explains itself', async () => {
+  test('latchkey check: prints its help', async () => {
     expect(await latchkey(['check', '--help'], {})).toMatchObject({ code: 0, err: '' })
   })
 })
 
-describe('latchkey remove-finalizers', () => {
-  test.each([[['--all']], [['shops']]])('does not understand %j', async (args) => {
+describe('remove-finalizers', () => {
+  test.each([[['--all']], [['shops']]])('latchkey remove-finalizers: misused with %j', async (args) => {
     const { code, err } = await latchkey(['remove-finalizers', ...args], {})
     expect(code).toBe(2)
     expect(err).toContain('latchkey remove-finalizers --help')
   })
 
-  test('says what it lacks outside of a cluster', async () => {
+  test('latchkey remove-finalizers: outside of a cluster names the missing setting', async () => {
     const { code, err } = await latchkey(['remove-finalizers'], {})
     expect([code, err]).toEqual([
       1,

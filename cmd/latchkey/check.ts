@@ -1,18 +1,18 @@
 import { type Command, misused, wantsHelp } from './command.ts'
 
 const name = 'latchkey check'
-const help = `usage: ${name} URL...     asks each address, and says whether all of them answer 2xx
+const help = `usage: ${name} URL...     calls each address, and checks that all of them answer 2xx
 
-It tries for 30 s, since what has just been started may be a moment late. It needs no settings.
-Exit codes: 0 all do, 1 one does not, 2 not understood.`
+It retries for 30 s, since a process that was just started may not be ready. It needs no settings.
+Exit codes: 0 all do, 1 one does not, 2 misused.`
 
 const deadlineMs = 30_000
 const againMs = 500
 const answerMsMax = 5_000
 
-/** Asks addresses, as what tests an installation does: `latchkey check`. */
+/** Checks that addresses answer, for the test of an installation: `latchkey check`. */
 export const checkCommand: Command = {
-  summary: 'asks addresses whether they answer',
+  summary: 'checks that addresses answer',
   async run(args, terminal) {
     if (wantsHelp(args)) {
       terminal.say(help)
@@ -22,9 +22,9 @@ export const checkCommand: Command = {
     const odd = args.find((each) => !isHttp(each))
     if (odd !== undefined) return misused(terminal, 'An address has to begin with http:// or https://', name)
     const untilMs = performance.now() + deadlineMs
-    const found = await Promise.all(args.map(async (url) => ({ url, said: await ask(url, untilMs) })))
-    for (const { url, said } of found) terminal.say(`${url}: ${said.text}`)
-    return found.every(({ said }) => said.ok) ? 0 : 1
+    const answers = await Promise.all(args.map((url) => callUntil(url, untilMs)))
+    for (const { url, text } of answers) terminal.say(`${url}: ${text}`)
+    return answers.every(({ ok }) => ok) ? 0 : 1
   },
 }
 
@@ -33,25 +33,26 @@ function isHttp(text: string): boolean {
   return url?.protocol === 'http:' || url?.protocol === 'https:'
 }
 
-interface Said {
+interface Answer {
+  readonly url: string
   readonly ok: boolean
   readonly text: string
 }
 
-async function ask(url: string, untilMs: number): Promise<Said> {
+async function callUntil(url: string, untilMs: number): Promise<Answer> {
   for (;;) {
-    const said = await askOnce(url)
-    if (said.ok || performance.now() + againMs > untilMs) return said
+    const answer = await callOnce(url)
+    if (answer.ok || performance.now() + againMs > untilMs) return answer
     await Bun.sleep(againMs)
   }
 }
 
-async function askOnce(url: string): Promise<Said> {
+async function callOnce(url: string): Promise<Answer> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(answerMsMax), redirect: 'manual' })
     await response.body?.cancel()
-    return { ok: response.ok, text: String(response.status) }
+    return { url, ok: response.ok, text: String(response.status) }
   } catch (error) {
-    return { ok: false, text: error instanceof Error ? error.message : 'no answer' }
+    return { url, ok: false, text: error instanceof Error ? error.message : 'no answer' }
   }
 }

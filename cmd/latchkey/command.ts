@@ -1,14 +1,23 @@
-import type { Environment } from '#internal/config/index.ts'
+import { hostname } from 'node:os'
+import { databaseOf, redisOf } from '#cmd/serving/stores.ts'
+import { type Environment, readConfig } from '#internal/config/index.ts'
+import {
+  createPool,
+  openRedis,
+  type Pool,
+  type RedisConnection,
+  type StoreAddress,
+} from '#internal/storage/index.ts'
 
-/** How a command of `latchkey` ended: 0 done, 1 failed, 2 not understood. undefined: the process says so itself. */
+/** Exit code of a command: 0 done, 1 failed, 2 misused. undefined: a process that sets its own. */
 export type ExitCode = 0 | 1 | 2 | undefined
 
-/** Where a command is run from: what it reads beside its arguments, and whom it talks to. */
+/** Environment and output of a command. */
 export interface Terminal {
   readonly env: Environment
-  /** Prints an answer, with a line feed behind it. */
+  /** Prints a line to standard output. */
   say(text: string): void
-  /** Prints what is wrong, with a line feed behind it, where it does not get among the answers. */
+  /** Prints a line to standard error. */
   complain(text: string): void
 }
 
@@ -20,13 +29,116 @@ export interface Command {
   run(args: readonly string[], terminal: Terminal): Promise<ExitCode>
 }
 
-/** Whether somebody asks for help, also beside other arguments. */
+/** Stores of a command. */
+export interface ToolStores {
+  readonly pool: Pool
+  /**
+   * Publishes in Redis, so that processes need not wait for their next poll. Tries for one second, then gives up, since subscribers poll
+   * as well. Never rejects.
+   */
+  notify(publish: (redis: RedisConnection) => Promise<void>): Promise<void>
+}
+
+const pooled = {
+  ...{ applicationName: 'latchkey tool', connectionsMax: 2 },
+  ...{ queryTimeoutMs: 30_000, connectTimeoutMs: 5_000 },
+}
+const notifyMsMax = 1_000
+const notifyAgainMs = 25
+/** Bound of an actor's name in the audit log. */
+const actorCharsMax = 200
+
+/** Returns true for a call of help, also beside other arguments. */
 export function wantsHelp(args: readonly string[]): boolean {
   return args.includes('--help') || args.includes('-h')
 }
 
-/** Says what was not understood and where to read on; gives the exit code for it. */
+/** Prints what was misused and where to read on; returns the exit code for it. */
 export function misused(terminal: Terminal, text: string, command: string): 2 {
   terminal.complain(`${text}\nSee: ${command} --help`)
   return 2
+}
+
+/** Prints the result of a command, as text or as JSON; returns the exit code of success. */
+export function answer(
+  { json }: { readonly json: boolean },
+  { say }: Terminal,
+  result: { readonly text: string; readonly json: unknown },
+): 0 {
+  say(json ? JSON.stringify(result.json, null, 2) : result.text)
+  return 0
+}
+
+/** Prints why a command failed, as text or as JSON; returns the exit code of failure. */
+export function fail({ json }: { readonly json: boolean }, terminal: Terminal, problem: string): 1 {
+  if (json) terminal.say(JSON.stringify({ problem }, null, 2))
+  else terminal.complain(problem)
+  return 1
+}
+
+/** Runs `work` on the stores that the environment names. Exit code 2 for wrong settings, 1 when `work` throws. */
+export async function withStores(
+  terminal: Terminal,
+  work: (stores: ToolStores) => Promise<ExitCode>,
+  sessionSettings: Readonly<Record<string, string>> = {},
+): Promise<ExitCode> {
+  const read = readConfig(terminal.env, { process: 'latchkey' })
+  if (read.kind === 'invalid') {
+    for (const problem of read.problems) terminal.complain(problem)
+    return 2
+  }
+  const { redisUrl } = read.config
+  const redis = redisUrl === undefined ? undefined : redisOf({ ...read.config, redisUrl })
+  const pool = createPool({ ...pooled, ...databaseOf(read.config), sessionSettings })
+  try {
+    return await work({ pool, notify: (publish) => notify(redis, publish) })
+  } catch (error) {
+    terminal.complain(`It did not work: ${textOf(error)}`)
+    return 1
+  } finally {
+    await pool.end()
+  }
+}
+
+async function notify(
+  address: StoreAddress | undefined,
+  publish: (redis: RedisConnection) => Promise<void>,
+): Promise<void> {
+  if (address === undefined) return
+  const redis = openRedis({ ...address, deadlineMs: notifyMsMax, onError: () => undefined })
+  const deadlineMs = performance.now() + notifyMsMax
+  // Calls are refused at once until the connection is open.
+  for (let isDone = false; !isDone && performance.now() < deadlineMs; ) {
+    isDone = await publish(redis).then(
+      () => true,
+      () => false,
+    )
+    if (!isDone) await Bun.sleep(notifyAgainMs)
+  }
+  await redis.close()
+}
+
+/** Text of an error. That of a connection which fails at every address of a name holds its reasons inside. */
+function textOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return textOf(error.errors[0])
+  if (!(error instanceof Error)) return 'without a reason'
+  const isUnmigrated = 'code' in error && error.code === '42P01'
+  return isUnmigrated ? `${error.message}: run latchkey migrate first` : error.message
+}
+
+/**
+ * Returns user and host of this command for the audit log, at most 200 characters. Without a user in the environment it asks the system;
+ * a container's user may have no name there, which leaves its number.
+ */
+export function whoRuns(env: Environment = process.env): string {
+  // Bun 1.4.5's os.userInfo() reads USER alone, and returns "unknown" without it.
+  const name =
+    env['USER'] || env['LOGNAME'] || nameOfUser() || `uid ${process.getuid?.() ?? 'without number'}`
+  return `${name}@${hostname()}`.slice(0, actorCharsMax)
+}
+
+/** Returns '' where the system has no name for this user, or no program `id`. */
+function nameOfUser(): string {
+  const program = Bun.which('id')
+  return program === null ? '' : Bun.spawnSync([program, '-un'], { timeout: 1_000 }).stdout.toString().trim()
 }

@@ -17,24 +17,24 @@ import { type Command, misused, type Terminal, wantsHelp } from './command.ts'
 const name = 'latchkey remove-finalizers'
 const help = `usage: ${name} [--operator DEPLOYMENT] [--namespaces A,B]
 
-Takes our finalizer from all Tenants, or from those of some namespaces, so that they and their namespaces can be deleted
-when no operator is left to do it. Their data stays. It is what the chart runs before it is uninstalled.
+Removes our finalizer from all Tenants, or from those of some namespaces, so that they and their namespaces can be deleted
+without an operator. Their data stays. The chart runs it before it is uninstalled.
 
-  --operator DEPLOYMENT   first scales this Deployment to 0, in the namespace that we are in, and waits until nobody leads
-  --namespaces A,B        left out: all namespaces
+  --operator DEPLOYMENT   first scales this Deployment of our own namespace to 0, and waits until no operator leads
+  --namespaces A,B        default: all namespaces
 
-Exit codes: 0 done, 1 not done, 2 not understood.`
+Exit codes: 0 done, 1 failed, 2 misused.`
 
 const leaseName = 'latchkey-operator'
-/** A leader that was killed keeps its lease for 15 s. */
+/** Longer than the lease of a killed leader, 15 s. */
 const leaderMsMax = 60_000
 const lookAgainMs = 500
-/** The operator's last writes may come in between. */
+/** Bound of conflicts with the operator's last writes. */
 const triesMax = 5
 
-/** Takes our finalizer from Tenants that no operator is left for: `latchkey remove-finalizers`. */
+/** Removes our finalizer from Tenants without an operator: `latchkey remove-finalizers`. */
 export const removeFinalizersCommand: Command = {
-  summary: 'lets Tenants go that no operator is left for',
+  summary: 'removes the finalizer from Tenants without an operator',
   async run(args, terminal) {
     if (wantsHelp(args)) {
       terminal.say(help)
@@ -46,7 +46,7 @@ export const removeFinalizersCommand: Command = {
       await removeFinalizers(asked, terminal)
       return 0
     } catch (error) {
-      terminal.complain(`It did not work: ${error instanceof Error ? error.message : 'for no reason told'}`)
+      terminal.complain(`It did not work: ${error instanceof Error ? error.message : 'without a reason'}`)
       return 1
     }
   },
@@ -81,7 +81,7 @@ async function removeFinalizers({ operator, namespaces }: Request, terminal: Ter
   let count = 0
   for (const namespace of namespaces ?? [undefined]) {
     const listed = await client.list(tenantObjects, { namespace })
-    // Without the definition there are none.
+    // The definition is not installed.
     if (listed.kind === 'notFound') continue
     const { items } = expectOk('listing Tenants', listed)
     for (const tenant of items) count += Number(await letGo(client, tenant))
@@ -89,7 +89,7 @@ async function removeFinalizers({ operator, namespaces }: Request, terminal: Ter
   terminal.say(`${count} Tenants were let go`)
 }
 
-/** The names are Kubernetes' own, and the same in every pod. */
+/** Reads Kubernetes' own variables, which every pod has. */
 async function findEndpoint(env: Terminal['env']): Promise<Endpoint> {
   const path = env['KUBECONFIG']
   if (path) return fromKubeconfig({ path })
@@ -104,7 +104,7 @@ interface Cluster {
   readonly endpoint: Endpoint
 }
 
-/** An operator that is still there would give the finalizers back. */
+/** Scales the operator to 0 and waits until none leads: a running one would add the finalizers again. */
 async function endOperator(deployment: string, { transport, client, endpoint }: Cluster): Promise<void> {
   const namespace = endpoint.namespace ?? 'default'
   const scaled = await transport.request({
@@ -123,7 +123,7 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
     if (found.kind === 'notFound') return
     const { spec } = expectOk('reading the lease', found)
     if (!spec?.holderIdentity) return
-    // Renewed by a leader that still ends its work; one that was killed renews it no more.
+    // A leader that is ending renews its lease; a killed one does not.
     const now = `${spec.holderIdentity} ${spec.renewTime}`
     if (now !== seen) sinceMs = performance.now()
     seen = now
@@ -133,7 +133,7 @@ async function endOperator(deployment: string, { transport, client, endpoint }: 
   throw new Error(`an operator still leads after ${leaderMsMax / 1000} s: is there another one?`)
 }
 
-/** Whether it had our finalizer. */
+/** Removes our finalizer; returns whether the Tenant had it. */
 async function letGo(client: KubeClient, tenant: TenantObject): Promise<boolean> {
   let { metadata } = tenant
   for (let tries = 0; tries < triesMax; tries += 1) {

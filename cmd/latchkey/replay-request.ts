@@ -3,13 +3,13 @@ import { type EventId, parseEventId } from '#internal/base/index.ts'
 import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 
-/** What all requests share. */
+/** Options of all requests. */
 interface Asked {
   readonly by: string | undefined
   readonly json: boolean
 }
 
-/** A request of `latchkey replay`, understood. */
+/** A parsed request of `latchkey replay`. */
 export type ReplayRequest =
   | (Asked & { readonly verb: 'event'; readonly id: EventId })
   | (Asked & { readonly verb: 'status' | 'cancel'; readonly id: ReplayId })
@@ -21,7 +21,7 @@ export type ReplayRequest =
     })
   | (Asked & {
       readonly verb: 'start'
-      /** undefined: all tenants. */
+      /** Default all tenants. */
       readonly tenant: string | undefined
       readonly filter: Omit<ReplayFilter, 'tenantId'>
       readonly ratePerSecond: number
@@ -29,7 +29,7 @@ export type ReplayRequest =
       readonly isDryRun: boolean
     })
 
-/** A request, or why it is none. */
+/** A request, or the validation error for the caller. */
 export type ParsedReplay = ReplayRequest | { readonly verb: 'misused'; readonly text: string }
 
 const verbs = {
@@ -60,7 +60,7 @@ const defaultLimit = 20
 const limitMax = 100
 const unitsMs = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
-/** Reads the words after `latchkey replay`. Pure. @param nowMs what relative times count back from */
+/** Parses the arguments after `latchkey replay`. Pure. @param nowMs base of relative times */
 export function parseReplayRequest(args: readonly string[], nowMs: number): ParsedReplay {
   let parsed: ReturnType<typeof parseArgs<{ options: typeof options; allowPositionals: true }>>
   try {
@@ -100,8 +100,8 @@ function listOf(values: Values, asked: Asked): ParsedReplay {
 
 function startOf(values: Values, asked: Asked, nowMs: number): ParsedReplay {
   const { tenant, state = 'delivery_failed', provider, type, from, to, rate, key } = values
-  const everybody = values['all-tenants'] ?? false
-  if ((tenant === undefined) === !everybody) return misused('Say --tenant ID|SLUG, or --all-tenants')
+  const isForAll = values['all-tenants'] ?? false
+  if ((tenant === undefined) === !isForAll) return misused('Say --tenant ID|SLUG, or --all-tenants')
   const known = states.find((each) => each === state)
   if (known === undefined) return misused(`--state has to be one of ${states.join(', ')}`)
   if (provider !== undefined && !providerNames.some((each) => each === provider))

@@ -1,45 +1,56 @@
 import { randomToken, systemClock, type TenantId } from '#internal/base/index.ts'
-import { eventReadSettings, tellForwarders } from '#internal/events/index.ts'
+import { type EventSummary, eventReadSettings, tellForwarders } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
   previewReplay,
+  type ReplayCount,
+  type ReplayEventResult,
   type ReplayJob,
+  type ReplayPreview,
   readReplay,
   replayEvent,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
-import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
+import {
+  answer,
+  type Command,
+  type ExitCode,
+  fail,
+  misused,
+  type Terminal,
+  type ToolStores,
+  wantsHelp,
+  whoRuns,
+  withStores,
+} from './command.ts'
 import { parseReplayRequest, type ReplayRequest } from './replay-request.ts'
-import { eventText, jobJson, jobsText, jobText, previewJson, previewText } from './replay-text.ts'
-import { type ToolStores, withStores } from './stores.ts'
-import { whoRuns } from './who-runs.ts'
 
-const name = 'latchkey replay'
-const help = `usage: ${name} event ID         delivers one event once more
-       ${name} start ...        delivers all events of a filter once more
-       ${name} status ID        how far a replay is
-       ${name} list             replays, the latest first
-       ${name} cancel ID        ends a replay; what it has queued is delivered
+const command = 'latchkey replay'
+const help = `usage: ${command} event ID         delivers one event once more
+       ${command} start ...        delivers all events of a filter once more
+       ${command} status ID        shows a replay's progress
+       ${command} list             lists replays, the latest first
+       ${command} cancel ID        ends a replay; events that it has queued are delivered
 
 start takes
-  --tenant ID|SLUG      whose events; or --all-tenants
+  --tenant ID|SLUG      the events' tenant; or --all-tenants
   --from TIME           received since then: 2026-11-01, 2026-11-01T08:30:00Z, or 24h, 7d ago
-  --to TIME             and before; left out: until now
+  --to TIME             and before; default: now
   --state STATE         delivery_failed (the default), processed, verified, any
   --provider NAME       --type TYPE
-  --rate N              events a second, 1 to 1000; left out: 50
+  --rate N              events per second, 1 to 1000; default: 50
   --key TEXT            makes repeats of this command the same replay
   --dry-run             counts and shows the first, and starts nothing
 list takes --tenant ID|SLUG, --limit N, --after ID.
 
-  --by NAME             who does it, for the audit log; left out: the user and host of this command
+  --by NAME             actor for the audit log; default: the user and host of this command
   --json                JSON on standard output
 
-It needs LATCHKEY_DATABASE_URL. Forwarders work on replays; receivers know an event by its webhook-id, which stays.
-Exit codes: 0 done, 1 not done, 2 not understood.`
+It needs LATCHKEY_DATABASE_URL. Forwarders carry replays out; the webhook-id of an event stays the same.
+Exit codes: 0 done, 1 failed, 2 misused.`
 
 /** Delivers events once more: `latchkey replay event|start|status|list|cancel`. */
 export const replayCommand: Command = {
@@ -50,7 +61,7 @@ export const replayCommand: Command = {
       return 0
     }
     const asked = parseReplayRequest(args, systemClock.now())
-    if (asked.verb === 'misused') return misused(terminal, asked.text, name)
+    if (asked.verb === 'misused') return misused(terminal, asked.text, command)
     return withStores(terminal, (stores) => run(asked, { ...stores, ...terminal }), eventReadSettings)
   },
 }
@@ -87,9 +98,9 @@ async function replayOne(
   const by = request.by ?? whoRuns()
   const result = await replayEvent(parts.pool, { eventId: request.id, by }, systemClock.now())
   const isDone = result.kind === 'queued' || result.kind === 'already_queued'
-  if (result.kind === 'queued') await parts.tell((redis) => tellForwarders(redis, [result.tenantId]))
-  if (request.json) parts.say(jsonText({ event: request.id, result }))
-  else if (isDone) parts.say(eventText(result))
+  if (result.kind === 'queued') await parts.notify((redis) => tellForwarders(redis, [result.tenantId]))
+  const json = { event: request.id, result }
+  if (isDone || request.json) answer(request, parts, { text: eventText(result), json })
   else parts.complain(eventText(result))
   return isDone ? 0 : 1
 }
@@ -130,7 +141,7 @@ async function list(
 
 const noTenant = 'There is no tenant of that id or slug'
 
-/** null: all of them; undefined: there is none of that name. */
+/** Returns null for all tenants, undefined for an unknown one. */
 async function tenantOf(tenant: string | undefined, { pool }: Parts): Promise<TenantId | null | undefined> {
   return tenant === undefined ? null : await findLiveTenantId(pool, tenant)
 }
@@ -148,21 +159,90 @@ function refusalText(result: Exclude<StartReplayResult, { readonly job: ReplayJo
   }
 }
 
-function answer(
-  { json }: { readonly json: boolean },
-  { say }: Terminal,
-  given: { text: string; json: object },
-): 0 {
-  say(json ? jsonText(given.json) : given.text)
-  return 0
+const refusals = {
+  payload_expired: 'its payload is gone: nothing is left to send',
+  not_enabled: 'it was only verified: set spec.walletRollout.stage of its tenant to enabled first',
+  rounds_exhausted: 'it had as many rounds as can be counted',
+  changed: 'it is in another delivery cycle by now',
+  not_found: 'there is no such event, or its time is over',
+} as const
+
+function eventText(result: ReplayEventResult): string {
+  if (result.kind === 'queued') return `queued: delivery cycle ${result.cycle} begins now`
+  if (result.kind === 'already_queued') return `delivery cycle ${result.cycle} is under way: nothing to do`
+  return `not replayed: ${refusals[result.kind]}`
 }
 
-function fail({ json }: { readonly json: boolean }, { say, complain }: Terminal, problem: string): 1 {
-  if (json) say(jsonText({ problem }))
-  else complain(problem)
-  return 1
+function jobText(job: ReplayJob): string {
+  const skipped = Object.entries(job.skipped).map(([cause, count]) => `${count} ${cause}`)
+  const lines = [
+    ['replay', job.id],
+    ['state', `${job.state}${job.isWaiting ? ', waiting for the tenant’s retries to be made' : ''}`],
+    ['tenant', job.filter.tenantId ?? 'all'],
+    ['events', filterText(job)],
+    ['rate', `${job.ratePerSecond} a second`],
+    ['asked by', `${job.requestedBy}, ${isoTime(job.createdAtMs)}`],
+    ['total', countText(job.total)],
+    ['queued', String(job.queuedCount)],
+    ...(skipped.length > 0 ? [['skipped', skipped.join(', ')]] : []),
+    ...(job.failedCause === null ? [] : [['trouble', job.failedCause]]),
+    ...(job.endedAtMs === null ? [] : [['ended', isoTime(job.endedAtMs)]]),
+  ]
+  return lines.map(([label = '', value = '']) => `${label.padEnd(9)} ${value}`).join('\n')
 }
 
-function jsonText(value: unknown): string {
-  return JSON.stringify(value, null, 2)
+function jobsText(jobs: readonly ReplayJob[]): string {
+  if (jobs.length === 0) return 'no replays'
+  return jobs
+    .map((job) =>
+      [
+        ...[job.id, job.state.padEnd(9), `${job.queuedCount} of ${countText(job.total)}`.padEnd(24)],
+        ...[isoTime(job.createdAtMs), job.filter.tenantId ?? 'all tenants', job.requestedBy],
+      ].join('  '),
+    )
+    .join('\n')
+}
+
+function previewText({ count, examples, newest }: ReplayPreview): string {
+  const lines = examples.map(exampleText)
+  const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
+  return [`${countText(count)} events would be looked at; nothing was queued`, ...lines, ...last].join('\n')
+}
+
+/** Returns a replay with its times as text. */
+function jobJson({ createdAtMs, startedAtMs, endedAtMs, filter, ...job }: ReplayJob): object {
+  const { fromMs, toMs, ...rest } = filter
+  return {
+    ...job,
+    filter: { ...rest, from: isoTime(fromMs), ...(toMs !== undefined && { to: isoTime(toMs) }) },
+    createdAt: isoTime(createdAtMs),
+    startedAt: startedAtMs === null ? null : isoTime(startedAtMs),
+    endedAt: endedAtMs === null ? null : isoTime(endedAtMs),
+  }
+}
+
+function previewJson({ count, examples, newest }: ReplayPreview): object {
+  return { total: count, examples: examples.map(exampleJson), newest: newest ? exampleJson(newest) : null }
+}
+
+function exampleText({ id, tenantId, provider, type, state, receivedAtMs }: EventSummary): string {
+  return `  ${id}  ${isoTime(receivedAtMs)}  ${tenantId}  ${provider}  ${type}  ${state}`
+}
+
+function exampleJson({ id, tenantId, provider, type, state, receivedAtMs }: EventSummary): object {
+  return { id, tenantId, provider, type, state, receivedAt: isoTime(receivedAtMs) }
+}
+
+function filterText({ filter }: ReplayJob): string {
+  const { state = 'any state', provider, type, fromMs, toMs, ids } = filter
+  const parts = [state, provider, type, ids && `${ids.length} ids`].filter((part) => part !== undefined)
+  return `${parts.join(', ')} from ${isoTime(fromMs)} to ${toMs === undefined ? 'its start' : isoTime(toMs)}`
+}
+
+function countText({ count, isExact }: ReplayCount): string {
+  return isExact ? String(count) : `more than ${count}`
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
 }

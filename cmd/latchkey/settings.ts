@@ -3,31 +3,43 @@ import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   checkSettingName,
   clearSetting,
+  type ListedSetting,
   listSettings,
   parseSettingText,
   readSettings,
+  type SettingName,
+  type SettingValue,
+  type StoredSetting,
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
 import { findLiveTenantId } from '#internal/tenants/index.ts'
-import { type Command, type ExitCode, misused, type Terminal, wantsHelp } from './command.ts'
-import { listText, settingJson, settingText, writtenText } from './settings-text.ts'
-import { type ToolStores, withStores } from './stores.ts'
-import { whoRuns } from './who-runs.ts'
+import {
+  answer,
+  type Command,
+  type ExitCode,
+  fail,
+  misused,
+  type Terminal,
+  type ToolStores,
+  wantsHelp,
+  whoRuns,
+  withStores,
+} from './command.ts'
 
-const name = 'latchkey settings'
-const help = `usage: ${name} list                  all settings with what holds now
-       ${name} get NAME              one setting, and what it does
-       ${name} set NAME VALUE        sets it: in force in every process within 2 s
-       ${name} clear NAME            brings its default back
+const command = 'latchkey settings'
+const help = `usage: ${command} list                  shows all settings with their values
+       ${command} get NAME              shows one setting with its description
+       ${command} set NAME VALUE        sets it: in force in every process within 2 s
+       ${command} clear NAME            restores its default
 
-  --tenant ID|SLUG      of one tenant; left out: of the whole installation
-  --expect-version N    write only if this is its version, 0 for one that is not set
-  --by NAME             who does it, for the audit log; left out: the user and host of this command
+  --tenant ID|SLUG      for one tenant; default: for the whole installation
+  --expect-version N    writes only at this version; 0: only if it is not set
+  --by NAME             actor for the audit log; default: the user and host of this command
   --json                JSON on standard output
 
-It needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL if processes are to hear of it at once.
-Exit codes: 0 done, 1 not done, 2 not understood.`
+It needs LATCHKEY_DATABASE_URL, and LATCHKEY_REDIS_URL to notify processes at once.
+Exit codes: 0 done, 1 failed, 2 misused.`
 
 /** Reads and writes runtime settings: `latchkey settings list|get|set|clear`. */
 export const settingsCommand: Command = {
@@ -38,7 +50,7 @@ export const settingsCommand: Command = {
       return 0
     }
     const asked = parseRequest(args)
-    if (asked.kind === 'misused') return misused(terminal, asked.text, name)
+    if (asked.kind === 'misused') return misused(terminal, asked.text, command)
     return withStores(terminal, (stores) => run(asked, { ...stores, ...terminal }))
   },
 }
@@ -56,7 +68,7 @@ interface Request {
   readonly json: boolean
 }
 
-/** How many words follow a verb. */
+/** Number of words after each verb. */
 const verbs = { list: 0, get: 1, set: 2, clear: 1 } as const
 type Verb = keyof typeof verbs
 
@@ -109,13 +121,12 @@ async function run(request: Request, parts: Parts): Promise<ExitCode> {
   return verb === 'get' ? get(request, parts, tenantId) : write(request, parts, tenantId)
 }
 
-async function list(request: Request, { pool, say }: Parts, tenantId: TenantId | null): Promise<ExitCode> {
-  const listed = await listSettings(pool, tenantId)
-  const { settings } = await readSettings(pool)
+async function list(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
+  const listed = await listSettings(parts.pool, tenantId)
+  const { settings } = await readSettings(parts.pool)
   const ofTenants = settings.filter((each) => tenantId === null && each.tenantId !== null)
   const all = listed.map((each) => settingJson(each, tenantId))
-  say(request.json ? jsonText(all) : listText(listed, ofTenants))
-  return 0
+  return answer(request, parts, { text: listText(listed, ofTenants), json: all })
 }
 
 async function get(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
@@ -123,8 +134,7 @@ async function get(request: Request, parts: Parts, tenantId: TenantId | null): P
   if (named.kind === 'refused') return fail(request, parts, named.problem)
   const found = (await listSettings(parts.pool, tenantId)).find((each) => each.name === named.name)
   if (found === undefined) return fail(request, parts, 'There is no setting of that name')
-  parts.say(request.json ? jsonText(settingJson(found, tenantId)) : settingText(found))
-  return 0
+  return answer(request, parts, { text: settingText(found), json: settingJson(found, tenantId) })
 }
 
 async function write(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
@@ -144,20 +154,77 @@ async function write(request: Request, parts: Parts, tenantId: TenantId | null):
         : `${String(present.value)}, version ${present.version}, by ${present.updatedBy}`
     return fail(request, parts, `${setting} is not at that version: now ${now}. Nothing was written`)
   }
-  await parts.tell(tellSettings)
+  await parts.notify(tellSettings)
   const value = request.verb === 'clear' ? undefined : parseSettingText(request.value)
   const { name: changed, old, version } = written
   const json = { name: changed, tenantId, old: old ?? null, new: value ?? null, version }
-  parts.say(request.json ? jsonText(json) : writtenText({ name: changed, old, value, version }))
-  return 0
+  return answer(request, parts, { text: writtenText({ name: changed, old, value, version }), json })
 }
 
-function fail({ json }: Request, { say, complain }: Terminal, problem: string): 1 {
-  if (json) say(jsonText({ problem }))
-  else complain(problem)
-  return 1
+/** Returns a table of settings, followed by those of tenants. */
+function listText(listed: readonly ListedSetting[], ofTenants: readonly StoredSetting[]): string {
+  const rows = listed.map(({ name, value, stored }) => [
+    name,
+    printed(value),
+    stored ? writtenBy(stored) : 'default',
+  ])
+  const tenants = ofTenants.map((each) => [
+    each.tenantId ?? '',
+    each.name,
+    printed(each.value),
+    writtenBy(each),
+  ])
+  const table = columns([['SETTING', 'VALUE', ''], ...rows])
+  return tenants.length === 0
+    ? table
+    : `${table}\n\n${columns([['TENANT', 'SETTING', 'VALUE', ''], ...tenants])}`
 }
 
-function jsonText(value: unknown): string {
-  return JSON.stringify(value, null, 2)
+function settingText({ name, value, stored, definition }: ListedSetting): string {
+  const origin = stored ? `${writtenBy(stored)}; by default ${printed(definition.default)}` : 'the default'
+  return `${name} = ${printed(value)}   (${origin})\n${definition.doc}\nIt has to be ${definition.expected}.`
+}
+
+function settingJson({ name, value, stored, definition }: ListedSetting, tenantId: TenantId | null): object {
+  return {
+    ...{ name, tenantId, value, default: definition.default },
+    version: stored?.version ?? 0,
+    updatedAt: stored ? new Date(stored.updatedAtMs).toISOString() : null,
+    updatedBy: stored?.updatedBy ?? null,
+    ...{ expected: definition.expected, doc: definition.doc },
+  }
+}
+
+interface WrittenSetting {
+  readonly name: SettingName
+  readonly old: SettingValue | undefined
+  /** undefined after a clear. */
+  readonly value: SettingValue | undefined
+  readonly version: number
+}
+
+function writtenText({ name, old, value, version }: WrittenSetting): string {
+  const before = old === undefined ? 'was not set' : `was ${printed(old)}`
+  if (value === undefined) return old === undefined ? `${name} was not set` : `${name} is cleared (${before})`
+  return `${name} = ${printed(value)} (${before}), version ${version}: in force within 2 s`
+}
+
+function writtenBy({ version, updatedAtMs, updatedBy }: StoredSetting): string {
+  return `version ${version}, ${new Date(updatedAtMs).toISOString()} by ${updatedBy}`
+}
+
+function printed(value: SettingValue | null): string {
+  return value === null ? 'none' : String(value)
+}
+
+function columns(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
+  return rows
+    .map((row) =>
+      row
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
 }

@@ -2,22 +2,22 @@ import { type Pool, TlsFailure } from '#internal/storage/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
 const retryMs = 1_000
-/** Between two lines of the log that say the same. */
-const tellMs = 10_000
-/** Bound of waiting for causes that only a change of the configuration ends: TLS, and a refused password. */
+/** Interval of repeated log lines. */
+const logMs = 10_000
+/** Bound of the wait for causes that only a change of the configuration ends: TLS, and a refused password. */
 const lastingMsMax = 15_000
 /** `invalid_password` and `invalid_authorization_specification`: https://www.postgresql.org/docs/15/errcodes-appendix.html (2026-11) */
 const authenticationCodes: ReadonlySet<string> = new Set(['28P01', '28000'])
 
 /**
- * Waits until Postgres takes statements: at a first installation it may come up after this process, or not have its database and
- * role yet. Waits at most 15 s while TLS or the password is refused. @throws what it answered last, once the seconds are over
+ * Waits until Postgres accepts statements: at a first installation it may start after this process, or lack its database and role at
+ * first. Waits at most 15 s while TLS or the password is refused. @throws its last error after `secondsMax`
  */
 export async function reachPostgres(target: Pool, secondsMax: number, log: Logger): Promise<void> {
   const startedMs = performance.now()
   const endMs = startedMs + secondsMax * 1_000
   let lastingSinceMs: number | undefined
-  for (let toldMs = Number.NEGATIVE_INFINITY; ; ) {
+  for (let loggedMs = Number.NEGATIVE_INFINITY; ; ) {
     try {
       await target.query('SELECT 1')
       return
@@ -25,9 +25,9 @@ export async function reachPostgres(target: Pool, secondsMax: number, log: Logge
       lastingSinceMs = isLasting(cause) ? (lastingSinceMs ?? performance.now()) : undefined
       const untilMs = Math.min(endMs, (lastingSinceMs ?? endMs) + lastingMsMax)
       if (performance.now() + retryMs > untilMs) throw cause
-      if (performance.now() - toldMs >= tellMs) {
-        toldMs = performance.now()
-        const waitedSeconds = Math.round((toldMs - startedMs) / 1_000)
+      if (performance.now() - loggedMs >= logMs) {
+        loggedMs = performance.now()
+        const waitedSeconds = Math.round((loggedMs - startedMs) / 1_000)
         log.warn({ cause, waitedSeconds, secondsMax }, 'Postgres cannot be used yet, trying again')
       }
     }
