@@ -79,7 +79,7 @@ else if (process.platform === 'linux')
     expect(ensureRedis(pathWith({ 'apt-get': 'exit 1' })).said).toContain('sudo apt-get install redis-server')
   })
 
-test.each(['chromium', 'chromium-browser', 'google-chrome'])(
+test.each(['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'])(
   'chromium program: %s on the PATH is accepted silently',
   (name) => {
     expect(ensureChromium(pathWith({ [name]: 'exit 0' }))).toEqual({ exitCode: 0, said: '' })
