@@ -1,5 +1,5 @@
-// Sets up what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20 without packages, since it runs before
-// there are any: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
+// Installs what a fresh clone lacks, then runs one command. Plain JavaScript for Node 20, without packages, since it installs
+// them: node cmd/dev/setup.mjs dev|test|test:faults|test:cluster|lint|bench|format|generate|latchkey [arguments]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,32 +11,33 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const nodeMajorMin = 20
 const parentCheckMs = 1000
 const sameSignalMs = 1000
-/** A test may be the first of its run and wait for the stores, on a slow machine for some seconds. */
+/** Includes the start of the stores by the first test of a process, seconds on a slow machine. */
 const testMsMax = 30_000
-/** Test files at a time, each process of them with stores of its own: they wait for disks and time-outs more than they compute. */
+/** Bound of test processes, each with stores of its own. One more than processors: tests also wait for disks and time-outs. */
 const testProcessesMax = 4
+const testFolders = ['cmd', 'internal', 'test']
 const clusterTests = 'test/cluster'
-/** Those named dashboard-… drive a browser. */
-const browserTests = 'test/e2e'
-/** They break whole stores for many seconds, so they have a run of their own. */
+/** Files named dashboard-… drive a browser. */
+const endToEndTests = 'test/e2e'
+/** These break whole stores for many seconds, so they have a run of their own. */
 const faultTests = 'test/faults'
-/** An API server that is started again takes some seconds to let anybody in. */
+/** A restarted API server takes some seconds to accept calls. */
 const clusterTestMsMax = 120_000
 const commands = {
-  dev: runDev,
+  dev: (bun, args) => run(bun, ['cmd/dev/main.ts', ...args]),
   test: runTest,
   'test:faults': runFaultTest,
   'test:cluster': runClusterTest,
   lint: runLint,
   bench: runBench,
-  format: runFormat,
-  generate: runGenerate,
+  format: () => run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.']),
+  generate: (bun) => run(bun, ['cmd/dev/generate.ts']),
   latchkey: runLatchkey,
 }
 
-/** The one child that runs at the moment; it gets our signals. */
+/** The running child, which gets our signals. */
 let current
-/** Set by the first signal: no further step begins. */
+/** First signal received; no further step begins after it. */
 let endedBy
 let endedAtMs
 
@@ -55,106 +56,117 @@ async function main(name, args) {
   process.exit(await command(bun, args))
 }
 
-async function runDev(bun, args) {
-  return run(bun, ['cmd/dev/main.ts', ...args])
-}
-
 async function runTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
-  if (redis !== 0) return redis
-  if (drivesBrowser(args)) {
-    const chromium = await run(bun, ['cmd/dev/ensure.ts', 'chromium'])
-    if (chromium !== 0) return chromium
-  }
-  const without = [clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`)
-  // Each process keeps its modules from file to file, and with them its stores.
-  const parallel = [`--parallel=${Math.min(availableParallelism(), testProcessesMax)}`, '--no-isolate']
-  const exitCode = await run(bun, ['test', `--timeout=${testMsMax}`, ...parallel, ...without, ...args])
-  if (exitCode !== 0) explainPatterns(args)
+  const { patterns } = splitArgs(args)
+  const inBrowser = testFiles(endToEndTests).filter((path) => path.includes('/dashboard-'))
+  const drivesBrowser = patterns.length === 0 || inBrowser.some((path) => matches(path, patterns))
+  const ensured = await ensure(bun, 'redis', ...(drivesBrowser ? ['chromium'] : []))
+  if (ensured !== 0) return ensured
+  const processes = Math.min(availableParallelism() + 1, testProcessesMax)
+  const flags = [
+    `--timeout=${testMsMax}`,
+    ...[clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`),
+    // A process keeps its modules from file to file, and with them its stores.
+    ...[`--parallel=${processes}`, '--no-isolate'],
+    ...(patterns.length === 0 ? [`--timings=${testTimings()}`, '--update-timings'] : []),
+  ]
+  const exitCode = await run(bun, ['test', ...flags, ...args])
+  if (exitCode !== 0) explainPatterns(patterns)
   return exitCode
 }
 
-/** Whether the tests that are meant have those of the dashboard's pages among them. */
-function drivesBrowser(args) {
-  const patterns = args.filter((arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-'))
-  if (patterns.length === 0) return true
-  const paths = readdirSync(join(root, browserTests)).filter((name) => name.startsWith('dashboard-'))
-  return paths.some((name) => patterns.some((pattern) => `./${browserTests}/${name}`.includes(pattern)))
+/** File with the durations of an earlier run, by which the slowest files start first; before the first run with rough ones. */
+function testTimings() {
+  const path = join(root, '.latchkey', 'test-timings.json')
+  if (existsSync(path)) return path
+  const msOf = (file) => (file.includes('/dashboard-') ? 60_000 : file.includes('/dev') ? 30_000 : 10_000)
+  const files = testFiles(endToEndTests).map((file) => [file, msOf(file)])
+  writeFileSync(path, JSON.stringify({ version: 1, files: Object.fromEntries(files) }))
+  return path
 }
 
-/** Faults of the stores, of the processes and of callbacks. Each prints what was sent, acknowledged, delivered and lost. */
+function ensure(bun, ...programs) {
+  return run(bun, ['cmd/dev/ensure.ts', ...programs])
+}
+
+/** Runs the faults of stores, processes and callbacks. Each prints what was sent, acknowledged, delivered and lost. */
 async function runFaultTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
-  if (redis !== 0) return redis
-  const { flags, files } = chooseTests(faultTests, args, () => true)
-  if (files.length === 0) fail(`no test in ${faultTests} has ${args.join(' ')} in its path`)
-  // On a disk, as stores are; other tests may keep them in memory.
+  const ensured = await ensure(bun, 'redis')
+  if (ensured !== 0) return ensured
+  const { flags, files } = chooseTests(faultTests, args)
+  // On a disk, as in production; other tests may keep their stores in memory.
   process.env.LATCHKEY_TEST_STORES_DIR ??= tmpdir()
   return run(bun, ['test', `--timeout=${testMsMax}`, ...flags, ...files])
 }
 
 /**
- * Against a Kubernetes API server, the one of KUBECONFIG, or one that is started for this and can be broken; then, in files named
- * node-…, on a whole node that is started for this. They install, drain and remove things, so that another cluster has to be meant,
- * by LATCHKEY_NODE_URL.
+ * Runs tests on a Kubernetes API server, that of KUBECONFIG or one that is started for this and can be broken; then, in files named
+ * node-…, on a whole node that is started for this. Those install, drain and remove things: another cluster has to be named by
+ * LATCHKEY_NODE_URL.
  */
 async function runClusterTest(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
-  if (redis !== 0) return redis
-  const isOfNode = (path) => path.includes('/node-')
-  const isMeant = (path) =>
-    !process.env.KUBECONFIG ||
-    (isOfNode(path) ? Boolean(process.env.LATCHKEY_NODE_URL) : !path.includes('/faults/'))
-  const { flags, files } = chooseTests(clusterTests, args, isMeant)
-  if (files.length === 0)
-    fail(`no test in ${clusterTests} has ${args.join(' ')} in its path (see ${clusterTests}/README.md)`)
+  const ensured = await ensure(bun, 'redis')
+  if (ensured !== 0) return ensured
+  const { KUBECONFIG, LATCHKEY_NODE_URL } = process.env
+  const needsNode = (path) => path.includes('/node-')
+  const isAllowed = (path) => (needsNode(path) ? LATCHKEY_NODE_URL : !path.includes('/faults/'))
+  const { flags, files } = chooseTests(clusterTests, args, (path) => !KUBECONFIG || isAllowed(path))
   const parts = [
-    { cluster: [], part: files.filter((path) => !isOfNode(path)) },
-    { cluster: ['--node', bun], part: files.filter(isOfNode).sort(installFirst) },
+    { options: [], part: files.filter((path) => !needsNode(path)) },
+    { options: ['--node', bun], part: files.filter(needsNode).sort(installFirst) },
   ]
   let exitCode = 0
-  for (const { cluster, part } of parts) {
+  for (const { options, part } of parts) {
     if (part.length === 0) continue
     const command = [bun, 'test', `--timeout=${clusterTestMsMax}`, ...flags, ...part]
-    const partCode = await run(`${clusterTests}/run`, [...cluster, ...command])
+    const partCode = await run(`${clusterTests}/run`, [...options, ...command])
     exitCode = exitCode || partCode
   }
   return exitCode
 }
 
-/** By name, but what wants to install comes before what finds an installation: there is nothing to remove then. */
+/** Orders by name, but the installing tests come first, as long as there is no installation to remove. */
 function installFirst(one, other) {
   const isInstall = (path) => Number(path.includes('/node-install.'))
   return isInstall(other) - isInstall(one) || one.localeCompare(other)
 }
 
-/** The test files of a folder that have one of the patterns among the arguments in their path, or all, without those of a `!pattern`; and the other arguments. */
-function chooseTests(folder, args, isMeant) {
-  // What follows a flag may be its value.
+/** Splits arguments into parts of paths, those with ! in front that exclude, and flags. The argument after a flag may be its value. */
+function splitArgs(args) {
   const isPattern = (arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-')
-  const patterns = args.filter(isPattern)
-  const without = patterns.filter((pattern) => pattern.startsWith('!')).map((pattern) => pattern.slice(1))
-  const wanted = patterns.filter((pattern) => !pattern.startsWith('!'))
-  const files = readdirSync(join(root, folder), { recursive: true })
-    .map((path) => `./${folder}/${path}`)
-    .filter((path) => path.endsWith('.test.ts') && isMeant(path))
-    .filter((path) => wanted.length === 0 || wanted.some((pattern) => path.includes(pattern)))
-    .filter((path) => !without.some((pattern) => path.includes(pattern)))
-  return { flags: args.filter((arg, at) => !isPattern(arg, at)), files }
+  const all = args.filter(isPattern)
+  return {
+    patterns: all.filter((pattern) => !pattern.startsWith('!')),
+    excluded: all.filter((pattern) => pattern.startsWith('!')).map((pattern) => pattern.slice(1)),
+    flags: args.filter((arg, at) => !isPattern(arg, at)),
+  }
 }
 
-/** Bun says that no file matched, but not what would. */
-function explainPatterns(args) {
-  // What follows a flag may be its value.
-  const patterns = args.filter((arg, at) => !arg.startsWith('-') && !args[at - 1]?.startsWith('-'))
-  if (patterns.length === 0) return
-  const files = ['cmd', 'internal', 'test'].flatMap((dir) =>
-    readdirSync(join(root, dir), { recursive: true })
-      .filter((path) => path.endsWith('.test.ts'))
-      .map((path) => join(root, dir, path))
-      .filter((path) => ![clusterTests, faultTests].some((folder) => path.startsWith(join(root, folder)))),
-  )
-  if (files.some((file) => patterns.some((pattern) => file.includes(pattern.replace(/^\.\//, ''))))) return
+function matches(path, patterns) {
+  return patterns.some((pattern) => path.includes(pattern.replace(/^\.\//, '')))
+}
+
+function testFiles(folder) {
+  return readdirSync(join(root, folder), { recursive: true })
+    .filter((path) => path.endsWith('.test.ts') || path.endsWith('.test.tsx'))
+    .map((path) => `${folder}/${path}`)
+}
+
+/** Returns the test files of a folder that the arguments name, and the flags among these. */
+function chooseTests(folder, args, isAllowed = () => true) {
+  const { patterns, excluded, flags } = splitArgs(args)
+  const files = testFiles(folder)
+    .filter((path) => isAllowed(path) && !matches(path, excluded))
+    .filter((path) => patterns.length === 0 || matches(path, patterns))
+  if (files.length === 0) fail(`no test in ${folder} has ${args.join(' ')} in its path`)
+  return { flags, files: files.map((path) => `./${path}`) }
+}
+
+/** Names what would match: Bun says only that nothing did. */
+function explainPatterns(patterns) {
+  const isOther = (path) => path.startsWith(clusterTests) || path.startsWith(faultTests)
+  const files = testFolders.flatMap(testFiles).filter((path) => !isOther(path))
+  if (patterns.length === 0 || files.some((path) => matches(path, patterns))) return
   console.error(`
 No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in its path. Name a part of one, a folder or a test:
 
@@ -164,25 +176,17 @@ No test file has ${patterns.map((pattern) => `"${pattern}"`).join(' or ')} in it
 `)
 }
 
-/** Measures records, or what is named by the first argument: `webhooks`, or `events` with many of them behind. */
+/** Measures records, or what the first argument names: `webhooks`, or `events`, lists and retention with many of them. */
 async function runBench(bun, args) {
-  const redis = await run(bun, ['cmd/dev/ensure.ts', 'redis'])
-  if (redis !== 0) return redis
+  const ensured = await ensure(bun, 'redis')
+  if (ensured !== 0) return ensured
   const [first, ...others] = args
   return first === 'webhooks' || first === 'events'
     ? run(bun, [`test/bench/${first}.main.ts`, ...others])
     : run(bun, ['test/bench/main.ts', ...args])
 }
 
-async function runFormat() {
-  return run(join(root, 'node_modules/.bin/biome'), ['check', '--write', '.'])
-}
-
-async function runGenerate(bun) {
-  return run(bun, ['cmd/dev/generate.ts'])
-}
-
-/** On the stores of a dev server that runs, unless others are named. */
+/** Runs the tool on the stores of a running dev server, unless others are named. */
 async function runLatchkey(bun, args) {
   const path = join(resolve(root, process.env['LATCHKEY_DATA_DIR'] ?? '.latchkey'), 'stores.json')
   if (process.env['LATCHKEY_DATABASE_URL'] === undefined && existsSync(path))
@@ -190,11 +194,11 @@ async function runLatchkey(bun, args) {
   return run(bun, ['cmd/latchkey/main.ts', ...args])
 }
 
-/** Runs every check, also after one has failed, so that one run shows all there is to mend. */
+/** Runs every check, also after a failed one, so that one run shows all findings. */
 async function runLint() {
   const checks = [
     ['oxlint', '--type-aware', '--deny-warnings'],
-    // It colours its last line also for a file.
+    // It colours its last line even in a file.
     ['biome', 'ci', ...(process.stdout.isTTY ? [] : ['--colors=off']), '.'],
     ['knip'],
     ['tsc', '--noEmit'],
@@ -209,7 +213,7 @@ async function runLint() {
   return failed.length === 0 ? 0 : 1
 }
 
-/** The Bun that package.json names: the one on the PATH if it is that version, otherwise npm's, which npx keeps. */
+/** Returns the Bun that package.json names: the one on the PATH if it has that version, otherwise that of npx. */
 async function findBun() {
   const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const version = /^bun@(\d+\.\d+\.\d+)$/.exec(packageManager)?.[1]
@@ -228,7 +232,7 @@ async function findBun() {
   })
 }
 
-/** The program itself rather than a script that starts it, so that signals reach it directly. */
+/** Returns the path of the program itself rather than of its wrapper script, so that signals reach it directly. */
 function realBun(output, version) {
   const line = (output ?? '').trim().split('\n').at(-1) ?? ''
   if (!line.startsWith('[')) return undefined
@@ -245,7 +249,7 @@ function bunNote(version) {
   return join(root, '.latchkey', `bun-${version}.path`)
 }
 
-/** Asking npx again each time would cost about a second. */
+/** Returns the remembered path: npx takes about a second. */
 function rememberedBun(version) {
   const note = bunNote(version)
   return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
@@ -258,7 +262,7 @@ function remember(version, path) {
   return path
 }
 
-/** Installs when node_modules is not what bun.lock says. The stamp comes last, so that an install cut short is repeated. */
+/** Installs packages when node_modules differs from bun.lock. Writes the stamp last, so that an interrupted install is repeated. */
 async function install(bun) {
   const stamp = join(root, 'node_modules/.latchkey-stamp')
   const wanted = createHash('sha256').update(`${bun} ${process.platform} ${process.arch}`)
@@ -289,8 +293,8 @@ async function capture(program, args) {
 }
 
 /**
- * Runs a child in a process group of its own and gives its exit code. Ctrl-C reaches it through us alone: from the terminal's
- * group it would get the signal twice or more often, once from each of terminal, npm and us.
+ * Runs a child in a process group of its own and returns its exit code. Ctrl-C reaches it through us alone: in the terminal's group it
+ * would get the signal from the terminal, npm and us.
  */
 function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput = undefined) {
   if (endedBy) return exitBy(endedBy)
@@ -307,16 +311,16 @@ function run(program, args, stdio = ['ignore', 'inherit', 'inherit'], onOutput =
 }
 
 function passOn(signal) {
-  // The terminal and npm may both send us the same Ctrl-C, and a second signal would end the child at once.
+  // The terminal and npm may both send the same Ctrl-C; a second signal would end the child at once.
   if (endedBy && performance.now() - endedAtMs < sameSignalMs) return
   endedBy ??= signal
   endedAtMs ??= performance.now()
   if (!current) return exitBy(signal)
   try {
-    // To its whole group: npx and bun install have children of their own.
+    // The whole group: npx and bun install have children.
     process.kill(-current.pid, signal)
   } catch {
-    // Gone already; its 'close' event follows.
+    // Already gone; its 'close' event follows.
   }
 }
 
@@ -324,7 +328,7 @@ function exitBy(signal) {
   process.exit(128 + constants.signals[signal])
 }
 
-/** npm killed outright tells nobody; a process that the shell started in the background may well outlive the shell. */
+/** Ends us with our parent when npm runs us: a killed npm sends no signal. A background process may outlive its shell. */
 function watchParent() {
   if (!process.env.npm_lifecycle_event) return
   const parent = process.ppid
