@@ -40,7 +40,8 @@ export async function ensureChromium(onProgress?: OnProgress): Promise<string> {
       `There is no program ${named}: set CHROMIUM to the path of Chromium, or unset it`,
     )
   const found =
-    findChromium() ?? (await installed('Chromium', 'chromium-headless-shell', { find: findChromium, onProgress }))
+    findChromium() ??
+    (await installed('Chromium', 'chromium-headless-shell', { find: findChromium, onProgress }))
   if (found !== undefined) return found
   throw new StoreStartError(
     `The dashboard's tests need Chromium or Chrome, and neither is on the PATH. Install it:\n  ${installCommand('chromium-headless-shell', '--cask chromium', 'chromium')}\nor set CHROMIUM to its path.`,
