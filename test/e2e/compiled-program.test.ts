@@ -13,7 +13,7 @@ import { providerSecret, webhookTenantYaml } from '#test/support/webhook-calls.t
 /** The program of the image, compiled for this machine. The image itself is in test/cluster. */
 const root = resolve(import.meta.dir, '../..')
 const compileMsMax = 120_000
-/** Longer than what is read in the event loop itself, so that the worker reads it. */
+/** Larger than bodies that are parsed on the event loop, so that the worker parses it. */
 const largeBodyBytes = 3 * 1024 * 1024
 const folder = scratchFolder()
 const started: TestProcess[] = []

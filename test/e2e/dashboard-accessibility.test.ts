@@ -59,7 +59,7 @@ async function isFine(page: Page): Promise<void> {
   await page.setViewportSize({ width: 1_280, height: 900 })
 }
 
-/** The query with which a page shows most; what is in the path is filled in. */
+/** Query with which a page shows the most; path parameters are filled in. */
 const queries: Readonly<Record<string, string>> = {
   '/go': '?find=acme',
   '/events': '?tenant=acme',

@@ -81,7 +81,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 }, startsMs)
 
-/** A provider's call, signed unless the test says otherwise. Gives the event's id at the provider. */
+/** Sends a provider's call, signed by default. Returns the event's id at the provider. */
 async function provide(
   name: string,
   fields: object = {},
@@ -110,7 +110,7 @@ async function visit(
   }
 }
 
-/** Has the callback fail an event of a tenant, and gives its page's path. */
+/** Lets the callback fail an event of a tenant, and returns the path of its page. */
 async function failed(page: Page, name: string, type: string): Promise<string> {
   receiver.answer(() => Response.json({ error: 'out of stock' }, { status: 500 }))
   await provide(name, { type })
@@ -173,7 +173,7 @@ test(
         expect(await page.locator('.timeline time').first().textContent()).toEndWith('UTC')
         await page.getByRole('button', { name: 'Reveal as received' }).click()
         await page.getByText('was recorded in the audit log').waitFor()
-        // The address of what is revealed cannot be read again: the switch leads back to the event.
+        // The URL of an unredacted payload cannot be reloaded: the theme switch leads back to the event.
         const event = new URL(page.url()).pathname.replace('/payload', '')
         await page.getByRole('button', { name: 'Dark' }).click()
         await page.getByRole('button', { name: 'Dark', pressed: true }).waitFor()

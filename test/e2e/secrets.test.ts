@@ -176,7 +176,7 @@ async function callBadly(): Promise<void> {
   for (const [status, method, path, body, headers] of calls) {
     expect([path, (await call(method, path, body, headers)).status]).toEqual([path, status])
   }
-  // The name of a field that nobody knows is told to whoever sent it, and to nobody else.
+  // The name of an unknown field appears only in the response to its sender.
   const named = await fetch(`${api.url}/v1/record`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${apiKey}` },
@@ -185,7 +185,7 @@ async function callBadly(): Promise<void> {
   expect(await named.text()).toContain(mark('UnknownName'))
 }
 
-/** An entry that no script of ours wrote, a full store, a hung one, none at all, and one that forgot everything. */
+/** Redis with a corrupt entry, full, hanging, unavailable, and emptied. */
 async function callWithStoreBroken(): Promise<void> {
   const everywhere = async () => {
     const fresh = { ...address, key: `${mark('RecordKey')}${crypto.randomUUID()}` }

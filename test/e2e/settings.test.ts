@@ -78,7 +78,7 @@ stringData: {signingSecret: ${callbackSecret}}
 `
 }
 
-/** Has `latchkey settings` do something, and gives what it said. */
+/** Runs `latchkey settings` and returns its output. */
 async function settings(...args: string[]): Promise<string> {
   const { code, out, err } = await latchkey(['settings', ...args], env)
   expect({ code, err }).toEqual({ code: 0, err: '' })

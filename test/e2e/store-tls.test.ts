@@ -55,7 +55,7 @@ interface Ready {
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly reason: string | null }[]
 }
 
-/** The checks of `/readyz` by name, once it says what is waited for. */
+/** Waits for a text in `/readyz` and returns its checks by name. */
 function readyWhen(
   opsUrl: string,
   wanted: (ready: Ready) => boolean,

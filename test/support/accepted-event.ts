@@ -1,5 +1,5 @@
 import type { EventId } from '#internal/base/index.ts'
-// The rooms of tests may be entered by any door; these must not load the whole intake.
+// Tests may import any file of a room; these imports avoid loading the whole intake.
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { insertEvents, partitionsOf } from '#internal/events/insert.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'

@@ -4,7 +4,7 @@ import { poll } from '#internal/dev/index.ts'
 const root = resolve(import.meta.dir, '../..')
 const waitMsMax = 30_000
 
-/** One of the binaries of `cmd` under test, as Kubernetes runs it. */
+/** Process of a program in `cmd`, run as in Kubernetes. */
 export interface TestProcess {
   readonly pid: number
   /** Standard output so far: the log. */
@@ -13,20 +13,20 @@ export interface TestProcess {
   errors(): string
   /** The lines of the log with this text, parsed. */
   lines(text: string): readonly Readonly<Record<string, unknown>>[]
-  /** Waits until the log has a line with this text, and gives it. @throws with the log when the process ends or takes 30 s */
+  /** Waits for a log line with this text and returns it. @throws with the log if the process ends or 30 s pass */
   logged(text: string): Promise<Readonly<Record<string, unknown>>>
   signal(signal: NodeJS.Signals): void
-  /** Settles with the exit code once all output has been read; null after a signal that ended it. */
+  /** Resolves to the exit code after all output was read, or to null after a fatal signal. */
   readonly exited: Promise<number | null>
 }
 
-/** An API under test, with its addresses. */
+/** API process with its URLs. */
 export interface ApiProcess extends TestProcess {
   readonly url: string
   readonly opsUrl: string
 }
 
-/** Starts `cmd/<name>/main.ts` with `env` and nothing of ours beside it. The caller ends it. */
+/** Starts `cmd/<name>/main.ts` with `env` as its only settings. The caller ends it. */
 export function startProcess(
   name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate',
   env: Readonly<Record<string, string>>,
@@ -43,7 +43,7 @@ export function startProgram(
   return startCommand([process.execPath, ...program], env, name)
 }
 
-/** Starts any command in the repository's folder, as `startProcess` does; `name` is what errors call it. */
+/** Starts any command in the repository's folder, as `startProcess` does; `name` appears in errors. */
 export function startCommand(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -90,7 +90,7 @@ export function startCommand(
   }
 }
 
-/** Nothing sends calls to a test's process that would have to turn away first. */
+/** No load balancer has to notice the shutdown of a test's process. */
 const quick = { LATCHKEY_API_PORT: '0', LATCHKEY_OPS_PORT: '0', LATCHKEY_SHUTDOWN_DELAY_SECONDS: '0' }
 
 /** Starts the API on free ports and waits until it listens. The caller ends it. */
@@ -100,7 +100,7 @@ export async function startApiProcess(env: Readonly<Record<string, string>>): Pr
   return { ...started, url: `http://localhost:${port}`, opsUrl: `http://localhost:${opsPort}` }
 }
 
-/** The status of `/readyz` as soon as it is `wanted`, else the last one after 30 s; 0 where nobody answers. */
+/** Waits up to 30 s until the status of `/readyz` is `wanted`, and returns the last status; 0 without an answer. */
 export async function readiness(opsUrl: string, wanted: number): Promise<number> {
   let last = 0
   await poll(
@@ -116,7 +116,7 @@ export async function readiness(opsUrl: string, wanted: number): Promise<number>
   return last
 }
 
-/** Waits until the API says that so many callers wait for busy keys; false after 30 s. */
+/** Waits until the API reports `count` callers waiting for busy keys. Returns false after 30 s. */
 export async function waitersAre(opsUrl: string, count: number): Promise<boolean> {
   const seen = await poll(
     async () => {

@@ -23,7 +23,7 @@ import { testStores } from './stores.ts'
 export interface TestApiOptions {
   /** Default: the Redis of this test process. */
   readonly redisUrl?: string
-  /** Default: a database of its own. A given one is left as it is. */
+  /** Default: a new database. A given one is not dropped. */
   readonly databaseUrl?: string
   /** YAML of Tenant and Secret manifests; default one tenant, `acme`, with `testApiKey`. */
   readonly manifests?: string
@@ -33,29 +33,29 @@ export interface TestApiOptions {
   readonly redisSpoolDurable?: boolean
   readonly trustedProxies?: readonly string[]
   readonly gatewaySandbox?: boolean
-  /** Seals the tenants' secrets, and opens them in this API; default `testKeyRing`. */
+  /** Encrypts the tenants' secrets, and decrypts them in this API; default `testKeyRing`. */
   readonly keyRing?: KeyRing
-  /** Default: the vendor's own certificates, which no test asks for. */
+  /** Default: the vendor's certificates; no test fetches them. */
   readonly certificates?: NonNullable<ApiConfig['certificates']>
 }
 
-/** The real API with real stores, in this process, on free ports. */
+/** API in this process, on real stores and free ports. */
 export interface TestApi {
-  /** Such as `http://localhost:40123`. */
+  /** For example `http://localhost:40123`. */
   readonly url: string
   readonly opsUrl: string
   readonly databaseUrl: string
   readonly directory: Api['directory']
   /** All log lines so far. */
   logs(): string
-  /** Puts other manifests in force, in Postgres and in the directory. */
+  /** Replaces the manifests, and waits until the directory has them. */
   applyManifests(yaml: string): Promise<void>
   /** Calls the API with `testApiKey`; a body is sent as JSON unless it is text. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<TestAnswer>
   close(): Promise<void>
 }
 
-/** An answer with its body read. */
+/** Response with its body. */
 export interface TestAnswer {
   readonly status: number
   readonly headers: Headers
@@ -67,12 +67,12 @@ export interface TestAnswer {
 /** The API key of the default tenant, scope `records`. */
 export const testApiKey = 'lk_test_0123456789abcdef0123456789abcdef'
 
-/** The text of a key ring with one key, whose bytes are all the same. */
+/** Returns the text of a key ring with one key that repeats one byte. */
 export function keyRingText(id: string, byte: number): string {
   return `${id}:${Buffer.alloc(32, byte).toString('base64')}`
 }
 
-/** Opens a key ring of `keyRingText`, or of several, separated by commas. */
+/** Parses one or more texts of `keyRingText`, separated by commas. */
 export function keyRingOf(text: string): KeyRing {
   const ring = parseKeyRing(text)
   if (ring.kind === 'invalid') throw new Error(ring.message)
@@ -82,12 +82,15 @@ export function keyRingOf(text: string): KeyRing {
 /** Key ring that encrypts the secrets of tests' tenants. */
 export const testKeyRing: KeyRing = keyRingOf(keyRingText('test', 7))
 
-/** Opens secrets with a ring, that of tests unless given, and reports nothing. */
+/** Decrypts secrets with a key ring, default `testKeyRing`, without reporting failures. */
 export function openerOf(directory: Pick<Directory, 'findTenantById'>, keyRing: KeyRing = testKeyRing) {
   return new SecretOpener({ keyRing, directory, onUnreadable: () => undefined })
 }
 
-/** A tenant's manifest with one API key; `spec` is further YAML of its spec, flow style, such as `suspended: true`. */
+/**
+ * Returns the manifest of a tenant with one API key; `spec` is more YAML of its spec in flow style, for example `suspended:
+ * true`.
+ */
 export function tenantYaml(
   name: string,
   apiKey: string,
@@ -110,7 +113,7 @@ stringData: {apiKey: ${apiKey}}
 `
 }
 
-/** Starts the API and puts its manifests in force; `close` ends all of it. */
+/** Starts the API and applies its manifests; `close` stops everything. */
 export async function startTestApi(options: TestApiOptions = {}): Promise<TestApi> {
   const database = options.databaseUrl === undefined ? await createMigratedDatabase() : undefined
   const databaseUrl = options.databaseUrl ?? database?.url ?? ''
@@ -193,16 +196,16 @@ async function call(
   }
 }
 
-/** Tenants on their way into force. */
+/** Tenants of a test, applied to Postgres. */
 export interface TestTenants {
-  /** Puts these manifests in force in Postgres; all others end. */
+  /** Applies these manifests to Postgres; all other tenants are deleted. */
   apply(yaml: string): Promise<void>
   close(): Promise<void>
 }
 
 const quietLog = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** The path that manifests take in dev: a folder, the controller, Postgres, and the news to other processes. */
+/** Opens the manifest folder and controller that dev uses, including its notifications to other processes. */
 export async function openTenants(
   databaseUrl: string,
   redisUrl: string,

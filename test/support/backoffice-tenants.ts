@@ -7,12 +7,12 @@ import { listFailedEvents } from './failed-events.ts'
 import { receivedEvent } from './received-event.ts'
 import { simulationTenantYaml } from './simulation-calls.ts'
 
-/** A key of scope `dashboard` of a tenant. */
+/** Returns the API key of scope `dashboard` of a tenant. */
 export function dashboardKey(name: string): string {
   return `lk_${name}_dash_0123456789abcdef0123456789`
 }
 
-/** A tenant whose key is for the dashboard, and may simulate. */
+/** Returns the manifest of a tenant whose API key has the scopes of the dashboard and of simulations. */
 export function dashboardTenantYaml(
   name: string,
   options: Parameters<typeof simulationTenantYaml>[2] & {
@@ -32,7 +32,7 @@ export interface SeededTenant {
   readonly tenantId: TenantId
   readonly eventId: EventId
   readonly sourceEventId: string
-  /** A failed one, in its first round. */
+  /** Failed event, in its first delivery cycle. */
   readonly failedId: EventId
   readonly replayId: string
   readonly simulationId: string
@@ -41,12 +41,12 @@ export interface SeededTenant {
 
 const hourMs = 3_600_000
 
-/** Gives a tenant something of each: by the admin, so that the audit log has lines about it, too. */
+/** Seeds a tenant with a row of each kind, as the admin, so that the audit log has entries too. */
 export async function seedTenant(backoffice: TestBackoffice, slug: string): Promise<SeededTenant> {
   const { pool } = backoffice
   const tenantId = backoffice.tenantId(slug)
   const sourceEventId = `src-${slug}`
-  // As intake makes it, so that the event is found by its provider's id.
+  // Computed as in intake, so that the event is found by its provider's id.
   const dedupeKey = Bun.SHA256.hash(`${tenantId}\ngeneric\n${sourceEventId}`, 'hex').slice(0, 32)
   const [eventId, failedId] = await acceptEvents(pool, [
     receivedEvent({ tenantId, sourceEventId, dedupeKey }),

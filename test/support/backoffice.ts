@@ -27,15 +27,15 @@ export interface AskedRight {
   readonly name: string
 }
 
-/** The backoffice's port with real stores, in this process, and an API server that says what a test wants. */
+/** Backoffice in this process on real stores, with a fake API server. */
 export interface TestBackoffice {
   readonly url: string
   readonly pool: Pool
   readonly redis: RedisConnection
   readonly directory: Directory
-  /** Tokens that the API server knows are users' names; it allows nothing until a test says so. */
+  /** Sets the rule of access reviews; default: nothing is allowed. A token is the name of its user. */
   allow(rule: (right: AskedRight) => boolean): void
-  /** From now on the API server does not answer, or does again. */
+  /** Makes the API server stop or resume answering. */
   breakApiServer(isBroken: boolean): void
   tenantId(slug: string): TenantId
   /** Calls with the local admin's token unless another is given; a body is sent as JSON unless it is text. */
@@ -60,11 +60,11 @@ export const adminToken = 'local-admin-of-tests'
 export interface OpenOn {
   readonly databaseUrl: string
   readonly redisUrl: string
-  /** Absent: nobody but the local admin and tenants' keys. */
+  /** Default: no API server; only the local admin and tenants' API keys are accepted. */
   readonly transport?: Transport
 }
 
-/** Opens a backoffice on stores that are there, in this process. The caller closes it. */
+/** Opens a backoffice in this process on existing stores. The caller closes it. */
 export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: OpenOn) {
   const chunks: string[] = []
   const telemetry = await createProcessTelemetry({
@@ -119,7 +119,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   }
 }
 
-/** Opens a backoffice with these tenants, and a real API server where one is given. The caller closes it. */
+/** Opens a backoffice with these tenants, and with a real API server if one is given. The caller closes it. */
 export async function startTestBackoffice(
   manifests: string,
   { transport }: { readonly transport?: Transport } = {},
@@ -153,7 +153,7 @@ export async function startTestBackoffice(
   }
 }
 
-/** A user whose rights nobody has asked about yet: what the API server once said is remembered for 10 s. */
+/** Returns a new user name, for which no access review is cached (they are cached for 10 s). */
 export function someUser(): string {
   return `user-${crypto.randomUUID()}`
 }

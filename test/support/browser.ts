@@ -17,7 +17,7 @@ export interface Visitor {
   readonly page: Page
   /** Violations of the content policy, script errors and requests to other origins so far. */
   readonly troubles: readonly string[]
-  /** Bytes that all answers since the last call had, as they came over the line, without those of streams under way. */
+  /** Returns the transferred bytes of all responses since the previous call, without open streams. */
   transferredBytes(): Promise<number>
   close(): Promise<void>
 }
@@ -28,7 +28,7 @@ export interface TestBrowser {
   close(): Promise<void>
 }
 
-/** Nothing is fetched that the test does not ask for. */
+/** The browser makes no requests of its own. */
 const flags = [
   '--no-sandbox',
   '--disable-gpu',
@@ -56,7 +56,7 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
     ...{ baseURL: origin, viewport: { width, height }, colorScheme, javaScriptEnabled: runsScripts },
     timezoneId: options.timezone ?? 'Europe/Berlin',
     locale: 'en-GB',
-    // Colours on their way to others are none that anybody reads.
+    // Prevents axe from measuring colors during a transition.
     reducedMotion: 'reduce',
   })
   context.setDefaultTimeout(stepMsMax)
@@ -65,7 +65,7 @@ async function openVisitor(browser: Browser, origin: string, options: VisitorOpt
   let sizes: Promise<number>[] = []
   page.on('console', (message) => {
     const text = message.text()
-    // A status that is an answer of ours is no trouble of the page; the browser says so of every one.
+    // The browser logs every error status; these are expected responses.
     if (message.type() === 'error' && !text.startsWith('Failed to load resource')) troubles.push(text)
   })
   page.on('pageerror', (error) => troubles.push(`script: ${error.message}`))
@@ -113,7 +113,7 @@ export interface AxeFinding {
 
 /** Returns axe's serious and critical findings by WCAG 2.2 A and AA and best practices. */
 export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
-  // By the debugger, which the page's policy does not hold.
+  // Injected by the debugger, which the content policy does not restrict.
   await page.evaluate(axe.source)
   const violations = await page.evaluate<AxeViolation[]>(
     "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)",

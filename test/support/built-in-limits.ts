@@ -1,5 +1,5 @@
 import type { Limits } from '#internal/tenants/index.ts'
-// The rooms of tests may be entered by any door.
+// Tests may import any file of a room.
 import { effectiveLimits, hardLockLimits, type LockLimits } from '#internal/usage/limits.ts'
 
 /** The limits of a tenant's locks where nothing was set beside its own spec. */

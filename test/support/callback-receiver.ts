@@ -15,19 +15,19 @@ export interface ReceivedCall {
 /** Answers a call; its default is 204. */
 export type Answer = (call: ReceivedCall) => Response | Promise<Response>
 
-/** A real HTTP server in the place of a tenant's callback. */
+/** HTTP server that acts as a tenant's callback. */
 export interface CallbackReceiver {
   readonly url: string
   /** All calls so far, in order of their arrival. */
   readonly calls: readonly ReceivedCall[]
-  /** From now on calls are answered so. */
+  /** Sets the answer to all later calls. */
   answer(by: Answer): void
-  /** Waits until so many calls have come. @throws after 15 s, with how many came */
+  /** Waits for `count` calls. @throws after 15 s with the number of calls */
   received(count: number): Promise<readonly ReceivedCall[]>
   stop(): Promise<void>
 }
 
-/** A signing secret as the operator makes them. */
+/** Signing secret in the operator's format. */
 export const callbackSecret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`
 
 /** Starts a receiver, by default on a free port. The caller stops it. */

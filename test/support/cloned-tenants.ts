@@ -5,9 +5,9 @@ import { callbackField, type KeyRing } from '#internal/tenants/index.ts'
 import { testKeyRing } from './api.ts'
 import { callbackSecret } from './callback-receiver.ts'
 
-/** Whom to make more of, and what differs. */
+/** Tenant to clone, and the differences. */
 export interface CloneOptions {
-  /** Slug of a tenant that is in force. */
+  /** Slug of an existing tenant. */
   readonly of: string
   readonly count: number
   /** Fields of the clones' `spec.callback`. */
@@ -19,8 +19,8 @@ export interface CloneOptions {
 }
 
 /**
- * Makes tenants `<name>-0`, `<name>-1`, … like one that is there, with another callback and no API key, and gives their ids: in some
- * milliseconds, for which manifests take a minute. Directories hear of them by their next look.
+ * Clones an existing tenant as `<name>-0`, `<name>-1`, … with another callback and no API key, and returns their ids. Takes
+ * milliseconds; with manifests it takes a minute. Directories see the clones at their next poll.
  */
 export async function cloneTenants(
   pool: Pool,

@@ -28,24 +28,24 @@ export interface ResolvedParameter {
   readonly schema: ValidateFunction
 }
 
-/** A document, ready to be compared with what a server answers. */
+/** Parsed document, for comparison with responses. */
 export interface OpenContract {
   readonly operations: readonly DescribedOperation[]
-  /** The schema at a place of the document, by the names that lead to it. */
+  /** Returns the schema at a path of the document. */
   schemaAt(...place: string[]): ValidateFunction
   /** The schema of an operation's answer. */
   answerSchema(method: string, path: string, status: number | string): ValidateFunction
-  /** Fails the test unless the document has this answer: its status, its body, its headers and no other. */
+  /** Fails the test unless the document has this response: its status, its body, and exactly its headers. */
   expectDocumented(method: string, path: string, answer: Answered): void
-  /** A parameter, looked up where it is a reference, with its schema. */
+  /** Resolved parameter with its schema. */
   resolveParameter(place: readonly string[], parameter: Parameter | ParameterRef): ResolvedParameter
   /** Every parameter of an operation. */
   parametersOf(described: DescribedOperation): ResolvedParameter[]
-  /** The example calls of an operation by name: what of it bears this name, put together. */
+  /** Returns the example calls of an operation by name, assembled from all examples of that name. */
   requestExamples(described: DescribedOperation): Map<string, ExampleRequest>
 }
 
-/** Opens a document: as a schema in which an object has no other fields than those that are written down. */
+/** Parses a document into schemas that allow no undocumented fields. */
 export function openContract(document: ContractDocument): OpenContract {
   const ajv = addFormats(new Ajv({ strict: false, allErrors: true }))
   ajv.addSchema(closed(document) as object, 'contract')
@@ -131,7 +131,7 @@ export const {
 /** Path of a JSON body's schema below its response. */
 export const json = ['content', 'application/json', 'schema'] as const
 
-/** Fails the test with what the schema has against the value. */
+/** Fails the test with the schema errors of the value. */
 export function expectFits(schema: ValidateFunction, value: unknown): void {
   schema(value)
   expect(schema.errors ?? []).toEqual([])
@@ -147,7 +147,7 @@ const transportHeaders = [
   'keep-alive',
 ]
 
-/** Gives the names of the headers that are documented, of which an answer bears no other. */
+/** Returns the documented headers and checks that the response has no others. */
 export function expectHeaders(documented: ResponseObject, answer: Pick<TestAnswer, 'headers'>): string[] {
   const names = Object.keys(documented.headers ?? {}).map((name) => name.toLowerCase())
   for (const [name, value] of answer.headers) {

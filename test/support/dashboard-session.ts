@@ -1,4 +1,4 @@
-/** A page as a browser without scripts has it. */
+/** Page as a browser without scripts sees it. */
 export interface PageAnswer {
   readonly status: number
   readonly html: string
@@ -8,15 +8,15 @@ export interface PageAnswer {
 
 /** Session of a signed-in user. */
 export interface DashboardSession {
-  /** `cookie` goes along with the session's. */
+  /** `cookie` is sent in addition to the session's. */
   get(path: string, cookie?: string): Promise<PageAnswer>
-  /** Sends a form as our own pages do, with the session's token in it. */
+  /** Submits a form with the session's CSRF token. */
   post(path: string, fields?: Readonly<Record<string, string>>): Promise<PageAnswer>
 }
 
 const ownPage = { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'navigate' }
 
-/** Signs in at a dashboard. @throws where it does not let the token in */
+/** Signs in to a dashboard. @throws if it refuses the token */
 export async function openDashboardSession(origin: string, token: string): Promise<DashboardSession> {
   const signedIn = await fetch(`${origin}/sign-in`, {
     ...{ method: 'POST', redirect: 'manual', headers: ownPage },
@@ -43,7 +43,7 @@ export async function openDashboardSession(origin: string, token: string): Promi
   }
 }
 
-/** Every page of the frame has forms of its own; for this one no right is asked about, whose answer would be remembered. */
+/** This page has forms but needs no access review, whose result would be cached. */
 async function tokenOf(ask: (path: string) => Promise<PageAnswer>): Promise<string> {
   const { html, status } = await ask('/nowhere')
   const [, csrf] = /name="csrf" value="([^"]+)"/.exec(html) ?? []
@@ -51,7 +51,7 @@ async function tokenOf(ask: (path: string) => Promise<PageAnswer>): Promise<stri
   return csrf
 }
 
-/** A page without what its forms bear of the session, which is another text in each answer. */
+/** Returns a page without its CSRF tokens, which differ in each response. */
 export function withoutFormToken(html: string): string {
   return html.replaceAll(/name="csrf" value="[^"]*"/g, 'name="csrf"')
 }

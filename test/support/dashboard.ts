@@ -2,7 +2,7 @@ import { removeStores } from '#internal/dev/index.ts'
 import { type DevServer, startDevServer } from './dev-server.ts'
 import { scratchFolder } from './scratch.ts'
 
-/** A dev server with its dashboard, as somebody has it who tries Latchkey out. */
+/** Dev server with its dashboard, as for a user who tries Latchkey out. */
 export interface RunningDashboard {
   /** For example `http://127.0.0.1:8081`. */
   readonly origin: string
@@ -14,7 +14,9 @@ export interface RunningDashboard {
   close(): Promise<void>
 }
 
-/** Starts a dev server on free ports and stores of its own. The caller closes it. @throws with its output when it does not get ready */
+/**
+ * Starts a dev server on free ports and its own stores. The caller closes it. @throws with its output if it does not become ready
+ */
 export async function startDashboard(env: Readonly<Record<string, string>> = {}): Promise<RunningDashboard> {
   const dataDir = scratchFolder()
   const server: DevServer = startDevServer({

@@ -2,12 +2,10 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { testStores } from './running.ts'
 
-/** A database of a test file's own. */
+/** Database of one test file. */
 export interface TestDatabase {
   readonly url: string
-  /**
-   * Removes it. Whoever forgot to close a connection fails here by name.
-   */
+  /** Drops it. @throws with the names of connections that are still open */
   drop(): Promise<void>
 }
 
@@ -30,7 +28,7 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
   return { url: urlOf(databaseUrl, name), drop: () => dropDatabase(databaseUrl, name) }
 }
 
-/** Removes the templates, which matters where the server outlives us. Called after the last file. */
+/** Drops the templates, for servers that outlive the tests. Called after the last file. */
 export async function dropTemplates(): Promise<void> {
   const names = await Promise.all([...templates.values()].map((name) => name.catch(() => undefined)))
   templates.clear()

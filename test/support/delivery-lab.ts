@@ -3,7 +3,7 @@ import { Forwarder, type ForwarderOptions } from '#internal/delivery/forwarder.t
 import type { AttemptReport, ForwarderObserver } from '#internal/delivery/observer.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-// The rooms of tests may be entered by any door.
+// Tests may import any file of a room.
 import {
   type ClaimRequest,
   type ClaimResult,

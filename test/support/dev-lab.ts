@@ -6,12 +6,12 @@ import { scratchFolder } from './scratch.ts'
 export const startsMs = 120_000
 const endsMsMax = 60_000
 
-/** Dev servers with folders of their own. */
+/** Dev servers, each with its own folder. */
 export interface DevLab {
-  /** A folder for a server's data, which only root may enter where it is `closed`. */
+  /** Creates a data folder; if `closed`, only root may enter it. */
   folder(options?: { readonly closed?: boolean }): string
   start(options: DevServerOptions): DevServer
-  /** Removes the stores of a folder at the end, too. */
+  /** Also removes the stores of this folder at the end. */
   adopt(folder: string): void
   /** Kills what still runs and removes all folders. Repeating it is safe. */
   close(): Promise<void>

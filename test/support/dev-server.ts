@@ -12,7 +12,7 @@ export interface DevServerOptions {
   readonly argv?: readonly string[]
   /** Default the repository. */
   readonly cwd?: string
-  /** Beyond the environment of the tests, without its settings and without demo traffic; default free ports. */
+  /** Added to the tests' environment without settings and demo traffic; default: free ports. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -23,18 +23,18 @@ export interface DevAddresses {
   readonly sink: string
 }
 
-/** A dev server under test, as a person at the terminal has it. */
+/** Dev server under test, as at a terminal. */
 export interface DevServer {
   readonly pid: number
   /** Everything printed so far. */
   output(): string
-  /** Waits until it says that it is ready, and gives its addresses. @throws with the output when it ends or takes 90 s */
+  /** Waits until it is ready and returns its URLs. @throws with the output if it ends or 90 s pass */
   ready(): Promise<DevAddresses>
-  /** Waits until it prints a text. @throws with the output when it ends or takes 90 s */
+  /** Waits until it prints a text. @throws with the output if it ends or 90 s pass */
   prints(text: string): Promise<void>
   /** Sends a signal. */
   signal(signal: NodeJS.Signals): void
-  /** Settles with the exit code; null after a signal that ended it. */
+  /** Resolves to the exit code, or to null after a fatal signal. */
   readonly exited: Promise<number | null>
 }
 

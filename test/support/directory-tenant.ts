@@ -1,7 +1,7 @@
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 
-/** A tenant as the directory gives it, with the model's defaults, for tests that need no directory. */
+/** Makes a tenant as the directory returns it, with the model's defaults. */
 export function directoryTenant(fields: Partial<DirectoryTenant> = {}): DirectoryTenant {
   return {
     id: someTenantId(),
@@ -32,7 +32,7 @@ export function directoryTenant(fields: Partial<DirectoryTenant> = {}): Director
   }
 }
 
-/** A tenant's id that nobody else has. */
+/** Returns a new tenant id. */
 export function someTenantId(): TenantId {
   return tenantIdFromBytes(crypto.getRandomValues(new Uint8Array(16)))
 }

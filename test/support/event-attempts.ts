@@ -2,7 +2,7 @@ import { type EventId, expiryDayOf } from '#internal/base/index.ts'
 import type { AttemptView } from '#internal/events/index.ts'
 import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 
-/** Writes an attempt of an event down as if a forwarder had made it; by default the first one, answered 500. */
+/** Inserts an attempt as a forwarder does; default: the first one, answered 500. */
 export async function addAttempt(pool: Pool, id: EventId, fields: Partial<AttemptView> = {}): Promise<void> {
   const attempt: AttemptView = {
     ...{ round: 1, attempt: 1, startedAtMs: Date.now(), durationMs: 12 },

@@ -15,7 +15,7 @@ export interface PlanNode {
   readonly Plans?: readonly PlanNode[]
 }
 
-/** Runs the statements that `work` sends in the plan that their session made of them, and gives each plan. */
+/** Runs `work` and returns the executed plan of each of its statements. */
 export async function explained(
   client: PoolClient,
   work: (pool: Pool) => Promise<unknown>,

@@ -1,7 +1,7 @@
 import { failedEventColumns } from '#internal/events/failed-events.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
-/** Lists all events that are failed by now as such, as deliveries do in the statement that sets their state. Repeating it is safe. */
+/** Adds all failed events to the list of failed events, as completing a delivery does. Can be repeated. */
 export async function listFailedEvents(pool: Pool): Promise<void> {
   await pool.query(
     `INSERT INTO failed_events (${failedEventColumns})

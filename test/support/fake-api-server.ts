@@ -18,7 +18,7 @@ export interface SeenRequest {
   readonly body: unknown
 }
 
-/** A server that says what a real API server cannot be made to say. */
+/** API server with answers that a real one cannot be made to give. */
 export interface FakeApiServer {
   readonly endpoint: Endpoint
   readonly seen: readonly SeenRequest[]
@@ -31,14 +31,14 @@ export interface FakeApiServer {
 
 /** Options of a fake server. */
 export interface FakeServerOptions {
-  /** Streams that it allows on an HTTP/2 connection; default 100, as a real one. */
+  /** Most streams per HTTP/2 connection; default 100, like a real one. */
   readonly streamsMax?: number
 }
 
 const fixtures = join(import.meta.dir, '../../internal/egress/fixtures')
 const pem = (name: string) => readFileSync(join(fixtures, name), 'utf8')
 
-/** Starts one on a port of this machine, by TLS: calls by HTTP/1.1 and watches by HTTP/2, as a real one. */
+/** Starts it on a local port with TLS; serves calls by HTTP/1.1 and watches by HTTP/2, like a real one. */
 export function startFakeApiServer(
   answer: (request: SeenRequest) => Response | Promise<Response>,
   { streamsMax = 100 }: FakeServerOptions = {},
@@ -66,7 +66,7 @@ export function startFakeApiServer(
     await send(await answer(one), response)
   }
   server.on('request', (request, response) => {
-    // A test that is over leaves its answers waiting, until they fail.
+    // Pending answers of a finished test fail at some point.
     serve(request, response).catch(() => response.destroy())
   })
   server.listen(0, '127.0.0.1')

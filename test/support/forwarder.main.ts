@@ -1,4 +1,4 @@
-/** The forwarder's process with a lease of the length given, so that a test need not wait out the real one. */
+/** Forwarder process with the given lease time, so that tests need not wait for the real one. */
 
 import { startForwarder } from '#cmd/forwarder/app.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'

@@ -14,12 +14,12 @@ import {
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { openerOf, type TestApi } from './api.ts'
 
-/** The intake of webhooks with stores that answer as a test wants: what a broken store does can be seen at will. */
+/** Webhook intake on fake stores that fail on demand. */
 export interface IntakeLab {
   readonly intake: Intake
   /** Pool of the API's database. */
   readonly pool: Pool
-  /** Answers a request as the server would, without a socket. */
+  /** Answers a request like the server, without a socket. */
   handle(request: Request): Promise<Response>
   close(): Promise<void>
 }
@@ -29,7 +29,7 @@ const nowhere: EventQueueOptions = {
   spool: async () => 'unavailable',
 }
 
-/** Opens a lab over an API's tenants; unless told otherwise its stores are all away. */
+/** Opens a lab with an API's tenants; by default all stores are unavailable. */
 export function openIntakeLab(
   api: TestApi,
   { callers, ...stores }: EventQueueOptions & { readonly callers?: Callers } = nowhere,

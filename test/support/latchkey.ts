@@ -7,7 +7,7 @@ export interface LatchkeyRun {
   readonly err: string
 }
 
-/** Runs `latchkey` with these arguments in this process, for those of its commands that are no processes themselves. */
+/** Runs a `latchkey` command in this process; not for commands that start a process of Latchkey. */
 export async function latchkey(
   args: readonly string[],
   env: Readonly<Record<string, string>>,

@@ -1,14 +1,14 @@
-/** Time that stands still until a test moves it. */
+/** Clock that a test moves. */
 export interface MovedClock {
-  /** Milliseconds since the clock was made, plus one million, so that 0 is never by chance right. */
+  /** Milliseconds since its creation plus one million, so that a wrong 0 is noticed. */
   now(): number
   sleep(ms: number, signal: AbortSignal): Promise<void>
   random(): number
   /** The sleeps under way, shortest first. */
   sleeping(): number[]
-  /** Moves time on, waking each sleeper at its moment and letting it act before the next. */
+  /** Advances the time; wakes each sleeper at its time and lets it run before the next. */
   advance(ms: number): Promise<void>
-  /** Lets everything act that waits for nothing but its turn. */
+  /** Runs all pending microtasks. */
   settle(): Promise<void>
 }
 
@@ -19,7 +19,7 @@ interface Sleeper {
 
 const turnsToSettle = 20
 
-/** Makes a clock. @param random what chance gives; default 0 */
+/** Makes a clock. @param random result of random numbers; default 0 */
 export function createMovedClock(random = 0): MovedClock {
   let nowMs = 1_000_000
   const sleepers = new Set<Sleeper>()

@@ -21,7 +21,7 @@ export interface CertificateTerms {
   readonly user?: string
 }
 
-/** A certification authority of a test's own. */
+/** Certificate authority of one test. */
 export interface TestCa {
   /** Its certificate, a PEM file. */
   readonly ca: string
@@ -31,7 +31,7 @@ export interface TestCa {
 
 const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
 
-/** Makes a certification authority by openssl in a folder, under a name of its own there. */
+/** Creates a certificate authority in a folder with openssl, under a unique name. */
 export function createCa(folder: string, name: string): TestCa {
   const path = (file: string) => join(folder, file)
   const ca = path(`${name}.crt`)
@@ -58,14 +58,14 @@ function openssl(args: readonly string[]): void {
   if (child.exitCode !== 0) throw new Error(`openssl ${args[0]}: ${child.stderr.toString()}`)
 }
 
-/** A Postgres that offers TLS and still takes plain text. */
+/** Postgres that accepts TLS and plain connections. */
 export interface TlsPostgres {
   readonly postgres: TestPostgres
-  /** As the embedded one, with `localhost` as host. */
+  /** URL of the embedded server, with host `localhost`. */
   readonly url: string
-  /** Shows this certificate from the next connection on. */
+  /** Uses this certificate from the next connection on. */
   serve(identity: TestIdentity): Promise<void>
-  /** Lets only clients in whose certificate this authority issued. */
+  /** Accepts only clients with a certificate of this authority. */
   askForClients(ca: string): Promise<void>
 }
 
@@ -123,7 +123,7 @@ export async function createTlsPostgres(identity: TestIdentity): Promise<TlsPost
   }
 }
 
-/** A Redis with a port for TLS beside its own. */
+/** Redis with an additional TLS port. */
 export interface TlsRedis {
   readonly redis: TestRedis
   readonly port: number
@@ -131,7 +131,7 @@ export interface TlsRedis {
   readonly url: string
 }
 
-/** Starts a Redis that offers TLS; `clients` is what it asks certificates for, default nothing. */
+/** Starts a Redis with TLS; `clients` sets which clients need certificates, default none. */
 export async function createTlsRedis(
   { ca, identity, clients }: { ca: string; identity: TestIdentity; clients?: 'required' },
   extraArgs: readonly string[] = [],

@@ -2,15 +2,15 @@ import { eventReadSettings } from '#internal/events/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 
-/** A database to look at plans in. */
+/** Database for inspecting query plans. */
 export interface PlanDatabase {
-  /** One session, with the settings of whoever reads events. */
+  /** Session with the settings of the event list. */
   readonly pool: Pool
   /** Ends the session and drops the database. */
   close(): Promise<void>
 }
 
-/** Makes a database with the product's schema, of the caller's own. The caller closes it. */
+/** Creates a database with the schema. The caller closes it. */
 export async function openPlanDatabase(): Promise<PlanDatabase> {
   const database = await createMigratedDatabase()
   const pool = createPool({

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 
-/** The pids of a process's children: from /proc where there is one, otherwise by `ps`. */
+/** Returns the pids of a process's children, from /proc if it exists, else from `ps`. */
 export async function childrenOf(pid: number): Promise<number[]> {
   const names = await readdir('/proc').catch(() => [])
   const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
@@ -13,7 +13,7 @@ type Pair = readonly [pid: number, parent: number]
 async function fromProc(pids: readonly number[]): Promise<Pair[]> {
   return Promise.all(
     pids.map(async (pid): Promise<Pair> => {
-      // One may end between the listing and the read. A name may hold blanks and brackets, and what follows it does not.
+      // A process may end between listing and reading. Its name may contain spaces and parentheses; the fields after it do not.
       const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
       const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       return [pid, Number(parent ?? 0)]

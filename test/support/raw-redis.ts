@@ -15,10 +15,10 @@ export interface RawRedis {
   close(): void
 }
 
-/** Connects to one server. Not Bun's own client, of which a command once never came back. */
+/** Connects to one server. Does not use Bun's client, in which a command once never returned. */
 export async function openRawRedis(url: string): Promise<RawRedis> {
   const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 5000 } })
-  // A server that a test ends takes this connection along.
+  // The connection may break when a test stops its server.
   client.on('error', () => undefined)
   await client.connect()
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })

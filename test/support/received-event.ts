@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { createEventId, dayAfter, type TenantId } from '#internal/base/index.ts'
-// The rooms of tests may be entered by any door; this one must not load the whole intake.
+// Tests may import any file of a room; this import avoids loading the whole intake.
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { someTenantId } from './directory-tenant.ts'
 
-/** An event as intake makes it of a verified call, without the call. `sourceEventId` and tenant decide what it is a duplicate of. */
+/** Makes an event as intake does from a verified call. Its dedupe key follows from the tenant and `sourceEventId`. */
 export function receivedEvent(
   fields: Partial<ReceivedEvent> & { tenantId?: TenantId } = {},
   receivedAtMs = Date.now(),

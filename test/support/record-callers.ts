@@ -35,12 +35,12 @@ export async function simulateCallers(lab: RecordLab, options: SimulationOptions
   return scene
 }
 
-/** One caller's way with one key. */
+/** Steps of one caller with one key. */
 async function runOnce(scene: Scene, dice: Dice, key: string, name: string): Promise<void> {
   const attemptId = dice.happens(0.5) ? name : ''
   const waitMs = dice.happens(0.3) ? dice.upTo(waitMsMax) : 0
   let outcome = await scene.acquire(key, { attemptId, waitMs })
-  // The first reply was lost, and the caller asks again under the same name.
+  // The first reply was lost, and the caller repeats the call with the same attempt id.
   if (attemptId !== '' && dice.happens(0.3)) {
     outcome = await scene.acquire(key, { attemptId, waitMs: 0 })
   }
@@ -63,7 +63,7 @@ async function finish(scene: Scene, dice: Dice, key: string, run: { token: strin
   if (dice.happens(0.3)) await scene.remove(key)
 }
 
-/** The calls of one simulation, each written down with its begin and its end. */
+/** Calls of a simulation, recorded with start and end. */
 class Scene implements History {
   readonly calls: HistoryCall[] = []
   readonly clock = [{ startedAt: 0, endedAt: 0, nowMs: labStartMs }]
@@ -162,7 +162,7 @@ class Scene implements History {
   }
 }
 
-/** Chance that a seed repeats: mulberry32, whose 32 bits are enough for dice. */
+/** Seeded random numbers: mulberry32. */
 class Dice {
   #state: number
 

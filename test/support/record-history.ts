@@ -36,7 +36,7 @@ export interface ClockMove extends Span {
 /** History of concurrent callers of one tenant. */
 export interface History {
   readonly calls: readonly HistoryCall[]
-  /** The first entry is the clock's begin. */
+  /** The first entry is the clock's start. */
   readonly clock: readonly ClockMove[]
 }
 
@@ -48,13 +48,13 @@ interface Lock extends Span {
   readonly token: string
   readonly fence: number
   readonly takenOver: boolean
-  /** Granted, re-entered, extended: each sets the lock's end anew. */
+  /** Acquire, re-entry and extension: each resets the lock's end. */
   readonly holds: readonly (Span & { readonly lockMs: number })[]
 }
 
 /**
- * Holds a history against what records promise, and gives what was broken, a line each. It never blames a history that some
- * order of the calls explains; where an order is open it gives the benefit of the doubt.
+ * Checks a history against the guarantees of records, and returns one line per violation. Accepts every history that some order
+ * of the calls explains.
  */
 export function findViolations(history: History): string[] {
   const locks = locksOf(history)
@@ -92,7 +92,7 @@ function locksOf({ calls }: History): Lock[] {
       token,
       fence,
       takenOver,
-      // Whichever of the calls was granted it, it was after the first began and before the first ended.
+      // The lock was granted after the first call began and before the first call ended.
       startedAt: Math.min(startedAt, known?.startedAt ?? startedAt),
       endedAt: Math.min(endedAt, known?.endedAt ?? endedAt),
       holds: [...(known?.holds ?? []), call, ...(known ? [] : extensionsOf(token, calls))],

@@ -11,7 +11,7 @@ import { createMigratedDatabase } from './migrated-database.ts'
 import { openRawRedis, type RawRedis } from './raw-redis.ts'
 import { testStores } from './stores.ts'
 
-/** Lua's `clock()` with one hand for each tenant, which `setClock` moves; the server's own until it was set. */
+/** Lua's `clock()` per tenant, set by `setClock`; the server's time until then. */
 export const movableClock = `
 local function clock()
   local set = redis.call('GET', string.match(KEYS[1], '^{[^}]+}') .. ':clock')
@@ -23,10 +23,10 @@ end`
 /** Start time of the clocks of a lab's tenants. */
 export const labStartMs = Date.UTC(2026, 10, 21, 10, 0, 30)
 
-/** Records on real stores, with a clock that moves only when told. */
+/** Records on real stores, with a clock that tests set. */
 export interface RecordLab {
   readonly redis: RedisConnection
-  /** Another client, for looking behind the product's back. */
+  /** Separate client, for inspecting Redis directly. */
   readonly raw: RawRedis
   readonly pool: Pool
   readonly meter: Meter
@@ -34,16 +34,16 @@ export interface RecordLab {
   readonly waiters: Waiters
   /** Tenants whose data was reported lost, in order. */
   readonly lostEpochs: TenantId[]
-  /** A tenant that nobody used before, its clock at `labStartMs`, its meters not yet seeded. */
+  /** Creates an unused tenant with its clock at `labStartMs` and without seeded meters. */
   createTenant(): Promise<TenantId>
   /** Moves a tenant's clock, and the meter's, to a time in ms since the epoch. */
   setClock(tenantId: TenantId, nowMs: number): Promise<void>
-  /** Another process beside this one: its own meter over the same stores. */
+  /** Second process: its own meter on the same stores. */
   createMeter(changes?: { readonly pool?: Pool }): Meter
   close(): Promise<void>
 }
 
-/** A tenant's id that nobody used before. */
+/** Returns an unused tenant id. */
 export function randomTenantId(): TenantId {
   return tenantIdFromBytes(randomBytes(16))
 }
@@ -58,7 +58,7 @@ export interface PackedMeter {
   readonly sweptMinute: number
 }
 
-/** Reads a tenant's packed meters behind the product's back; all 0 for a tenant without. */
+/** Reads a tenant's packed meters from Redis directly; all 0 if there are none. */
 export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<PackedMeter> {
   const packed = Buffer.from((await lab.raw.getBuffer(meterKeys(tenantId).meta)) ?? Buffer.alloc(72))
   const field = (index: number) => packed.readDoubleBE(index * 8)
@@ -71,7 +71,7 @@ export async function readMeter(lab: RecordLab, tenantId: TenantId): Promise<Pac
   }
 }
 
-/** Bytes that an entry is counted as, worked out from its key and its text in Redis, and the bucket that they are in. */
+/** Returns the size that an entry counts as, computed from its key and value in Redis, and the bucket that contains it. */
 export function countedBytes(
   key: string,
   entry: string,

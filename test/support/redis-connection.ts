@@ -10,13 +10,13 @@ import { command } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
 import { until } from './until.ts'
 
-/** Reads nothing and gives back its key and its argument. */
+/** Script that returns its key and its argument. */
 export const echo = defineScript('echo', 'no-writes', ['return {KEYS[1], ARGV[1]}'])
 /** Writes its argument. */
 export const put = defineScript('put', '', ["redis.call('SET', KEYS[1], ARGV[1])", 'return ARGV[1]'])
-/** Gives what `put` wrote, or null. */
+/** Returns the value written by `put`, or null. */
 export const get = defineScript('get', 'no-writes', ["return redis.call('GET', KEYS[1])"])
-/** Removes it; runs also on a full server. */
+/** Deletes it; also works on a full server. */
 export const drop = defineScript('drop', 'allow-oom', ["return redis.call('DEL', KEYS[1])"])
 
 /** Connections of one test file, to be closed after each test. */
@@ -27,7 +27,7 @@ export interface OpenConnections {
   closeAll(): Promise<void>
 }
 
-/** Keeps track of what a file's tests open. */
+/** Tracks the connections that tests of a file open. */
 export function openConnections(): OpenConnections {
   const connections: RedisConnection[] = []
   const errors: unknown[] = []
@@ -57,10 +57,7 @@ export async function refusal(call: Promise<unknown>): Promise<{ reason: RedisFa
   throw new Error('the call was answered')
 }
 
-/**
- * Waits until a write under `tag` is answered, and gives how long that took in ms; every refusal on the way must have come
- * within a second.
- */
+/** Waits until a write under `tag` succeeds and returns the time in ms. Every refusal until then must come within a second. */
 export async function untilWorks(redis: RedisConnection, tag: string, deadlineMs = 15_000): Promise<number> {
   const startedMs = performance.now()
   await until(
@@ -198,7 +195,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
   })
 }
 
-/** Connections to the server, those of sentinels and the one that asks left out. */
+/** Returns the number of connections, without those of sentinels and of this query. */
 async function ourClients(server: TestRedis): Promise<number> {
   const [list] = await command(server, ['CLIENT', 'LIST'])
   const theirs = /name=sentinel-|cmd=client\|list|flags=[MS] /

@@ -12,7 +12,7 @@ export interface SentinelTopology {
   readonly sentinels: readonly TestRedis[]
   /** The master, as the sentinels name it now. */
   master(): Promise<TestRedis>
-  /** Kills the master with SIGKILL and gives it; the sentinels notice within about a second. */
+  /** Kills the master with SIGKILL and returns it; the sentinels notice within about a second. */
   killMaster(): Promise<TestRedis>
   stop(): Promise<void>
 }
@@ -27,7 +27,7 @@ export interface ClusterShard {
 export interface ClusterTopology {
   /** For `openRedis`: `redis+cluster://…`. */
   readonly url: string
-  /** As they were formed; after a failover a replica may be the master. */
+  /** Initial masters; after a failover a replica may be the master. */
   readonly shards: readonly ClusterShard[]
   stop(): Promise<void>
 }
@@ -163,7 +163,7 @@ export async function startCluster(options: { replicas?: boolean } = {}): Promis
   }
 }
 
-/** The nodes' own protocol spreads the news, so that it takes one introduction each. */
+/** One CLUSTER MEET per node suffices: the gossip protocol spreads it. */
 async function joinNodes(nodes: readonly TestRedis[]): Promise<void> {
   const [first, ...rest] = nodes
   if (!first) throw new Error('a cluster has nodes')

@@ -29,7 +29,7 @@ export async function openRunFolder(): Promise<RunFolder> {
   return { path: opened.own.path, close: () => removeFolder(root, opened.own) }
 }
 
-/** One process at a time looks which folders are held, makes one, or lets one go. */
+/** Lock: one process at a time lists, creates or removes folders. */
 function inTurn<T>(root: string, work: () => T): T {
   const turn = take(root, turnWaitMs)
   try {
@@ -54,7 +54,7 @@ function openRoot(): string {
   const uid = process.getuid?.() ?? 0
   const root = join(storesRoot(), `latchkey-test-${uid}`)
   mkdirSync(root, { recursive: true, mode: 0o700 })
-  // The name can be guessed, so somebody else may have made it first.
+  // The name is predictable, so another user may have created it first.
   const facts = lstatSync(root)
   if (!facts.isDirectory() || facts.uid !== uid)
     throw new Error(`${root} belongs to somebody else; remove it`)
@@ -71,7 +71,7 @@ function takeDeadFolders(root: string): HeldFolder[] {
   const dead: HeldFolder[] = []
   for (const name of readdirSync(root)) {
     const path = join(root, name)
-    // Let go by a process that was killed while removing it.
+    // Left by a process that was killed while removing it.
     if (name.startsWith('gone-')) rmSync(path, { recursive: true, force: true })
     if (!name.startsWith('run-')) continue
     const result = lockFolder(path)

@@ -48,7 +48,7 @@ export async function testStores(): Promise<TestStores> {
   return { databaseUrl, redisUrl }
 }
 
-/** Ends all that this process's tests started, databases aside. */
+/** Stops everything that tests of this process started, except databases. */
 export async function stopRunning(): Promise<void> {
   await Promise.all([...running.redises, ...running.postgreses].map((store) => store.stop()))
   const stores = await running.stores?.catch(() => undefined)
@@ -71,7 +71,7 @@ export interface TestRedisOptions {
   readonly cluster?: boolean
 }
 
-/** A Redis process of a test's own, to be hung, killed or filled. */
+/** Redis process of one test, which may be hung, killed or filled. */
 export interface TestRedis {
   readonly url: string
   /** Another one after `restart`. */
@@ -90,10 +90,7 @@ export interface TestRedis {
 export interface RedisRestart {
   /** With the file of a durable one gone, as on a new disk; default false. */
   readonly emptied?: boolean
-  /**
-   * Most bytes of any file that it writes, in steps of 512: a write beyond fails, as on a full disk. Redis tells such a write
-   * from no other that fails. Default: no bound.
-   */
+  /** Largest size of any file it writes, in steps of 512 bytes: larger writes fail as on a full disk. Default: unlimited. */
   readonly fileBytesMax?: number
 }
 
@@ -102,7 +99,7 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   const folder = await openFolder()
   running.redisCount += 1
   const dataDir = join(folder.path, `redis-${running.redisCount}`)
-  // The bus is by default 10 000 above the port, which a free port may be too high for.
+  // The default bus port is 10 000 above the port, which may exceed 65 535.
   const cluster = options.cluster
     ? ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
     : []
@@ -134,19 +131,19 @@ export async function createTestRedis(options: TestRedisOptions = {}): Promise<T
   return redis
 }
 
-/** The signal that would end it instead is ignored, so that the write fails. */
+/** Ignores SIGXFSZ, so that the write fails instead of killing the process. */
 function withFilesOf(bytesMax: number): string[] {
   return ['/bin/sh', '-c', `trap '' XFSZ; ulimit -f ${Math.ceil(bytesMax / 512)}; exec "$0" "$@"`]
 }
 
-/** A Postgres of a test's own, to be hung or killed; durable, so that what it acknowledged survives that. */
+/** Postgres of one test, which may be hung or killed; durable, so that acknowledged writes survive. */
 export interface TestPostgres {
   readonly url: string
   /** Sends a signal to its first process: SIGKILL is a crash of the whole server, SIGQUIT its immediate stop. */
   signal(signal: NodeJS.Signals): void
   /** Stops every process of it by SIGSTOP: connections stay and nothing answers. */
   hang(): Promise<void>
-  /** Lets all of them go on. Harmless when none hangs. */
+  /** Resumes all of them. Harmless if none hangs. */
   wake(): void
   /** Ends it and waits for that. Repeating it is safe. */
   stop(): Promise<void>
@@ -170,9 +167,9 @@ export async function createTestPostgres(): Promise<TestPostgres> {
     url: current.url,
     signal: (signal) => current.signal(signal),
     hang: async () => {
-      // Those that hang would outlive a first process that we leave behind.
+      // Stopped child processes would outlive the postmaster.
       if (hung.size === 0) process.once('exit', wake)
-      // The first one first: while it stands still there are no new ones.
+      // The postmaster first: while it is stopped it forks no children.
       if (signalPid(current.pid, 'SIGSTOP')) hung.add(current.pid)
       for (const pid of await childrenOf(current.pid)) if (signalPid(pid, 'SIGSTOP')) hung.add(pid)
     },

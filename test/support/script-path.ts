@@ -10,9 +10,9 @@ export interface ScriptEnd {
   readonly said: string
 }
 
-/** A script of this repository, run where nothing is on the PATH but what a test puts there. */
+/** Runs a script of this repository with a PATH that contains only programs of the test. */
 export interface ScriptLab {
-  /** A folder to be the whole PATH, with small programs in it, each the text of a shell script by its name. */
+  /** Creates a folder for PATH with these shell scripts by name. */
   pathWith(programs: Readonly<Record<string, string>>): string
   /** Runs the script and waits for its end. Its environment is this and the PATH. */
   run(path: string, args: readonly string[], env?: Readonly<Record<string, string | undefined>>): ScriptEnd

@@ -1,6 +1,6 @@
 /**
- * The seed of a test that draws its cases: another one in each run, or the one that `TEST_SEED` names. Whoever uses it prints it
- * when the test fails, so that the same cases can be had again. @throws RangeError when `TEST_SEED` is no whole number
+ * Returns the seed of a test with random cases: a new one in each run, or `TEST_SEED`. Tests print it when they fail, to repeat
+ * the same cases. @throws RangeError if `TEST_SEED` is no integer
  */
 export function testSeed(): number {
   const given = process.env['TEST_SEED']

@@ -7,7 +7,7 @@ import { providerSecret } from './webhook-calls.ts'
 export interface SimulationTenant {
   /** Default `enabled`. */
   readonly walletStage?: 'off' | 'verify' | 'enabled'
-  /** Default an address that nobody has. */
+  /** Default: an unreachable URL. */
   readonly callbackUrl?: string
   /** Default `card` and `wallet`. */
   readonly providers?: readonly ('card' | 'wallet')[]

@@ -16,20 +16,20 @@ import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 import { until } from './until.ts'
 
-/** Simulations with real tenants, adapters and Postgres, whose turns and time a test moves by itself. */
+/** Simulations with real tenants, adapters and Postgres, whose iterations and time a test controls. */
 export interface SimulationLab {
   readonly pool: Pool
   readonly directory: Directory
-  /** Steps that were settled, or could not be. */
+  /** Completed and failed steps. */
   readonly reports: StepReport[]
   /** Answers of the intake that tests can change. */
   readonly intake: { paused: boolean; isStoreAway: boolean; verdict: EventVerdict }
-  /** A simulator as each process has one. */
+  /** Makes a simulator as a process does. */
   simulator(options?: Partial<SimulatorOptions>): Simulator
   tenant(name: string): DirectoryTenant
-  /** Writes a simulation down, of 42 EUR unless told otherwise. */
+  /** Starts a simulation, by default of 42 EUR. */
   start(tenant: string, request?: Partial<SimulateChargebackRequest>): Promise<Simulation>
-  /** Lets so much time pass for all simulations, as far as what is due is concerned. */
+  /** Moves the due times of all simulations back by `ms`. */
   pass(ms: number): Promise<void>
   /** Puts other tenants in force. */
   apply(yaml: string): Promise<void>

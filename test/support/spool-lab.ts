@@ -4,13 +4,13 @@ import { command, startStandalone } from './redis-topology.ts'
 import type { TestRedis } from './stores.ts'
 import { until } from './until.ts'
 
-/** A spool on a Redis of a test file's own. */
+/** Spool on a Redis of one test file. */
 export interface SpoolLab {
   readonly server: TestRedis
   readonly redis: RedisConnection
   /** Refused events since the last `reset`. */
   readonly refusals: SpoolRefusal[]
-  /** A new spool, which knows nothing of the server yet. */
+  /** Makes a new spool, without cached knowledge of the server. */
   spool(options?: Partial<SpoolOptions>): Spool
   /** Entries of one of the streams: their fields, by name. */
   entriesOf(key: string): Promise<Record<string, string>[]>

@@ -5,8 +5,8 @@ const memory = '/dev/shm'
 const freeBytesMin = 4 * 1024 ** 3
 
 /**
- * Where tests keep their stores: in memory where there is room for them, since hundreds of databases are made and dropped, which is
- * mostly work for a file system; else among temporary files. `LATCHKEY_TEST_STORES_DIR` names another folder.
+ * Returns the folder of the tests' stores: /dev/shm if it has room, since creating hundreds of databases is mostly file system
+ * work; else the temporary folder. `LATCHKEY_TEST_STORES_DIR` overrides it.
  */
 export function storesRoot(): string {
   const given = process.env['LATCHKEY_TEST_STORES_DIR']

@@ -1,7 +1,7 @@
-/** A part of a Tenant's spec that stands beside the least that every Tenant has. */
+/** Part of a Tenant's spec, added to the required fields. */
 export type SpecPart = Readonly<Record<string, unknown>>
 
-/** The least Tenant that is valid, changed by a part of its spec; an undefined field is left out. */
+/** Returns the smallest valid Tenant with this part of its spec; undefined fields are omitted. */
 export function tenantWith(part: SpecPart = {}) {
   return {
     apiVersion: 'latchkey.dev/v1alpha1',
@@ -20,10 +20,7 @@ const callback = (fields: SpecPart) => ({ callback: { url: 'https://hooks.exampl
 const expiring = (expiresAt: string) => ({ apiKeys: [{ ...key, expiresAt }] })
 const retry = (schedule: readonly string[]) => callback({ retry: { schedule } })
 
-/**
- * Specs that nobody may take: neither the parser of manifests nor the API server with the CRD. Each with the field that its
- * refusal names.
- */
+/** Specs that the manifest parser and the API server must both refuse, each with the field named in the refusal. */
 export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, field: string])[] = [
   ['an unknown field', { sluggish: true }, 'spec.sluggish'],
   ['an unknown field deep inside', callback({ retry: { jitter: 5 } }), 'spec.callback.retry.jitter'],
@@ -185,7 +182,7 @@ export const refusedSpecs: readonly (readonly [what: string, part: SpecPart, fie
   ['a field to hide twice', { redaction: { fields: ['iban', 'iban'] } }, 'spec.redaction.fields'],
 ]
 
-/** Specs that both have to take. */
+/** Specs that both must accept. */
 export const acceptedSpecs: readonly (readonly [what: string, part: SpecPart])[] = [
   ['the least', {}],
   ['a one-letter slug', { slug: 'a' }],

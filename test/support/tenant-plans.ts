@@ -46,7 +46,7 @@ export function found(
   return { kind: 'found', secret }
 }
 
-/** Facts that differ from those of a tenant that is in force. */
+/** Differences from the facts of an active tenant. */
 export interface Case {
   readonly spec?: object
   readonly secrets?: Record<string, SecretRead>

@@ -10,7 +10,7 @@ const eventTables = [
   'tenant_queues',
 ]
 
-/** Removes all events with all that is kept of each, and the rows of these other tables. Waits for whoever reads them. */
+/** Truncates events and their related tables, and these other tables. Waits for readers. */
 export async function truncateEvents(pool: Pool, ...others: readonly string[]): Promise<void> {
   await pool.query(`TRUNCATE ${[...eventTables, ...others].join(', ')}`)
 }

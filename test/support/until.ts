@@ -11,8 +11,8 @@ interface Looking {
 const deadlineMsDefault = 20_000
 
 /**
- * Looks until `check` gives something else than undefined and false, and gives that. One with a name in front asks a server, so
- * it looks each 20 ms; any other each millisecond. @throws after `deadlineMs`, default 20 s
+ * Repeats `check` until it returns neither undefined nor false, and returns the result. A named check queries a server and is
+ * repeated every 20 ms, others every ms. @throws after `deadlineMs`, default 20 s
  */
 export function until<T>(check: Check<T>, deadlineMs?: number): Promise<T>
 export function until<T>(what: string, check: Check<T>, deadlineMs?: number): Promise<T>

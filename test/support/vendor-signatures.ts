@@ -3,7 +3,7 @@ import { sign } from '@octokit/webhooks-methods'
 import { Webhook } from 'standardwebhooks'
 import { Stripe } from 'stripe'
 
-/** A scheme by which calls are signed: a provider's, or Standard Webhooks. */
+/** Signature scheme: a provider's, or Standard Webhooks. */
 export type SignatureScheme = 'card' | 'storefront' | 'codehost' | 'generic' | 'standard'
 
 /** Content to sign. Time and id are used only if the scheme signs them. */
@@ -14,7 +14,7 @@ export interface Signable {
   readonly webhookId: string
 }
 
-/** The value of a signature's header, made by the vendor's own library where there is one that signs. */
+/** Returns the value of the signature header, made by the vendor's library if it can sign. */
 export async function signAsVendor(
   scheme: SignatureScheme,
   { body, atMs, webhookId }: Signable,

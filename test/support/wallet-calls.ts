@@ -9,20 +9,20 @@ export interface Issued {
   readonly privateKey: KeyObject
 }
 
-/** An authority that nobody else trusts. */
+/** Certificate authority of a test. */
 export interface TestAuthority extends Issued {
   readonly root: X509Certificate
-  /** Issues a certificate; the signer's of the sandbox, valid from a day ago for a year, unless told otherwise. */
+  /** Issues a certificate; default: the sandbox signer's, valid for a year from yesterday. */
   issue(parts?: Partial<CertificateParts> & { readonly bits?: number }): Issued
 }
 
-/** The name that the vendor signs under. */
+/** Name in the vendor's signing certificate. */
 export const signerName = 'messageverificationcerts.sandbox.paypal.com'
 /** The tenant's setting in these tests. */
 export const webhookId = '1JE4291016473214C'
 const dayMs = 86_400_000
 
-/** Makes an authority. All that it issues have one key, unless another length is asked for: making one takes a tenth of a second. */
+/** Makes an authority. Its certificates share one key unless another length is requested: generating a key takes 0.1 s. */
 export function createTestAuthority(subject = 'Test Root', nowMs = Date.now()): TestAuthority {
   const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const shared = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -49,7 +49,7 @@ export interface WalletCall {
   readonly atMs?: number
 }
 
-/** Signs a body as the wallet provider's vendor does, under its own names of the headers. */
+/** Signs a body like the wallet's vendor, with the vendor's header names. */
 export function signWallet(body: string | Uint8Array, call: WalletCall): Record<string, string> {
   const id = crypto.randomUUID()
   const time = new Date(call.atMs ?? Date.now()).toISOString()
