@@ -32,9 +32,9 @@ import { simulationRoutes } from '#internal/simulations/index.ts'
 import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
-import { startExecutions } from './executions.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
+import { startLockHistory } from './lock-history.ts'
 import { startSimulations } from './simulations.ts'
 import { registerGauges, startLoops, type Telemetry, traced } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
@@ -62,7 +62,7 @@ export interface Api extends KeyRingParts {
   readonly directory: Directory
   readonly redis: RedisConnection
   readonly settings: SettingsWatch
-  readonly figures: FigureTally
+  readonly stats: StatsTally
   readonly usage: Usage
   /** Told of each answered request; for other ports of this process, too. */
   observe(event: RequestEvent, cause: unknown): void
@@ -108,9 +108,9 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   await startLoops({ scope, telemetry, redis, directory })
   const usage = await startUsage({ pool, redis, directory, settings }, telemetry, scope)
   const retentionDefaults = () => settings.current.retention
-  const executions = await startExecutions({ pool, directory, retentionDefaults }, telemetry, scope)
+  const lockHistory = await startLockHistory({ pool, directory, retentionDefaults }, telemetry, scope)
   const records = {
-    store: new RecordStore(redis, usage.meter, { note: executions.note }),
+    store: new RecordStore(redis, usage.meter, { note: lockHistory.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
@@ -118,15 +118,15 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
     onChecked: telemetry.checked,
     ending: scope.signal,
   }
-  const figures = await startStats(pool, telemetry, scope)
+  const stats = await startStats(pool, telemetry, scope)
   const intake = await startIntake(
     config,
-    { pool, redis, directory, secrets: ring.secrets, settings, usage, figures },
+    { pool, redis, directory, secrets: ring.secrets, settings, usage, stats },
     telemetry,
     scope,
   )
   const simulations = await startSimulations(
-    { pool, directory, intake, figures, retentionDefaults },
+    { pool, directory, intake, stats, retentionDefaults },
     telemetry,
     scope,
   )
@@ -153,7 +153,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
   ops.markStarted()
   return {
     ...{ port: server.port, opsPort: ops.port, url: server.url, opsUrl: ops.ownUrl },
-    ...{ ...ring, directory, redis, settings, figures, usage, observe },
+    ...{ ...ring, directory, redis, settings, stats, usage, observe },
   }
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { CallOutcome } from '#internal/intake/index.ts'
-import { FigureTally } from '#internal/usage/index.ts'
+import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { countCall } from './intake-telemetry.ts'
@@ -14,7 +14,7 @@ test.each<[CallOutcome, Record<string, number>, string[]]>([
   ['signature_mismatch', { refused: 1 }, ['signature_mismatch']],
   ['events_per_minute', { refused: 1 }, ['events_per_minute']],
 ])('countCall: a call with outcome %s counts %j and causes %j', (outcome, expected, causes) => {
-  const tally = new FigureTally({ now: () => 0 })
+  const tally = new StatsTally({ now: () => 0 })
   countCall(tally, someTenantId(), outcome)
   const [cell] = tally.take(1)
   const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))

@@ -12,7 +12,7 @@ import {
 } from '#internal/intake/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Metrics and log lines of the intake. */
@@ -167,7 +167,7 @@ export function createCertificateObserver({ log, metrics }: Telemetry): Certific
 }
 
 /** Counts a provider's call in its tenant's stats. In memory; never throws. */
-export function countCall(stats: FigureTally, tenantId: TenantId, outcome: CallOutcome): void {
+export function countCall(stats: StatsTally, tenantId: TenantId, outcome: CallOutcome): void {
   switch (outcome) {
     case 'stored':
       return stats.count(tenantId, 'accepted')

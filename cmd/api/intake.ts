@@ -33,7 +33,7 @@ import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import {
   countCall,
   createCertificateObserver,
@@ -73,7 +73,7 @@ export interface IntakeParts {
   readonly secrets: SecretOpener
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'eventMeter' | 'limits'>
-  readonly figures: FigureTally
+  readonly stats: StatsTally
 }
 
 const refusedFlushMs = 1000
@@ -94,7 +94,7 @@ const spoolStatsMs = 5_000
 /** Opens the webhook intake and starts its background loops, for the scope's life. */
 export async function startIntake(
   config: IntakeConfig,
-  { pool, redis, directory, secrets, settings, usage, figures }: IntakeParts,
+  { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Intake> {
@@ -139,7 +139,7 @@ export async function startIntake(
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: (provider, outcome, tenantId) => {
       observer.called(provider, outcome)
-      countCall(figures, tenantId, outcome)
+      countCall(stats, tenantId, outcome)
     },
   }
 }

@@ -5,7 +5,7 @@ import type { Scope } from '#internal/process/index.ts'
 import { type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import { countCall } from './intake-telemetry.ts'
 import type { Telemetry } from './telemetry.ts'
 
@@ -15,7 +15,7 @@ export interface SimulationParts {
   readonly directory: Directory
   /** Accepts simulated calls in this process, without a network call. */
   readonly intake: Intake
-  readonly figures: FigureTally
+  readonly stats: StatsTally
   /** Retention of tenants that do not set it. */
   readonly retentionDefaults: () => RetentionDays
 }
@@ -26,13 +26,13 @@ const turnMsMax = 10_000
 
 /** Starts to send due simulated events, for the scope's life; returns the dependencies of the route. */
 export async function startSimulations(
-  { pool, directory, intake, figures, retentionDefaults }: SimulationParts,
+  { pool, directory, intake, stats, retentionDefaults }: SimulationParts,
   telemetry: Telemetry,
   scope: Scope,
 ): Promise<Simulations> {
   const simulator = new Simulator({
     ...{ pool, directory, intake, clock: systemClock },
-    onStep: stepObserver(telemetry, figures),
+    onStep: stepObserver(telemetry, stats),
   })
   const loop = await openLoop(
     {
@@ -51,7 +51,7 @@ export async function startSimulations(
   }
 }
 
-function stepObserver({ log, metrics }: Telemetry, figures: FigureTally): (report: StepReport) => void {
+function stepObserver({ log, metrics }: Telemetry, stats: StatsTally): (report: StepReport) => void {
   const steps = metrics.counter({
     name: 'latchkey_simulations_steps_total',
     help: 'Simulated webhook calls, by provider and outcome.',
@@ -62,7 +62,7 @@ function stepObserver({ log, metrics }: Telemetry, figures: FigureTally): (repor
     steps.with(step.chargeback.provider, outcome).inc()
     // Retries are not calls: only an accepted event counts.
     if (outcome === 'stored' || outcome === 'duplicate' || outcome === 'queued')
-      countCall(figures, step.tenantId, outcome)
+      countCall(stats, step.tenantId, outcome)
     const why = verdict.kind === 'sent' ? undefined : verdict.cause
     const fields = { simulation: step.id, tenant: step.tenantId, step: step.step + 1, outcome, state, why }
     if (cause === undefined) log.info(fields, 'simulated event sent')

@@ -45,7 +45,7 @@ const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, quer
 const drainMs = 2_000
 
 /**
- * Opens the backoffice's parts in order: the ops port, stores, then the queue's figures, by which forwarders are scaled and which
+ * Opens the backoffice's parts in order: the ops port, stores, then the queue's stats, by which forwarders are scaled and which
  * therefore must not go when those do; then tenants, the API server, and the port for people and services.
  */
 export async function startBackoffice(
@@ -67,8 +67,8 @@ export async function startBackoffice(
   )
   health.addCheck('schema', schemaCheck(pool))
   const settings = await openSettings({ pool, redis }, telemetry, scope)
-  const figures = await startStats(pool, telemetry, scope)
-  await startQueueStats({ pool, settings, figures }, telemetry, scope)
+  const stats = await startStats(pool, telemetry, scope)
+  await startQueueStats({ pool, settings, stats }, telemetry, scope)
   const directory = await openDirectory(pool, telemetry, scope)
   const { secrets } = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
   await startTenantSubscription(redis, directory, telemetry, scope)
@@ -78,7 +78,7 @@ export async function startBackoffice(
   const observe = createRequestObserver({ log, metrics, clock: systemClock, keepsLine })
   const port = await openBackofficePort(
     { ...config, drainMs },
-    { redis, directory, secrets, settings, usage, figures, transport, observe },
+    { redis, directory, secrets, settings, usage, stats, transport, observe },
     telemetry,
     scope,
   )

@@ -26,7 +26,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import { createAccessObserver } from './access-telemetry.ts'
 
 /** The settings of the port for people and for other services. */
@@ -38,7 +38,7 @@ export interface BackofficePortConfig
   readonly bindAddress?: string | undefined
   /** The token of `npm run dev`; absent everywhere else. */
   readonly devToken?: string | undefined
-  /** What the dashboard is to say of figures; absent: nothing. */
+  /** What the dashboard is to say of stats; absent: nothing. */
   readonly statsNote?: DashboardOptions['statsNote']
   /** How long new calls are still taken once the process is ending; default 0. */
   readonly drainMs?: number
@@ -51,7 +51,7 @@ export interface BackofficePortParts {
   readonly secrets: SecretOpener
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
-  readonly figures: FigureTally
+  readonly stats: StatsTally
   /** The API server; absent where there is none: then tenants' keys alone let anybody in. */
   readonly transport?: Transport | undefined
   /** Told of each answered request. */
@@ -139,7 +139,7 @@ interface UseCaseParts extends BackofficePortParts {
 
 async function openBackoffice(
   { callbackCidrsMax, callbackPorts, egressProxy, publicUrl }: BackofficePortConfig,
-  { settings, usage, figures, ...parts }: UseCaseParts,
+  { settings, usage, stats, ...parts }: UseCaseParts,
   { log }: ProcessTelemetry,
   scope: Scope,
 ): Promise<Backoffice> {
@@ -157,7 +157,7 @@ async function openBackoffice(
     retentionDefaults: () => settings.current.retention,
     onAppended: (events) => {
       usage.eventMeter.countStored(events)
-      for (const { tenantId } of events) countCall(figures, tenantId, 'stored')
+      for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
     onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the backoffice'),
   })

@@ -17,7 +17,7 @@ import { urlHost } from '#internal/http/index.ts'
 import type { Scope } from '#internal/process/index.ts'
 import { createPool, migrate, type StoreAddress } from '#internal/storage/index.ts'
 import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
-import { createFiguresNote, startDemo } from './demo.ts'
+import { createStatsNote, startDemo } from './demo.ts'
 import { startDevTenants } from './tenants.ts'
 import { knowsSampleKey, repeating, welcomeText } from './welcome.ts'
 
@@ -51,11 +51,11 @@ export async function startDev(
   await leaveAddresses({ ...addresses, ...tlsSettingsOf(env) }, dataDir, scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
-  const figuresNote = createFiguresNote()
+  const statsNote = createStatsNote()
   const { api, sink, dashboard } = await inPortTurn(() =>
-    openPorts({ ...config, ...stores, statsNote: figuresNote.note }, env, telemetry, scope),
+    openPorts({ ...config, ...stores, statsNote: statsNote.note }, env, telemetry, scope),
   )
-  const { directory, redis, secrets, keyRingGate, settings, figures } = api
+  const { directory, redis, secrets, keyRingGate, settings, stats } = api
   const tenants = await startDevTenants(
     {
       ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
@@ -65,7 +65,7 @@ export async function startDev(
     scope,
   )
   // Opened after the sink, so that at the end deliveries stop before their receiver does.
-  const delivering = { redis, directory, secrets, keyRingGate, settings, figures }
+  const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
   await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
   await startReplays({ ...config, databaseUrl }, redis, telemetry, scope)
   await startRetention({ ...config, databaseUrl }, telemetry, scope)
@@ -80,7 +80,7 @@ export async function startDev(
       ...{ apiUrl: api.url, opsUrl: api.opsUrl, sinkUrl: sink.url },
     }),
   )
-  await startDemo({ config, env, database, directory, apiUrl: api.url, say, figuresNote }, telemetry, scope)
+  await startDemo({ config, env, database, directory, apiUrl: api.url, say, statsNote }, telemetry, scope)
 }
 
 function isOpenToOthers({

@@ -20,14 +20,14 @@ export interface DemoOptions {
   readonly apiUrl: string
   /** Prints a line at the terminal. */
   readonly say: (line: string) => void
-  readonly figuresNote: FiguresNote
+  readonly statsNote: StatsNote
 }
 
-/** Note of the dashboard beside made-up figures. */
-export interface FiguresNote {
-  /** Returns the note for charts that show made-up figures, otherwise undefined. */
+/** Note of the dashboard beside made-up stats. */
+export interface StatsNote {
+  /** Returns the note for charts that show made-up stats, otherwise undefined. */
   readonly note: NonNullable<DashboardOptions['statsNote']>
-  /** Sets the tenant of the made-up figures, and their end. */
+  /** Sets the tenant of the made-up stats, and their end. */
   know(tenantId: TenantId, untilMs: number): void
 }
 
@@ -37,7 +37,7 @@ const turnMsMax = 30_000
 const historyPool = { applicationName: 'latchkey-dev demo', connectionsMax: 2, queryTimeoutMs: 10_000 }
 
 /** Makes the note, which stays silent until `know`. */
-export function createFiguresNote(): FiguresNote {
+export function createStatsNote(): StatsNote {
   let madeUp: { readonly tenantId: TenantId; readonly untilMs: number } | undefined
   return {
     know: (tenantId, untilMs) => void (madeUp = { tenantId, untilMs }),
@@ -46,7 +46,7 @@ export function createFiguresNote(): FiguresNote {
       if (tenantId !== undefined && tenantId !== madeUp.tenantId) return undefined
       const until = new Date(madeUp.untilMs).toISOString()
       return {
-        title: `Figures from before ${until.slice(0, 10)} ${until.slice(11, 16)} UTC are made up`,
+        title: `Stats from before ${until.slice(0, 10)} ${until.slice(11, 16)} UTC are made up`,
         text: 'This dev server generated them for the demo tenant, so that charts have a shape. There are no events behind them: the lists that they link to show only events that were received.',
       }
     },
@@ -62,13 +62,13 @@ export async function startDemo(
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
-  const { config, env, database, directory, apiUrl, say, figuresNote } = options
+  const { config, env, database, directory, apiUrl, say, statsNote } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
   const pool = await openPostgres('postgres of the demo', { ...historyPool, ...database }, telemetry, scope)
   const noteHistory = async () => {
     const untilMs = await readMadeUpUntil(pool, tenant.id)
-    if (untilMs !== undefined) figuresNote.know(tenant.id, untilMs)
+    if (untilMs !== undefined) statsNote.know(tenant.id, untilMs)
   }
   // Also without traffic: the history of an earlier start stays.
   await noteHistory()

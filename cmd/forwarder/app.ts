@@ -52,8 +52,8 @@ export async function startForwarder(
   await startTenantSubscription(redis, directory, telemetry, scope)
   await startPartitionsAhead(pool, telemetry, scope)
   await startRetention(config, telemetry, scope)
-  const figures = await startStats(pool, telemetry, scope)
-  await startDeliveries(config, { ...ring, redis, directory, settings, figures }, telemetry, scope)
+  const stats = await startStats(pool, telemetry, scope)
+  await startDeliveries(config, { ...ring, redis, directory, settings, stats }, telemetry, scope)
   await startReplays(config, redis, telemetry, scope)
   ops.markStarted()
   return { opsPort: ops.port }

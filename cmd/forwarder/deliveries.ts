@@ -15,7 +15,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 import { createDeliveryTelemetry } from './delivery-telemetry.ts'
 
 /** Settings of deliveries. */
@@ -31,7 +31,7 @@ export interface DeliveriesParts extends KeyRingParts {
   readonly redis: RedisConnection
   readonly directory: Directory
   readonly settings: SettingsWatch
-  readonly figures: FigureTally
+  readonly stats: StatsTally
 }
 
 const queuePool = {
@@ -51,7 +51,7 @@ const reserveMs = 1_000
 /** Runs the forwarder for the scope's life. */
 export async function startDeliveries(
   config: DeliveriesConfig,
-  { redis, directory, secrets, keyRingGate, settings, figures }: DeliveriesParts,
+  { redis, directory, secrets, keyRingGate, settings, stats }: DeliveriesParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -59,7 +59,7 @@ export async function startDeliveries(
   const observer = createDeliveryTelemetry(
     telemetry,
     createSampler(() => settings.current.logShare),
-    figures,
+    stats,
   )
   const pool = await openPostgres(
     'postgres of deliveries',
@@ -105,5 +105,5 @@ export async function startDeliveries(
     telemetry,
     scope,
   )
-  await startQueueStats({ pool, settings, figures }, telemetry, scope)
+  await startQueueStats({ pool, settings, stats }, telemetry, scope)
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createEventId } from '#internal/base/index.ts'
 import type { AttemptReport } from '#internal/delivery/index.ts'
-import { FigureTally } from '#internal/usage/index.ts'
+import { StatsTally } from '#internal/usage/index.ts'
 import { countColumns } from '#internal/usage/stats-tally.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { countAttempt } from './delivery-telemetry.ts'
@@ -44,7 +44,7 @@ test.each<[string, Case, Record<string, number>]>([
   ['a last attempt is both', { kind: 'failed' }, { attempts_failed: 1, failed: 1 }],
   ['without its payload nobody was called', { kind: 'failed', isGone: true }, { failed: 1 }],
 ])('%s', (_name, given, expected) => {
-  const tally = new FigureTally({ now: () => nowMs })
+  const tally = new StatsTally({ now: () => nowMs })
   countAttempt(tally, report(given))
   const [cell] = tally.take(1)
   const counted = countColumns.flatMap((name, at) => (cell?.counts[at] ? [[name, cell.counts[at]]] : []))

@@ -1,7 +1,7 @@
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/delivery/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
-import type { FigureTally } from '#internal/usage/index.ts'
+import type { StatsTally } from '#internal/usage/index.ts'
 
 /** What deliveries tell about themselves. */
 export interface DeliveryTelemetry extends ForwarderObserver {
@@ -21,14 +21,14 @@ const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
 export function createDeliveryTelemetry(
   telemetry: ProcessTelemetry,
   keepsLine: Sampler,
-  figures: FigureTally,
+  stats: StatsTally,
 ): DeliveryTelemetry {
   const work = workObserver(telemetry, keepsLine)
   return {
     ...work,
     attempted(report) {
       work.attempted(report)
-      countAttempt(figures, report)
+      countAttempt(stats, report)
     },
     ...troubleObserver(telemetry),
     ...gauges(telemetry),
@@ -36,17 +36,17 @@ export function createDeliveryTelemetry(
 }
 
 /**
- * Counts an attempt among its tenant's figures, with its time only in a first cycle: later it says nothing of how long a delivery
+ * Counts an attempt among its tenant's stats, with its time only in a first cycle: later it says nothing of how long a delivery
  * takes. Memory only; never throws.
  */
-export function countAttempt(figures: FigureTally, { delivery, content, ending }: AttemptReport): void {
+export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
   const { outcome, startedAtMs, durationMs } = ending.attempt
-  if (outcome !== 'delivered' && content) figures.count(tenantId, 'attemptsFailed')
-  if (ending.kind === 'failed') figures.count(tenantId, 'failed')
+  if (outcome !== 'delivered' && content) stats.count(tenantId, 'attemptsFailed')
+  if (ending.kind === 'failed') stats.count(tenantId, 'failed')
   if (ending.kind !== 'processed') return
   const isFirstCycle = cycle === 1 && content !== undefined
-  figures.countDelivered(tenantId, isFirstCycle ? startedAtMs + durationMs - content.receivedAtMs : undefined)
+  stats.countDelivered(tenantId, isFirstCycle ? startedAtMs + durationMs - content.receivedAtMs : undefined)
 }
 
 function workObserver(

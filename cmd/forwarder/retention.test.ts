@@ -23,11 +23,11 @@ afterAll(async () => {
 
 const ago = (days: number) => new Date(nowMs - days * dayMs)
 
-const figureDays = [
-  ['figures_minutely', 2],
-  ['figures_hourly', 35],
-  ['figures_queue', 35],
-  ['figures_writers', 1],
+const statsDays = [
+  ['stats_minutely', 2],
+  ['stats_hourly', 35],
+  ['stats_queue', 35],
+  ['stats_writers', 1],
 ] as const
 
 async function turn(): Promise<Record<string, number>> {
@@ -69,13 +69,13 @@ async function fill(): Promise<void> {
      VALUES ('live', 'live', 'shops', 'live', false, '{}', 1, $1, $1, $1)`,
     [ago(1000)],
   )
-  for (const [table, days] of figureDays)
+  for (const [table, days] of statsDays)
     for (const [name, at] of pairs(days)) {
-      const zeros = table === 'figures_queue' ? '1, 1' : Array(21).fill(0).join(', ')
+      const zeros = table === 'stats_queue' ? '1, 1' : Array(21).fill(0).join(', ')
       const text =
-        table === 'figures_writers'
-          ? `INSERT INTO figures_writers VALUES ($1, 1, $2)`
-          : `INSERT INTO ${table} SELECT ${table === 'figures_queue' ? '' : '$1::text, '}$2::timestamptz, ${zeros} WHERE $1 <> ''`
+        table === 'stats_writers'
+          ? `INSERT INTO stats_writers VALUES ($1, 1, $2)`
+          : `INSERT INTO ${table} SELECT ${table === 'stats_queue' ? '' : '$1::text, '}$2::timestamptz, ${zeros} WHERE $1 <> ''`
       await pool.query(text, [name, at])
     }
   for (const [name, at] of pairs(0)) {
@@ -129,10 +129,10 @@ test('retention: one turn deletes expired rows of every table and nothing else; 
     simulations: 1,
     usage_hourly: 1,
     usage_emissions: 1,
-    figures_minutely: 1,
-    figures_hourly: 1,
-    figures_queue: 1,
-    figures_writers: 1,
+    stats_minutely: 1,
+    stats_hourly: 1,
+    stats_queue: 1,
+    stats_writers: 1,
     slug_reservations: 1,
     tenants: 1,
     audit: 1,
@@ -144,9 +144,9 @@ test('retention: one turn deletes expired rows of every table and nothing else; 
   expect(await left('SELECT actor AS name FROM audit')).toEqual(['kept'])
   expect(await left('SELECT actor_name AS name FROM sessions')).toEqual(['kept'])
   expect(await left('SELECT meter AS name FROM usage_hourly')).toEqual(['kept'])
-  expect(await left('SELECT tenant_id AS name FROM figures_minutely')).toEqual(['kept'])
-  expect(await left('SELECT tenant_id AS name FROM figures_hourly')).toEqual(['kept'])
-  expect(await left('SELECT writer AS name FROM figures_writers')).toEqual(['kept'])
+  expect(await left('SELECT tenant_id AS name FROM stats_minutely')).toEqual(['kept'])
+  expect(await left('SELECT tenant_id AS name FROM stats_hourly')).toEqual(['kept'])
+  expect(await left('SELECT writer AS name FROM stats_writers')).toEqual(['kept'])
   expect(await left('SELECT slug AS name FROM slug_reservations')).toEqual(['kept'])
   expect(await left('SELECT id AS name FROM replays ORDER BY 1')).toEqual(['kept', 'unended'])
   expect(await left('SELECT id AS name FROM simulations ORDER BY 1')).toEqual(['kept', 'unended'])

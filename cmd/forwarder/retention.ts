@@ -17,7 +17,7 @@ import {
 } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
-import { figureTables, forgetEmissions, forgetFigures, forgetHours } from '#internal/usage/index.ts'
+import { forgetEmissions, forgetHours, forgetStats, statsTables } from '#internal/usage/index.ts'
 
 /** Steps that delete rows, before and after the partitions are dropped. */
 export interface RetentionSteps {
@@ -86,7 +86,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
       step('simulations', forgetSimulations),
       step('usage_hourly', forgetHours),
       step('usage_emissions', forgetEmissions),
-      ...figureTables.map((table) => step(table, (of, nowMs) => forgetFigures(of, table, nowMs))),
+      ...statsTables.map((table) => step(table, (of, nowMs) => forgetStats(of, table, nowMs))),
       step('slug_reservations', forgetSlugReservations),
       step('tenants', forgetDeletedTenants),
       step('audit', forgetAudit),

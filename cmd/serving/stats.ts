@@ -4,7 +4,7 @@ import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
-import { FigureRecorder, FigureTally } from '#internal/usage/index.ts'
+import { StatsRecorder, StatsTally } from '#internal/usage/index.ts'
 import { openLoop } from './loop.ts'
 import type { ProcessTelemetry } from './telemetry.ts'
 
@@ -16,31 +16,27 @@ const flushBackoff = { firstMs: 1_000, maxMs: 15_000 }
  * Creates the in-memory stats tally of this process. Flushes it to Postgres every 5 s and when the scope closes. Declares metrics; call
  * once per process.
  */
-export async function startStats(
-  pool: Pool,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<FigureTally> {
+export async function startStats(pool: Pool, telemetry: ProcessTelemetry, scope: Scope): Promise<StatsTally> {
   const { log, metrics } = telemetry
   const { gauge } = unlabelled(metrics)
-  const tally = new FigureTally(systemClock)
+  const tally = new StatsTally(systemClock)
   gauge(
-    'latchkey_figures_waiting_count',
+    'latchkey_stats_waiting_count',
     'Stats cells (tenant and minute) not yet written to Postgres.',
     () => tally.size,
   )
   gauge(
-    'latchkey_figures_dropped_count',
+    'latchkey_stats_dropped_count',
     'Occurrences missing from the stats since the start because the tally was full.',
     () => tally.dropped,
   )
-  const recorder = new FigureRecorder({
+  const recorder = new StatsRecorder({
     ...{ pool, tally, clock: systemClock },
     onRefused: (cells, cause) => log.error({ cells, cause }, 'Postgres rejected stats; dropped'),
   })
   await openLoop(
     {
-      ...{ name: 'figures', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
+      ...{ name: 'stats', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
       runOnce: () => recorder.flush(),
       onError: (cause, failures) => log.warn({ failures, cause }, 'stats flush failed; retrying'),
       lastTurn: () => recorder.flushAll(),
@@ -56,7 +52,7 @@ export interface QueueStatsParts {
   readonly pool: Pool
   readonly settings: SettingsWatch
   /** Receives each reading. The maximum of a minute over all processes is kept. */
-  readonly figures: FigureTally
+  readonly stats: StatsTally
 }
 
 const lookMs = 5_000
@@ -69,7 +65,7 @@ const knownMsMax = 30_000
  * before the first read, nor 30 s after the last successful one.
  */
 export async function startQueueStats(
-  { pool, settings, figures }: QueueStatsParts,
+  { pool, settings, stats }: QueueStatsParts,
   telemetry: ProcessTelemetry,
   scope: Scope,
 ): Promise<void> {
@@ -80,7 +76,7 @@ export async function startQueueStats(
       runOnce: async () => {
         const depth = await readQueueDepth(pool, pausedBy(settings))
         show(depth)
-        figures.noteQueue(depth)
+        stats.noteQueue(depth)
       },
       onError: (cause, failures) => telemetry.log.debug({ failures, cause }, 'queue depth read failed'),
     },

@@ -1,7 +1,7 @@
 import { type Actor, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
 import { idPattern, type TenantId } from '#internal/base/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/intake/index.ts'
-import { type Execution, type ExecutionState, listExecutions } from '#internal/records/index.ts'
+import { type LockHistoryEntry, type LockState, listLockHistory } from '#internal/records/index.ts'
 import { providerOf } from './events.ts'
 import { defined, invalid, type Outcome } from './outcome.ts'
 import { listPage, type Page, type PageRequest, pageFrom, parseIntegerPosition, readPage } from './page.ts'
@@ -14,7 +14,7 @@ export interface ExecutionListRequest extends PageRequest {
   readonly scope?: string | undefined
   /** Requires a scope. */
   readonly key?: string | undefined
-  readonly state?: ExecutionState | undefined
+  readonly state?: LockState | undefined
   /** Acquired at or after. */
   readonly fromMs?: number | undefined
   /** Acquired before. */
@@ -26,7 +26,7 @@ async function listLocks(
   parts: DeskParts,
   actor: Actor,
   request: ExecutionListRequest,
-): Promise<Outcome<Page<Execution>>> {
+): Promise<Outcome<Page<LockHistoryEntry>>> {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
   if (page.kind !== 'ok') return page
@@ -35,8 +35,8 @@ async function listLocks(
   if (reached.kind !== 'ok') return reached
   const address = scope === undefined ? {} : { scope, key }
   const filter = { tenantId, state, fromMs, toMs, ...page.value, ...address }
-  const { executions, next } = await listExecutions(parts.readPool, filter, parts.clock.now())
-  return pageFrom(executions, next)
+  const { entries, next } = await listLockHistory(parts.readPool, filter, parts.clock.now())
+  return pageFrom(entries, next)
 }
 
 /** Use cases of the lock history. */

@@ -2,7 +2,7 @@ import { actions } from '#internal/access/index.ts'
 import { idPattern } from '#internal/base/index.ts'
 import { eventStates } from '#internal/events/index.ts'
 import { type JsonSchema, named } from '#internal/http/index.ts'
-import { executionStates } from '#internal/records/index.ts'
+import { lockStates } from '#internal/records/index.ts'
 import { replayStates } from '#internal/replays/index.ts'
 import { simulationStates } from '#internal/simulations/index.ts'
 import {
@@ -461,7 +461,7 @@ export const ExecutionPage = pageOf(
   answer(
     'Execution',
     objectOf({
-      ...{ scope: text, key: text, fence: whole, state: wordOf(executionStates), acquiredAt: time },
+      ...{ scope: text, key: text, fence: whole, state: wordOf(lockStates), acquiredAt: time },
       ...{ heldUntil: orNull(time), extendedAt: orNull(time), endedAt: orNull(time) },
       ...{ durationMs: orNull(whole), status: orNull(whole) },
     }),

@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { executionStates } from '#internal/records/index.ts'
+import { lockStates } from '#internal/records/index.ts'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import {
   AuditPage,
@@ -211,7 +211,7 @@ export const tenantRoutes = [
       ...pageParams,
       scope: textParam('Whole scope.', { charsMax: 128 }),
       key: textParam('Whole key; only together with `scope`.', { charsMax: 255 }),
-      state: wordParam('State of the lock.', executionStates),
+      state: wordParam('State of the lock.', lockStates),
       from: timeParam('Acquired then or later.'),
       to: timeParam('Acquired earlier.'),
     },

@@ -24,9 +24,9 @@ const startMs = Date.parse('2026-11-21T12:00:00Z')
 /** One event that a tenant has accepted; all else is 0. */
 const count = () =>
   pool.query(
-    `INSERT INTO figures_minutely SELECT (jsonb_populate_record(NULL::figures_minutely, $1 || (
+    `INSERT INTO stats_minutely SELECT (jsonb_populate_record(NULL::stats_minutely, $1 || (
        SELECT jsonb_object_agg(column_name, 0) FROM information_schema.columns
-       WHERE table_name = 'figures_minutely' AND data_type = 'integer') || $2)).*`,
+       WHERE table_name = 'stats_minutely' AND data_type = 'integer') || $2)).*`,
     [{ tenant_id: someTenantId(), at: new Date(startMs - 5 * minuteMs) }, { accepted: 1 }],
   )
 

@@ -1,12 +1,12 @@
 import type { Actor } from '#internal/access/index.ts'
 import {
-  type FigureName,
-  type Figures,
-  type FigureTenants,
-  figureStepMs,
   rankTenants,
-  readFigures,
-  type TenantFigures,
+  readStats,
+  type StatName,
+  type Stats,
+  type StatsTenants,
+  statsStepMs,
+  type TenantStats,
 } from '#internal/usage/index.ts'
 import { invalid, type Outcome, ok } from './outcome.ts'
 import type { BackofficeParts, DeskParts } from './parts.ts'
@@ -20,7 +20,7 @@ interface StatsRequest extends TenantSelection {
 
 /** Tenants to rank; of more than 24 h the last 24 count. */
 interface RankRequest extends StatsRequest {
-  readonly orderBy: FigureName
+  readonly orderBy: StatName
   /** 1 to 100. */
   readonly limit: number
 }
@@ -28,13 +28,13 @@ interface RankRequest extends StatsRequest {
 const spanMsMax = 35 * 86_400_000
 
 /** Reads at most 200 points over time, seconds behind. Queue depth is included only for actors that see all tenants. */
-async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Figures>> {
+async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Promise<Outcome<Stats>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
   const { fromMs, toMs } = request
   const count = tenants.value === 'all' ? 1 : tenants.value.length
-  const stepMs = figureStepMs(toMs - fromMs, count)
-  return ok(await readFigures(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
+  const stepMs = statsStepMs(toMs - fromMs, count)
+  return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
 /** Lists the tenants with the highest counts; for all tenants at most 15 s old. */
@@ -42,7 +42,7 @@ async function rank(
   parts: DeskParts,
   actor: Actor,
   request: RankRequest,
-): Promise<Outcome<readonly TenantFigures[]>> {
+): Promise<Outcome<readonly TenantStats[]>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
   const { fromMs, toMs, orderBy } = request
@@ -55,7 +55,7 @@ async function reachStats(
   parts: DeskParts,
   actor: Actor,
   { fromMs, toMs, tenantId, namespaces }: StatsRequest,
-): Promise<Outcome<FigureTenants>> {
+): Promise<Outcome<StatsTenants>> {
   if (!(fromMs < toMs && toMs - fromMs <= spanMsMax))
     return invalid('Choose a start before the end, at most 35 days apart')
   const scope = await reachList(parts, actor, { tenantId, namespaces })
@@ -69,7 +69,7 @@ export const statsCases = { read, rank }
 /** Ranks all tenants and returns the first 100. @throws errors of Postgres */
 export type Ranking = (
   request: Pick<RankRequest, 'fromMs' | 'toMs' | 'orderBy'>,
-) => Promise<readonly TenantFigures[]>
+) => Promise<readonly TenantStats[]>
 
 const rankedMax = 100
 const rememberedMs = 15_000

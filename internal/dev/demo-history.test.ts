@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { readFigures } from '#internal/usage/index.ts'
+import { readStats } from '#internal/usage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
@@ -28,7 +28,7 @@ afterAll(async () => {
 })
 
 const read = (hours: number, stepMs: number) =>
-  readFigures(pool, { tenants: 'all', fromMs: nowMs - hours * hourMs, toMs: nowMs - 10 * 60_000, stepMs })
+  readStats(pool, { tenants: 'all', fromMs: nowMs - hours * hourMs, toMs: nowMs - 10 * 60_000, stepMs })
 
 test('a made-up history has something for every point of every chart, once', async () => {
   const random = () => 0.5
@@ -56,7 +56,7 @@ test('a made-up history has something for every point of every chart, once', asy
 test('of a tenant that has a history nothing is made up', async () => {
   const other = someTenantId()
   await pool.query(
-    `INSERT INTO figures_hourly SELECT $1, $2::timestamptz, 1, ${Array.from({ length: 20 }, () => 0).join(', ')}`,
+    `INSERT INTO stats_hourly SELECT $1, $2::timestamptz, 1, ${Array.from({ length: 20 }, () => 0).join(', ')}`,
     [other, new Date(nowMs - 100 * hourMs)],
   )
   expect(await writeDemoHistory({ pool, tenantId: other, nowMs, random: () => 0.5 })).toBe(false)

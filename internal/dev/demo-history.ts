@@ -1,7 +1,7 @@
 import { listAudit, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
-import { FigureRecorder, FigureTally, readFigures } from '#internal/usage/index.ts'
+import { readStats, StatsRecorder, StatsTally } from '#internal/usage/index.ts'
 
 /** Tenant of a made-up history, and its end. */
 export interface DemoHistory {
@@ -11,7 +11,7 @@ export interface DemoHistory {
   readonly random: () => number
 }
 
-const auditAction = 'figures.made_up'
+const auditAction = 'stats.made_up'
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -30,22 +30,22 @@ const causes = [
 ]
 
 /**
- * Writes 30 days of made-up figures for a tenant without a history older than an hour: days and nights, and two outages of its callback.
+ * Writes 30 days of made-up stats for a tenant without a history older than an hour: days and nights, and two outages of its callback.
  * Returns false when it has a history. It writes no events: charts get a shape, lists do not. First records itself in the audit log, for
  * `readMadeUpUntil`.
  */
 export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   const { pool, tenantId, nowMs } = history
   const untilMs = nowMs - (nowMs % hourMs) - hourMs
-  const known = await readFigures(pool, {
+  const known = await readStats(pool, {
     ...{ tenants: [tenantId], fromMs: untilMs - hoursMs, toMs: untilMs, stepMs: 4 * hourMs },
   })
   if (known.total.accepted + known.total.refused > 0) return false
   const made = { actor: 'dev', action: auditAction, tenantId, detail: { untilMs: nowMs } }
   await writeAudit(pool, made, nowMs)
   const clock = { nowMs: untilMs, now: () => clock.nowMs }
-  const tally = new FigureTally(clock)
-  const recorder = new FigureRecorder({ pool, tally, clock, onRefused: () => undefined })
+  const tally = new StatsTally(clock)
+  const recorder = new StatsRecorder({ pool, tally, clock, onRefused: () => undefined })
   const firstMs = nowMs - hoursMs
   const minutesFromMs = nowMs - minutesMs - ((nowMs - minutesMs) % hourMs)
   let atMs = firstMs - (firstMs % hourMs)
@@ -60,7 +60,7 @@ export async function writeDemoHistory(history: DemoHistory): Promise<boolean> {
   return true
 }
 
-/** Returns the moment before which a tenant's figures are made up; undefined where none are. @throws what Postgres throws */
+/** Returns the moment before which a tenant's stats are made up; undefined where none are. @throws what Postgres throws */
 export async function readMadeUpUntil(pool: Pool, tenantId: TenantId): Promise<number | undefined> {
   const { entries } = await listAudit(pool, { tenantId, action: auditAction, limit: 1 })
   const untilMs = entries[0]?.detail['untilMs']
@@ -73,7 +73,7 @@ interface Moment {
   readonly lengthMs: number
 }
 
-function countMoment(tally: FigureTally, { tenantId, nowMs, random }: DemoHistory, moment: Moment): void {
+function countMoment(tally: StatsTally, { tenantId, nowMs, random }: DemoHistory, moment: Moment): void {
   const mean = eventsPerMinute * (moment.lengthMs / minuteMs) * loadAt(moment.atMs)
   const calls = Math.round(mean * (0.6 + 0.8 * random()))
   const isDown = isOutage(nowMs - moment.atMs)
@@ -87,7 +87,7 @@ function countMoment(tally: FigureTally, { tenantId, nowMs, random }: DemoHistor
   tally.noteQueue({ dueCount: waiting, oldestAgeMs: isDown ? 180_000 * random() : 900 * random() })
 }
 
-function countEvent(tally: FigureTally, tenantId: TenantId, isDown: boolean, random: () => number): void {
+function countEvent(tally: StatsTally, tenantId: TenantId, isDown: boolean, random: () => number): void {
   tally.count(tenantId, 'accepted')
   const needsRetry = isDown || random() < 0.04
   if (needsRetry) tally.count(tenantId, 'attemptsFailed')

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { readFigures } from '#internal/usage/index.ts'
+import { readStats } from '#internal/usage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { until } from '#test/support/until.ts'
 import { demoHeader, demoReference } from './demo-events.ts'
@@ -46,8 +46,8 @@ test('with the sample tenant as it is, every step comes to what it is meant to c
   ])
   // What the API has counted is written within seconds, behind the calls.
   const today = { tenants: 'all' as const, fromMs: Date.now() - 3_600_000, toMs: Date.now(), stepMs: 60_000 }
-  const counted = await until('figures', async () => {
-    const { total } = await readFigures(pool, { ...today, toMs: Date.now() })
+  const counted = await until('stats', async () => {
+    const { total } = await readStats(pool, { ...today, toMs: Date.now() })
     return total.refused === 3 && total.accepted >= 2 && total
   })
   expect(counted.duplicates).toBe(1)

@@ -2,19 +2,23 @@ export type { Records, RecordTenant } from './acquire.ts'
 export { explainStoreError } from './answer.ts'
 export { recordRoutes } from './http.ts'
 export {
-  type ExecutionFilter,
-  type ExecutionPage,
-  listExecutions,
+  type LockHistoryFilter,
+  type LockHistoryPage,
+  listLockHistory,
 } from './list-lock-history.ts'
 export {
-  type Execution,
-  type ExecutionAddress,
-  type ExecutionNote,
-  type ExecutionState,
-  executionStates,
-  type NoteExecution,
+  type LockAddress,
+  type LockHistoryEntry,
+  type LockNote,
+  type LockState,
+  lockStates,
+  type NoteLock,
 } from './lock-history.ts'
-export { type DropReason, ExecutionRecorder, type ExecutionRecorderOptions } from './lock-history-recorder.ts'
+export {
+  type DropReason,
+  LockHistoryRecorder,
+  type LockHistoryRecorderOptions,
+} from './lock-history-recorder.ts'
 export type { CheckOutcome } from './record.ts'
 export {
   BatchCheck,

@@ -4,8 +4,8 @@ import { ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import { type ExecutionFilter, type ExecutionPage, listExecutions } from './list-lock-history.ts'
-import type { Execution } from './lock-history.ts'
+import { type LockHistoryFilter, type LockHistoryPage, listLockHistory } from './list-lock-history.ts'
+import type { LockHistoryEntry } from './lock-history.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()
@@ -47,20 +47,20 @@ async function fill(): Promise<void> {
   }
 }
 
-type Changes = Partial<Pick<ExecutionFilter, 'state' | 'fromMs' | 'toMs'>> & {
+type Changes = Partial<Pick<LockHistoryFilter, 'state' | 'fromMs' | 'toMs'>> & {
   readonly scope?: string
   readonly key?: string
-  readonly tenantId?: ExecutionFilter['tenantId']
+  readonly tenantId?: LockHistoryFilter['tenantId']
 }
 
 const filterOf = (changes: Changes) => ({ tenantId: large, limit: 50, ...changes })
 
 /** A page, and what its statements do in the plans that their session keeps. */
-async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: ExecutionPage }> {
+async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: LockHistoryPage }> {
   const client = await pool.connect()
   const filter = filterOf(changes)
   try {
-    const listed = await listExecutions(client as unknown as Pool, filter, nowMs)
+    const listed = await listLockHistory(client as unknown as Pool, filter, nowMs)
     const plans = await explained(client, async (spy) => {
       type Query = (statement: never) => Promise<unknown>
       const both = {
@@ -69,7 +69,7 @@ async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: Exec
           return await (client.query as unknown as Query).call(client, statement)
         },
       }
-      await listExecutions(both as unknown as Pool, filter, nowMs)
+      await listLockHistory(both as unknown as Pool, filter, nowMs)
     })
     return { plans, listed }
   } finally {
@@ -78,14 +78,14 @@ async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: Exec
 }
 
 /** All pages of a filter; `pages` is how many there were. */
-async function walked(changes: Changes): Promise<{ executions: Execution[]; pages: number }> {
-  const executions: Execution[] = []
+async function walked(changes: Changes): Promise<{ entries: LockHistoryEntry[]; pages: number }> {
+  const entries: LockHistoryEntry[] = []
   let after: number | undefined
   for (let pages = 1; pages < 100; pages += 1) {
-    const listed = await listExecutions(pool, { ...filterOf(changes), limit: 100, after }, nowMs)
-    executions.push(...listed.executions)
+    const listed = await listLockHistory(pool, { ...filterOf(changes), limit: 100, after }, nowMs)
+    entries.push(...listed.entries)
     after = listed.next
-    if (after === undefined) return { executions, pages }
+    if (after === undefined) return { entries, pages }
   }
   throw new Error('it does not end')
 }
@@ -112,7 +112,7 @@ const cases: readonly (readonly [what: string, changes: Changes, found: number, 
   ['a day long ago', { fromMs: from, toMs: from + dayMs, state: 'completed' }, 50, 600],
 ]
 
-describe.each(['before anybody counted', 'counted'])('with 89 000 executions, %s', (when) => {
+describe.each(['before anybody counted', 'counted'])('with 89 000 entries, %s', (when) => {
   beforeAll(async () => {
     if (when === 'counted') await pool.query('VACUUM ANALYZE executions')
   }, 120_000)
@@ -121,7 +121,7 @@ describe.each(['before anybody counted', 'counted'])('with 89 000 executions, %s
     'a page by %s reads indexes, and little of them',
     async (_what, changes, found, blocksMax) => {
       const { plans, listed } = await page(changes)
-      expect(listed.executions).toHaveLength(found)
+      expect(listed.entries).toHaveLength(found)
       const nodes = plans.flatMap(nodesOf)
       const whole = nodes.filter((node) => /Seq Scan|Bitmap/.test(node['Node Type']))
       expect(whole.map((node) => [node['Node Type'], node['Relation Name']])).toEqual([])
@@ -133,9 +133,9 @@ describe.each(['before anybody counted', 'counted'])('with 89 000 executions, %s
 
 describe('pages that are not filled go on until everything was looked at:', () => {
   test('the oldest of 44 500 open ones is found to be the one that runs', async () => {
-    const { executions, pages } = await walked({ state: 'running' })
-    expect(executions).toHaveLength(1)
-    expect(executions[0]?.state).toBe('running')
+    const { entries, pages } = await walked({ state: 'running' })
+    expect(entries).toHaveLength(1)
+    expect(entries[0]?.state).toBe('running')
     // The last page looks at what is left.
     expect(pages).toBe(Math.ceil((days * perDay) / 2 / examinedMax))
   })
@@ -151,8 +151,8 @@ describe('pages that are not filled go on until everything was looked at:', () =
     ],
     ['completed', { state: 'completed', fromMs: today - 2 * dayMs }, 3 * 499],
   ])('%s', async (_what, changes, count) => {
-    const { executions } = await walked(changes)
-    const fences = executions.map(({ fence }) => fence)
+    const { entries } = await walked(changes)
+    const fences = entries.map(({ fence }) => fence)
     expect(fences).toEqual([...new Set(fences)].toSorted((one, two) => two - one))
     expect(fences).toHaveLength(count)
   })

@@ -4,9 +4,9 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { type ExecutionFilter, listExecutions } from './list-lock-history.ts'
-import { type ExecutionState, executionStates } from './lock-history.ts'
-import { ExecutionRecorder } from './lock-history-recorder.ts'
+import { type LockHistoryFilter, listLockHistory } from './list-lock-history.ts'
+import { type LockState, lockStates } from './lock-history.ts'
+import { LockHistoryRecorder } from './lock-history-recorder.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const hourMs = 3_600_000
@@ -23,11 +23,16 @@ afterAll(async () => {
   await database.drop()
 })
 
-function openRecorder(days = 90): ExecutionRecorder {
+function openRecorder(days = 90): LockHistoryRecorder {
   const onDropped = () => {
     throw new Error('nothing is to be dropped here')
   }
-  return new ExecutionRecorder({ pool, clock: { now: () => nowMs }, retentionDaysOf: () => days, onDropped })
+  return new LockHistoryRecorder({
+    pool,
+    clock: { now: () => nowMs },
+    retentionDaysOf: () => days,
+    onDropped,
+  })
 }
 
 async function createTenant(): Promise<TenantId> {
@@ -46,7 +51,7 @@ async function fill(tenantId: TenantId): Promise<void> {
   for (let nth = 0; nth < 10; nth += 1) {
     const fence = (nowMs - (10 - nth) * hourMs) * 1000
     const address = { tenantId, scope: nth < 6 ? 'pay' : 'ship', key: `k${nth % 3}` }
-    const state = executionStates[nth % 5]
+    const state = lockStates[nth % 5]
     recorder.note(address, { kind: 'acquired', fence, heldMs: state === 'running' ? 24 * hourMs : 60_000 })
     const atMs = fence / 1000 + 1_000
     if (state === 'completed') recorder.note(address, { kind: state, fence, atMs, status: 201 })
@@ -56,7 +61,7 @@ async function fill(tenantId: TenantId): Promise<void> {
 }
 
 type Changes = {
-  readonly state?: ExecutionState
+  readonly state?: LockState
   readonly fromMs?: number
   readonly toMs?: number
   readonly limit?: number
@@ -65,14 +70,14 @@ type Changes = {
   readonly key?: string
 }
 
-/** The executions by their number in `fill`, as they were listed. */
+/** The entries by their number in `fill`, as they were listed. */
 async function nthsOf(tenantId: TenantId, changes: Changes): Promise<number[]> {
-  const filter = { tenantId, limit: 100, ...changes } as ExecutionFilter
-  const { executions } = await listExecutions(pool, filter, nowMs)
-  return executions.map(({ acquiredAtMs }) => 10 - (nowMs - acquiredAtMs) / hourMs)
+  const filter = { tenantId, limit: 100, ...changes } as LockHistoryFilter
+  const { entries } = await listLockHistory(pool, filter, nowMs)
+  return entries.map(({ acquiredAtMs }) => 10 - (nowMs - acquiredAtMs) / hourMs)
 }
 
-describe('a list of executions', () => {
+describe('a list of entries', () => {
   let tenantId: TenantId
   beforeAll(async () => {
     tenantId = await createTenant()
@@ -109,8 +114,8 @@ describe('a list of executions', () => {
     let after: number | undefined
     for (let page = 0; page < 5; page += 1) {
       const filter = { tenantId: own, limit: 3, ...(after && { after }) }
-      const { executions, next } = await listExecutions(pool, filter, nowMs)
-      seen.push(...executions.map(({ acquiredAtMs }) => 10 - (nowMs - acquiredAtMs) / hourMs))
+      const { entries, next } = await listLockHistory(pool, filter, nowMs)
+      seen.push(...entries.map(({ acquiredAtMs }) => 10 - (nowMs - acquiredAtMs) / hourMs))
       const recorder = openRecorder()
       const note = { kind: 'acquired', fence: (nowMs + page) * 1000, heldMs: 1 } as const
       recorder.note({ tenantId: own, scope: 's', key: 'k' }, note)
@@ -130,13 +135,13 @@ describe('a list of executions', () => {
     await before.flush()
     later.note(address, { kind: 'completed', fence, atMs: nowMs, status: 200 })
     await later.flush()
-    const { executions } = await listExecutions(pool, { tenantId: own, limit: 10 }, nowMs)
-    expect(executions).toMatchObject([
+    const { entries } = await listLockHistory(pool, { tenantId: own, limit: 10 }, nowMs)
+    expect(entries).toMatchObject([
       { state: 'completed', heldUntilMs: nowMs - hourMs + 60_000, durationMs: hourMs },
     ])
   })
 
   test.each([0, 101, 1.5, Number.NaN])('refuses %p as its limit', async (limit) => {
-    await expect(listExecutions(pool, { tenantId, limit }, nowMs)).rejects.toThrow(RangeError)
+    await expect(listLockHistory(pool, { tenantId, limit }, nowMs)).rejects.toThrow(RangeError)
   })
 })

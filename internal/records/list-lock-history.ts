@@ -2,23 +2,23 @@ import { type Day, dayAfter, expectPageLimit, type TenantId } from '#internal/ba
 import type { Pool } from '#internal/storage/index.ts'
 import {
   acquiredAtMsOf,
-  describeExecution,
+  describeLock,
   type Ending,
-  type Execution,
-  type ExecutionFacts,
-  type ExecutionState,
+  type LockFacts,
+  type LockHistoryEntry,
+  type LockState,
 } from './lock-history.ts'
 import { joinFacts } from './lock-history-notes.ts'
 
-/** Which executions of a tenant. A key is looked for within its scope. */
-export type ExecutionFilter = {
+/** Which entries of a tenant. A key is looked for within its scope. */
+export type LockHistoryFilter = {
   readonly tenantId: TenantId
-  readonly state?: ExecutionState | undefined
+  readonly state?: LockState | undefined
   /** Acquired at or after, in ms since the epoch. */
   readonly fromMs?: number | undefined
   /** Acquired before, in ms since the epoch. */
   readonly toMs?: number | undefined
-  /** Lists executions with a smaller fence: `next` of the previous page. */
+  /** Lists entries with a smaller fence: `next` of the previous page. */
   readonly after?: number | undefined
   /** 1 to 100. */
   readonly limit: number
@@ -27,9 +27,9 @@ export type ExecutionFilter = {
   | { readonly scope?: undefined; readonly key?: undefined }
 )
 
-/** A page of executions, the latest first. */
-export interface ExecutionPage {
-  readonly executions: readonly Execution[]
+/** A page of entries, the latest first. */
+export interface LockHistoryPage {
+  readonly entries: readonly LockHistoryEntry[]
   /** Fence of the last execution that was examined; set while there may be more. */
   readonly next?: number
 }
@@ -41,19 +41,19 @@ const fenceMax = Number.MAX_SAFE_INTEGER
 const msMax = acquiredAtMsOf(fenceMax)
 
 /**
- * Lists a tenant's executions, the latest acquired first. New ones come before the first page, so that later pages stay as they
+ * Lists a tenant's entries, the latest acquired first. New ones come before the first page, so that later pages stay as they
  * are; those in memory are missing for a second. A page looks at a bounded number of rows: it may be shorter than `limit`, even
  * empty, and yet have a next one. Give it a pool whose sessions plan by indexes alone.
  * @param nowMs decides whether a lock is still held
  * @throws RangeError for a limit out of bounds
  */
-export async function listExecutions(
+export async function listLockHistory(
   pool: Pool,
-  filter: ExecutionFilter,
+  filter: LockHistoryFilter,
   nowMs: number,
-): Promise<ExecutionPage> {
+): Promise<LockHistoryPage> {
   const { limit } = filter
-  expectPageLimit(limit, 'executions')
+  expectPageLimit(limit, 'lock history')
   const selection = selectionOf(filter, nowMs)
   const isShort =
     filter.scope !== undefined && filter.key === undefined && (await isScopeShort(pool, selection))
@@ -62,11 +62,11 @@ export async function listExecutions(
   )
   const page = rows.slice(0, limit)
   const meant = page.filter(({ isMeant }) => isMeant).map(parseFacts)
-  const executions = joinNeighbours(meant).map((facts) => describeExecution(facts, nowMs))
+  const entries = joinNeighbours(meant).map((facts) => describeLock(facts, nowMs))
   const last = page.at(-1)
   // Behind the last row that was looked at there may be more.
-  if (!last || (rows.length <= limit && last.isEdge !== true)) return { executions }
-  return { executions, next: last.fence }
+  if (!last || (rows.length <= limit && last.isEdge !== true)) return { entries }
+  return { entries, next: last.fence }
 }
 
 interface FactsRow {
@@ -83,13 +83,13 @@ interface FactsRow {
   readonly isEdge?: boolean
 }
 
-async function isScopeShort(pool: Pool, selection: ExecutionSelection): Promise<boolean> {
+async function isScopeShort(pool: Pool, selection: LockHistorySelection): Promise<boolean> {
   const { rows } = await pool.query<{ readonly count: number }>(countScope(selection))
   return (rows[0]?.count ?? 0) <= examinedMax
 }
 
 /** The days leave out partitions that cannot hold what is asked for. */
-function selectionOf(filter: ExecutionFilter, nowMs: number): ExecutionSelection {
+function selectionOf(filter: LockHistoryFilter, nowMs: number): LockHistorySelection {
   const { tenantId, scope, key, state } = filter
   const fromMs = clamp(filter.fromMs ?? 0)
   const toMs = clamp(filter.toMs ?? msMax)
@@ -108,7 +108,7 @@ function clamp(ms: number): number {
   return Math.min(Math.max(Math.floor(ms), 0), msMax)
 }
 
-function parseFacts(row: FactsRow): ExecutionFacts {
+function parseFacts(row: FactsRow): LockFacts {
   const { fence, scope, key, ending, status } = row
   return {
     fence,
@@ -123,8 +123,8 @@ function parseFacts(row: FactsRow): ExecutionFacts {
 }
 
 /** A tenant whose days were changed between a lock's beginning and its end has the two in different partitions. */
-function joinNeighbours(page: readonly ExecutionFacts[]): ExecutionFacts[] {
-  const joined: ExecutionFacts[] = []
+function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
+  const joined: LockFacts[] = []
   for (const facts of page) {
     const before = joined.at(-1)
     if (before?.fence === facts.fence) joined[joined.length - 1] = joinFacts(before, facts)
@@ -140,11 +140,11 @@ function joinNeighbours(page: readonly ExecutionFacts[]): ExecutionFacts[] {
 export const examinedMax = 2_000
 
 /** Which rows a page is made of. */
-export interface ExecutionSelection {
+export interface LockHistorySelection {
   readonly tenantId: TenantId
   readonly scope: string | undefined
   readonly key: string | undefined
-  readonly state: ExecutionState | undefined
+  readonly state: LockState | undefined
   /** The first fence. */
   readonly lowFence: number
   /** Behind the last fence. */
@@ -176,7 +176,7 @@ class Parameters {
 }
 
 /** Counts the rows of a scope in the selection's days, up to one more than `examinedMax`. A read, no locks. */
-export function countScope({ tenantId, scope, firstDay, lastDay }: ExecutionSelection): Statement {
+export function countScope({ tenantId, scope, firstDay, lastDay }: LockHistorySelection): Statement {
   const parameters = new Parameters()
   const where = scopeCondition({ tenantId, scope, firstDay, lastDay }, parameters)
   return statement(
@@ -190,7 +190,7 @@ export function countScope({ tenantId, scope, firstDay, lastDay }: ExecutionSele
  * Reads a scope that is short whole, since the only index that knows it has another order, and sorts it. Each row `isMeant`.
  * A read, no locks.
  */
-export function selectOfShortScope(selection: ExecutionSelection): Statement {
+export function selectOfShortScope(selection: LockHistorySelection): Statement {
   const parameters = new Parameters()
   // What was short when it was counted may have grown.
   const whole = `SELECT ${columns} FROM executions WHERE ${scopeCondition(selection, parameters)} ORDER BY key, fence LIMIT ${2 * examinedMax}`
@@ -211,7 +211,7 @@ export function selectOfShortScope(selection: ExecutionSelection): Statement {
  * completed. What the index does not know is asked of `examinedMax` rows; the last of these comes along in any case, so that it is
  * told how far that was, and `isMeant` tells which rows are asked for. A read, no locks.
  */
-export function selectByIndex(selection: ExecutionSelection): Statement {
+export function selectByIndex(selection: LockHistorySelection): Statement {
   const { tenantId, scope, key, state, lowFence, highFence, firstDay, lastDay, rowsMax } = selection
   const parameters = new Parameters()
   const ending = endingOf(state)
@@ -256,7 +256,7 @@ function statement(text: string, { values }: Parameters): Statement {
   return { name: `executions_${Bun.hash(text).toString(36)}`, text, values }
 }
 
-type ScopeSelection = Pick<ExecutionSelection, 'tenantId' | 'scope' | 'firstDay' | 'lastDay'>
+type ScopeSelection = Pick<LockHistorySelection, 'tenantId' | 'scope' | 'firstDay' | 'lastDay'>
 
 function scopeCondition(
   { tenantId, scope, firstDay, lastDay }: ScopeSelection,
@@ -266,17 +266,17 @@ function scopeCondition(
     AND expires_on BETWEEN ${parameters.add(firstDay)}::date AND ${parameters.add(lastDay)}::date`
 }
 
-function endingOf(state: ExecutionState | undefined): string | undefined {
+function endingOf(state: LockState | undefined): string | undefined {
   return state === 'running' || state === 'expired' ? 'open' : state
 }
 
-function endingConditions(state: ExecutionState | undefined, parameters: Parameters): string[] {
+function endingConditions(state: LockState | undefined, parameters: Parameters): string[] {
   const ending = endingOf(state)
   return ending === undefined ? [] : [`ending = ${parameters.add(ending)}`]
 }
 
 /** That a lock has expired is written nowhere: its time tells. */
-function holdingConditions({ state, nowMs }: ExecutionSelection, parameters: Parameters): string[] {
+function holdingConditions({ state, nowMs }: LockHistorySelection, parameters: Parameters): string[] {
   if (state !== 'running' && state !== 'expired') return []
   return [`held_until ${state === 'running' ? '>' : '<='} ${parameters.add(new Date(nowMs).toISOString())}`]
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { testSeed } from '#test/support/seed.ts'
-import { describeExecution, type ExecutionFacts, type ExecutionNote } from './lock-history.ts'
+import { describeLock, type LockFacts, type LockNote } from './lock-history.ts'
 import { factsOf, joinFacts, NoteBuffer } from './lock-history-notes.ts'
 
 const roomy = 1_000_000
@@ -23,7 +23,7 @@ function fencesOf(buffer: NoteBuffer, tenantId: TenantId): number[] {
 describe('a buffer', () => {
   test('gives back what it was given, in order', () => {
     const buffer = new NoteBuffer({ notesMax: 8, bytesMax: roomy })
-    const notes: ExecutionNote[] = [
+    const notes: LockNote[] = [
       { kind: 'acquired', fence: 1_790_000_000_000_001, heldMs: 60_000 },
       { kind: 'extended', fence: 2, atMs: 1_790_000_000_000, heldMs: 900_000 },
       { kind: 'completed', fence: 3, atMs: 5, status: 599 },
@@ -129,7 +129,7 @@ const fence = acquiredAtMs * 1000 + 123
 
 const atMs = fc.integer({ min: acquiredAtMs, max: acquiredAtMs + 5 })
 const heldMs = fc.integer({ min: 1, max: 4 }).map((seconds) => seconds * 1000)
-const anyNote: fc.Arbitrary<ExecutionNote> = fc.oneof(
+const anyNote: fc.Arbitrary<LockNote> = fc.oneof(
   fc.record({ kind: fc.constant('acquired'), fence: fc.constant(fence), heldMs }),
   fc.record({ kind: fc.constant('extended'), fence: fc.constant(fence), atMs, heldMs }),
   fc.record({
@@ -144,7 +144,7 @@ const anyFacts = fc
   .array(anyNote, { minLength: 1, maxLength: 3 })
   .map((notes) => joinAll(notes.map((note) => factsOf(address, note))))
 
-function joinAll(facts: readonly ExecutionFacts[]): ExecutionFacts {
+function joinAll(facts: readonly LockFacts[]): LockFacts {
   return facts.reduce(joinFacts)
 }
 
@@ -158,14 +158,14 @@ describe('joining what is known of an execution', () => {
     fc.assert(property, { numRuns: 2_000, seed: testSeed() })
   })
 
-  const extended = (at: number, held: number): ExecutionNote => ({
+  const extended = (at: number, held: number): LockNote => ({
     kind: 'extended',
     fence,
     atMs: acquiredAtMs + at,
     heldMs: held,
   })
-  const acquired: ExecutionNote = { kind: 'acquired', fence, heldMs: 60_000 }
-  test.each<[string, ExecutionNote[], Partial<ExecutionFacts>]>([
+  const acquired: LockNote = { kind: 'acquired', fence, heldMs: 60_000 }
+  test.each<[string, LockNote[], Partial<LockFacts>]>([
     [
       'a shorter time that was asked for later counts',
       [acquired, extended(10, 1_000)],
@@ -196,8 +196,8 @@ describe('joining what is known of an execution', () => {
 })
 
 describe('an execution', () => {
-  const held: ExecutionNote = { kind: 'acquired', fence, heldMs: 1_000 }
-  test.each<[string, ExecutionNote[], number, object]>([
+  const held: LockNote = { kind: 'acquired', fence, heldMs: 1_000 }
+  test.each<[string, LockNote[], number, object]>([
     [
       'is running while its lock is held',
       [held],
@@ -224,7 +224,7 @@ describe('an execution', () => {
     ],
   ])('%s', (_name, notes, laterMs, expected) => {
     const facts = joinAll(notes.map((note) => factsOf(address, note)))
-    const execution = describeExecution(facts, acquiredAtMs + laterMs)
+    const execution = describeLock(facts, acquiredAtMs + laterMs)
     expect(execution).toMatchObject({ scope: 's', key: 'k', fence, acquiredAtMs, ...expected })
   })
 })

@@ -1,10 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import {
-  acquiredAtMsOf,
-  type ExecutionAddress,
-  type ExecutionFacts,
-  type ExecutionNote,
-} from './lock-history.ts'
+import { acquiredAtMsOf, type LockAddress, type LockFacts, type LockNote } from './lock-history.ts'
 
 /** How much a buffer holds. */
 export interface NoteBufferBounds {
@@ -16,8 +11,8 @@ export interface NoteBufferBounds {
 
 /** A note with what it is about. */
 export interface HeldNote {
-  readonly address: ExecutionAddress
-  readonly note: ExecutionNote
+  readonly address: LockAddress
+  readonly note: LockNote
 }
 
 /** A tenant's notes: places in the buffer, each naming the next. */
@@ -84,7 +79,7 @@ export class NoteBuffer {
   }
 
   /** Keeps a note; where there is no room, for others that are older. */
-  push({ tenantId, scope, key }: ExecutionAddress, note: ExecutionNote): void {
+  push({ tenantId, scope, key }: LockAddress, note: LockNote): void {
     const bytes = bytesOf(scope, key)
     while (this.#free === none || (this.#bytes + bytes > this.#bytesMax && this.#count > 0)) {
       this.#shift(this.#findHeavy(tenantId))
@@ -175,7 +170,7 @@ export class NoteBuffer {
     return this.#looking.next().value
   }
 
-  #noteAt(at: number): ExecutionNote {
+  #noteAt(at: number): LockNote {
     const kind = kinds[this.#kinds[at] ?? 0] ?? 'acquired'
     const fence = this.#fences[at] ?? 0
     const atMs = this.#atMs[at] ?? 0
@@ -197,13 +192,13 @@ function bytesOf(scope: string, key: string): number {
   return noteBytes + 2 * (scope.length + key.length)
 }
 
-function valueOf(note: ExecutionNote): number {
+function valueOf(note: LockNote): number {
   if (note.kind === 'completed') return note.status
   return note.kind === 'acquired' || note.kind === 'extended' ? note.heldMs : 0
 }
 
 /** What a note alone tells of an execution. */
-export function factsOf({ scope, key }: ExecutionAddress, note: ExecutionNote): ExecutionFacts {
+export function factsOf({ scope, key }: LockAddress, note: LockNote): LockFacts {
   const { fence, kind } = note
   const nothing = { heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
   switch (kind) {
@@ -234,7 +229,7 @@ export function factsOf({ scope, key }: ExecutionAddress, note: ExecutionNote): 
  * Joins what is known of one execution: of its holdings the latest, of its ends the earliest. In any order, grouping and repetition
  * the same facts give the same; `write-executions.ts` says it again in SQL.
  */
-export function joinFacts(one: ExecutionFacts, other: ExecutionFacts): ExecutionFacts {
+export function joinFacts(one: LockFacts, other: LockFacts): LockFacts {
   const { heldUntilMs, extendedAtMs } = compareHolding(one, other) >= 0 ? one : other
   const { endedAtMs, ending, status } = compareEnd(one, other) <= 0 ? one : other
   const { fence, scope, key } = one
@@ -244,14 +239,14 @@ export function joinFacts(one: ExecutionFacts, other: ExecutionFacts): Execution
 const never = Number.NEGATIVE_INFINITY
 const notYet = Number.POSITIVE_INFINITY
 
-function compareHolding(one: ExecutionFacts, other: ExecutionFacts): number {
+function compareHolding(one: LockFacts, other: LockFacts): number {
   return (
     compare(one.extendedAtMs ?? never, other.extendedAtMs ?? never) ||
     compare(one.heldUntilMs ?? never, other.heldUntilMs ?? never)
   )
 }
 
-function compareEnd(one: ExecutionFacts, other: ExecutionFacts): number {
+function compareEnd(one: LockFacts, other: LockFacts): number {
   return (
     compare(one.endedAtMs ?? notYet, other.endedAtMs ?? notYet) ||
     compare(one.ending, other.ending) ||

@@ -6,10 +6,10 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase, migrateUrl } from '#test/support/migrated-database.ts'
 import { testSeed } from '#test/support/seed.ts'
 import { createTestPostgres, type TestDatabase } from '#test/support/stores.ts'
-import { listExecutions } from './list-lock-history.ts'
-import { describeExecution, type ExecutionAddress, type ExecutionNote } from './lock-history.ts'
+import { listLockHistory } from './list-lock-history.ts'
+import { describeLock, type LockAddress, type LockNote } from './lock-history.ts'
 import { factsOf, joinFacts } from './lock-history-notes.ts'
-import { ExecutionRecorder, type ExecutionRecorderOptions } from './lock-history-recorder.ts'
+import { LockHistoryRecorder, type LockHistoryRecorderOptions } from './lock-history-recorder.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const dayMs = 86_400_000
@@ -35,8 +35,8 @@ function openPool(url: string): Pool {
   return createPool({ url, applicationName: 'test', ...bounds, onIdleError: () => undefined })
 }
 
-function openRecorder(options: Partial<ExecutionRecorderOptions> = {}): ExecutionRecorder {
-  return new ExecutionRecorder({
+function openRecorder(options: Partial<LockHistoryRecorderOptions> = {}): LockHistoryRecorder {
+  return new LockHistoryRecorder({
     ...{ pool, clock, retentionDaysOf: () => 90 },
     onDropped: (reason, notes) => dropped.push([reason, notes]),
     ...options,
@@ -55,14 +55,14 @@ async function createTenant(options: { in?: Pool; deletedAt?: Date } = {}): Prom
 
 /** The n-th lock of a tenant, a millisecond after the one before. */
 const fenceOf = (nth: number) => (nowMs + nth) * 1000 + 7
-const addressOf = (tenantId: TenantId, key: string): ExecutionAddress => ({ tenantId, scope: 'pay', key })
-const acquired = (fence: number): ExecutionNote => ({ kind: 'acquired', fence, heldMs: 60_000 })
-const completed = (fence: number): ExecutionNote => {
+const addressOf = (tenantId: TenantId, key: string): LockAddress => ({ tenantId, scope: 'pay', key })
+const acquired = (fence: number): LockNote => ({ kind: 'acquired', fence, heldMs: 60_000 })
+const completed = (fence: number): LockNote => {
   return { kind: 'completed', fence, atMs: Math.floor(fence / 1000) + 40, status: 200 }
 }
 
 async function listAll(tenantId: TenantId, from = pool) {
-  return (await listExecutions(from, { tenantId, limit: 100 }, nowMs)).executions
+  return (await listLockHistory(from, { tenantId, limit: 100 }, nowMs)).entries
 }
 
 async function rowsOf(tenantId: TenantId) {
@@ -87,8 +87,8 @@ describe('a recorder', () => {
     const rows = await rowsOf(tenantId)
     expect(rows).toHaveLength(40)
     expect(rows.every(({ inserted }) => inserted)).toBe(true)
-    const executions = await listAll(tenantId)
-    expect(executions.map(({ key, state, durationMs }) => [key, state, durationMs])).toEqual(
+    const entries = await listAll(tenantId)
+    expect(entries.map(({ key, state, durationMs }) => [key, state, durationMs])).toEqual(
       Array.from({ length: 40 }, (_none, nth) => [`k${39 - nth}`, 'completed', 40]),
     )
   })
@@ -241,14 +241,14 @@ interface Story {
 }
 
 interface Told {
-  readonly address: ExecutionAddress
-  readonly note: ExecutionNote
+  readonly address: LockAddress
+  readonly note: LockNote
 }
 
 function notesOf(tenantId: TenantId, story: Story, nth: number): Told[] {
   const fence = fenceOf(nth)
   const address = addressOf(tenantId, `k${nth}`)
-  const notes: ExecutionNote[] = story.extensions.map(({ atMs, heldMs }) => {
+  const notes: LockNote[] = story.extensions.map(({ atMs, heldMs }) => {
     return { kind: 'extended', fence, atMs: nowMs + nth + atMs, heldMs }
   })
   if (story.beginningKnown || (story.end === 'open' && notes.length === 0)) notes.push(acquired(fence))
@@ -265,5 +265,5 @@ function expectedOf(told: readonly Told[]) {
   return [...byFence.values()]
     .map((ofOne) => ofOne.map(({ address, note }) => factsOf(address, note)).reduce(joinFacts))
     .toSorted((one, other) => other.fence - one.fence)
-    .map((facts) => describeExecution(facts, nowMs))
+    .map((facts) => describeLock(facts, nowMs))
 }

@@ -7,11 +7,11 @@ import {
   textArrayParam,
   writeRowsOrThrow,
 } from '#internal/storage/index.ts'
-import { acquiredAtMsOf, type Ending, type ExecutionFacts, type NoteExecution } from './lock-history.ts'
+import { acquiredAtMsOf, type Ending, type LockFacts, type NoteLock } from './lock-history.ts'
 import { factsOf, type HeldNote, joinFacts, NoteBuffer, type NoteBufferBounds } from './lock-history-notes.ts'
 
 /** What a recorder needs. */
-export interface ExecutionRecorderOptions {
+export interface LockHistoryRecorderOptions {
   readonly pool: Pool
   readonly clock: Clock
   /** Days that a tenant's executions are kept; undefined for one that is gone, whose notes go, too. */
@@ -35,7 +35,7 @@ const usualBounds: NoteBufferBounds = { notesMax: 16_384, bytesMax: 8 * 1024 * 1
 const usualBatchesMax = 1
 
 /** A row with the number of notes that it was made of. */
-interface CountedRow extends ExecutionRow {
+interface CountedRow extends LockHistoryRow {
   readonly notes: number
 }
 
@@ -45,19 +45,19 @@ interface Batch {
 }
 
 /** Takes notes of locks in memory and writes them to Postgres behind the requests. A history to read, not a truth to rely on. */
-export class ExecutionRecorder {
-  readonly #options: ExecutionRecorderOptions
+export class LockHistoryRecorder {
+  readonly #options: LockHistoryRecorderOptions
   readonly #buffer: NoteBuffer
   readonly #writer: BufferedWriter<Batch>
 
-  constructor(options: ExecutionRecorderOptions) {
+  constructor(options: LockHistoryRecorderOptions) {
     this.#options = options
     this.#buffer = new NoteBuffer(options.bounds ?? usualBounds)
     this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
   /** Takes a note: no more than a few writes to memory. When the buffer is full, older notes go. */
-  readonly note: NoteExecution = (address, note) => this.#buffer.push(address, note)
+  readonly note: NoteLock = (address, note) => this.#buffer.push(address, note)
 
   /** Notes that are not written yet. */
   get size(): number {
@@ -85,7 +85,7 @@ export class ExecutionRecorder {
   }
 
   async #write({ rows }: Batch): Promise<void> {
-    for (const { row, error } of await writeExecutions(this.#options.pool, rows))
+    for (const { row, error } of await writeLockHistory(this.#options.pool, rows))
       this.#options.onDropped('refused', row.notes, error)
   }
 
@@ -108,8 +108,8 @@ export class ExecutionRecorder {
 }
 
 /** Joins notes of one lock into one row: most locks end before their beginning was written. */
-function joinNotes(held: readonly HeldNote[]): Iterable<ExecutionFacts & { readonly notes: number }> {
-  const byFence = new Map<number, ExecutionFacts & { readonly notes: number }>()
+function joinNotes(held: readonly HeldNote[]): Iterable<LockFacts & { readonly notes: number }> {
+  const byFence = new Map<number, LockFacts & { readonly notes: number }>()
   for (const { address, note } of held) {
     const facts = factsOf(address, note)
     const known = byFence.get(note.fence)
@@ -120,7 +120,7 @@ function joinNotes(held: readonly HeldNote[]): Iterable<ExecutionFacts & { reado
 }
 
 /** An execution's facts on their way into a row. */
-export interface ExecutionRow extends ExecutionFacts {
+export interface LockHistoryRow extends LockFacts {
   readonly tenantId: TenantId
   readonly expiresOn: Day
 }
@@ -164,12 +164,12 @@ ON CONFLICT (tenant_id, fence, expires_on) DO UPDATE SET
  * @returns the rows that Postgres rejected
  * @throws what Postgres throws while it is unavailable
  */
-export function writeExecutions<Row extends ExecutionRow>(
+export function writeLockHistory<Row extends LockHistoryRow>(
   pool: Pool,
   rows: readonly Row[],
 ): Promise<{ readonly row: Row; readonly error: unknown }[]> {
   return writeRowsOrThrow(rows, {
-    write: (part) => upsertExecutions(pool, part),
+    write: (part) => upsertEntries(pool, part),
     createPartitions: (part) => {
       const days = new Set(part.map(({ expiresOn }) => expiresOn))
       return ensurePartitions(
@@ -180,8 +180,8 @@ export function writeExecutions<Row extends ExecutionRow>(
   })
 }
 
-async function upsertExecutions(pool: Pool, rows: readonly ExecutionRow[]): Promise<void> {
-  const numbers = (pick: (row: ExecutionRow) => number) => numberArrayParam(rows.map(pick))
+async function upsertEntries(pool: Pool, rows: readonly LockHistoryRow[]): Promise<void> {
+  const numbers = (pick: (row: LockHistoryRow) => number) => numberArrayParam(rows.map(pick))
   const { owners, ofRows } = listOwners(rows)
   await pool.query({
     name: 'upsert_executions',
@@ -202,10 +202,10 @@ async function upsertExecutions(pool: Pool, rows: readonly ExecutionRow[]): Prom
   })
 }
 
-type Owner = Pick<ExecutionRow, 'tenantId' | 'expiresOn'>
+type Owner = Pick<LockHistoryRow, 'tenantId' | 'expiresOn'>
 
 /** Tenants and days are few: each pair is sent once, and a row says the how manieth is its own. */
-function listOwners(rows: readonly ExecutionRow[]): { owners: Owner[]; ofRows: number[] } {
+function listOwners(rows: readonly LockHistoryRow[]): { owners: Owner[]; ofRows: number[] } {
   const owners: Owner[] = []
   const known = new Map<string, number>()
   const ofRows = rows.map(({ tenantId, expiresOn }) => {

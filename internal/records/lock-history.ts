@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 
 /** Whose lock, on what. */
-export interface ExecutionAddress {
+export interface LockAddress {
   readonly tenantId: TenantId
   readonly scope: string
   readonly key: string
@@ -11,7 +11,7 @@ export interface ExecutionAddress {
  * Something that happened to a lock, told by whoever heard of it. `fence`: its fencing token, as the microsecond at which it was
  * acquired. `atMs`: when, by Redis' clock. `heldMs`: how long it is held from then on.
  */
-export type ExecutionNote =
+export type LockNote =
   | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
   | { readonly kind: 'extended'; readonly fence: number; readonly atMs: number; readonly heldMs: number }
   /** `status`: that of the saved response. */
@@ -19,18 +19,18 @@ export type ExecutionNote =
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
 /** Takes note of what happened to a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
-export type NoteExecution = (address: ExecutionAddress, note: ExecutionNote) => void
+export type NoteLock = (address: LockAddress, note: LockNote) => void
 
 /** How an execution stands. `expired` is a lock whose time is over and whose holder was not heard of; it may still complete. */
-export const executionStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
+export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
 /** One of the states of an execution. */
-export type ExecutionState = (typeof executionStates)[number]
+export type LockState = (typeof lockStates)[number]
 
 /** How an execution ended; `open` while it has not. */
 export type Ending = 'open' | 'completed' | 'released' | 'taken_over'
 
 /** What is known of an execution: a part of it, or all. */
-export interface ExecutionFacts {
+export interface LockFacts {
   readonly fence: number
   readonly scope: string
   readonly key: string
@@ -45,11 +45,11 @@ export interface ExecutionFacts {
 }
 
 /** A lock from its acquisition to its end, as people see it. Times in ms since the epoch, by Redis' clock. */
-export interface Execution {
+export interface LockHistoryEntry {
   readonly scope: string
   readonly key: string
   readonly fence: number
-  readonly state: ExecutionState
+  readonly state: LockState
   readonly acquiredAtMs: number
   /** Until when the lock was held at last; null where only the end was heard of. */
   readonly heldUntilMs: number | null
@@ -67,7 +67,7 @@ export function acquiredAtMsOf(fence: number): number {
 }
 
 /** How an execution stands at a time. A clock that went back makes no negative duration. */
-export function describeExecution(facts: ExecutionFacts, nowMs: number): Execution {
+export function describeLock(facts: LockFacts, nowMs: number): LockHistoryEntry {
   const { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, status } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)
   const durationMs = endedAtMs === null ? null : Math.max(0, endedAtMs - acquiredAtMs)
@@ -86,7 +86,7 @@ export function describeExecution(facts: ExecutionFacts, nowMs: number): Executi
   }
 }
 
-function stateOf({ ending, heldUntilMs }: ExecutionFacts, nowMs: number): ExecutionState {
+function stateOf({ ending, heldUntilMs }: LockFacts, nowMs: number): LockState {
   if (ending !== 'open') return ending
   return heldUntilMs !== null && heldUntilMs > nowMs ? 'running' : 'expired'
 }

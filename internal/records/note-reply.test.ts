@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import type { ExecutionAddress, ExecutionNote } from './lock-history.ts'
+import type { LockAddress, LockNote } from './lock-history.ts'
 import { joinRecord } from './record.ts'
 import type { AcquireInput } from './store.ts'
 
@@ -11,7 +11,7 @@ const record = joinRecord(201, '{}', '"r"')
 
 let lab: RecordLab
 let tenantId: TenantId
-let noted: { readonly address: ExecutionAddress; readonly note: ExecutionNote }[] = []
+let noted: { readonly address: LockAddress; readonly note: LockNote }[] = []
 beforeAll(async () => {
   lab = await openRecordLab({ note: (address, note) => noted.push({ address, note }) })
 }, 30_000)
@@ -38,7 +38,7 @@ const at = (ms: number) => lab.setClock(tenantId, labStartMs + ms)
 const fence = (afterMs: number) => (labStartMs + afterMs) * 1000
 
 describe('the history of locks hears', () => {
-  test.each<[string, () => Promise<unknown>, ExecutionNote[]]>([
+  test.each<[string, () => Promise<unknown>, LockNote[]]>([
     ['of a lock that was taken', () => acquire('A'), [{ kind: 'acquired', fence: fence(0), heldMs: lockMs }]],
     [
       'that its own attempt entered it again',

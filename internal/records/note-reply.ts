@@ -1,4 +1,4 @@
-import type { NoteExecution } from './lock-history.ts'
+import type { NoteLock } from './lock-history.ts'
 import { type AcquireOutcome, statusOf } from './record.ts'
 import type { RecordAddress, SaveInput } from './store.ts'
 
@@ -7,7 +7,7 @@ type Locked = Extract<AcquireOutcome, { kind: 'locked' }>
 
 /** Tells the history of a lock that was taken, and of the one that it was taken from; or that its own attempt entered it again. */
 export function noteLocked(
-  note: NoteExecution,
+  note: NoteLock,
   address: RecordAddress,
   { fence, expiresInMs }: Locked,
   reply: Reply,
@@ -24,18 +24,18 @@ export function noteLocked(
 }
 
 /** Tells the history of a lock that ended with a result. */
-export function noteSaved(note: NoteExecution, input: SaveInput, [, fence, atMs]: Reply): void {
+export function noteSaved(note: NoteLock, input: SaveInput, [, fence, atMs]: Reply): void {
   const status = statusOf(input.record)
   note(input, { kind: 'completed', fence: Number(fence), atMs: Number(atMs), status })
 }
 
 /** Tells the history of a lock that was given back; a record that was removed is none. */
-export function noteRemoved(note: NoteExecution, address: RecordAddress, [, , fence, atMs]: Reply): void {
+export function noteRemoved(note: NoteLock, address: RecordAddress, [, , fence, atMs]: Reply): void {
   if (fence !== undefined) note(address, { kind: 'released', fence: Number(fence), atMs: Number(atMs) })
 }
 
 /** Tells the history of a lock that lives on. */
-export function noteExtended(note: NoteExecution, address: RecordAddress, reply: Reply): void {
+export function noteExtended(note: NoteLock, address: RecordAddress, reply: Reply): void {
   const [, fence, heldMs, atMs] = reply
   note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })
 }

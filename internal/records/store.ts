@@ -1,7 +1,7 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
-import type { NoteExecution } from './lock-history.ts'
+import type { NoteLock } from './lock-history.ts'
 import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.ts'
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
@@ -48,7 +48,7 @@ export interface RecordStoreOptions {
   /** Other scripts than the product's, for tests. */
   readonly scripts?: RecordScripts
   /** Takes note of what happens to locks; default nobody does. */
-  readonly note?: NoteExecution
+  readonly note?: NoteLock
 }
 
 /** How long a call may take in all: its script, the seeding of its tenant's meters, the script again. */
@@ -93,7 +93,7 @@ export class RecordStore {
   readonly #redis: RedisConnection
   readonly #meter: Meter
   readonly #scripts: RecordScripts
-  readonly #note: NoteExecution
+  readonly #note: NoteLock
   readonly #calls = new Shares(callsMax)
   readonly #saved = new RecentKeys(savedKeysMax)
 

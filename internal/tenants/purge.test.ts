@@ -20,8 +20,8 @@ const tables = [
   ...[
     'usage_hourly',
     'usage_emissions',
-    'figures_minutely',
-    'figures_hourly',
+    'stats_minutely',
+    'stats_hourly',
     'limit_overrides',
     'record_epochs',
     'deliveries_due',
@@ -119,8 +119,8 @@ async function fill(id: TenantId): Promise<void> {
     [id],
   )
   for (const [table, rows] of [
-    ['figures_minutely', 8],
-    ['figures_hourly', 6],
+    ['stats_minutely', 8],
+    ['stats_hourly', 6],
   ])
     await pool.query(
       `INSERT INTO ${table} SELECT $1, now() + nth * interval '1 hour', ${Array(21).fill(0).join(', ')} FROM generate_series(1, ${rows}) nth`,
@@ -283,7 +283,7 @@ describe('purge', () => {
     await fill(id)
     for (const [table, column] of [
       ['usage_hourly', 'amount'],
-      ['figures_minutely', 'accepted'],
+      ['stats_minutely', 'accepted'],
     ] as const) {
       const writer = await pool.connect()
       await writer.query('BEGIN')

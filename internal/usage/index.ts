@@ -26,17 +26,17 @@ export {
   tellLimits,
 } from './overrides.ts'
 export {
-  type FigurePoint,
-  type FigureSums,
-  type Figures,
-  type FiguresRequest,
-  type FigureTenants,
-  figureStepMs,
-  type LatencyFigures,
+  type LatencyStats,
   type RankRequest,
   rankTenants,
-  readFigures,
-  type TenantFigures,
+  readStats,
+  type Stats,
+  type StatsPoint,
+  type StatsQuery,
+  type StatsSums,
+  type StatsTenants,
+  statsStepMs,
+  type TenantStats,
 } from './read-stats.ts'
 export {
   type LimitUsage,
@@ -46,12 +46,12 @@ export {
   type UsageSpan,
 } from './read-usage.ts'
 export { meterKeys } from './reading.ts'
-export { FigureRecorder, type FigureRecorderOptions, figureTables, forgetFigures } from './stats-recorder.ts'
+export { forgetStats, StatsRecorder, type StatsRecorderOptions, statsTables } from './stats-recorder.ts'
 export {
-  type FigureName,
-  FigureTally,
-  figureNames,
   type QueueSight,
+  type StatName,
+  StatsTally,
+  statNames,
   type TallyBounds,
 } from './stats-tally.ts'
 export { forgetHours } from './store.ts'

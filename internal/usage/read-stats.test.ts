@@ -5,7 +5,7 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf } from '#test/support/explained.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { type FigureTenants, rankTenants, readFigures } from './read-stats.ts'
+import { rankTenants, readStats, type StatsTenants } from './read-stats.ts'
 import { countColumns } from './stats-tally.ts'
 
 const minuteMs = 60_000
@@ -26,8 +26,8 @@ beforeAll(async () => {
   expect(countColumns.slice(0, columns.length)).toEqual(columns)
   // Written minute by minute, as it comes: a tenant's rows lie far apart. The nth tenant's accept n a minute.
   for (const [table, step, count] of [
-    ['figures_minutely', 'minute', minutesCount],
-    ['figures_hourly', 'hour', 24],
+    ['stats_minutely', 'minute', minutesCount],
+    ['stats_hourly', 'hour', 24],
   ] as const)
     await pool.query(
       `INSERT INTO ${table} SELECT tenant_id, $2::timestamptz - m * interval '1 ${step}', nth, 0, 0, 1, nth, 0, 0,
@@ -35,17 +35,17 @@ beforeAll(async () => {
        FROM generate_series(${count}, 1, -1) m, unnest($1::text[]) WITH ORDINALITY AS t(tenant_id, nth)`,
       [['', ...ids], new Date(nowMs)],
     )
-  await pool.query('VACUUM ANALYZE figures_minutely, figures_hourly')
+  await pool.query('VACUUM ANALYZE stats_minutely, stats_hourly')
 })
 afterAll(async () => {
   await pool.end()
   await database.drop()
 })
 
-const read = (tenants: FigureTenants, fromMs: number, toMs: number, stepMs: number) =>
-  readFigures(pool, { tenants, fromMs, toMs, stepMs })
+const read = (tenants: StatsTenants, fromMs: number, toMs: number, stepMs: number) =>
+  readStats(pool, { tenants, fromMs, toMs, stepMs })
 
-describe('reading figures', () => {
+describe('reading stats', () => {
   test('fills gaps with nothing, and widens a span to whole steps', async () => {
     const { points, total } = await read([first], nowMs - 11 * minuteMs, nowMs + 9 * minuteMs, 10 * minuteMs)
     expect(points.map(({ atMs, accepted }) => [(atMs - nowMs) / minuteMs, accepted])).toEqual([
@@ -63,7 +63,7 @@ describe('reading figures', () => {
   })
 
   test('gives nothing for nobody, and of some tenants theirs alone', async () => {
-    const hours = (tenants: FigureTenants) => read(tenants, nowMs - 24 * hourMs, nowMs, hourMs)
+    const hours = (tenants: StatsTenants) => read(tenants, nowMs - 24 * hourMs, nowMs, hourMs)
     expect((await hours([])).total.accepted).toBe(0)
     expect((await hours([first, second])).total.accepted).toBe(24 * (2 + 3))
     expect((await hours([someTenantId()])).total.accepted).toBe(0)
@@ -83,10 +83,10 @@ describe('reading figures', () => {
       const onClient = { query: client.query.bind(client) } as unknown as Pool
       for (const tenants of ['all', [first]] as const) {
         const request = { tenants, fromMs: nowMs - 12 * hourMs, toMs: nowMs, stepMs: 5 * minuteMs }
-        await readFigures(onClient, request)
-        const plans = await explained(client, (spy) => readFigures(spy, request))
+        await readStats(onClient, request)
+        const plans = await explained(client, (spy) => readStats(spy, request))
         expect(plans.length).toBe(tenants === 'all' ? 2 : 1)
-        const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'figures_minutely')
+        const scans = plans.flatMap(nodesOf).filter((node) => node['Relation Name'] === 'stats_minutely')
         expect(scans.length).toBeGreaterThan(0)
         for (const scan of scans) expect(scan['Actual Rows']).toBe(minutesCount)
         // A page for each row at the worst, and those of the index.
@@ -99,7 +99,7 @@ describe('reading figures', () => {
 })
 
 describe('ranking tenants', () => {
-  const rank = (hours: number, tenants: FigureTenants = 'all', limit = 3) =>
+  const rank = (hours: number, tenants: StatsTenants = 'all', limit = 3) =>
     rankTenants(pool, { tenants, fromMs: nowMs - hours * hourMs, toMs: nowMs, orderBy: 'accepted', limit })
 
   test('gives those with most first, of minutes or of hours, and never the installation', async () => {

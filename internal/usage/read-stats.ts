@@ -2,56 +2,56 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
 import {
   countColumns,
-  type FigureName,
-  figureNames,
   hourMs,
   latencyBoundsMs,
   latencyFrom,
   minuteMs,
   type QueueSight,
+  type StatName,
+  statNames,
 } from './stats-tally.ts'
 
-/** Whose figures: the installation as a whole, or some tenants', at most 1 000. */
-export type FigureTenants = 'all' | readonly TenantId[]
+/** Whose stats: the installation as a whole, or some tenants', at most 1 000. */
+export type StatsTenants = 'all' | readonly TenantId[]
 
 /** What is asked for. Times in milliseconds since the epoch. */
-export interface FiguresRequest {
-  readonly tenants: FigureTenants
+export interface StatsQuery {
+  readonly tenants: StatsTenants
   readonly fromMs: number
   readonly toMs: number
-  /** Length of a point: whole minutes below an hour, whole hours from there. See `figureStepMs`. */
+  /** Length of a point: whole minutes below an hour, whole hours from there. See `statsStepMs`. */
   readonly stepMs: number
 }
 
 /** Times from an event's receipt to its delivery, in milliseconds; undefined where none arrived. */
-export interface LatencyFigures {
+export interface LatencyStats {
   readonly p50: number | undefined
   readonly p95: number | undefined
   readonly p99: number | undefined
 }
 
 /** What happened in a time. */
-export interface FigureSums extends Readonly<Record<FigureName, number>> {
+export interface StatsSums extends Readonly<Record<StatName, number>> {
   /** Refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
-  readonly latencyMs: LatencyFigures
+  readonly latencyMs: LatencyStats
 }
 
 /** A point of a chart. */
-export interface FigurePoint extends FigureSums {
+export interface StatsPoint extends StatsSums {
   /** When it begins, ms since the epoch. */
   readonly atMs: number
   /** The queue at its worst; only of the installation, and undefined where nobody looked. */
   readonly queue: QueueSight | undefined
 }
 
-/** Figures over time. */
-export interface Figures {
+/** Stats over time. */
+export interface Stats {
   readonly stepMs: number
   /** One for each step, oldest first, those in which nothing happened too. */
-  readonly points: readonly FigurePoint[]
+  readonly points: readonly StatsPoint[]
   /** Of all points together. */
-  readonly total: FigureSums
+  readonly total: StatsSums
 }
 
 const pointsMax = 200
@@ -63,18 +63,18 @@ const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes
  * The shortest step that makes at most 200 points of a time; of 30 days it is 4 h. For so many tenants, each read by itself, that
  * their minutes would be too many rows, it is an hour at least.
  */
-export function figureStepMs(spanMs: number, tenantsCount = 1): number {
+export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
   return steps.find((step) => step >= shortestMs) ?? Math.ceil(shortestMs / hourMs) * hourMs
 }
 
 /**
- * Reads figures: some rows of the roll-ups, never events. The span is widened to whole steps. Minutes are kept for two days, hours for
+ * Reads stats: some rows of the roll-ups, never events. The span is widened to whole steps. Minutes are kept for two days, hours for
  * 35; what lies before is 0. Some seconds behind what happens; hours, a minute. No lock. @throws RangeError for more than 200 points or
  * 1 000 tenants, and a step that is no whole number of minutes or hours; what Postgres throws
  */
-export async function readFigures(pool: Pool, request: FiguresRequest): Promise<Figures> {
+export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats> {
   const { stepMs, tenants } = request
   const fromMs = Math.floor(request.fromMs / stepMs) * stepMs
   const count = Math.ceil((request.toMs - fromMs) / stepMs)
@@ -87,7 +87,7 @@ export async function readFigures(pool: Pool, request: FiguresRequest): Promise<
     tenants === 'all' ? readQueue(pool, values.slice(1)) : undefined,
   ])
   const byStep = new Map(rows.map((row) => [row.atMs, row]))
-  const points = Array.from({ length: count }, (_none, nth): FigurePoint => {
+  const points = Array.from({ length: count }, (_none, nth): StatsPoint => {
     const atMs = fromMs + nth * stepMs
     const { counts = [], causes = [] } = byStep.get(atMs) ?? {}
     return {
@@ -104,10 +104,10 @@ export async function readFigures(pool: Pool, request: FiguresRequest): Promise<
   return { stepMs, points, total: sumsOf(all, causes) }
 }
 
-function checkRequest({ tenants, stepMs }: FiguresRequest, count: number): void {
-  if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`at most ${pointsMax} points of figures`)
-  if (tenants !== 'all' && tenants.length > tenantsMax) throw new RangeError('too many tenants for figures')
-  if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0) throw new RangeError('not a step of figures')
+function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
+  if (!(count >= 0 && count <= pointsMax)) throw new RangeError(`at most ${pointsMax} points of stats`)
+  if (tenants !== 'all' && tenants.length > tenantsMax) throw new RangeError('too many tenants for stats')
+  if (stepMs % (stepMs < hourMs ? minuteMs : hourMs) !== 0) throw new RangeError('not a step of stats')
 }
 
 type Causes = Readonly<Record<string, number>>
@@ -116,13 +116,13 @@ type Causes = Readonly<Record<string, number>>
 function sumsOf(
   counts: readonly number[],
   causes: readonly (readonly [cause: string, calls: number])[],
-): FigureSums {
+): StatsSums {
   const refusedBy: Record<string, number> = {}
   for (const [cause, calls] of causes) refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
-  const named = Object.fromEntries(figureNames.map((name, at) => [name, counts[at] ?? 0]))
+  const named = Object.fromEntries(statNames.map((name, at) => [name, counts[at] ?? 0]))
   const buckets = counts.slice(latencyFrom)
   return {
-    ...(named as Record<FigureName, number>),
+    ...(named as Record<StatName, number>),
     refusedBy,
     latencyMs: {
       p50: percentileMs(buckets, 0.5),
@@ -132,7 +132,7 @@ function sumsOf(
   }
 }
 
-const tableOf = (stepMs: number) => (stepMs < hourMs ? 'figures_minutely' : 'figures_hourly')
+const tableOf = (stepMs: number) => (stepMs < hourMs ? 'stats_minutely' : 'stats_hourly')
 const epochMs = (of: string) => `(extract(epoch FROM ${of}) * 1000)::float8`
 const binOf = (step: string) => `date_bin(${step}::interval, at, 'epoch'::timestamptz)`
 
@@ -149,7 +149,7 @@ interface StepSums {
 async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]): Promise<StepSums[]> {
   const table = tableOf(stepMs)
   const { rows } = await pool.query<[number, Causes[] | null, ...number[]]>({
-    name: `figures-read-${table}`,
+    name: `stats-read-${table}`,
     text: `SELECT ${epochMs(binOf('$4'))}, jsonb_agg(refused_by) FILTER (WHERE refused_by IS NOT NULL), ${sums}
       FROM ${table} WHERE tenant_id = ANY($1::text[]) AND at >= $2 AND at < $3 GROUP BY 1`,
     rowMode: 'array',
@@ -161,8 +161,8 @@ async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]):
 // By the primary key, a row a minute.
 async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<number, QueueSight>> {
   const { rows } = await pool.query<[number, number, number]>({
-    name: 'figures-read-queue',
-    text: `SELECT ${epochMs(binOf('$3'))}, max(due_count), max(oldest_age_ms)::float8 FROM figures_queue
+    name: 'stats-read-queue',
+    text: `SELECT ${epochMs(binOf('$3'))}, max(due_count), max(oldest_age_ms)::float8 FROM stats_queue
       WHERE at >= $1 AND at < $2 GROUP BY 1`,
     rowMode: 'array',
     values: [...values],
@@ -192,24 +192,24 @@ export function percentileMs(buckets: readonly number[], share: number): number 
 
 /** Which tenants are asked for. Times in milliseconds since the epoch. */
 export interface RankRequest {
-  readonly tenants: FigureTenants
+  readonly tenants: StatsTenants
   /** Of more than 24 h the last 24 count. */
   readonly fromMs: number
   readonly toMs: number
-  readonly orderBy: FigureName
+  readonly orderBy: StatName
   /** 1 to 1 000. */
   readonly limit: number
 }
 
 /** What happened for one tenant. */
-export interface TenantFigures extends Readonly<Record<FigureName, number>> {
+export interface TenantStats extends Readonly<Record<StatName, number>> {
   readonly tenantId: TenantId
 }
 
 const spanMsMax = 24 * hourMs
 /** From there on hours tell it. */
 const minutesMsMax = 2 * hourMs
-const columns: Record<FigureName, string> = {
+const columns: Record<StatName, string> = {
   accepted: 'accepted',
   duplicates: 'duplicates',
   spooled: 'spooled',
@@ -224,14 +224,14 @@ const columns: Record<FigureName, string> = {
  * Reads two hours of minutes or a day of hours of each tenant at most, by the index over their times or the key. No lock.
  * @throws what Postgres throws
  */
-export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantFigures[]> {
+export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantStats[]> {
   const { tenants, toMs, orderBy, limit } = request
   const givenFromMs = Math.max(request.fromMs, toMs - spanMsMax)
   const isLong = toMs - givenFromMs > minutesMsMax
   const fromMs = isLong ? Math.floor(givenFromMs / hourMs) * hourMs : givenFromMs
-  const table = isLong ? 'figures_hourly' : 'figures_minutely'
+  const table = isLong ? 'stats_hourly' : 'stats_minutely'
   const { rows } = await pool.query<[TenantId, ...number[]]>({
-    text: `SELECT tenant_id, ${figureNames.map((name) => `sum(${columns[name]})::float8`).join(', ')} FROM ${table}
+    text: `SELECT tenant_id, ${statNames.map((name) => `sum(${columns[name]})::float8`).join(', ')} FROM ${table}
       WHERE at >= $1 AND at < $2 AND ${tenants === 'all' ? `tenant_id <> ''` : 'tenant_id = ANY($4::text[])'}
       GROUP BY tenant_id ORDER BY sum(${columns[orderBy]}) DESC, tenant_id LIMIT $3`,
     rowMode: 'array',
@@ -243,7 +243,7 @@ export async function rankTenants(pool: Pool, request: RankRequest): Promise<rea
     ],
   })
   return rows.map(([tenantId, ...counts]) => {
-    const named = Object.fromEntries(figureNames.map((name, at) => [name, counts[at] ?? 0]))
-    return { tenantId, ...(named as Record<FigureName, number>) }
+    const named = Object.fromEntries(statNames.map((name, at) => [name, counts[at] ?? 0]))
+    return { tenantId, ...(named as Record<StatName, number>) }
   })
 }

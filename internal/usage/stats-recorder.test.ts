@@ -4,9 +4,9 @@ import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { readFigures } from './read-stats.ts'
-import { type FigureBatch, FigureRecorder, writeFigures } from './stats-recorder.ts'
-import { emptyCell, FigureTally } from './stats-tally.ts'
+import { readStats } from './read-stats.ts'
+import { type StatsBatch, StatsRecorder, writeStats } from './stats-recorder.ts'
+import { emptyCell, StatsTally } from './stats-tally.ts'
 
 const startMs = Date.parse('2026-11-01T12:58:00Z')
 const minuteMs = 60_000
@@ -31,21 +31,21 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
-  await pool.query('TRUNCATE figures_minutely, figures_hourly, figures_queue, figures_writers')
+  await pool.query('TRUNCATE stats_minutely, stats_hourly, stats_queue, stats_writers')
 })
 
 /** A process' counting, by a clock that stands still until it is moved. */
 function createProcess(writingTo: Pool = pool) {
   const clock = { nowMs: startMs, now: () => clock.nowMs }
-  const tally = new FigureTally(clock)
+  const tally = new StatsTally(clock)
   const refused: number[] = []
   const onRefused = (cells: number) => void refused.push(cells)
-  const recorder = new FigureRecorder({ pool: writingTo, tally, clock, onRefused })
+  const recorder = new StatsRecorder({ pool: writingTo, tally, clock, onRefused })
   return { clock, tally, recorder, refused }
 }
 
 const accepted = async (tenants: 'all' | readonly TenantId[], stepMs = minuteMs) =>
-  (await readFigures(pool, { tenants, fromMs: startMs, toMs: startMs + 4 * minuteMs, stepMs })).points.map(
+  (await readStats(pool, { tenants, fromMs: startMs, toMs: startMs + 4 * minuteMs, stepMs })).points.map(
     (point) => point.accepted,
   )
 
@@ -78,7 +78,7 @@ describe('what several processes count', () => {
       tally.noteQueue({ dueCount: nth === 1 ? 9 : 1, oldestAgeMs: nth })
       await recorder.flushAll()
     }
-    const { points, total } = await readFigures(pool, {
+    const { points, total } = await readStats(pool, {
       ...{ tenants: 'all' as const, fromMs: startMs, toMs: startMs + minuteMs, stepMs: minuteMs },
     })
     expect(points[0]?.refusedBy).toEqual({ provider_paused: 1, signature_mismatch: 2 })
@@ -91,7 +91,7 @@ describe('what several processes count', () => {
     tally.count(deleted, 'accepted')
     await recorder.flushAll()
     expect(await accepted([deleted])).toEqual([0, 0, 0, 0])
-    expect((await pool.query(`SELECT FROM figures_hourly WHERE tenant_id <> ''`)).rowCount).toBe(0)
+    expect((await pool.query(`SELECT FROM stats_hourly WHERE tenant_id <> ''`)).rowCount).toBe(0)
   })
 
   test('waits behind none of the others for ever: writers at once, over the same tenants, all get through', async () => {
@@ -110,18 +110,18 @@ describe('what several processes count', () => {
 })
 
 describe('a batch', () => {
-  const batch = (turn: number): FigureBatch => {
+  const batch = (turn: number): StatsBatch => {
     const cell = emptyCell(one, startMs)
     cell.counts[0] = 3
     return { writer: 'w', turn, minutes: [cell], hours: [], queue: new Map() }
   }
 
   test('that is repeated adds nothing, even while it is still under way or after a later one', async () => {
-    await Promise.all([writeFigures(pool, batch(1)), writeFigures(pool, batch(1))])
-    await writeFigures(pool, batch(1))
+    await Promise.all([writeStats(pool, batch(1)), writeStats(pool, batch(1))])
+    await writeStats(pool, batch(1))
     expect(await accepted([one])).toEqual([3, 0, 0, 0])
-    await writeFigures(pool, batch(2))
-    await writeFigures(pool, batch(1))
+    await writeStats(pool, batch(2))
+    await writeStats(pool, batch(1))
     expect(await accepted([one])).toEqual([6, 0, 0, 0])
   })
 

@@ -4,17 +4,17 @@ import {
   addCell,
   countColumns,
   emptyCell,
-  type FigureCell,
-  type FigureTally,
   hourMs,
   minuteMs,
   type QueueSight,
+  type StatsCell,
+  type StatsTally,
 } from './stats-tally.ts'
 
 /** What a recorder works with. */
-export interface FigureRecorderOptions {
+export interface StatsRecorderOptions {
   readonly pool: Pool
-  readonly tally: FigureTally
+  readonly tally: StatsTally
   readonly clock: Clock
   /** Hears of what will not be written, since Postgres will never take it. Must not throw. */
   readonly onRefused: (cells: number, cause: unknown) => void
@@ -31,15 +31,15 @@ const lastBatchesMax = 20
  * Writes what a tally counted behind the events, each count once: what failed, or whose fate is unknown, is repeated as it was before
  * anything else. A process that dies loses what it had not written: some seconds of minutes, a minute of hours.
  */
-export class FigureRecorder {
-  readonly #options: FigureRecorderOptions
+export class StatsRecorder {
+  readonly #options: StatsRecorderOptions
   readonly #writer = randomToken()
   #turn = 0
-  #batch: FigureBatch | undefined
-  #hours = new Map<string, FigureCell>()
+  #batch: StatsBatch | undefined
+  #hours = new Map<string, StatsCell>()
   #hoursDueMs: number
 
-  constructor(options: FigureRecorderOptions) {
+  constructor(options: StatsRecorderOptions) {
     this.#options = options
     this.#hoursDueMs = options.clock.now() + hoursWaitMs
   }
@@ -65,7 +65,7 @@ export class FigureRecorder {
     const batch = this.#batch
     if (!batch) return false
     try {
-      await writeFigures(pool, batch)
+      await writeStats(pool, batch)
     } catch (error) {
       if (classifySqlError(error).kind !== 'rejected') throw error
       onRefused(batch.minutes.length + batch.hours.length, error)
@@ -74,7 +74,7 @@ export class FigureRecorder {
     return true
   }
 
-  #nextBatch(withHours: boolean): FigureBatch | undefined {
+  #nextBatch(withHours: boolean): StatsBatch | undefined {
     const { tally } = this.#options
     const cells = tally.take(cellsMax)
     const queue = tally.takeQueue()
@@ -85,7 +85,7 @@ export class FigureRecorder {
     return { writer: this.#writer, turn: this.#turn, minutes, hours, queue }
   }
 
-  #takeHours(cells: readonly FigureCell[], withHours: boolean): readonly FigureCell[] {
+  #takeHours(cells: readonly StatsCell[], withHours: boolean): readonly StatsCell[] {
     for (const cell of cells) addTo(this.#hours, cell.tenantId, cell, hourMs)
     const nowMs = this.#options.clock.now()
     const isDue = withHours || nowMs >= this.#hoursDueMs || this.#hours.size >= cellsMax
@@ -98,18 +98,13 @@ export class FigureRecorder {
 }
 
 /** The installation's cells: the sums of all tenants'. */
-function wholes(cells: readonly FigureCell[], stepMs: number): FigureCell[] {
-  const sums = new Map<string, FigureCell>()
+function wholes(cells: readonly StatsCell[], stepMs: number): StatsCell[] {
+  const sums = new Map<string, StatsCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)
   return [...sums.values()]
 }
 
-function addTo(
-  sums: Map<string, FigureCell>,
-  tenantId: TenantId | '',
-  cell: FigureCell,
-  stepMs: number,
-): void {
+function addTo(sums: Map<string, StatsCell>, tenantId: TenantId | '', cell: StatsCell, stepMs: number): void {
   const atMs = cell.atMs - (cell.atMs % stepMs)
   const name = `${atMs} ${tenantId}`
   const sum = sums.get(name) ?? emptyCell(tenantId, atMs)
@@ -118,15 +113,15 @@ function addTo(
 }
 
 /** What one writer adds at once. */
-export interface FigureBatch {
+export interface StatsBatch {
   /** Nobody else's name. */
   readonly writer: string
   /** Grows with each batch of the writer. */
   readonly turn: number
   /** None twice for one tenant and minute. */
-  readonly minutes: readonly FigureCell[]
+  readonly minutes: readonly StatsCell[]
   /** None twice for one tenant and hour. */
-  readonly hours: readonly FigureCell[]
+  readonly hours: readonly StatsCell[]
   /** By the minute's start, ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
 }
@@ -153,23 +148,23 @@ ON CONFLICT (tenant_id, at) DO UPDATE SET ${countColumns.map((name) => `${name} 
 // so that two writers wait for each other in one direction only. A deleted tenant gets no rows; should one slip in at that moment, retention removes it.
 const writeText = `
 WITH turn AS (
-  INSERT INTO figures_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
+  INSERT INTO stats_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
   ON CONFLICT (writer) DO UPDATE SET turn = excluded.turn, written_at = excluded.written_at WHERE known.turn < excluded.turn
   RETURNING 1
-), hours AS (${upsertText('figures_hourly', '$3')}
+), hours AS (${upsertText('stats_hourly', '$3')}
 ), seen AS (
-  INSERT INTO figures_queue AS known (at, due_count, oldest_age_ms)
+  INSERT INTO stats_queue AS known (at, due_count, oldest_age_ms)
   SELECT at, due_count, oldest_age_ms
   FROM jsonb_to_recordset($5::jsonb) AS q(at timestamptz, due_count integer, oldest_age_ms bigint) ORDER BY at
   ON CONFLICT (at) DO UPDATE SET due_count = greatest(known.due_count, excluded.due_count),
     oldest_age_ms = greatest(known.oldest_age_ms, excluded.oldest_age_ms)
-)${upsertText('figures_minutely', '$4')}`
+)${upsertText('stats_minutely', '$4')}`
 
 /**
  * Adds a batch in one statement. Repeating it, with the same writer and turn, adds nothing more; so does a turn before the writer's
  * last. @throws what Postgres throws
  */
-export async function writeFigures(pool: Pool, batch: FigureBatch): Promise<void> {
+export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   const { writer, turn, minutes, hours, queue } = batch
   const seen = [...queue].map(([atMs, sight]) => ({
     at: timeOf(atMs),
@@ -177,7 +172,7 @@ export async function writeFigures(pool: Pool, batch: FigureBatch): Promise<void
     oldest_age_ms: Math.round(sight.oldestAgeMs),
   }))
   await pool.query({
-    name: 'figures-write',
+    name: 'stats-write',
     text: writeText,
     values: [
       writer,
@@ -190,7 +185,7 @@ export async function writeFigures(pool: Pool, batch: FigureBatch): Promise<void
 }
 
 /** Most counts of a cell are 0, and left out. */
-function rowOf({ tenantId, atMs, counts, causes }: FigureCell): object {
+function rowOf({ tenantId, atMs, counts, causes }: StatsCell): object {
   const row: Record<string, unknown> = { tenant_id: tenantId, at: timeOf(atMs) }
   countColumns.forEach((name, at) => {
     if (counts[at]) row[name] = counts[at]
@@ -203,22 +198,22 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** A table of figures whose rows go by time. */
-export type FigureTable = 'figures_minutely' | 'figures_hourly' | 'figures_queue' | 'figures_writers'
+/** A table of stats whose rows go by time. */
+export type StatsTable = 'stats_minutely' | 'stats_hourly' | 'stats_queue' | 'stats_writers'
 
 const dayMs = 86_400_000
 /** Hours: a chart of 30 days, and some days to compare. Writers: by then none repeats a batch. */
-const keptMs: Record<FigureTable, number> = {
-  figures_minutely: 2 * dayMs,
-  figures_hourly: 35 * dayMs,
-  figures_queue: 35 * dayMs,
-  figures_writers: dayMs,
+const keptMs: Record<StatsTable, number> = {
+  stats_minutely: 2 * dayMs,
+  stats_hourly: 35 * dayMs,
+  stats_queue: 35 * dayMs,
+  stats_writers: dayMs,
 }
 
 /** Removes what of a table is kept no longer, at most 5 000 rows, by an index. Repeating it is safe. @throws whatever Postgres throws */
-export function forgetFigures(pool: Pool, table: FigureTable, nowMs: number): Promise<RemovedRows> {
+export function forgetStats(pool: Pool, table: StatsTable, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table, before: new Date(nowMs - keptMs[table]) })
 }
 
 /** The tables whose rows go by time. */
-export const figureTables = Object.keys(keptMs) as FigureTable[]
+export const statsTables = Object.keys(keptMs) as StatsTable[]

@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'bun:test'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { figureStepMs, percentileMs } from './read-stats.ts'
-import { bucketOf, countColumns, type FigureCell, FigureTally, latencyBoundsMs } from './stats-tally.ts'
+import { percentileMs, statsStepMs } from './read-stats.ts'
+import { bucketOf, countColumns, latencyBoundsMs, type StatsCell, StatsTally } from './stats-tally.ts'
 
 const startMs = Date.parse('2026-11-01T12:00:00Z')
 const [one, other] = [someTenantId(), someTenantId()]
 
 function movedTally(bounds?: { cellsMax: number; causesMax: number }) {
   const clock = { nowMs: startMs + 1_500, now: () => clock.nowMs }
-  return { clock, tally: new FigureTally(clock, bounds) }
+  return { clock, tally: new StatsTally(clock, bounds) }
 }
 
 /** What was counted, by name. */
-const named = ({ counts }: FigureCell) =>
+const named = ({ counts }: StatsCell) =>
   Object.fromEntries(countColumns.flatMap((name, at) => (counts[at] ? [[name, counts[at]]] : [])))
 
 describe('a tally', () => {
@@ -112,7 +112,7 @@ describe('percentiles', () => {
 })
 
 test('many tenants are read by the hour, few of them or a short time by the minute', () => {
-  const minutes = (hours: number, tenants: number) => figureStepMs(hours * 3_600_000, tenants) / 60_000
+  const minutes = (hours: number, tenants: number) => statsStepMs(hours * 3_600_000, tenants) / 60_000
   expect([minutes(24, 10), minutes(24, 50), minutes(6, 50), minutes(720, 1_000)]).toEqual([10, 60, 2, 240])
 })
 
@@ -125,7 +125,7 @@ test.each([
   ['30 days', 720, 240],
   ['35 days', 840, 360],
 ])('the step of %s makes no more than 200 points, wherever it begins', (_name, hours, minutes) => {
-  const stepMs = figureStepMs(hours * 3_600_000)
+  const stepMs = statsStepMs(hours * 3_600_000)
   expect(stepMs).toBe(minutes * 60_000)
   expect((hours * 3_600_000) / stepMs + 1).toBeLessThanOrEqual(200)
 })

@@ -4,7 +4,7 @@ import type { Clock, TenantId } from '#internal/base/index.ts'
  * What is counted. `accepted`: new events that were taken, those that went to the `spool` first included. `refused`: calls that got
  * no 2xx. `delivered`, `failed`: rounds that ended. `attemptsFailed`: calls of callbacks that did not do.
  */
-export const figureNames = [
+export const statNames = [
   'accepted',
   'duplicates',
   'spooled',
@@ -14,14 +14,14 @@ export const figureNames = [
   'attemptsFailed',
 ] as const
 /** One of the things that are counted. */
-export type FigureName = (typeof figureNames)[number]
+export type StatName = (typeof statNames)[number]
 
 /** Upper bounds of the buckets of latency, in milliseconds; one more bucket holds what took longer. */
 export const latencyBoundsMs = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 3_600_000,
 ] as const
 
-/** The columns of all counts in the order in which a cell holds them: those of `figureNames`, then the buckets. */
+/** The columns of all counts in the order in which a cell holds them: those of `statNames`, then the buckets. */
 export const countColumns: readonly string[] = [
   ...['accepted', 'duplicates', 'spooled', 'refused', 'delivered', 'failed', 'attempts_failed'],
   ...latencyBoundsMs.map((bound) => `latency_${bound}`),
@@ -29,7 +29,7 @@ export const countColumns: readonly string[] = [
 ]
 
 /** Where the buckets begin among a cell's counts. */
-export const latencyFrom = figureNames.length
+export const latencyFrom = statNames.length
 
 /** A minute in milliseconds. */
 export const minuteMs = 60_000
@@ -37,7 +37,7 @@ export const minuteMs = 60_000
 export const hourMs = 3_600_000
 
 /** Counts of one tenant in one minute or hour. */
-export interface FigureCell {
+export interface StatsCell {
   /** '' for the installation as a whole. */
   readonly tenantId: TenantId | ''
   /** When the minute or hour began, ms since the epoch. */
@@ -55,12 +55,12 @@ export interface QueueSight {
 }
 
 /** Makes a cell in which nothing was counted. */
-export function emptyCell(tenantId: FigureCell['tenantId'], atMs: number): FigureCell {
+export function emptyCell(tenantId: StatsCell['tenantId'], atMs: number): StatsCell {
   return { tenantId, atMs, counts: new Array<number>(countColumns.length).fill(0), causes: new Map() }
 }
 
 /** Adds one cell's counts to another's. */
-export function addCell(to: FigureCell, from: FigureCell): void {
+export function addCell(to: StatsCell, from: StatsCell): void {
   from.counts.forEach((count, at) => {
     to.counts[at] = (to.counts[at] ?? 0) + count
   })
@@ -84,20 +84,20 @@ export interface TallyBounds {
 const usualBounds: TallyBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'
-const places = Object.fromEntries(figureNames.map((name, at) => [name, at])) as Record<FigureName, number>
+const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
 /**
  * Counts what happens, by tenant and minute, in memory. This is on the way of every event: one look-up and one addition. What has no
  * room is counted as dropped.
  */
-export class FigureTally {
+export class StatsTally {
   readonly #clock: Clock
   readonly #bounds: TallyBounds
-  readonly #minutes = new Map<number, Map<TenantId, FigureCell>>()
+  readonly #minutes = new Map<number, Map<TenantId, StatsCell>>()
   readonly #causes = new Set<string>()
   readonly #queue = new Map<number, QueueSight>()
   #minute = Number.NaN
-  #cells = new Map<TenantId, FigureCell>()
+  #cells = new Map<TenantId, StatsCell>()
   #size = 0
   #dropped = 0
 
@@ -117,7 +117,7 @@ export class FigureTally {
   }
 
   /** Counts one thing that happened now. */
-  count(tenantId: TenantId, name: Exclude<FigureName, 'refused'>): void {
+  count(tenantId: TenantId, name: Exclude<StatName, 'refused'>): void {
     this.#add(this.#cellOf(tenantId), places[name])
   }
 
@@ -150,8 +150,8 @@ export class FigureTally {
   }
 
   /** Takes cells out, the oldest first: what happens afterwards in the same minute is another cell. */
-  take(cellsMax: number): FigureCell[] {
-    const taken: FigureCell[] = []
+  take(cellsMax: number): StatsCell[] {
+    const taken: StatsCell[] = []
     for (const [minute, cells] of this.#minutes) {
       for (const [tenantId, cell] of cells) {
         if (taken.length >= cellsMax) return taken
@@ -171,7 +171,7 @@ export class FigureTally {
     return taken
   }
 
-  #cellOf(tenantId: TenantId): FigureCell | undefined {
+  #cellOf(tenantId: TenantId): StatsCell | undefined {
     const minute = this.#startOfMinute()
     if (minute !== this.#minute) this.#turnTo(minute)
     const known = this.#cells.get(tenantId)
@@ -193,7 +193,7 @@ export class FigureTally {
     this.#minutes.set(minute, this.#cells)
   }
 
-  #add(cell: FigureCell | undefined, place: number): void {
+  #add(cell: StatsCell | undefined, place: number): void {
     if (cell) cell.counts[place] = (cell.counts[place] ?? 0) + 1
   }
 

@@ -163,7 +163,7 @@ export const intakeCases: readonly AlertCase[] = [
       },
     },
   }),
-  rise('ExecutionsDropped', of('latchkey_executions_dropped_total', 'reason="full"'), {
+  rise('LockHistoryDropped', of('latchkey_records_history_dropped_total', 'reason="full"'), {
     ...{ when: 'the buffer was full', fires: 'warning', value: '5.357' },
   }),
   alertCase('UsageNotRolledUp', {

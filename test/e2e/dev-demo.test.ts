@@ -59,7 +59,7 @@ const overview = async (range: string) =>
     await fetch(`${dashboard()[0]}/?range=${range}`, { headers: { Cookie: cookie }, redirect: 'manual' })
   ).text()
 
-test('dev demo: the overview marks generated figures', async () => {
+test('dev demo: the overview marks generated stats', async () => {
   const [origin, token] = dashboard()
   const signedIn = await fetch(`${origin}/sign-in`, {
     ...{ method: 'POST', redirect: 'manual', headers: { 'Sec-Fetch-Site': 'same-origin' } },
@@ -75,7 +75,7 @@ test('dev demo: the server stops cleanly while the demo runs, and logged no succ
   expect(server.output()).not.toContain('"level":"info"')
 }, 60_000)
 
-test('dev demo: after a restart without the demo the session is valid, and generated figures are still marked', async () => {
+test('dev demo: after a restart without the demo the session is valid, and generated stats are still marked', async () => {
   await start('false')
   expect(await overview('30d')).toContain('Sign out')
   await until('the note', async () => (await overview('30d')).includes('UTC are made up'))

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
-import { type ExecutionState, listExecutions } from '#internal/records/index.ts'
+import { type LockState, listLockHistory } from '#internal/records/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi } from '#test/support/api.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -22,12 +22,12 @@ afterAll(async () => {
   await database.drop()
 })
 
-async function statesOf(scope: string): Promise<ExecutionState[]> {
+async function statesOf(scope: string): Promise<LockState[]> {
   const { rows } = await pool.query<{ id: TenantId }>('SELECT id FROM tenants WHERE deleted_at IS NULL')
   const [tenant] = rows
   if (!tenant) throw new Error('there is one tenant')
-  const { executions } = await listExecutions(pool, { tenantId: tenant.id, scope, limit: 100 }, Date.now())
-  return executions.map(({ state }) => state)
+  const { entries } = await listLockHistory(pool, { tenantId: tenant.id, scope, limit: 100 }, Date.now())
+  return entries.map(({ state }) => state)
 }
 
 async function lock(address: object, more: object = {}): Promise<string> {

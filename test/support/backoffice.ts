@@ -9,7 +9,7 @@ import { createTransport, type Transport } from '#internal/kube/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { EventMeter, FigureTally, LimitsInForce } from '#internal/usage/index.ts'
+import { EventMeter, LimitsInForce, StatsTally } from '#internal/usage/index.ts'
 import { openerOf, openTenants, type TestAnswer } from './api.ts'
 import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
@@ -96,7 +96,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
         secrets: openerOf(directory),
         settings,
         usage: { limits, eventMeter },
-        figures: new FigureTally(systemClock),
+        stats: new StatsTally(systemClock),
       },
       ...(transport && { transport }),
       observe: createRequestObserver({ ...telemetry, clock: systemClock }),

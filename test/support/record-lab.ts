@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import type { NoteExecution } from '#internal/records/index.ts'
+import type { NoteLock } from '#internal/records/index.ts'
 import { defineRecordScripts, type RecordScripts } from '#internal/records/scripts.ts'
 import { RecordStore } from '#internal/records/store.ts'
 import { Waiters } from '#internal/records/wait.ts'
@@ -87,11 +87,7 @@ export function countedBytes(
 
 /** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */
 export async function openRecordLab(
-  options: {
-    readonly scripts?: RecordScripts
-    readonly redisUrl?: string
-    readonly note?: NoteExecution
-  } = {},
+  options: { readonly scripts?: RecordScripts; readonly redisUrl?: string; readonly note?: NoteLock } = {},
 ): Promise<RecordLab> {
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const database = await createMigratedDatabase()

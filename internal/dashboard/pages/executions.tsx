@@ -1,5 +1,5 @@
 import type { ExecutionListRequest } from '#internal/backoffice/index.ts'
-import { type Execution, executionStates } from '#internal/records/index.ts'
+import { type LockHistoryEntry, lockStates } from '#internal/records/index.ts'
 import { choicesOf, parseTimeFields } from '../components/form.tsx'
 import { listRow, type Problems, Table } from '../components/list.tsx'
 import { durationText, StateBadge, Time } from '../components/text.tsx'
@@ -10,14 +10,14 @@ const path = '/executions'
 type LockFilters = Omit<ExecutionListRequest, 'tenantId' | 'after' | 'limit'>
 
 /** Lists the lock history of a tenant, the latest acquired first. */
-export const executionsRow = listRow<Execution, LockFilters>({
+export const executionsRow = listRow<LockHistoryEntry, LockFilters>({
   ...{ path, section: 'executions', title: 'Lock history', noun: 'locks', needsTenant: true },
   lead: ({ tenant }) =>
     `Every lock of ${tenant && nameOf(tenant)}, from its acquisition to its end. Up to a second behind; for diagnosis only.`,
   fields: [
     { kind: 'text', name: 'scope', label: 'Scope', charsMax: 128 },
     { kind: 'text', name: 'key', label: 'Key', charsMax: 255 },
-    { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(executionStates) },
+    { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(lockStates) },
     { kind: 'time', name: 'from', label: 'From (UTC)' },
     { kind: 'time', name: 'to', label: 'Until (UTC)' },
   ],
@@ -27,7 +27,7 @@ export const executionsRow = listRow<Execution, LockFilters>({
     return backoffice.executions.list(actor, { tenantId: tenant.id, ...asked })
   },
   rows: ({ query }, items) => (
-    <Table<Execution>
+    <Table<LockHistoryEntry>
       caption="Lock history"
       rows={items}
       keyOf={({ fence }) => fence}
@@ -68,7 +68,7 @@ export function readLockFilters(query: PageContext['query']): {
   readonly problems: Problems
 } {
   const { scope, key } = query
-  const state = executionStates.find((each) => each === query['state'])
+  const state = lockStates.find((each) => each === query['state'])
   const { fromMs, toMs, problems } = parseTimeFields(query)
   return {
     asked: { scope, key, state, fromMs, toMs },
@@ -80,7 +80,7 @@ export function readLockFilters(query: PageContext['query']): {
   }
 }
 
-function heldText({ durationMs, heldUntilMs, state }: Execution): string {
+function heldText({ durationMs, heldUntilMs, state }: LockHistoryEntry): string {
   if (durationMs !== null) return durationText(durationMs)
   return state === 'running' && heldUntilMs !== null ? 'running' : '–'
 }

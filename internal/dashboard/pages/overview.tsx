@@ -1,4 +1,4 @@
-import type { FigurePoint, Figures, TenantFigures } from '#internal/usage/index.ts'
+import type { Stats, StatsPoint, TenantStats } from '#internal/usage/index.ts'
 import { Card, Empty, Live, Notice, PageHeader, Segments, Tile, Tiles } from '../components/block.tsx'
 import { type ChartParts, type Series, type SeriesTone, TimeChart } from '../components/chart.tsx'
 import { LinkButton } from '../components/form.tsx'
@@ -39,8 +39,8 @@ export const overviewRow: PageRow = {
 interface OverviewParts {
   readonly context: PageContext
   readonly range: Range
-  readonly stats: Figures
-  readonly ranked: readonly TenantFigures[]
+  readonly stats: Stats
+  readonly ranked: readonly TenantStats[]
 }
 
 function Overview({ context, range, stats, ranked }: OverviewParts) {
@@ -153,7 +153,7 @@ function shareText(share: number): string {
 }
 
 /** Causes of refused calls, the most frequent first. */
-function causesOf({ refusedBy }: Figures['total']): readonly string[] {
+function causesOf({ refusedBy }: Stats['total']): readonly string[] {
   return Object.entries(refusedBy)
     .toSorted(([, a], [, b]) => b - a)
     .map(([cause]) => cause)
@@ -166,13 +166,13 @@ function mainCauseText(cause: string): string {
 
 type Chart = Omit<ChartParts, 'atMs' | 'stepMs' | 'hasValues'>
 
-function chartsOf(stats: Figures): readonly Chart[] {
+function chartsOf(stats: Stats): readonly Chart[] {
   const { total, points } = stats
-  const of = (
-    label: string,
-    tone: SeriesTone,
-    value: (point: FigurePoint) => number | undefined,
-  ): Series => ({ label, tone, values: points.map(value) })
+  const of = (label: string, tone: SeriesTone, value: (point: StatsPoint) => number | undefined): Series => ({
+    label,
+    tone,
+    values: points.map(value),
+  })
   const { p50, p95 } = total.latencyMs
   return [
     {
@@ -215,11 +215,11 @@ function chartsOf(stats: Figures): readonly Chart[] {
 const causeTones: readonly SeriesTone[] = ['bad', 'warn', 'one', 'two', 'three']
 
 /** The most frequent causes have a colour each; the others share one. */
-function refusedChart({ total, points }: Figures): Chart {
+function refusedChart({ total, points }: Stats): Chart {
   const causes = causesOf(total)
   const named = causes.slice(0, causes.length > causeTones.length ? causeTones.length - 1 : causeTones.length)
   const others = causes.slice(named.length)
-  const countOf = ({ refusedBy }: FigurePoint, counted: readonly string[]) =>
+  const countOf = ({ refusedBy }: StatsPoint, counted: readonly string[]) =>
     counted.reduce((sum, cause) => sum + (refusedBy[cause] ?? 0), 0)
   const series = named.map((cause, nth) => ({
     label: refusedAdviceOf(cause).title,
@@ -240,8 +240,8 @@ function refusedChart({ total, points }: Figures): Chart {
 }
 
 function queueCharts(
-  points: Figures['points'],
-  of: (label: string, tone: SeriesTone, value: (point: FigurePoint) => number | undefined) => Series,
+  points: Stats['points'],
+  of: (label: string, tone: SeriesTone, value: (point: StatsPoint) => number | undefined) => Series,
 ): readonly Chart[] {
   const queues = points.flatMap(({ queue }) => (queue === undefined ? [] : [queue]))
   const most = Math.max(0, ...queues.map(({ dueCount }) => dueCount))
@@ -262,13 +262,13 @@ function queueCharts(
 }
 
 function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ranked' | 'range'>) {
-  const count = (title: string, value: (row: TenantFigures) => number) => ({
+  const count = (title: string, value: (row: TenantStats) => number) => ({
     ...{ title, isNumber: true },
-    cell: (row: TenantFigures) => countText(value(row)),
+    cell: (row: TenantStats) => countText(value(row)),
   })
   return (
     <Card title="Busiest tenants" note={range.ms > 24 * hourMs ? 'last 24 hours' : `last ${range.label}`}>
-      <Table<TenantFigures>
+      <Table<TenantStats>
         caption="Busiest tenants"
         rows={ranked}
         keyOf={({ tenantId }) => tenantId}

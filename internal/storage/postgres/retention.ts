@@ -136,10 +136,10 @@ async function withLock<T>(pool: Pool, work: (session: PoolClient) => Promise<T>
 const dayColumns = { dedupe_keys: 'expires_on', failed_events: 'expires_on' } as const
 /** By which time. */
 const timeColumns = {
-  figures_hourly: 'at',
-  figures_minutely: 'at',
-  figures_queue: 'at',
-  figures_writers: 'written_at',
+  stats_hourly: 'at',
+  stats_minutely: 'at',
+  stats_queue: 'at',
+  stats_writers: 'written_at',
   usage_emissions: 'recorded_at',
   usage_hourly: 'hour',
 } as const

@@ -122,7 +122,7 @@ describe('a migrated database', () => {
     ...['dedupe_keys', 'deliveries_due', 'tenant_queues', 'record_epochs'],
     ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
     ...['usage_emissions', 'replays', 'simulations', 'sessions', 'failed_events'],
-    ...['figures_minutely', 'figures_hourly', 'figures_queue', 'figures_writers'],
+    ...['stats_minutely', 'stats_hourly', 'stats_queue', 'stats_writers'],
   ]
 
   test('has exactly the tables and columns that schema.ts describes', async () => {

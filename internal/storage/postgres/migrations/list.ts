@@ -7,7 +7,7 @@ import replays from './0006_replays.sql' with { type: 'text' }
 import simulations from './0007_simulations.sql' with { type: 'text' }
 import retention from './0008_retention.sql' with { type: 'text' }
 import sessions from './0009_sessions.sql' with { type: 'text' }
-import figures from './0010_figures.sql' with { type: 'text' }
+import stats from './0010_stats.sql' with { type: 'text' }
 import keyPrefixes from './0011_key_prefixes.sql' with { type: 'text' }
 
 /** One step forward; its text is never changed once released, since the checksum of applied ones is verified. */
@@ -28,6 +28,6 @@ export const migrations: readonly Migration[] = [
   { version: 7, name: 'simulations', sql: simulations },
   { version: 8, name: 'retention', sql: retention },
   { version: 9, name: 'sessions', sql: sessions },
-  { version: 10, name: 'figures', sql: figures },
+  { version: 10, name: 'stats', sql: stats },
   { version: 11, name: 'key_prefixes', sql: keyPrefixes },
 ]

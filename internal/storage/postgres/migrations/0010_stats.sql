@@ -3,7 +3,7 @@
 -- refused_by: calls by cause, absent where there was none. latency_…: events that arrived within so many ms of their receipt and
 -- not within the bound before; latency_over: later than all bounds.
 -- No indexed column changes, and pages have room, so that adding to a row stays in its page and writes no index.
-CREATE TABLE figures_minutely (
+CREATE TABLE stats_minutely (
   tenant_id text COLLATE "C" NOT NULL,
   at timestamptz NOT NULL,
   accepted integer NOT NULL,
@@ -30,23 +30,23 @@ CREATE TABLE figures_minutely (
   refused_by jsonb,
   PRIMARY KEY (tenant_id, at)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX figures_minutely_at ON figures_minutely (at);
+CREATE INDEX stats_minutely_at ON stats_minutely (at);
 
-CREATE TABLE figures_hourly (LIKE figures_minutely, PRIMARY KEY (tenant_id, at))
+CREATE TABLE stats_hourly (LIKE stats_minutely, PRIMARY KEY (tenant_id, at))
 WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX figures_hourly_at ON figures_hourly (at);
+CREATE INDEX stats_hourly_at ON stats_hourly (at);
 
 -- The queue of deliveries as it was seen in a minute, at its worst.
-CREATE TABLE figures_queue (
+CREATE TABLE stats_queue (
   at timestamptz PRIMARY KEY,
   due_count integer NOT NULL,
   oldest_age_ms bigint NOT NULL
 );
 
 -- The last batch that each process added: the same one again, after an answer that was lost, adds nothing.
-CREATE TABLE figures_writers (
+CREATE TABLE stats_writers (
   writer text COLLATE "C" PRIMARY KEY,
   turn bigint NOT NULL,
   written_at timestamptz NOT NULL
 );
-CREATE INDEX figures_writers_age ON figures_writers (written_at);
+CREATE INDEX stats_writers_age ON stats_writers (written_at);
