@@ -100,7 +100,9 @@ if (isRoot)
     const made = `printf '#!/bin/sh\\nexit 0\\n' > ${path}/chromium; /bin/chmod 755 ${path}/chromium`
     writeProgram(path, 'apt-get', made)
     const { exitCode, said } = ensureChromium(path)
-    expect(said.trim()).toBe(`> Chromium: not found, installing Debian's package chromium-headless-shell (apt-get)`)
+    expect(said.trim()).toBe(
+      `> Chromium: not found, installing Debian's package chromium-headless-shell (apt-get)`,
+    )
     expect(exitCode).toBe(0)
   })
 else if (process.platform === 'linux')
