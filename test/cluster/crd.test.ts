@@ -262,11 +262,11 @@ describe('kubectl', () => {
 
   test('explains the callback', async () => {
     const told = await explained('tenant.spec.callback', 'allowedCIDRs')
-    expect(told).toContain('The receiver of events.')
+    expect(told).toContain('Receiver of events.')
     expect(told).toMatch(/url\s+<string> -required-/)
     expect(told).toMatch(/timeoutSeconds\s+<integer>/)
     expect(told.replaceAll(/\s+/g, ' ')).toContain(
-      'How long one delivery may take, connecting included. 1 to 30, by default 15.',
+      'Time limit of one delivery attempt, including the connection. 1 to 30, by default 15.',
     )
   })
 

@@ -89,9 +89,11 @@ export async function leadTenants(
   await parts.source.settled(signal)
   if (signal.aborted) return
   const controller = createTenantController({ ...parts, ...options, leadership })
-  void controller.start()
-  await fired(signal)
-  await controller.stop()
+  try {
+    await Promise.race([controller.start().then(() => fired(signal)), fired(signal)])
+  } finally {
+    await controller.stop()
+  }
 }
 
 class QueueController implements TenantController {
