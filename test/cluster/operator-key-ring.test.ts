@@ -31,9 +31,7 @@ test(
     await stage.operator.stop()
 
     const misfit = await lab.operator({ env: { LATCHKEY_KEY_RING: keyRingText('wrong', 2) } })
-    const line = await misfit.logged(
-      'the key ring opens none of the sealed secrets: this process does not become ready',
-    )
+    const line = await misfit.logged('key ring decrypts none of the stored secrets; process stays unready')
     expect(line).toMatchObject({ sealed: 2, sealedWith: ['test'], ringHas: ['wrong'] })
     expect(await readiness(misfit.opsUrl, 503)).toBe(503)
     const [asked, loops] = [
@@ -61,9 +59,7 @@ test(
     await stage.operator.stop()
     const next = { LATCHKEY_KEY_RING: keyRingText('next', 3), LATCHKEY_KEY_RING_REPLACES_LOST: 'true' }
     stage.operator = await lab.operator({ env: next })
-    await stage.operator.logged(
-      'the key ring opens no sealed secret and replaces a lost one: all secrets are sealed anew',
-    )
+    await stage.operator.logged('key ring replaces a lost one; all tenant secrets will be re-encrypted')
     await until(
       'all is sealed with the new key',
       async () => {

@@ -24,7 +24,7 @@ const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcde
 /** Value in the providers' Secret that is too short to be in force. */
 const shortSecret = 'hunter2'
 const unreadableLine = 'secrets of a tenant cannot be opened with the key ring'
-const unfitLine = 'the key ring opens none of the sealed secrets: this process does not become ready'
+const unfitLine = 'key ring decrypts none of the stored secrets; process stays unready'
 
 let database: TestDatabase
 let redisUrl: string
