@@ -24,7 +24,7 @@ import { createSampler } from '#internal/telemetry/index.ts'
 import type { KeyRing } from '#internal/tenants/index.ts'
 import { openBackofficePort } from './port.ts'
 
-/** The settings that the backoffice needs. */
+/** Configuration of the back office. */
 export type BackofficeConfig = Pick<
   Config<'backoffice'>,
   'backofficePort' | 'opsPort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy' | 'publicUrl'
@@ -34,9 +34,9 @@ export type BackofficeConfig = Pick<
   ClusterConfig &
   BindConfig & { readonly keyRing: KeyRing }
 
-/** A running backoffice. */
+/** A running back office. */
 export interface RunningBackoffice {
-  /** The ports that are listened on, also where the configured ones were 0. */
+  /** Actual ports, also where the configured ones are 0. */
   readonly port: number
   readonly opsPort: number
 }
@@ -45,8 +45,8 @@ const stores = { applicationName: 'latchkey-backoffice', connectionsMax: 2, quer
 const drainMs = 2_000
 
 /**
- * Opens the backoffice's parts in order: the ops port, stores, then the queue's stats, by which forwarders are scaled and which
- * therefore must not go when those do; then tenants, the API server, and the port for people and services.
+ * Starts the back office in order: ops port, stores, queue statistics, tenants, API server, port. Queue statistics are served here and
+ * not by forwarders because forwarders are scaled by them, down to none.
  */
 export async function startBackoffice(
   config: BackofficeConfig,
@@ -86,14 +86,14 @@ export async function startBackoffice(
   return { port, opsPort: ops.port }
 }
 
-/** The API server, where something says where it is. */
+/** Connects to the API server, where one is configured. */
 async function findTransport(
   config: BackofficeConfig,
   { log, metrics }: ProcessTelemetry,
   { signal }: Scope,
 ): Promise<Transport | undefined> {
   if (config.kubeconfig === undefined && config.kubernetesHost === undefined) {
-    log.warn({}, 'nothing says where the API server is: only tenants’ own keys let anybody in')
+    log.warn({}, 'no API server is configured: only API keys of tenants authenticate')
     return undefined
   }
   const cluster = await reachCluster(

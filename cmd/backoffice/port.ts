@@ -3,7 +3,7 @@ import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import { type Access, createAccess, createSessions } from '#internal/access/index.ts'
+import { type Access, type AccessObserver, createAccess, createSessions } from '#internal/access/index.ts'
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
@@ -27,24 +27,23 @@ import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import { createAccessObserver } from './access-telemetry.ts'
 
-/** The settings of the port for people and for other services. */
+/** Configuration of the port of the internal contract and the dashboard. */
 export interface BackofficePortConfig
   extends DatabaseSettings,
     Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
   readonly publicUrl?: string | undefined
-  /** The IP address to listen on; default all interfaces. */
+  /** IP address to listen on; default all interfaces. */
   readonly bindAddress?: string | undefined
-  /** The token of `npm run dev`; absent everywhere else. */
+  /** Set in `npm run dev` only. */
   readonly devToken?: string | undefined
-  /** What the dashboard is to say of stats; absent: nothing. */
+  /** Note of the dashboard on its charts. */
   readonly statsNote?: DashboardOptions['statsNote']
-  /** How long new calls are still taken once the process is ending; default 0. */
+  /** Time in which new calls are still accepted during shutdown; default 0. */
   readonly drainMs?: number
 }
 
-/** What the port stands on. */
+/** Dependencies of the port. */
 export interface BackofficePortParts {
   readonly redis: RedisConnection
   readonly directory: Directory
@@ -52,9 +51,9 @@ export interface BackofficePortParts {
   readonly settings: SettingsWatch
   readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
   readonly stats: StatsTally
-  /** The API server; absent where there is none: then tenants' keys alone let anybody in. */
+  /** Absent without an API server: then only tenants' keys authenticate. */
   readonly transport?: Transport | undefined
-  /** Told of each answered request. */
+  /** Called for each answered request. */
   observe(event: RequestEvent, cause: unknown): void
 }
 
@@ -64,15 +63,15 @@ const readPool = {
   connectionsMax: 4,
   queryTimeoutMs: 5_000,
   sessionSettings: eventReadSettings,
-  /** A session remembers the plans of each day that it met; after an hour it makes way. */
+  /** A connection caches plans for each partition that it met; it is replaced after an hour. */
   lifetimeMsMax: 3_600_000,
 }
-/** Two of the largest events at a time, and room for all else. */
+/** Two of the largest events at a time, with room for other bodies. */
 const bodiesBytes = 64 * 1024 * 1024
-/** The longest call is that of a callback which is tried out. */
+/** Longer than the longest call, a test call to a callback. */
 const drainMsMax = 35_000
 
-/** Opens the port of the internal contract and the dashboard for the scope's life. Gives the port that is listened on. */
+/** Opens the port of the internal contract and the dashboard for the scope's life. Returns the actual port. */
 export async function openBackofficePort(
   config: BackofficePortConfig,
   parts: BackofficePortParts,
@@ -96,7 +95,7 @@ export async function openBackofficePort(
   const access = createAccess({
     ...{ directory: parts.directory, clock: systemClock, transport: parts.transport },
     devToken: config.devToken,
-    observer: createAccessObserver(telemetry),
+    observer: accessObserver(telemetry),
   })
   const backoffice = await openBackoffice(config, { ...parts, ...pools, access }, telemetry, scope)
   const dashboard = createDashboard({
@@ -105,10 +104,8 @@ export async function openBackofficePort(
     isDev: config.devToken !== undefined,
     statsNote: config.statsNote,
   })
-  unlabelled(telemetry.metrics).gauge(
-    'latchkey_dashboard_live_pages_count',
-    'Pages that are followed live.',
-    () => dashboard.liveCount(),
+  unlabelled(telemetry.metrics).gauge('latchkey_dashboard_live_pages_count', 'Open live pages.', () =>
+    dashboard.liveCount(),
   )
   const routes = [
     ...bindRoutes(internalRoutes, { backoffice, access }),
@@ -121,7 +118,7 @@ export async function openBackofficePort(
       listen(portServer(parts, telemetry, routes, dashboard), config.backofficePort, config.bindAddress),
     close: async (opened) => {
       telemetry.health.startDraining()
-      // Load balancers go on sending until they have seen that the process is not ready.
+      // Load balancers keep sending until they see that the process is not ready.
       await Bun.sleep(config.drainMs ?? 0)
       dashboard.close()
       await opened.stop()
@@ -144,7 +141,7 @@ async function openBackoffice(
   scope: Scope,
 ): Promise<Backoffice> {
   const outbound = await scope.open({
-    name: 'callbacks that are tried out',
+    name: 'test calls to callbacks',
     open: () => createOutbound({ ...callbackBoundsOf({ callbackCidrsMax, callbackPorts }), egressProxy }),
     close: (opened) => opened.close(),
   })
@@ -159,7 +156,7 @@ async function openBackoffice(
       usage.eventMeter.countStored(events)
       for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
-    onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the backoffice'),
+    onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the back office'),
   })
 }
 
@@ -171,7 +168,7 @@ function portServer(
 ) {
   return createServer<never, never>({
     routes,
-    // No route of this table asks for an API key here: each asks by itself who calls.
+    // Each route of this table authenticates its callers by itself.
     authorize: () => apiError('api_key_invalid'),
     nameOf: () => '',
     explain: explainDatabase,
@@ -186,7 +183,25 @@ function portServer(
   })
 }
 
-/** Sessions are looked up outside of the use cases, which say by themselves that a store is away. */
+/** For lookups of sessions, which are outside of the use cases. */
 function explainDatabase(error: unknown) {
   return isStoreAway(error) ? apiError('database_unavailable', undefined, { 'Retry-After': '1' }) : undefined
+}
+
+/** Counts access reviews, and logs failed ones. Declares a metric: call it once per process. */
+function accessObserver({ log, metrics }: Pick<ProcessTelemetry, 'log' | 'metrics'>): AccessObserver {
+  const reviews = metrics.counter({
+    name: 'latchkey_access_reviews_total',
+    help: 'Token and access reviews sent to the API server, by outcome; cached answers are not counted.',
+    labels: ['review', 'outcome'],
+  })
+  for (const review of ['token', 'access'])
+    for (const outcome of ['allowed', 'refused', 'unavailable']) reviews.with(review, outcome).inc(0)
+  return {
+    reviewed(review, outcome, failure) {
+      reviews.with(review, outcome).inc()
+      if (failure !== undefined)
+        log.warn({ review, failure: failure.message }, 'the API server did not answer an access review')
+    },
+  }
 }

@@ -27,7 +27,7 @@ const evictShare = 64
 const bodiesMaxDefault = 2048
 const sweepMs = 100
 
-/** How fast bodies have to arrive. */
+/** Minimum pace of bodies. */
 export interface Pace {
   /** Declared length up to which a body is short. */
   readonly shortBytes: number

@@ -11,7 +11,7 @@ import {
 import { providerAliases, providerNames } from '#internal/tenants/index.ts'
 import { type ExampleCall, exampleCalls, exampleSecret, exampleSignedAt, formMedia } from './examples.ts'
 
-/** A header that a provider sends, under all of its names: any one of them is enough, and two must say the same. */
+/** A provider's header under all of its names: any one is enough, and several must be equal. */
 interface ProviderHeader {
   readonly provider: string
   readonly names: readonly string[]
@@ -27,7 +27,7 @@ const timedSignature: JsonSchema = {
   pattern: '^t=[0-9]{1,12}(,[^=,]+=[^=,]*)+$',
 }
 const timed =
-  '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` an HMAC-SHA256 of `<t>.<body>`, of which one must match.'
+  '`t=<unix seconds>,v1=<hex>[,v1=…]`: each `v1` is an HMAC-SHA256 of `<t>.<body>`, and one must match.'
 const threeNames = (name: string) => [`X-Storefront-${name}`, `X-Shopify-${name}`, `Shopify-${name}`]
 
 const walletNames = (name: string) => [`Wallet-${name}`, `PAYPAL-${name.toUpperCase()}`]
@@ -36,123 +36,123 @@ const providerHeaders: readonly ProviderHeader[] = [
   {
     provider: 'card',
     names: ['Card-Signature', 'Stripe-Signature'],
-    description: `Needed. ${timed} The key is the whole secret, \`whsec_\` included.`,
+    description: `Required. ${timed} The key is the whole secret, \`whsec_\` included.`,
     schema: timedSignature,
   },
   {
     provider: 'generic',
     names: ['X-Service-Signature'],
-    description: `Needed, unless the call is signed as Standard Webhooks. ${timed} The key is the whole secret.`,
+    description: `Required, unless the call is signed as Standard Webhooks. ${timed} The key is the whole secret.`,
     schema: timedSignature,
   },
   {
     provider: 'generic',
     names: ['X-Service-Event-Id'],
-    description: 'The event’s id, where the body has none. Not covered by `X-Service-Signature`.',
+    description: 'Event id, where the body has none. Not covered by `X-Service-Signature`.',
     schema: eventId,
   },
   {
     provider: 'generic',
     names: ['webhook-signature'],
     description:
-      'Standard Webhooks: `v1,<base64>[ v1,…]`, each an HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret, of which one must match. Not together with `X-Service-Signature`.',
+      'Standard Webhooks: `v1,<base64>[ v1,…]`, each is an HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` under the decoded secret, and one must match. Not together with `X-Service-Signature`.',
     schema: { type: 'string', maxLength: 4096, pattern: '^[^, ]+,[^, ]+( [^, ]+,[^, ]+)*$' },
   },
   {
     provider: 'generic',
     names: ['webhook-id'],
-    description: 'The event’s id. Needed with `webhook-signature`.',
+    description: 'Event id. Required with `webhook-signature`.',
     schema: eventId,
   },
   {
     provider: 'generic',
     names: ['webhook-timestamp'],
-    description: 'Unix time in seconds. Needed with `webhook-signature`.',
+    description: 'Unix time in seconds. Required with `webhook-signature`.',
     schema: { type: 'string', pattern: '^[0-9]{1,12}$' },
   },
   {
     provider: 'storefront',
     names: threeNames('Hmac-Sha256'),
-    description: 'Needed. The HMAC-SHA256 of the body under the whole secret, in base64.',
+    description: 'Required. HMAC-SHA256 of the body under the whole secret, in base64.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9+/]{43}=$' },
   },
   {
     provider: 'storefront',
     names: threeNames('Webhook-Id'),
-    description: 'Needed. The event’s id, by which duplicates are known.',
+    description: 'Required. Event id, by which duplicates are detected.',
     schema: eventId,
   },
   {
     provider: 'storefront',
     names: threeNames('Topic'),
-    description: 'The raw type, such as `orders/create`. With an `Action` beside it, its first half.',
+    description: 'Raw type, such as `orders/create`; with an `Action` header its first half.',
     schema: { ...text, maxLength: 255 },
   },
   {
     provider: 'storefront',
     names: threeNames('Action'),
-    description: 'The second half of the raw type, in the vendor’s newer Events.',
+    description: 'Second half of the raw type, in the vendor’s newer Events.',
     schema: { ...text, maxLength: 255 },
   },
   {
     provider: 'storefront',
     names: threeNames('Shop-Domain'),
-    description: 'Must be the tenant’s own shop where the tenant has set one.',
+    description: 'Must equal the tenant’s configured shop, where one is set.',
     schema: { ...text, maxLength: 255 },
   },
   {
     provider: 'storefront',
     names: threeNames('Triggered-At'),
-    description: 'When the event occurred. One that is no such time is passed over.',
+    description: 'Time of the event. A malformed one is ignored.',
     schema: { type: 'string', format: 'date-time' },
   },
   {
     provider: 'codehost',
     names: ['X-Codehost-Signature-256', 'X-Hub-Signature-256'],
-    description: 'Needed. `sha256=<hex>`: the HMAC-SHA256 of the body as it came, form or JSON.',
+    description: 'Required. `sha256=<hex>`: HMAC-SHA256 of the body as received, form or JSON.',
     schema: { type: 'string', pattern: '^sha256=[0-9a-fA-F]{64}$' },
   },
   {
     provider: 'codehost',
     names: ['X-Codehost-Delivery', 'X-GitHub-Delivery'],
-    description: 'Needed. The event’s id, by which duplicates are known.',
+    description: 'Required. Event id, by which duplicates are detected.',
     schema: eventId,
   },
   {
     provider: 'codehost',
     names: ['X-Codehost-Event', 'X-GitHub-Event'],
-    description: 'The raw type, such as `push`; a body’s `action` is added to it: `pull_request.closed`.',
+    description: 'Raw type, such as `push`; the body’s `action` is appended: `pull_request.closed`.',
     schema: { ...text, maxLength: 255 },
   },
   {
     provider: 'wallet',
     names: walletNames('Transmission-Id'),
-    description: 'Needed. Part of what is signed: `<id>|<time>|<webhook id>|<CRC-32 of the body>`.',
+    description: 'Required. Part of the signed text `<id>|<time>|<webhook id>|<CRC-32 of the body>`.',
     schema: { ...text, maxLength: 128, pattern: '^[!-{}~]+$' },
   },
   {
     provider: 'wallet',
     names: walletNames('Transmission-Time'),
-    description: 'Needed. When it was first sent; part of what is signed.',
+    description: 'Required. Time of the first transmission; part of the signed text.',
     schema: { type: 'string', format: 'date-time' },
   },
   {
     provider: 'wallet',
     names: walletNames('Transmission-Sig'),
-    description: 'Needed. The signature in base64.',
+    description: 'Required. Signature in base64.',
     schema: { ...text, maxLength: 1368, pattern: '^[A-Za-z0-9+/]+={0,2}$' },
   },
   {
     provider: 'wallet',
     names: walletNames('Auth-Algo'),
-    description: 'Needed. `SHA256withRSA`, in any case.',
+    description: 'Required. `SHA256withRSA`, in any case.',
     schema: { ...text, pattern: '^[Ss][Hh][Aa]256[Ww][Ii][Tt][Hh][Rr][Ss][Aa]$' },
   },
   {
     provider: 'wallet',
     names: walletNames('Cert-Url'),
     description:
-      'Needed. Where the certificate is: one of the vendor’s own hosts for the tenant’s environment. While it cannot be fetched the call is 503.',
+      'Required. URL of the certificate, at a host of the vendor for the tenant’s environment. While it cannot be fetched, the call is 503.',
     schema: { type: 'string', format: 'uri', maxLength: 512, pattern: '^https://' },
   },
 ]
@@ -162,7 +162,7 @@ const hops: Parameter = {
   in: 'header',
   required: false,
   description:
-    'How often the event was forwarded by us already. Providers do not send it; a callback that sends an event on to us hands on the one it got. At 5 the call is 508.',
+    'Number of times that Latchkey has forwarded the event. Providers do not send it; a callback that sends an event back passes on the received value. At 5 the call is 508.',
   schema: { type: 'integer', minimum: 0 },
 }
 
@@ -171,7 +171,7 @@ const sharedParameters: readonly Parameter[] = [...providerHeaders.flatMap(param
 function parametersOf({ provider, names, description, schema }: ProviderHeader): Parameter[] {
   return names.map((name) => {
     const others = names.filter((each) => each !== name).map((each) => `\`${each}\``)
-    const same = others.length === 0 ? '' : ` The same as ${others.join(' and ')}.`
+    const same = others.length === 0 ? '' : ` Same as ${others.join(' and ')}.`
     const examples = examplesOf(({ headers }) => headers[name])
     return {
       name,
@@ -218,17 +218,17 @@ const GenericEvent = named('GenericEvent', {
       minLength: 1,
       maxLength: 255,
       description:
-        'The event’s id, by which duplicates are known. A `webhook-id` under `webhook-signature` takes precedence; any other header with an id must equal it.',
+        'Event id, by which duplicates are detected. A `webhook-id` signed by `webhook-signature` takes precedence; any other header with an id must equal it.',
     },
     type: {
       type: 'string',
       maxLength: 255,
-      description: 'Kept as it is when it is dotted lowercase; otherwise it becomes `generic.<type>`.',
+      description: 'Kept if it is dotted lowercase; otherwise it becomes `generic.<type>`.',
     },
     occurredAt: {
       type: 'string',
       format: 'date-time',
-      description: 'Otherwise the event occurred when it was received.',
+      description: 'Default: time of receipt.',
     },
   },
 })
@@ -236,7 +236,7 @@ const GenericEvent = named('GenericEvent', {
 const VendorEvent = named('VendorEvent', {
   title: 'A vendor’s event',
   type: 'object',
-  description: 'Any JSON object, as the vendor sends it. A name must not stand twice at its top level.',
+  description: 'Any JSON object of the vendor, without repeated names at its top level.',
 })
 
 const VendorForm = named('VendorForm', {
@@ -277,7 +277,7 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
         cached: {
           ...ok,
           description:
-            'The event was received before: nothing is forwarded. A tenant may opt in to a new delivery cycle where its delivery had failed (`callback.retryOnRedelivery`).',
+            'The event was received before: nothing is forwarded. A tenant may opt in to a new delivery cycle where the delivery had failed (`callback.retryOnRedelivery`).',
         },
       },
     }),
@@ -297,7 +297,7 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
     description:
       'The call is not the provider’s, or cannot be read: `invalid signature` for a signature that is missing, wrong, too old or of another scheme; `conflicting headers` where two headers, or an unsigned header and the signed body, contradict each other; and `invalid signature` for any other problem without a text of its own. The envelope where the body did not arrive completely, arrived too slowly or is compressed.',
     schema: named('WebhookInvalid', {
-      title: 'The call was refused',
+      title: 'Refused call',
       type: 'object',
       required: ['error'],
       properties: {
@@ -330,7 +330,7 @@ const answers: Readonly<Record<number, AnswerDoc>> = {
 const tenantNotAllowed = (more = ''): AnswerDoc => ({
   description: `No such tenant, a suspended one, or one for which this provider is not set up or not enabled.${more}`,
   schema: named('TenantNotAllowed', {
-    title: 'The tenant takes no such calls',
+    title: 'Tenant without such calls',
     type: 'object',
     required: ['message'],
     properties: { message: { type: 'string', const: 'tenant not allowed' } },
@@ -350,7 +350,7 @@ const errorTexts = {
   503: 'The event was not stored: send it again.',
 }
 
-const description = `Send the provider's body as it is: the signature is checked over the bytes as they come, under each of the secrets that the tenant has for this provider, of which one match is enough, or by the certificate that a call of \`wallet\` names. Where a signature carries its time, that may lie up to \`LATCHKEY_SIGNATURE_MAX_AGE_SECONDS\` (300 s) off, in both directions; that of \`wallet\` up to 4 days in the past, since its vendor sends again for three. Then duplicates are told, by tenant, provider and event id, whichever of the two routes a call takes; what is new is stored, acknowledged and forwarded as the outbound event \`event\`.
+const description = `Send the provider's body unchanged: the signature covers its bytes. It is verified with each of the tenant's secrets for this provider, of which one must match, or with the certificate that a call of \`wallet\` names. A signed time may differ by up to \`LATCHKEY_SIGNATURE_MAX_AGE_SECONDS\` (300 s) in both directions; that of \`wallet\` may be up to 4 days old, because its vendor retries for three. Duplicates are detected by tenant, provider and event id, on both routes together; a new event is stored, acknowledged and forwarded as the outbound event \`event\`.
 
 | provider | event id | raw type | body, at most |
 | --- | --- | --- | --- |
@@ -361,7 +361,7 @@ const description = `Send the provider's body as it is: the signature is checked
 | \`wallet\` | \`id\` of the body | \`event_type\` of the body | 1 MiB |
 | \`gateway\` | SHA-256 of the payload | \`kind\` of the notification | 1 MiB |
 
-\`wallet\` is rolled out tenant by tenant and refused with 403 until then; while a tenant tries it out, events are stored and not forwarded. \`gateway\` is reserved and refused with 403. A query is passed over. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
+\`wallet\` is rolled out per tenant and refused with 403 before that; while a tenant verifies it, events are stored and not forwarded. \`gateway\` is reserved and refused with 403. The query is ignored. The examples are signed with the secret \`${exampleSecret}\` at ${exampleSignedAt}, over their bodies without white space between tokens.`
 
 const shared = { tag: 'webhooks', description, requestBody, sharedParameters, errorTexts } as const
 

@@ -23,7 +23,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => backoffice.close())
 
-/** Values for the paths of things that nobody has. */
+/** Path parameters of objects that do not exist. */
 const nothing: Readonly<Record<string, string>> = {
   tenantId: `ten_${'0'.repeat(26)}`,
   eventId: 'evt_06gw979vs1d9q6mddfvvx375s4',
@@ -39,20 +39,20 @@ const exampleOf = (method: string, path: string): unknown => {
   return body?.[1].examples['example']?.value
 }
 
-describe('the document', () => {
-  test('is valid OpenAPI 3.1', async () => {
+describe('internal contract', () => {
+  test('internal contract: is valid OpenAPI 3.1', async () => {
     const { valid, errors } = await new Validator().validate(structuredClone(document))
     expect(errors ?? []).toEqual([])
     expect(valid).toBe(true)
   })
 
-  test('is what its route serves, to anybody', async () => {
+  test('internal contract: is served without authentication', async () => {
     const answer = await backoffice.call('GET', documentPath, { token: '' })
     expect(answer.status).toBe(200)
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('has every route of the table and no other, and the server takes no other method', async () => {
+  test('internal contract: has every route of the server and no other method', async () => {
     const routes = internalRoutes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
     expect(documented.toSorted()).toEqual([...routes, `GET ${documentPath}`].toSorted())
@@ -66,12 +66,12 @@ describe('the document', () => {
     }
   })
 
-  test('gives each operation a name of its own', () => {
+  test('internal contract: operation ids are unique', () => {
     const names = operations.map(({ operation }) => operation.operationId)
     expect(new Set(names).size).toBe(names.length)
   })
 
-  test.each(operations)('$method $path: its examples fit its schemas', (described) => {
+  test.each(operations)('internal contract: examples of $method $path fit its schemas', (described) => {
     const { method, path, operation } = described
     for (const [status, response] of Object.entries(operation.responses))
       for (const { value } of Object.values(response.content['application/json'].examples ?? {}))
@@ -85,14 +85,14 @@ describe('the document', () => {
   })
 })
 
-describe('an error is answered as the document says', () => {
+describe('errors of the internal contract', () => {
   const guarded = operations.filter(({ path }) => path !== documentPath)
   const sent = (method: string, path: string): CallOptions => ({
     body: exampleOf(method, path),
     headers: { 'Idempotency-Key': crypto.randomUUID() },
   })
 
-  test('401 without a token, and with one that is none', async () => {
+  test('internal contract: documents 401 for a missing and an invalid token', async () => {
     for (const { method, path } of guarded)
       for (const token of ['', 'lk_nobody_0123456789abcdef0123456789abcd']) {
         const answer = await backoffice.call(method, fillPath(path, nothing), {
@@ -104,7 +104,7 @@ describe('an error is answered as the document says', () => {
       }
   })
 
-  test('400 for a parameter that no call takes', async () => {
+  test('internal contract: documents 400 for an unknown query parameter', async () => {
     for (const { method, path } of guarded) {
       const answer = await backoffice.call(method, `${fillPath(path, nothing)}?colour=1`, sent(method, path))
       expect([path, answer.status]).toEqual([path, 400])
@@ -112,7 +112,7 @@ describe('an error is answered as the document says', () => {
     }
   })
 
-  test('413 for a body that is too long, and 401 before it is read', async () => {
+  test('internal contract: documents 413 for a long body, and 401 comes before it is read', async () => {
     for (const { method, path, operation } of guarded) {
       if (operation.requestBody === undefined) continue
       const body = `{"a":"${'x'.repeat(path === '/internal/v1/events' ? 27_300_000 : 70_000)}"}`
@@ -125,7 +125,7 @@ describe('an error is answered as the document says', () => {
     }
   })
 
-  test('404 for what is not there, and 404 or 403 for a user without rights', async () => {
+  test('internal contract: documents 404 for missing objects, and 404 or 403 for a user without rights', async () => {
     for (const { method, path } of guarded) {
       const options = sent(method, path)
       if (path.includes('{') && !path.startsWith('/internal/v1/settings')) {
@@ -142,7 +142,7 @@ describe('an error is answered as the document says', () => {
     }
   })
 
-  test('503 while the API server does not answer', async () => {
+  test('internal contract: documents 503 while the API server does not answer', async () => {
     backoffice.breakApiServer(true)
     for (const { method, path } of guarded) {
       const options = { ...sent(method, path), token: someUser() }
@@ -154,8 +154,8 @@ describe('an error is answered as the document says', () => {
   })
 })
 
-describe('what is done is answered as the document says', () => {
-  /** Calls an operation, and holds what it answers against the document. */
+describe('answers of the internal contract', () => {
+  /** Calls an operation and checks its answer against the document. */
   async function done(
     method: string,
     path: string,
@@ -173,7 +173,7 @@ describe('what is done is answered as the document says', () => {
   const tenant = '/internal/v1/tenants/{tenantId}'
   const hourMs = 3_600_000
 
-  test('by every operation', async () => {
+  test('internal contract: every operation answers as documented', async () => {
     const tenantId = backoffice.tenantId('acme')
     const mine = { tenantId }
     const keyed = () => ({ headers: { 'Idempotency-Key': crypto.randomUUID() } })

@@ -38,10 +38,10 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => api.close())
 
-/** A path that the server serves. */
+/** Returns a path with its parameters filled in. */
 const served = (path: string) => fillPath(path, { tenantSlug: 'acme', provider: 'generic' })
 
-test('a field that the document does not know would be found out', () => {
+test('contract support: rejects an undocumented field', () => {
   const fits = answerSchema('GET', '/v1/record', 200)
   expect(fits({ cached: false })).toBe(true)
   expect(fits({ cached: false, more: 1 })).toBe(false)
@@ -51,21 +51,21 @@ test('a field that the document does not know would be found out', () => {
   expect(answerSchema('GET', '/v1/record', 400)({ ...envelope, more: 1 })).toBe(false)
 })
 
-describe('the document', () => {
-  test('is valid OpenAPI 3.1', async () => {
+describe('public contract', () => {
+  test('public contract: is valid OpenAPI 3.1', async () => {
     const { valid, errors } = await new Validator().validate(structuredClone(document))
     expect(errors ?? []).toEqual([])
     expect(valid).toBe(true)
   })
 
-  test('is what GET /v1/openapi.json serves, to anybody', async () => {
+  test('public contract: is served by GET /v1/openapi.json without authentication', async () => {
     const response = await fetch(`${api.url}/v1/openapi.json`)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('has every served route, serves every route it has, and no other than public ones', async () => {
+  test('public contract: has every route and method of the server and no other', async () => {
     const tables = [...recordRoutes, ...webhookRoutes, ...simulationRoutes, ...contractRoutes()]
     const routes = tables.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
@@ -80,14 +80,14 @@ describe('the document', () => {
     }
   })
 
-  test('asks for an API key exactly where the server does', async () => {
+  test('public contract: requires an API key exactly where the server does', async () => {
     for (const { method, path, operation } of operations) {
       const response = await fetch(`${api.url}${served(path)}`, { method })
       expect(response.status === 403).toBe(operation.security?.length !== 0)
     }
   })
 
-  test('has patterns that engines without Unicode properties compile, and that mean the same there', () => {
+  test('public contract: patterns mean the same in engines without Unicode properties', () => {
     const patterns = [...JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
       ([, text]) => String(JSON.parse(text ?? '')),
     )
@@ -100,7 +100,7 @@ describe('the document', () => {
     }
   })
 
-  test('refuses the headers of a record that the server refuses', () => {
+  test('public contract: the schema of a record refuses the headers that the server refuses', () => {
     const fits = schemaAt('components', 'schemas', 'SaveRequest')
     const record = { scope: 's', key: 'k', status: 200, body: 1 }
     expect(
@@ -117,13 +117,13 @@ describe('the document', () => {
       expect(fits({ ...record, headers })).toBe(false)
   })
 
-  test('gives each operation a name of its own', () => {
+  test('public contract: operation ids are unique', () => {
     const names = operations.map(({ operation }) => operation.operationId)
     expect(new Set(names).size).toBe(names.length)
   })
 
   test.each(operations)(
-    '$method $path: its answers’ examples fit its schemas',
+    'public contract: answer examples of $method $path fit its schemas',
     ({ method, path, operation }) => {
       for (const [status, response] of Object.entries(operation.responses)) {
         for (const { value } of Object.values(response.content['application/json'].examples ?? {})) {
@@ -133,7 +133,7 @@ describe('the document', () => {
     },
   )
 
-  test.each(operations)('$method $path: its requests’ examples fit its schemas', (described) => {
+  test.each(operations)('public contract: request examples of $method $path fit its schemas', (described) => {
     const { method, path, operation } = described
     for (const [media, { examples }] of bodiesOf(operation)) {
       const schema = schemaAt('paths', path, method.toLowerCase(), 'requestBody', 'content', media, 'schema')
@@ -145,7 +145,7 @@ describe('the document', () => {
   })
 })
 
-/** The examples in an order in which each finds what it speaks of. */
+/** Examples in an order in which each finds the record or lock that it needs. */
 const walk = [
   ['POST', '/v1/record', 'lock'],
   ['POST', '/v1/record', 'busy'],
@@ -159,7 +159,7 @@ const walk = [
   ['DELETE', '/v1/record', 'released'],
 ] as const
 
-/** What differs from call to call, replaced by its type. */
+/** Replaces values that differ from call to call by their types. */
 function withoutChance(value: unknown): unknown {
   const chance = ['lockToken', 'fence', 'retryAfterMs']
   return JSON.parse(JSON.stringify(value), (name, inner: unknown) =>
@@ -184,7 +184,7 @@ function sendExample(
     : api.call(method, `${path}?${new URLSearchParams(current as Record<string, string>)}`)
 }
 
-test('every example of a record call, sent to the server, is answered as the document says', async () => {
+test('public contract: every example of a record call is answered as documented', async () => {
   // Of the batch's two keys the second is busy, so somebody must hold it.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
@@ -210,11 +210,11 @@ test('every example of a record call, sent to the server, is answered as the doc
   expect([...left]).toEqual([])
 })
 
-describe('an answer outside of the examples is documented too', () => {
+describe('answers without examples', () => {
   const address = { scope: 'contract', key: 'k' }
   const as = (apiKey: string) => ({ Authorization: `Bearer ${apiKey}` })
 
-  test('400 and 403, on every operation that asks for a key', async () => {
+  test('public contract: documents 400 and 403 of every operation with an API key', async () => {
     for (const { method, path, operation } of operations) {
       if (operation.security?.length === 0) continue
       const bodyOrNone = method === 'GET' || method === 'DELETE' ? undefined : '{"'
@@ -229,7 +229,7 @@ describe('an answer outside of the examples is documented too', () => {
     }
   })
 
-  test('409, 422 and 429, where they can be', async () => {
+  test('public contract: documents 409, 422 and 429 of record calls', async () => {
     await api.call('POST', '/v1/record', { ...address, fingerprint: 'one' })
     const saved = { ...address, status: 200, body: 1 }
     const calls: readonly [number, string, string, object, string?][] = [
@@ -254,18 +254,21 @@ describe('an answer outside of the examples is documented too', () => {
     ['GET', '/v1/openapi.json/', 404, 'RouteUnknown'],
     ['GET', '/v1/records', 404, 'RouteUnknown'],
     ['PATCH', '/v1/record', 405, 'MethodNotAllowed'],
-  ] as const)('%s %s, which no operation describes: %d', async (method, path, status, name) => {
-    const answer = await api.call(method, path)
-    expect(answer.status).toBe(status)
-    const documented = document.components.responses[name]
-    if (!documented) throw new Error(`the document has no response ${name}`)
-    expectFits(schemaAt('components', 'responses', name, ...json), answer.json)
-    for (const header of expectHeaders(documented, answer)) expect(answer.headers.has(header)).toBe(true)
-    const [example] = Object.values(documented.content['application/json'].examples ?? {})
-    expect(example?.value).toEqual({ ...answer.json, requestId: expect.any(String) })
-  })
+  ] as const)(
+    'public contract: %s %s without an operation is answered as documented: %d',
+    async (method, path, status, name) => {
+      const answer = await api.call(method, path)
+      expect(answer.status).toBe(status)
+      const documented = document.components.responses[name]
+      if (!documented) throw new Error(`the document has no response ${name}`)
+      expectFits(schemaAt('components', 'responses', name, ...json), answer.json)
+      for (const header of expectHeaders(documented, answer)) expect(answer.headers.has(header)).toBe(true)
+      const [example] = Object.values(documented.content['application/json'].examples ?? {})
+      expect(example?.value).toEqual({ ...answer.json, requestId: expect.any(String) })
+    },
+  )
 
-  test('parameters in the query of a call with a body', async () => {
+  test('public contract: documents 400 for a query on a call with a body', async () => {
     for (const [method, path] of [
       ['POST', '/v1/record'],
       ['PUT', '/v1/record'],
@@ -279,7 +282,7 @@ describe('an answer outside of the examples is documented too', () => {
     }
   })
 
-  test('takenOver', async () => {
+  test('public contract: documents takenOver', async () => {
     const held = { scope: 'contract', key: 'taken', lockSeconds: 1 }
     await api.call('POST', '/v1/record', held)
     const answer = await api.call('POST', '/v1/record', { ...held, waitMs: 10_000 })
@@ -288,7 +291,7 @@ describe('an answer outside of the examples is documented too', () => {
   })
 })
 
-test('every envelope an operation documents bears the status it stands under', () => {
+test('public contract: every example envelope has the status that it documents', () => {
   const envelopes = operations.flatMap(({ operation }) =>
     Object.entries(operation.responses).flatMap(([status, { content }]: [string, ResponseObject]) =>
       Object.entries(content['application/json'].examples ?? {})
@@ -301,9 +304,9 @@ test('every envelope an operation documents bears the status it stands under', (
     expect(value).toMatchObject({ statusCode: Number(status), code })
 })
 
-describe('a request’s schema says what the server takes', () => {
+describe('request schemas', () => {
   test.each<[string, object]>([
-    ['the least', {}],
+    ['a minimal check', {}],
     ['the longest scope, in code points', { scope: '😀'.repeat(128) }],
     ['a scope too long', { scope: '😀'.repeat(129) }],
     ['an empty key', { key: '' }],
@@ -319,7 +322,7 @@ describe('a request’s schema says what the server takes', () => {
     ['a number in a string', { ttlSeconds: '5' }],
     ['null', { fingerprint: null }],
     ['an unknown field', { lockTokn: 'x' }],
-  ])('%s', async (name, fields) => {
+  ])('public contract: schema and server agree on %s', async (name, fields) => {
     const body = { scope: 'schema', key: name, ...fields }
     const fits = schemaAt('components', 'schemas', 'CheckRequest')(body)
     expect((await api.call('POST', '/v1/record', body)).status).toBe(fits ? 200 : 400)

@@ -17,7 +17,7 @@ interface Answered {
   readonly dryRun?: true
 }
 
-/** Without ids, and with times counted from the first. */
+/** Removes ids, and counts times from the first. */
 function shape({ simulationId, events, ...rest }: Answered) {
   const first = Date.parse(events[0]?.dueAt ?? '')
   const bare = simulationId.slice('sim_'.length)
@@ -32,7 +32,7 @@ function shape({ simulationId, events, ...rest }: Answered) {
   }
 }
 
-test('every example of a simulation, sent to the server, is answered as the document says', async () => {
+test('public contract: every example of a simulation is answered as documented', async () => {
   const described = operations.find((each) => each.path === path)
   if (!described) throw new Error('the document has no simulations')
   const promised = described.operation.responses['202']?.content['application/json'].examples

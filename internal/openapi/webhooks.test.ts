@@ -66,7 +66,7 @@ afterAll(async () => {
 
 const webhookOperations = operations.filter(({ operation }) => operation.tags.includes('webhooks'))
 
-/** The headers that carry a signature, by the scheme that makes it. */
+/** Signature schemes by header. */
 const schemes: Readonly<Record<string, SignatureScheme>> = {
   'Card-Signature': 'card',
   'Stripe-Signature': 'card',
@@ -83,7 +83,7 @@ interface Sent {
   readonly body: string
 }
 
-/** An example as it goes over the wire, its time and its signature made for `atMs` and `secret`. */
+/** Signs an example for `atMs` and `secret`. */
 async function signExample({ header, media, body }: ExampleRequest, secret: string, atMs: number) {
   const text =
     media === formMedia
@@ -113,22 +113,25 @@ async function send(path: string, { headers, body }: Sent, apiKey?: string) {
   return readAnswer(await fetch(`${api.url}${path}`, init))
 }
 
-describe('the examples', () => {
-  test.each(webhookOperations)('of $path are signed as the vendors sign', async (described) => {
-    const examples = requestExamples(described)
-    expect([...examples.keys()].toSorted()).toEqual(Object.keys(exampleCalls).toSorted())
-    for (const example of examples.values()) {
-      const { headers } = await signExample(example, exampleSecret, exampleSignedAt * 1000)
-      expect(headers).toMatchObject(example.header)
-      expect(Object.keys(headers).filter((name) => name in schemes)).toHaveLength(1)
-    }
-    expect(described.operation.description).toContain(exampleSecret)
-  })
+describe('webhook examples', () => {
+  test.each(webhookOperations)(
+    'public contract: examples of $path have the vendors’ signatures',
+    async (described) => {
+      const examples = requestExamples(described)
+      expect([...examples.keys()].toSorted()).toEqual(Object.keys(exampleCalls).toSorted())
+      for (const example of examples.values()) {
+        const { headers } = await signExample(example, exampleSecret, exampleSignedAt * 1000)
+        expect(headers).toMatchObject(example.header)
+        expect(Object.keys(headers).filter((name) => name in schemes)).toHaveLength(1)
+      }
+      expect(described.operation.description).toContain(exampleSecret)
+    },
+  )
 
   test.each<[string, string, string | undefined]>([
     ['by API key', byKey, otherKey],
     ['by slug', bySlug, undefined],
-  ])('sent to the server %s are answered as the document says', async (_way, path, apiKey) => {
+  ])('public contract: examples sent %s are answered as documented', async (_way, path, apiKey) => {
     const described = webhookOperations.find((each) => each.path === path)
     if (!described) throw new Error(`the document has no ${path}`)
     const answers = described.operation.responses['200']?.content['application/json'].examples
@@ -145,7 +148,7 @@ describe('the examples', () => {
   })
 })
 
-describe('every other answer is documented', () => {
+describe('other webhook answers', () => {
   const plain = (body: string, headers: Record<string, string> = {}): Sent => ({ body, headers })
   const good = () => signGeneric(genericBody())
   const beside = (headers: Record<string, string>): Sent => {
@@ -157,8 +160,8 @@ describe('every other answer is documented', () => {
   test.each<[string, () => Sent, number, unknown]>([
     ['no signature', () => plain('{}'), 400, { error: 'invalid signature' }],
     ['no event id', () => signGeneric('{"type":"a.b"}'), 400, { error: 'missing event id' }],
-    ['an odd event id', () => signGeneric('{"id":7}'), 400, { error: 'invalid event id' }],
-    ['no JSON', () => signGeneric('id=1'), 400, { error: 'invalid payload' }],
+    ['a numeric event id', () => signGeneric('{"id":7}'), 400, { error: 'invalid event id' }],
+    ['a body that is not JSON', () => signGeneric('id=1'), 400, { error: 'invalid payload' }],
     [
       'JSON of 257 levels',
       () => signGeneric(`{"id":"a","deep":${'['.repeat(256)}${']'.repeat(256)}}`),
@@ -167,8 +170,8 @@ describe('every other answer is documented', () => {
     ],
     ['a compressed body', () => beside({ 'Content-Encoding': 'gzip' }), 400, { code: 'invalid_request' }],
     ['a long body', () => plain('x'.repeat(1024 * 1024 + 1)), 413, { code: 'body_too_large' }],
-    ['a loop', () => beside({ 'Latchkey-Hops': '5' }), 508, { code: 'loop_detected' }],
-  ])('%s', async (_what, call, status, body) => {
+    ['five hops', () => beside({ 'Latchkey-Hops': '5' }), 508, { code: 'loop_detected' }],
+  ])('public contract: documents the answer to a webhook with %s', async (_what, call, status, body) => {
     for (const [path, apiKey] of [[byKey, testApiKey], [bySlug]] as const) {
       const answer = await send(fillPath(path, vendor('generic')), call(), apiKey)
       expect(answer).toMatchObject({ status, json: body })
@@ -178,10 +181,17 @@ describe('every other answer is documented', () => {
 
   test.each<[string, string, Readonly<Record<string, string>>, string | undefined, number, unknown]>([
     ['no API key', byKey, vendor('card'), undefined, 403, { code: 'api_key_invalid' }],
-    ['no scope', byKey, vendor('card'), recordsKey, 403, { code: 'api_key_scope' }],
+    ['a key without the scope', byKey, vendor('card'), recordsKey, 403, { code: 'api_key_scope' }],
     ['a suspended tenant’s key', byKey, vendor('card'), asleepKey, 403, { message: 'tenant not allowed' }],
     ['the reserved provider', byKey, vendor('gateway'), testApiKey, 403, { message: 'tenant not allowed' }],
-    ['the provider to come', bySlug, vendor('paypal'), undefined, 403, { message: 'tenant not allowed' }],
+    [
+      'a provider that is not rolled out',
+      bySlug,
+      vendor('paypal'),
+      undefined,
+      403,
+      { message: 'tenant not allowed' },
+    ],
     [
       'an unknown slug',
       bySlug,
@@ -191,7 +201,7 @@ describe('every other answer is documented', () => {
       { message: 'tenant not allowed' },
     ],
     [
-      'a slug too long',
+      'a slug over 128 characters',
       bySlug,
       { provider: 'card', tenantSlug: 'a'.repeat(129) },
       undefined,
@@ -200,29 +210,35 @@ describe('every other answer is documented', () => {
     ],
     ['an unknown provider', byKey, vendor('nobody'), undefined, 404, { code: 'provider_unknown' }],
     ['an unknown provider, by slug', bySlug, vendor('nobody'), undefined, 404, { code: 'provider_unknown' }],
-    ['a path that is no text', byKey, vendor('a\u0000'), testApiKey, 404, { code: 'route_unknown' }],
-  ])('%s', async (_what, path, values, apiKey, status, body) => {
-    const answer = await send(fillPath(path, values), good(), apiKey)
-    expect(answer).toMatchObject({ status, json: body })
-    expectDocumented('POST', path, answer)
-  })
+    ['a control character in its path', byKey, vendor('a\u0000'), testApiKey, 404, { code: 'route_unknown' }],
+  ])(
+    'public contract: documents the answer to a webhook with %s',
+    async (_what, path, values, apiKey, status, body) => {
+      const answer = await send(fillPath(path, values), good(), apiKey)
+      expect(answer).toMatchObject({ status, json: body })
+      expectDocumented('POST', path, answer)
+    },
+  )
 
   const settled = (acceptance: 'refused'): BatchOutcome => ({ kind: 'settled', acceptances: [acceptance] })
   test.each<[string, BatchOutcome, 'queued' | 'unavailable', number, unknown]>([
-    ['Postgres away', { kind: 'unavailable' }, 'queued', 202, { ok: true, queued: true }],
-    ['all stores away', { kind: 'unavailable' }, 'unavailable', 503, { code: 'queue_unavailable' }],
-    ['an event that Postgres never takes', settled('refused'), 'queued', 500, { code: 'internal' }],
-  ])('%s', async (_what, outcome, spooled, status, body) => {
-    const lab = openIntakeLab(api, { storeBatch: async () => outcome, spool: async () => spooled })
-    const url = `http://localhost${fillPath(bySlug, vendor('generic'))}`
-    const answer = await readAnswer(await lab.handle(new Request(url, { method: 'POST', ...good() })))
-    await lab.close()
-    expect(answer).toMatchObject({ status, json: body })
-    for (const path of [byKey, bySlug]) expectDocumented('POST', path, answer)
-  })
+    ['Postgres unavailable', { kind: 'unavailable' }, 'queued', 202, { ok: true, queued: true }],
+    ['all stores unavailable', { kind: 'unavailable' }, 'unavailable', 503, { code: 'queue_unavailable' }],
+    ['an event that Postgres rejects', settled('refused'), 'queued', 500, { code: 'internal' }],
+  ])(
+    'public contract: documents the answer to a webhook with %s',
+    async (_what, outcome, spooled, status, body) => {
+      const lab = openIntakeLab(api, { storeBatch: async () => outcome, spool: async () => spooled })
+      const url = `http://localhost${fillPath(bySlug, vendor('generic'))}`
+      const answer = await readAnswer(await lab.handle(new Request(url, { method: 'POST', ...good() })))
+      await lab.close()
+      expect(answer).toMatchObject({ status, json: body })
+      for (const path of [byKey, bySlug]) expectDocumented('POST', path, answer)
+    },
+  )
 })
 
-test('a certificate that is not to be had is documented', async () => {
+test('public contract: documents 503 for a certificate that cannot be fetched', async () => {
   const [kit] = wallet
   if (!kit) throw new Error('the wallet has no kit')
   const call = kit.compose({ eventId: 'WH-1', type: 'PAYMENT.CAPTURE.COMPLETED' })
@@ -239,13 +255,13 @@ test('a certificate that is not to be had is documented', async () => {
   for (const path of [byKey, bySlug]) expectDocumented('POST', path, answer)
 })
 
-describe('the document has what the adapters read', () => {
+describe('webhook headers', () => {
   const documented = Object.keys(contract.components.parameters).map((name) => name.toLowerCase())
-  /** SHA-1 signatures are read only to tell that they came alone, and are refused. */
+  /** SHA-1 signatures are refused, and read only to detect them. */
   const refused = ['x-codehost-signature', 'x-hub-signature']
 
   test.each(providers.map(({ name, secretHeaders }) => ({ name, secretHeaders })))(
-    '$name: the headers of its signatures, and no other',
+    'public contract: documents the signature headers of $name and no other',
     ({ name, secretHeaders }) => {
       const read = secretHeaders.filter((header) => !refused.includes(header))
       const signatures = Object.values(contract.components.parameters)
@@ -256,14 +272,14 @@ describe('the document has what the adapters read', () => {
     },
   )
 
-  test.each(kits)('$title: every header that a call of it bears, under all names', (kit) => {
+  test.each(kits)('public contract: documents every header of $title under all names', (kit) => {
     const call = kit.compose({ eventId: 'evt_1', type: 'a.b' })
     const sent = Object.keys(kit.sign(call, kit.secrets[0], 0)).filter((name) => name !== 'content-type')
     for (const name of [...sent, ...kit.twins.flat()]) expect(documented).toContain(name)
   })
 
   test.each(providers.map(({ name, bodyBytesMax }) => ({ name, bodyBytesMax })))(
-    '$name: how long its body may be',
+    'public contract: documents the maximum body length of $name',
     ({ name, bodyBytesMax }) => {
       for (const { operation } of webhookOperations) {
         const row = operation.description?.split('\n').find((line) => line.startsWith(`| \`${name}\` |`))
@@ -272,14 +288,14 @@ describe('the document has what the adapters read', () => {
     },
   )
 
-  test('names a provider as the server does', () => {
+  test('public contract: the schema of a provider accepts the server’s names', () => {
     const schema = schemaAt('components', 'schemas', 'Provider')
     for (const name of ['card', 'stripe', 'wallet', 'gateway']) expectFits(schema, name)
     for (const name of ['Stripe', 'visa', '']) expect(schema(name)).toBe(false)
   })
 })
 
-describe('the outbound event', () => {
+describe('outbound event', () => {
   const { post } = contract.webhooks['event'] ?? {}
   if (!post) throw new Error('the document has no event')
   const event = post.requestBody?.content['application/json']?.examples['event']?.value as Record<
@@ -292,7 +308,7 @@ describe('the outbound event', () => {
     return String(found.examples?.['event']?.value)
   }
 
-  test('has an example that fits its schema, signed as the library of Standard Webhooks signs it', async () => {
+  test('outbound event: its example fits its schema and has the signature of the Standard Webhooks library', async () => {
     expectFits(schemaAt('components', 'schemas', 'Event'), event)
     const id = parseEventId(String(event['id']))
     expect(id && new Date(receivedAtMsOf(id)).toISOString()).toBe(String(event['receivedAt']))
@@ -315,7 +331,7 @@ describe('the outbound event', () => {
     expect(headers['webhook-signature']).toBe(signature)
   })
 
-  test('is what the example call becomes', async () => {
+  test('outbound event: its example is the result of the example call', async () => {
     const call = exampleCalls[exampleEventCall]
     if (!call) throw new Error('there is no such call')
     const example: ExampleRequest = {
@@ -343,7 +359,7 @@ describe('the outbound event', () => {
     })
   })
 
-  test('is attempted as a tenant’s defaults say', () => {
+  test('outbound event: its description has the default schedule and timeout', () => {
     const parsed = parseTenant({
       apiVersion: 'latchkey.dev/v1alpha1',
       kind: 'Tenant',
