@@ -50,7 +50,7 @@ const bodies: Readonly<Record<string, (whose: SeededTenant) => object>> = {
   }),
 }
 
-/** Calls whose path or body names something of a tenant's. */
+/** Calls whose path or body names an object of a tenant. */
 const naming = internalRoutes.filter(
   ({ method, path }) =>
     /:(tenantId|eventId|replayId|simulationId)/.test(path) ||
@@ -81,7 +81,7 @@ const unknown: SeededTenant = {
   ...{ simulationId: 'sim_06gw979vs1d9q6mddfvvx375s4', refusedId: 'ref_06gw979vs1d9q6mddfvvx375s4' },
 }
 
-/** Everything that there is about a tenant, to see that nothing changed. */
+/** Rows of a tenant, to detect changes. */
 async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
   const { rows } = await backoffice.pool.query(
     `SELECT (SELECT count(*) FROM events WHERE tenant_id = $1) AS events,
@@ -97,9 +97,9 @@ async function traceOf({ tenantId }: SeededTenant): Promise<unknown> {
   return rows[0]
 }
 
-describe('a tenant’s key', () => {
+describe('tenant key', () => {
   test.each(naming.map(({ method, path }) => [method, path] as const))(
-    '%s %s: another’s is answered as nobody’s is',
+    'tenant key: %s %s of another tenant is 404, the same as for a missing object',
     async (method, path) => {
       const before = await traceOf(other)
       const refused = await backoffice.call(method, pathOf(path, other), optionsOf(method, path, other))
@@ -119,7 +119,7 @@ describe('a tenant’s key', () => {
     ['/internal/v1/replays', 'id'],
     ['/internal/v1/simulations', 'id'],
     ['/internal/v1/audit', 'id'],
-  ])('%s: lists its own and nothing else, page by page', async (path) => {
+  ])('tenant key: %s lists only its own rows, page by page', async (path) => {
     let after = ''
     const seen: string[] = []
     do {
@@ -134,7 +134,7 @@ describe('a tenant’s key', () => {
     expect(seen.join()).not.toContain('rival')
   })
 
-  test('a cursor of another’s place moves nobody into another’s rows', async () => {
+  test('tenant key: a cursor of another tenant’s row shows none of its rows', async () => {
     for (const [path, cursor] of [
       ['/internal/v1/events', other.eventId],
       ['/internal/v1/replays', other.replayId],
@@ -160,21 +160,24 @@ describe('a tenant’s key', () => {
     ['tenant', () => `keyPrefix=${dashboardKey('rival').slice(0, 11)}`, 404],
     ['events', () => 'namespaces=shops', 400],
     ['tenants', () => 'namespaces=shops', 400],
-  ])('/internal/v1/%s: a filter does not widen what is seen', async (path, query, status) => {
-    const answer = await backoffice.call('GET', `/internal/v1/${path}?${query()}`, { token })
-    expect(answer.status).toBe(status)
-    expect(answer.text).not.toContain(other.tenantId)
-  })
+  ])(
+    'tenant key: /internal/v1/%s with a filter by another tenant shows nothing of it',
+    async (path, query, status) => {
+      const answer = await backoffice.call('GET', `/internal/v1/${path}?${query()}`, { token })
+      expect(answer.status).toBe(status)
+      expect(answer.text).not.toContain(other.tenantId)
+    },
+  )
 
   test.each([
-    ['another’s id', () => `id=${other.eventId}`],
-    ['another’s provider’s id', () => `sourceEventId=${other.sourceEventId}`],
-  ])('events by %s: an empty page', async (_what, query) => {
+    ['another tenant’s event id', () => `id=${other.eventId}`],
+    ['another tenant’s provider id', () => `sourceEventId=${other.sourceEventId}`],
+  ])('tenant key: a search of events by %s is empty', async (_what, query) => {
     const answer = await backoffice.call('GET', `/internal/v1/events?${query()}`, { token })
     expect([answer.status, answer.json]).toEqual([200, { items: [] }])
   })
 
-  test('reads what is its own', async () => {
+  test('tenant key: reads every object of its own tenant', async () => {
     for (const [path, holds] of [
       [`tenants/${own.tenantId}`, '"slug":"acme"'],
       [`tenant?keyPrefix=${token.slice(0, 11)}`, own.tenantId],
@@ -201,28 +204,31 @@ describe('a tenant’s key', () => {
     ['POST', '/internal/v1/events'],
     ['GET', '/internal/v1/settings'],
     ['DELETE', '/internal/v1/settings/:name'],
-  ])('%s %s is the platform’s to do, for its own as well', async (method, path) => {
-    const before = await traceOf(own)
-    const answer = await backoffice.call(method, pathOf(path, own), optionsOf(method, path, own))
-    expect(answer.status).toBe(403)
-    expect(await traceOf(own)).toEqual(before)
-  })
+  ])(
+    'tenant key: %s %s of its own tenant is 403, since only the platform may do it',
+    async (method, path) => {
+      const before = await traceOf(own)
+      const answer = await backoffice.call(method, pathOf(path, own), optionsOf(method, path, own))
+      expect(answer.status).toBe(403)
+      expect(await traceOf(own)).toEqual(before)
+    },
+  )
 })
 
-describe('a tenant’s key of scope dashboard:read', () => {
+describe('dashboard:read key', () => {
   const readOnlyToken = dashboardKey('reader')
   const call = (method: string, path: string) =>
     backoffice.call(method, pathOf(path, readOnly), {
       ...optionsOf(method, path, readOnly),
       token: readOnlyToken,
     })
-  /** The one call by POST that only reads. */
+  /** The only POST without side effects. */
   const reads = 'POST /internal/v1/replay-preview'
   const isWrite = ({ method, path }: (typeof internalRoutes)[number]) =>
     method !== 'GET' && `${method} ${path}` !== reads
 
   test.each(internalRoutes.filter(isWrite).map(({ method, path }) => [method, path] as const))(
-    '%s %s is 403 and changes nothing of its own tenant',
+    'dashboard:read key: %s %s is 403 and changes nothing',
     async (method, path) => {
       const before = await traceOf(readOnly)
       const answer = await call(method, path)
@@ -231,7 +237,7 @@ describe('a tenant’s key of scope dashboard:read', () => {
     },
   )
 
-  test('GET of a payload as it was received is 403, without a line in the audit log', async () => {
+  test('dashboard:read key: a raw payload is 403 without an audit entry', async () => {
     const before = await traceOf(readOnly)
     const path = `/internal/v1/events/${readOnly.eventId}/payload`
     const answer = await backoffice.call('GET', path, { token: readOnlyToken })
@@ -243,7 +249,7 @@ describe('a tenant’s key of scope dashboard:read', () => {
     naming
       .filter((row) => !isWrite(row) && !row.path.endsWith('/payload'))
       .map(({ method, path }) => [method, path] as const),
-  )('%s %s is read', async (method, path) => {
+  )('dashboard:read key: %s %s is 200', async (method, path) => {
     expect((await call(method, path)).status).toBe(200)
   })
 

@@ -8,7 +8,7 @@ interface Row {
   readonly of: string
 }
 
-/** Pages of one tenant that were not searched to their end, as those of filters that no index knows. */
+/** A page of one tenant whose search stops at its bound, like that of a filter without an index. */
 function pageOf(
   rows: readonly Row[],
   before: number,
@@ -21,7 +21,7 @@ function pageOf(
   return { items, next: hasMore ? last.at : undefined }
 }
 
-test('pages together give every row that is meant once, the latest first, however far each tenant was searched', async () => {
+test('merged pages: hold every matching row once, newest first, for searches of any length', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.record({ at: fc.nat(400), tenant: fc.nat(6) }), {
@@ -58,10 +58,10 @@ test('pages together give every row that is meant once, the latest first, howeve
   )
 })
 
-test('of no tenants there is nothing', async () => {
+test('merged pages: no tenants give an empty page without a query', async () => {
   const page = await mergePages<Row, number>({
     ...{ tenantIds: [], limit: 5, positionOf: ({ at }) => at },
-    list: () => Promise.reject(new Error('nobody was to be asked')),
+    list: () => Promise.reject(new Error('no query was expected')),
   })
   expect(page).toEqual({ items: [], next: undefined })
 })

@@ -77,7 +77,7 @@ test.each([
   ['a tenant', 'GET', () => `/internal/v1/tenants/${backoffice.tenantId('acme')}`],
   ['a list of events', 'GET', () => '/internal/v1/events'],
   ['the audit log', 'GET', () => '/internal/v1/audit'],
-])('%s: no secret comes out', async (_what, method, path) => {
+])('redaction: %s shows no secret', async (_what, method, path) => {
   const shown = await backoffice.call(method, path())
   expect(shown.status).toBe(200)
   for (const secret of Object.values(planted)) {
@@ -86,13 +86,13 @@ test.each([
   }
 })
 
-test('what is no secret stays, so that people see what happened', async () => {
+test('redaction: other text is shown', async () => {
   const { text } = await backoffice.call('GET', `/internal/v1/events/${eventId}`)
   for (const kept of ['evt_1', '4200', '820982911946', 'paid by', 'application/json'])
     expect(text).toContain(kept)
 })
 
-test('the payload comes out whole where it is asked for, and not into the log', async () => {
+test('redaction: a raw payload is complete in its response and absent from the log', async () => {
   const { text } = await backoffice.call('GET', `/internal/v1/events/${eventId}/payload`)
   expect(text).toContain(`"payload":${payload}`)
   const logs = backoffice.logs()
@@ -100,7 +100,7 @@ test('the payload comes out whole where it is asked for, and not into the log', 
   for (const secret of Object.values(planted)) expect(logs).not.toContain(secret)
 })
 
-test('what is over the bound is not shown, and not read', async () => {
+test('redaction: a payload over the bound is neither shown nor read beyond it', async () => {
   const long = JSON.stringify({ text: 'a'.repeat(100_000), card: planted.card })
   const [id] = await acceptEvents(backoffice.pool, [
     receivedEvent({

@@ -46,7 +46,7 @@ const call = (method: string, path: string, options: CallOptions = {}) =>
   })
 const later = () => new Date(Date.now() + 3_600_000).toISOString()
 
-describe('somebody who may see a tenant', () => {
+describe('user who may see a tenant', () => {
   const needs: readonly [
     right: string,
     method: string,
@@ -105,7 +105,7 @@ describe('somebody who may see a tenant', () => {
 
   const cases = needs.map(([right, method, path, body]) => ({ right, method, path, body }))
 
-  test.each(cases)('needs $right for $method, on that tenant', async ({ right, method, path, body }) => {
+  test.each(cases)('rights: $method needs $right on the tenant', async ({ right, method, path, body }) => {
     const [verb, resource = ''] = right.split(' ')
     const isIt = (asked: AskedRight) =>
       asked.verb === verb &&
@@ -126,7 +126,7 @@ describe('somebody who may see a tenant', () => {
     expect(others.status).toBe(403)
   })
 
-  test('is told what may be done', async () => {
+  test('rights: permissions list what the user may do', async () => {
     backoffice.allow((asked) => sees(asked) || asked.subresource === 'replays')
     const { json } = await call('GET', `tenants/${shop.tenantId}/permissions`)
     expect(json).toEqual({
@@ -135,7 +135,7 @@ describe('somebody who may see a tenant', () => {
     })
   })
 
-  test('and no other finds that tenant alone', async () => {
+  test('rights: a user who sees one tenant does not find others', async () => {
     backoffice.allow((asked) => sees(asked) && asked.name === 'acme' && asked.namespace === 'shops')
     expect((await call('GET', `events/${shop.eventId}`)).status).toBe(200)
     expect((await call('GET', `events?tenant=${shop.tenantId}`)).status).toBe(200)
@@ -145,38 +145,41 @@ describe('somebody who may see a tenant', () => {
   })
 })
 
-describe('lists of somebody who may see a namespace', () => {
+describe('user who may see a namespace', () => {
   const seesShops = (asked: AskedRight) => sees(asked) && asked.namespace === 'shops'
 
-  test.each(['tenants', 'events', 'replays', 'simulations', 'audit'])('%s', async (path) => {
-    backoffice.allow(seesShops)
-    expect((await call('GET', path)).status).toBe(403)
-    expect((await call('GET', `${path}?namespaces=depots`)).json).toEqual({ items: [] })
-    const items: string[] = []
-    let after = ''
-    do {
-      const answer = await call('GET', `${path}?namespaces=shops,depots&limit=2${after}`)
-      expect(answer.status).toBe(200)
-      const page = answer.json as { items: object[]; next?: string }
-      items.push(...page.items.map((item) => JSON.stringify(item)))
-      after = page.next === undefined ? '' : `&after=${page.next}`
-    } while (after !== '')
-    expect(new Set(items).size).toBe(items.length)
-    for (const slug of ['acme', 'bolt']) expect(items.join()).toContain(backoffice.tenantId(slug))
-    expect(items.join()).not.toContain(depot.tenantId)
-    token = someUser()
-    backoffice.allow(sees)
-    const all = await call('GET', `${path}?namespaces=shops&limit=100`)
-    const narrowed = (all.json as { items: object[] }).items.map((item) => JSON.stringify(item))
-    expect(narrowed).toEqual(items)
-  })
+  test.each(['tenants', 'events', 'replays', 'simulations', 'audit'])(
+    'namespaces: the list of %s has rows of the named namespace only',
+    async (path) => {
+      backoffice.allow(seesShops)
+      expect((await call('GET', path)).status).toBe(403)
+      expect((await call('GET', `${path}?namespaces=depots`)).json).toEqual({ items: [] })
+      const items: string[] = []
+      let after = ''
+      do {
+        const answer = await call('GET', `${path}?namespaces=shops,depots&limit=2${after}`)
+        expect(answer.status).toBe(200)
+        const page = answer.json as { items: object[]; next?: string }
+        items.push(...page.items.map((item) => JSON.stringify(item)))
+        after = page.next === undefined ? '' : `&after=${page.next}`
+      } while (after !== '')
+      expect(new Set(items).size).toBe(items.length)
+      for (const slug of ['acme', 'bolt']) expect(items.join()).toContain(backoffice.tenantId(slug))
+      expect(items.join()).not.toContain(depot.tenantId)
+      token = someUser()
+      backoffice.allow(sees)
+      const all = await call('GET', `${path}?namespaces=shops&limit=100`)
+      const narrowed = (all.json as { items: object[] }).items.map((item) => JSON.stringify(item))
+      expect(narrowed).toEqual(items)
+    },
+  )
 
-  test('names 50 at most', async () => {
+  test('namespaces: more than 50 are 400', async () => {
     const named = Array.from({ length: 51 }, (_none, nth) => `n-${nth}`).join(',')
     expect((await call('GET', `events?namespaces=${named}`)).status).toBe(400)
   })
 
-  test('is no way to what belongs to all', async () => {
+  test('namespaces: naming some gives no access to objects of all tenants', async () => {
     backoffice.allow(seesShops)
     for (const [method, path, body] of [
       ['GET', 'settings', undefined],
@@ -188,7 +191,7 @@ describe('lists of somebody who may see a namespace', () => {
   })
 })
 
-test('a right to do something everywhere is not one to do it unseen', async () => {
+test('rights: an action on all tenants needs the right to see them', async () => {
   backoffice.allow((asked) => !sees(asked))
   expect((await call('POST', `events/${shop.failedId}/replays`, { body: {} })).status).toBe(404)
   const started = await call('POST', 'replays', {
@@ -203,7 +206,7 @@ test('a right to do something everywhere is not one to do it unseen', async () =
     expect([path, (await call(method, path, { body })).status]).toEqual([path, 403])
 })
 
-describe('what is another’s is not told from what is not there', () => {
+describe('invisible and missing objects', () => {
   const none = '06gw979vs1d9q6mddfvvx375s4'
   const keyPrefix = dashboardKey('crate').slice(0, 11)
   const pairs: readonly [what: string, path: (of: SeededTenant) => string, nobodys: string][] = [
@@ -230,25 +233,31 @@ describe('what is another’s is not told from what is not there', () => {
   }
   beforeEach(() => backoffice.allow(() => (asked += 1) < 0))
 
-  test.each(pairs.slice(1))('%s: by how many questions are asked', async (_what, path, nobodys) => {
-    await isRefused()
-    expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([1, 1])
-    expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([0, 0])
-  })
+  test.each(pairs.slice(1))(
+    '%s: invisible and missing objects take the same number of rights checks',
+    async (_what, path, nobodys) => {
+      await isRefused()
+      expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([1, 1])
+      expect([await countOf(path(depot)), await countOf(nobodys)]).toEqual([0, 0])
+    },
+  )
 
-  test.each(pairs)('%s: by how it fails while nobody answers', async (_what, path, nobodys) => {
-    token = someUser()
-    expect((await call('GET', 'events')).status).toBe(403)
-    backoffice.breakApiServer(true)
-    try {
-      for (const each of [path(depot), nobodys])
-        expect([each, (await call('GET', each)).status]).toEqual([each, 503])
-    } finally {
-      backoffice.breakApiServer(false)
-    }
-  })
+  test.each(pairs)(
+    '%s: invisible and missing objects fail alike while the API server is down',
+    async (_what, path, nobodys) => {
+      token = someUser()
+      expect((await call('GET', 'events')).status).toBe(403)
+      backoffice.breakApiServer(true)
+      try {
+        for (const each of [path(depot), nobodys])
+          expect([each, (await call('GET', each)).status]).toEqual([each, 503])
+      } finally {
+        backoffice.breakApiServer(false)
+      }
+    },
+  )
 
-  test('a replay of all tenants', async () => {
+  test('a replay of all tenants is invisible to a user who does not see all', async () => {
     const started = await backoffice.call('POST', '/internal/v1/replays', {
       headers: { 'Idempotency-Key': someUser() },
       body: { from: '2026-11-01T00:00:00Z' },
@@ -260,7 +269,7 @@ describe('what is another’s is not told from what is not there', () => {
   })
 })
 
-test('while the API server is away nothing is told, nor that there is nothing', async () => {
+test('API server down: every call of a user is 503', async () => {
   backoffice.breakApiServer(true)
   try {
     for (const path of [
@@ -277,7 +286,7 @@ test('while the API server is away nothing is told, nor that there is nothing', 
   }
 })
 
-test('what is known of the caller stands in the log, and the token does not', async () => {
+test('log: names the caller and contains no token', async () => {
   backoffice.allow(sees)
   await call('GET', `tenants/${shop.tenantId}`)
   const logs = backoffice.logs()

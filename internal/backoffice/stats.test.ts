@@ -30,7 +30,7 @@ const count = () =>
     [{ tenant_id: someTenantId(), at: new Date(startMs - 5 * minuteMs) }, { accepted: 1 }],
   )
 
-test('the installation’s ranking is read once in 15 s for each order and length of time', async () => {
+test('ranking of all tenants: read once in 15 s per order and length of time', async () => {
   let nowMs = startMs
   const rank = createRanking({ readPool: pool, clock: { now: () => nowMs } })
   const ranked = async (spanMs = 60 * minuteMs, orderBy: 'accepted' | 'failed' = 'accepted') =>

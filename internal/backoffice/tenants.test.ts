@@ -19,7 +19,7 @@ const slugsOf = (page: Record<string, unknown>) =>
   (page['items'] as { slug: string }[]).map(({ slug }) => slug)
 
 describe('tenants', () => {
-  test('are listed by namespace and name, page by page', async () => {
+  test('tenant list: ordered by namespace and name, page by page', async () => {
     const first = await get('tenants?limit=2')
     expect(slugsOf(first)).toEqual(['bolt', 'acme'])
     expect(slugsOf(await get(`tenants?limit=2&after=${String(first['next'])}`))).toEqual(['acorn'])
@@ -32,23 +32,20 @@ describe('tenants', () => {
     ['söhne', ['acme']],
     ['nobody', []],
     ['%', []],
-  ])('are found by %p', async (search, slugs) => {
+  ])('tenant list: search for %p', async (search, slugs) => {
     const page = await get(`tenants?search=${encodeURIComponent(search)}`)
     expect([slugsOf(page), page['next']]).toEqual([slugs, undefined])
   })
 
-  test.each(['', 'x', 'YQ', Buffer.from('no slash').toString('base64url')])(
-    'are not listed behind %p, which is no cursor of theirs',
-    async (after) => {
-      expect((await backoffice.call('GET', `/internal/v1/tenants?after=${after}`)).status).toBe(400)
-    },
-  )
+  test.each(['', 'x', 'YQ', 'no slash'])('tenant list: the cursor %p is 400', async (after) => {
+    expect((await backoffice.call('GET', `/internal/v1/tenants?after=${after}`)).status).toBe(400)
+  })
 
   test.each([
     ['id', () => backoffice.tenantId('acme')],
     ['slug', () => 'acme'],
     ['keyPrefix', () => dashboardKey('acme').slice(0, 11)],
-  ])('are found by %s', async (name, value) => {
+  ])('tenant lookup: by %s', async (name, value) => {
     expect(await get(`tenant?${name}=${value()}`)).toMatchObject({
       ...{ slug: 'acme', namespace: 'shops', displayName: 'Größe & Söhne', isReady: true, reason: null },
     })
@@ -60,19 +57,19 @@ describe('tenants', () => {
     ['half a name', 'namespace=shops'],
     ['a whole key', `keyPrefix=${dashboardKey('acme')}`],
     ['what keys do not begin with', 'keyPrefix=sk_12345678'],
-  ])('are not looked for by %s', async (_what, query) => {
+  ])('tenant lookup: %s is 400', async (_what, query) => {
     const answer = await backoffice.call('GET', `/internal/v1/tenant?${query}`)
     expect(answer.status).toBe(400)
     expect(answer.text).not.toContain(dashboardKey('acme'))
   })
 
-  test('tell why they are not ready', async () => {
+  test('tenant list: names the reason of a tenant that is not ready', async () => {
     expect(await get('tenant?slug=bolt')).toMatchObject({
       ...{ isSuspended: true, isReady: false, reason: 'Suspended' },
     })
   })
 
-  test('are shown with URLs, keys and secrets, and no value of these', async () => {
+  test('tenant: has URLs, keys and secrets without their values', async () => {
     const id = backoffice.tenantId('acme')
     const shown = await get(`tenants/${id}`)
     expect(shown).toMatchObject({
@@ -95,7 +92,7 @@ describe('tenants', () => {
     for (const secret of [dashboardKey('acme'), 'whsec_']) expect(text).not.toContain(secret)
   })
 
-  test('tell that their callback is suspended, and that its breaker is open', async () => {
+  test('tenant: has the suspension of its callback and the open circuit breaker', async () => {
     const id = backoffice.tenantId('acorn')
     await backoffice.pool.query(
       `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause, breaker_until)
@@ -109,7 +106,7 @@ describe('tenants', () => {
   })
 })
 
-describe('tenants whose keys begin alike', () => {
+describe('tenants with the same key prefix', () => {
   const prefix = 'lk_alike000'
   const others = Array.from({ length: 21 }, (_none, nth) => `ten_${String(nth).padStart(26, '0')}`)
   /** Keys of as many tenants of another namespace, whose ids come first, and one of acme's. */
@@ -129,13 +126,13 @@ describe('tenants whose keys begin alike', () => {
   }
   const find = (token: string) => backoffice.call('GET', `/internal/v1/tenant?keyPrefix=${prefix}`, { token })
 
-  test('are told apart by who asks', async () => {
+  test('same key prefix: the actor’s rights decide which tenant is found', async () => {
     await addKeys(21)
     expect(await find(dashboardKey('acme'))).toMatchObject({ status: 200, json: { slug: 'acme' } })
     expect((await find(dashboardKey('acorn'))).status).toBe(404)
   })
 
-  test('are too many where not all could be asked about', async () => {
+  test('same key prefix: more than 20 tenants are a conflict', async () => {
     const token = someUser()
     backoffice.allow(({ name, namespace }) => namespace === 'shops' && name === 'acme')
     await addKeys(19)
@@ -145,7 +142,7 @@ describe('tenants whose keys begin alike', () => {
   })
 })
 
-test('refused calls are listed by provider and cause, whichever name of the provider is given', async () => {
+test('refused calls: filtered by cause and by neutral or vendor name of the provider', async () => {
   const { id } = await refuseCall(backoffice, 'acme')
   const list = `tenants/${backoffice.tenantId('acme')}/refused-calls`
   const idsOf = async (filter: string) =>

@@ -55,7 +55,7 @@ let failedId = ''
 let simulation = { id: '', events: [{ id: '' }, { id: '' }] }
 
 const writes: Readonly<Record<string, Repeated>> = {
-  'an event that is handed in': {
+  'an ingested event': {
     ...{ method: 'POST', path: () => '/internal/v1/events', action: 'events.appended' },
     options: () => ({
       body: `{"tenantId":"${backoffice.tenantId('acme')}","provider":"card","sourceEventId":"one","type":"payment.succeeded",
@@ -72,7 +72,7 @@ const writes: Readonly<Record<string, Repeated>> = {
       ],
     ],
   },
-  'an event’s replay, by the round that was seen': {
+  'a replay of one event': {
     ...{ method: 'POST', action: 'events.replayed', options: () => ({ body: { round: 1 } }) },
     path: () => `/internal/v1/events/${failedId}/replays`,
     async prepare() {
@@ -101,13 +101,13 @@ const writes: Readonly<Record<string, Repeated>> = {
     effect: () => value(`SELECT sum(amount)::integer FROM usage_hourly WHERE meter = 'exports.rows'`),
     expected: 12,
   },
-  'a limit for a time': {
+  'an override of a limit': {
     ...{ method: 'PUT', path: () => mine('limits/eventsPerMonth/override'), action: 'usage.override_set' },
     options: () => ({ body: { hard: 9, until: '2026-12-31T00:00:00Z', reason: 'a sale' } }),
     effect: () => value(`SELECT json_agg(json_build_array(hard, reason, set_by)) FROM limit_overrides`),
     expected: [[9, 'a sale', 'dev:admin']],
   },
-  'the end of a limit’s time': {
+  'the end of an override': {
     ...{ method: 'DELETE', path: () => mine('limits/eventsPerMonth/override'), options: () => ({}) },
     action: 'usage.override_cleared',
     effect: () => value('SELECT count(*) FROM limit_overrides'),
@@ -120,7 +120,7 @@ const writes: Readonly<Record<string, Repeated>> = {
     effect: () => value(`SELECT json_agg(value) FROM settings WHERE name = 'forwarding.paused'`),
     expected: [true],
   },
-  'a setting’s end': {
+  'clearing a setting': {
     ...{ method: 'DELETE', path: () => mine('settings/forwarding.paused'), options: () => ({}) },
     action: 'settings.cleared',
     effect: () => value(`SELECT count(*) FROM settings WHERE name = 'forwarding.paused'`),
@@ -135,7 +135,7 @@ const writes: Readonly<Record<string, Repeated>> = {
     effect: () => value('SELECT count(*) FROM simulations'),
     expected: 1,
   },
-  'a simulation’s end': {
+  'cancelling a simulation': {
     ...{ method: 'POST', options: () => ({}), action: 'simulations.cancelled' },
     async prepare() {
       const { items } = (await done('GET', '/internal/v1/simulations')).json as {
@@ -147,7 +147,7 @@ const writes: Readonly<Record<string, Repeated>> = {
     effect: () => value('SELECT json_agg(state) FROM simulations'),
     expected: ['cancelled'],
   },
-  'a callback that is resumed': {
+  'resuming a callback': {
     ...{ method: 'POST', path: () => mine('callback/resume'), options: () => ({}) },
     action: 'callbacks.resumed',
     async prepare() {
@@ -158,26 +158,29 @@ const writes: Readonly<Record<string, Repeated>> = {
   },
 }
 
-describe('however often it is said, it is done once, with one line in the audit log', () => {
-  test.each(Object.entries(writes))('%s', async (_name, write) => {
-    await write.prepare?.()
-    const { method, action } = write
-    const [path, options] = [write.path(), write.options()]
-    const before = (await auditOf(action)).length
-    const first = await done(method, path, options)
-    expect(first.headers.get('idempotent-replayed')).toBeNull()
-    const repeats = await Promise.all([1, 2, 3].map(() => done(method, path, options)))
-    for (const repeat of repeats) {
-      const { isNew, isQueued } = repeat.json
-      expect(isNew ?? isQueued).toBe(false)
-    }
-    expect(await write.effect()).toEqual(write.expected)
-    const lines = (await auditOf(action)).slice(before)
-    expect(lines).toHaveLength(1)
-    expect(lines[0]).toMatchObject({ actor: 'dev:admin', tenant_id: backoffice.tenantId('acme') })
-  })
+describe('idempotency', () => {
+  test.each(Object.entries(writes))(
+    'idempotency: %s is done once, with one audit entry',
+    async (_name, write) => {
+      await write.prepare?.()
+      const { method, action } = write
+      const [path, options] = [write.path(), write.options()]
+      const before = (await auditOf(action)).length
+      const first = await done(method, path, options)
+      expect(first.headers.get('idempotent-replayed')).toBeNull()
+      const repeats = await Promise.all([1, 2, 3].map(() => done(method, path, options)))
+      for (const repeat of repeats) {
+        const { isNew, isQueued } = repeat.json
+        expect(isNew ?? isQueued).toBe(false)
+      }
+      expect(await write.effect()).toEqual(write.expected)
+      const lines = (await auditOf(action)).slice(before)
+      expect(lines).toHaveLength(1)
+      expect(lines[0]).toMatchObject({ actor: 'dev:admin', tenant_id: backoffice.tenantId('acme') })
+    },
+  )
 
-  test('a replay that is cancelled', async () => {
+  test('idempotency: cancelling a replay twice ends it once', async () => {
     const start = {
       body: { tenantId: backoffice.tenantId('acme'), from: '2026-11-01T00:00:00Z' },
       headers: { 'Idempotency-Key': 'to-cancel' },
@@ -190,7 +193,7 @@ describe('however often it is said, it is done once, with one line in the audit 
     expect(await auditOf('replays.cancelled')).toHaveLength(1)
   })
 
-  test('an event of a simulation that is hastened: the one that was named, not the next one too', async () => {
+  test('idempotency: advancing a simulation affects only the named event', async () => {
     const options = {
       body: { amount: 1, currency: 'EUR', stepSeconds: 600 },
       headers: { 'Idempotency-Key': 'step' },
@@ -215,7 +218,7 @@ describe('however often it is said, it is done once, with one line in the audit 
     expect((await advance('nobodys')).status).toBe(400)
   })
 
-  test('another thing under the same name is 409, and changes nothing', async () => {
+  test('idempotency: a different request with a used key is 409 and changes nothing', async () => {
     const at = lately()
     await done('PUT', mine('usage/e-9'), { body: { kind: 'a.b', count: 1, at } })
     expect(
@@ -237,14 +240,14 @@ describe('however often it is said, it is done once, with one line in the audit 
   test.each([
     ['POST', () => '/internal/v1/replays', { from: '2026-11-01T00:00:00Z' }],
     ['POST', () => mine('simulations'), { amount: 1, currency: 'EUR' }],
-  ])('%s %p without a name is 400', async (method, path, body) => {
+  ])('idempotency: %s %p without Idempotency-Key is 400', async (method, path, body) => {
     const answer = await backoffice.call(method, path(), { body })
     expect([answer.status, answer.json['message']]).toEqual([400, expect.stringContaining('Idempotency-Key')])
   })
 })
 
-describe('a payload', () => {
-  test('leaves a line in the audit log each time it is read, and none without the right', async () => {
+describe('raw payload', () => {
+  test('raw payload: every read leaves an audit entry', async () => {
     const [id] = await acceptEvents(backoffice.pool, [
       receivedEvent({ tenantId: backoffice.tenantId('acme') }),
     ])
@@ -258,8 +261,8 @@ describe('a payload', () => {
   })
 })
 
-describe('a callback', () => {
-  test('that is tried out gets a signed event of nobody’s, and its answer is shown', async () => {
+describe('test event', () => {
+  test('test event: the callback gets a signed event, and the response is returned', async () => {
     receiver.answer(() => new Response('fine', { status: 202 }))
     const headers = { 'Idempotency-Key': 'try' }
     const answers = [
@@ -278,13 +281,13 @@ describe('a callback', () => {
     expect(await auditOf('callbacks.tested')).toHaveLength(2)
   })
 
-  test('that asks to be left alone is not, since it was only tried out', async () => {
+  test('test event: a 410 does not suspend the callback', async () => {
     receiver.answer(() => new Response(null, { status: 410 }))
     await done('POST', mine('callback/test'))
     expect(await value('SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL')).toBe(0)
   })
 
-  test('that cannot be reached is told so', async () => {
+  test('test event: an unreachable callback is returned as a failure', async () => {
     const { url } = receiver
     await receiver.stop()
     const { result } = (await done('POST', mine('callback/test'))).json as { result: Record<string, unknown> }
@@ -296,7 +299,7 @@ describe('a callback', () => {
 test.each([
   [256, 200],
   [257, 400],
-])('an event that is handed in as JSON of %d levels is answered %d', async (levels, status) => {
+])('event ingestion: JSON of %d levels is answered %d', async (levels, status) => {
   const deep = `${'['.repeat(levels - 2)}${']'.repeat(levels - 2)}`
   const body = `{"tenantId":"${backoffice.tenantId('acme')}","provider":"card","sourceEventId":"deep-${levels}","type":"payment.succeeded","payload":{"deep":${deep}}}`
   const answer = await backoffice.call('POST', '/internal/v1/events', { body })
@@ -304,7 +307,7 @@ test.each([
   if (status === 400) expect(answer.json['message']).toContain('must not be nested deeper than 256 levels')
 })
 
-test('a limit lapses at a time that lies ahead', async () => {
+test('override of a limit: an end in the past or malformed is 400', async () => {
   const path = mine('limits/locksPerMinute/override')
   for (const until of ['2020-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'tomorrow'])
     expect((await backoffice.call('PUT', path, { body: { hard: 1, until, reason: 'x' } })).status).toBe(400)

@@ -11,7 +11,7 @@ import {
 
 const pair = (cookie: string) => cookie.split(';')[0] ?? ''
 
-test('what is written is read back, beside the cookies of others', () => {
+test('preferences: written cookies are read back among other cookies', () => {
   const flash: Flash = { tone: 'good', text: 'Replayed “evt_1” <b>&' }
   const options = { isHttps: false }
   const cookies = [
@@ -25,23 +25,23 @@ test('what is written is read back, beside the cookies of others', () => {
 })
 
 test.each([
-  ['nothing', null],
+  ['missing cookies', null],
   ['an unknown theme', 'latchkey-theme=pink'],
-  ['namespaces that are none', 'latchkey-namespaces=Shops.<b>'],
-  ['a flash that is no JSON', 'latchkey-flash=abc'],
+  ['invalid namespaces', 'latchkey-namespaces=Shops.<b>'],
+  ['a flash that is not JSON', 'latchkey-flash=abc'],
   ['a flash of an unknown tone', `latchkey-flash=${Buffer.from('["evil","x"]').toString('base64url')}`],
-  ['a flash that is no list', `latchkey-flash=${Buffer.from('{"tone":"good"}').toString('base64url')}`],
-])('%s counts as absent', (_case, cookies) => {
+  ['a flash that is not a list', `latchkey-flash=${Buffer.from('{"tone":"good"}').toString('base64url')}`],
+])('preferences: %s count as absent', (_case, cookies) => {
   expect(readPreferences(cookies)).toEqual({ theme: 'auto', namespaces: [], flash: undefined })
 })
 
-test('no script reads them, and they are secure where the session’s is', () => {
+test('preferences: cookies are HttpOnly, and Secure over https', () => {
   const cookies = [themeCookie('light', { isHttps: true }), clearedFlashCookie({ isHttps: true })]
   for (const cookie of cookies) expect(cookie).toMatch(/Path=\/; HttpOnly; SameSite=Lax; Secure$/)
   expect(themeCookie('light', { isHttps: false })).not.toContain('Secure')
 })
 
-describe('namespaces', () => {
+describe('namespaces cookie', () => {
   test.each([
     ['shops', ['shops']],
     ['shops, pets  a.b', ['shops', 'pets', 'a', 'b']],
@@ -50,7 +50,7 @@ describe('namespaces', () => {
     ['Shops', undefined],
     ['-a', undefined],
     [Array.from({ length: 51 }, (_none, nth) => `n${nth}`).join(' '), undefined],
-  ])('%p', (text, expected) => {
+  ])('namespaces cookie: %p is parsed as expected', (text, expected) => {
     expect(parseNamespaces(text)).toEqual(expected)
   })
 })

@@ -6,13 +6,13 @@ import type { Directory } from '#internal/tenants/index.ts'
 import { type Assets, assetsPath, createAssets } from './assets/assets.ts'
 import { readPreferences } from './cookies.ts'
 import { createLiveStreams, type LiveStreams } from './live.ts'
+import { createWayBack, type FindWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
 import { problemOf } from './problem.tsx'
 import { maskedToken } from './request.ts'
 import { framedAnswer, routeOf } from './serve.tsx'
 import { type Answered, findSignedIn, problemAnswer, withSession } from './session.tsx'
 import { signInRoutes } from './sign-in.tsx'
-import { createWayBack, type FindWayBack } from './way-back.ts'
 
 /** Dependencies of the dashboard. Their owner closes them. */
 export interface DashboardOptions {

@@ -7,9 +7,8 @@ import {
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
 import { type DashboardSession, openDashboardSession } from '#test/support/dashboard-session.ts'
-import type { ActionRow } from './page.ts'
+import { type ActionRow, createWayBack } from './page.ts'
 import { pages } from './pages/pages.ts'
-import { createWayBack } from './way-back.ts'
 
 /** With acme and the depot, two more than the choice of a tenant offers. */
 const names = Array.from({ length: 20 }, (_, nth) => `shop-${String(nth).padStart(2, '0')}`)

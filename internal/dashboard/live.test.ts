@@ -22,7 +22,7 @@ async function readUntil(answer: Streaming, wanted: RegExp): Promise<string> {
 
 const ada = { sessionKey: 'first', actorName: 'user:ada' }
 
-test('a stream ticks, and says each fifth time that what is slow may be looked at', async () => {
+test('live stream: sends a tick each interval, and a slow event with every fifth', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   expect(answer.headers?.['Content-Type']).toBe('text/event-stream')
@@ -32,26 +32,26 @@ test('a stream ticks, and says each fifth time that what is slow may be looked a
   expect(text).toEndWith('event: slow\ndata: 1\n\n')
 })
 
-test('whoever stops reading is forgotten', async () => {
+test('live stream: a cancelled stream is removed', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   await opened(live.open(ada)).body.cancel()
   expect(live.count()).toBe(0)
 })
 
-test('whoever keeps the connection and reads nothing is dropped', async () => {
+test('live stream: a client that does not read is dropped, and its buffer is bounded', async () => {
   const live = createLiveStreams({ everyMs: 1 })
   const answer = opened(live.open(ada))
   const reader = answer.body.getReader()
   await reader.read()
   reader.releaseLock()
-  // Nothing more is read until the stream has given up; then what it holds is bounded.
+  // Reads nothing until the stream has ended.
   await until(() => live.count() === 0)
   const rest = await readUntil(answer, /never/)
   expect(rest.match(/event: tick\n/g)?.length).toBeLessThan(25)
 })
 
-describe('streams are bounded', () => {
-  test('by session, and another one of the same person has its own', () => {
+describe('live streams', () => {
+  test('live streams: at most 12 per session, counted for each session of an actor', () => {
     const live = createLiveStreams()
     const kinds = Array.from({ length: 13 }, () => live.open(ada).kind)
     expect(kinds.filter((kind) => kind === 'answer')).toHaveLength(12)
@@ -60,7 +60,7 @@ describe('streams are bounded', () => {
     live.close()
   })
 
-  test('by person or key, whatever sessions they are of', () => {
+  test('live streams: at most 60 per actor across sessions', () => {
     const live = createLiveStreams()
     const kinds = Array.from(
       { length: 70 },
@@ -71,7 +71,7 @@ describe('streams are bounded', () => {
     live.close()
   })
 
-  test('by process', () => {
+  test('live streams: at most 500 per process', () => {
     const live = createLiveStreams()
     for (let nth = 0; nth < 500; nth++)
       expect(live.open({ sessionKey: `${nth}`, actorName: `user:${nth}` }).kind).toBe('answer')
@@ -81,7 +81,7 @@ describe('streams are bounded', () => {
   })
 })
 
-test('closing ends what is open and lets nothing more begin', async () => {
+test('live streams: closing ends open streams and refuses new ones', async () => {
   const live = createLiveStreams()
   const answer = opened(live.open(ada))
   live.close()

@@ -3,9 +3,9 @@ import type { Refusal } from '#internal/backoffice/index.ts'
 import { type ApiError, errorEnvelope, statusOf } from '#internal/base/index.ts'
 import { Empty } from './components/block.tsx'
 import { LinkButton } from './components/form.tsx'
-import type { IconName } from './components/icon.tsx'
+import type { IconName } from './components/text.tsx'
 import { NamespacesForm } from './layout.tsx'
-import type { WayBack } from './way-back.ts'
+import type { WayBack } from './page.ts'
 
 /** Content of a response: a page, or a problem in its place. */
 export interface Problem {

@@ -5,13 +5,20 @@ import type { PublicRoute } from '#internal/http/index.ts'
 import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
 import { Document, Frame, type FrameParts } from './layout.tsx'
-import { type ActionRow, type PageContext, type PageResult, type PageRow, refOf, sections } from './page.ts'
+import {
+  type ActionRow,
+  type PageContext,
+  type PageResult,
+  type PageRow,
+  refOf,
+  sections,
+  type WayBack,
+} from './page.ts'
 import { chooseTenant } from './pages/tenants.tsx'
 import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
 import { documentAnswer, redirectAnswer } from './render.ts'
 import { factsOf, isFormToken, isFromOwnPage, maskedToken, parseForm, safePath } from './request.ts'
 import { type Answered, type SignedInCall, withSession } from './session.tsx'
-import type { WayBack } from './way-back.ts'
 
 /** Maximum bytes of a form: a token of 16 KiB with room to spare. */
 export const formBytesMax = 32 * 1024

@@ -5,7 +5,7 @@ const assets = createAssets()
 const paths = [assets.stylesPath, assets.scriptPath, assets.iconPath]
 const nameOf = (path: string) => path.replace('/assets/', '')
 
-test.each(paths)('%s is there, plain and compressed, for ever', (path) => {
+test.each(paths)('asset %s: served plain and compressed, cached for a year', (path) => {
   const plain = assets.find(nameOf(path), null)
   const gzipped = assets.find(nameOf(path), 'br, gzip')
   if (!plain || !gzipped) throw new Error('no asset')
@@ -18,12 +18,12 @@ test.each(paths)('%s is there, plain and compressed, for ever', (path) => {
   expect(plain.headers?.['Content-Encoding']).toBeUndefined()
 })
 
-test('what is named otherwise is not there', () => {
+test('assets: names without the current hash are unknown', () => {
   for (const name of ['dashboard.css', 'dashboard.000000000000.js', '../package.json', ''])
     expect(assets.find(name, null)).toBeUndefined()
 })
 
-test('all of it is less than half of what a page may weigh', () => {
+test('assets: less than 50,000 bytes together, compressed', () => {
   const bytes = paths.reduce(
     (sum, path) => sum + (assets.find(nameOf(path), 'gzip')?.body.byteLength ?? 0),
     0,
@@ -31,12 +31,12 @@ test('all of it is less than half of what a page may weigh', () => {
   expect(bytes).toBeLessThan(50_000)
 })
 
-test('no file asks for another', () => {
+test('assets: the style sheet loads no other file', () => {
   const styles = assets.find(nameOf(assets.stylesPath), null)
   expect(Buffer.from(styles?.body ?? []).toString()).not.toMatch(/url\(|@import/)
 })
 
-describe('gzip', () => {
+describe('Accept-Encoding', () => {
   test.each([
     ['gzip, deflate, br', true],
     ['GZIP;q=0.5', true],
@@ -44,7 +44,7 @@ describe('gzip', () => {
     ['gzip;q=0.00, br', false],
     ['br', false],
     [null, false],
-  ])('%p', (header, expected) => {
+  ])('Accept-Encoding %p accepts gzip: %p', (header, expected) => {
     expect(acceptsGzip(header)).toBe(expected)
   })
 })

@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { Icon, type IconName } from './icon.tsx'
-import type { Tone } from './text.tsx'
+import { Icon, type IconName, type Tone } from './text.tsx'
 
 /** Head of a page with its `h1`, breadcrumbs and actions. */
 export function PageHeader({

@@ -23,15 +23,19 @@ const axisOf = (html: string) =>
     ([, text]) => text,
   )
 
-describe('the axis has round values', () => {
+describe('chart axis', () => {
   test.each<[string, Partial<ChartParts>, string[]]>([
-    ['of few things', { series: one([1, 5]) }, ['6', '3', '0']],
-    ['of one thing', { series: one([0, 1]) }, ['2', '1', '0']],
-    ['of many', { series: one([4_200, 9_700]) }, ['10K', '5K', '0']],
-    ['of times', { kind: 'area', unit: 'ms', series: one([12_000, 170_000]) }, ['4 min', '2 min', '0']],
-    ['of latencies', { kind: 'lines', unit: 'ms', series: one([42, 7_000]) }, ['10 s', '100 ms', '1 ms']],
+    ['few events', { series: one([1, 5]) }, ['6', '3', '0']],
+    ['one event', { series: one([0, 1]) }, ['2', '1', '0']],
+    ['many events', { series: one([4_200, 9_700]) }, ['10K', '5K', '0']],
+    ['durations', { kind: 'area', unit: 'ms', series: one([12_000, 170_000]) }, ['4 min', '2 min', '0']],
     [
-      'of layers that stand on each other',
+      'latencies, logarithmic',
+      { kind: 'lines', unit: 'ms', series: one([42, 7_000]) },
+      ['10 s', '100 ms', '1 ms'],
+    ],
+    [
+      'stacked layers',
       {
         series: [
           { label: 'a', tone: 'one', values: [30] },
@@ -41,30 +45,30 @@ describe('the axis has round values', () => {
       },
       ['50', '25', '0'],
     ],
-  ])('%s', (_case, parts, expected) => {
+  ])('chart axis: round values for %s', (_case, parts, expected) => {
     expect(axisOf(drawn(parts))).toEqual(expected)
   })
 })
 
-test('nothing to show is said, and not drawn', () => {
+test('chart: values of 0 are replaced by a text', () => {
   expect(drawn({ series: one([0, undefined, 0]) })).toContain('Nothing came.')
   expect(drawn({ series: one([]) })).not.toContain('<svg')
 })
 
-test('a line is broken where nothing is known', () => {
+test('chart: a line is interrupted at unknown values', () => {
   const html = drawn({ kind: 'lines', series: one([1, 2, undefined, 3, 4]) })
   const path = /class="series-line is-one" d="([^"]*)"/.exec(html)?.[1] ?? ''
   expect(path.match(/M/g)).toHaveLength(2)
   expect(path).not.toMatch(/NaN|undefined/)
 })
 
-test('it says in words what it shows, and by point for whoever points at it', () => {
+test('chart: has a summary for screen readers and a text per point', () => {
   const html = drawn({ series: one([1, undefined]) })
   expect(html).toContain('role="img" aria-label="Events: six events"')
   expect(html).toContain('data-points="Events 1\nEvents –"')
 })
 
-test('its values stand in a table where they are asked for, without those that are nothing', () => {
+test('chart: the table of values omits rows of 0', () => {
   const html = drawn({ series: one([0, 7, undefined]), hasValues: true })
   expect(html.match(/<tr>/g)).toHaveLength(2)
   expect(html).toContain('<td class="is-number">7</td>')

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
-import { Icon } from './icon.tsx'
+import { Icon } from './text.tsx'
 
 /** A field of a form. */
 export interface Field {

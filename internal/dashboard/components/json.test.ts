@@ -11,8 +11,8 @@ const kindsOf = (text: string) =>
     .filter(({ kind }) => kind !== 'plain')
     .map(({ kind, text: piece }) => `${kind} ${piece}`)
 
-describe('JSON as people read it', () => {
-  test('is laid out as JSON.stringify does it, whatever the value', () => {
+describe('JSON block', () => {
+  test('JSON block: lays out any JSON value like JSON.stringify with indent 2', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
         expect(laidOut(JSON.stringify(value))).toBe(JSON.stringify(value, null, 2))
@@ -22,7 +22,7 @@ describe('JSON as people read it', () => {
     )
   })
 
-  test('keeps every character of any text but blanks between pieces', () => {
+  test('JSON block: keeps every character of any text except blanks between pieces', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
         expect(laidOut(text).replaceAll(/\s/g, '')).toBe(text.replaceAll(/\s/g, ''))
@@ -31,7 +31,7 @@ describe('JSON as people read it', () => {
     )
   })
 
-  test('tells names, texts, numbers, words and what was hidden apart', () => {
+  test('JSON block: distinguishes names, texts, numbers, words and redacted values', () => {
     expect(kindsOf('{"a" : "b", "c":[-1.5e3,true,null],"d":"[redacted]"}')).toEqual([
       ...['name "a"', 'text "b"', 'name "c"', 'number -1.5e3', 'word true', 'word null'],
       ...['name "d"', 'hidden "[redacted]"'],
@@ -40,15 +40,15 @@ describe('JSON as people read it', () => {
 
   test.each([
     ['a number longer than a double', '{"n":12345678901234567890.10}', '12345678901234567890.10'],
-    ['a name that stands twice', '{"a":1,"a":2}', '"a": 1,\n  "a": 2'],
-    ['text that was cut within a string', '{"a":"bcd', '"bcd'],
-    ['no JSON at all', '<b>not  this</b>', '<b>not  this</b>'],
-    ['what only begins like JSON', '{ gateway  timed out }', 'gateway timed out'],
-  ])('%s stays as it is', (_what, text, part) => {
+    ['a repeated name', '{"a":1,"a":2}', '"a": 1,\n  "a": 2'],
+    ['text that ends within a string', '{"a":"bcd', '"bcd'],
+    ['text that is not JSON', '<b>not  this</b>', '<b>not  this</b>'],
+    ['text that only begins like JSON', '{ gateway  timed out }', 'gateway timed out'],
+  ])('JSON block: keeps %s as received', (_what, text, part) => {
     expect(laidOut(text)).toContain(part)
   })
 
-  test('is of a bounded size, however deep or long the text is', () => {
+  test('JSON block: size is bounded for deep and for long text', () => {
     const deep = laidOut('['.repeat(60_000))
     expect(deep.length).toBeLessThan(600_000)
     expect(deep.replaceAll(/\s/g, '')).toHaveLength(60_000)

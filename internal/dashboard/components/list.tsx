@@ -3,7 +3,7 @@ import type { Outcome, Page } from '#internal/backoffice/index.ts'
 import { link, type PageContext, type PageRow, type SectionName, type Shown, shown } from '../page.ts'
 import { Empty, Live, Notice, PageHeader } from './block.tsx'
 import { type Field, FilterForm, LinkButton } from './form.tsx'
-import { Icon, type IconName } from './icon.tsx'
+import { Icon, type IconName } from './text.tsx'
 
 /** Column of a table. */
 export interface Column<Row> {

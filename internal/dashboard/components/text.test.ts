@@ -10,7 +10,7 @@ import { Ago, Badge, bytesText, CodeBlock, Copy, durationText, StateBadge, Time 
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'\`\${1}</textarea></title>`
 
-describe('text from outside stays text in', () => {
+describe('escaping', () => {
   test.each<[string, ComponentChild]>([
     ['a copy', h(Copy, { text: hostile, label: hostile })],
     ['a code block', h(CodeBlock, { text: hostile, label: hostile })],
@@ -74,7 +74,7 @@ describe('text from outside stays text in', () => {
         unit: 'count',
       }),
     ],
-  ])('%s', (_case, node) => {
+  ])('escaping: text from outside stays text in %s', (_case, node) => {
     const html = renderToString(h(Fragment, null, node))
     expect(html).not.toMatch(/<script|<img/i)
     expect(html).toContain('&lt;script>alert(1)')
@@ -82,13 +82,13 @@ describe('text from outside stays text in', () => {
   })
 })
 
-test('a link of ours encodes what it is made of', () => {
+test('internal link: encodes parameters and omits empty ones', () => {
   expect(link('/events', { type: 'a&b=c#"', state: undefined, after: '' })).toBe(
     '/events?type=a%26b%3Dc%23%22',
   )
 })
 
-describe('a length of time', () => {
+describe('duration', () => {
   test.each([
     [0, '0 ms'],
     [480.4, '480 ms'],
@@ -101,7 +101,7 @@ describe('a length of time', () => {
     [3_600_000, '1 h'],
     [5_400_000, '1 h 30 min'],
     [187_200_000, '2 d 4 h'],
-  ])('%p', (ms, expected) => {
+  ])('duration: %p ms is shown as %p', (ms, expected) => {
     expect(durationText(ms)).toBe(expected)
   })
 })
@@ -111,11 +111,11 @@ test.each([
   [1_023, '1023 B'],
   [12_698, '12.4 KiB'],
   [5_242_880, '5 MiB'],
-])('%p bytes', (bytes, expected) => {
+])('%p bytes are shown as %p', (bytes, expected) => {
   expect(bytesText(bytes)).toBe(expected)
 })
 
-test('times are UTC for whoever runs no script, with the moment for whoever does', () => {
+test('times: UTC text for pages without scripts, and the machine-readable time for scripts', () => {
   const atMs = Date.UTC(2026, 10, 21, 9, 5, 7)
   expect(renderToString(h(Time, { atMs }))).toBe(
     '<time datetime="2026-11-21T09:05:07.000Z" data-format="short">21 Nov, 09:05:07 UTC</time>',

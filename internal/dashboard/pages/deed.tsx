@@ -5,7 +5,6 @@ import { Confirm } from '../components/form.tsx'
 import {
   type ActionContext,
   type ActionRow,
-  link,
   type PageContext,
   type PageResult,
   type PageRow,
@@ -61,14 +60,15 @@ export function deedRows<Subject>(deed: Deed<Subject>): readonly [PageRow, Actio
       ...{ method: 'GET', path, section },
       show: (context) =>
         proceed(context, context.query, (subject) => {
-          const { question, text, back: leave, ...sending } = deed.ask(subject, context)
+          const { question, text, back: leave, hidden, ...sending } = deed.ask(subject, context)
           const [address = path] = context.here.split('?')
           return shown(
             title,
             <Confirm
               question={question}
-              action={link(address, { tenant: context.query['tenant'] })}
+              action={address}
               csrfToken={context.csrfToken}
+              hidden={{ tenant: context.query['tenant'], ...hidden }}
               back={leave}
               {...sending}
             >

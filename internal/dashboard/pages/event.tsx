@@ -5,9 +5,8 @@ import type { AttemptView, EventSummary, QueuedView } from '#internal/events/ind
 import { parseSimulationId } from '#internal/simulations/index.ts'
 import { Card, Empty, type Fact, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
-import { Icon } from '../components/icon.tsx'
 import { JsonBlock } from '../components/json.tsx'
-import { Ago, bytesText, Copy, durationText, StateBadge, Time, type Tone } from '../components/text.tsx'
+import { Ago, bytesText, Copy, durationText, Icon, StateBadge, Time, type Tone } from '../components/text.tsx'
 import { type ActionRow, goTo, link, type PageContext, type PageRow, type Rights, shown } from '../page.ts'
 import { adviceOf, endCauseOf, statusAdvice } from './causes.ts'
 import { deedRows } from './deed.tsx'
@@ -229,13 +228,13 @@ const replayRows = deedRows<EventSummary>({
       </>
     ),
   }),
-  async act({ id }, { backoffice, actor, form, query }) {
+  async act({ id }, { backoffice, actor, form }) {
     const round = Number(form['round'])
     if (!Number.isInteger(round) || round < 1)
       return { kind: 'invalid', problem: 'This form is incomplete: open the event and replay it from there' }
     const replayed = await backoffice.events.replay(actor, { id, round })
     if (replayed.kind !== 'ok') return replayed
-    const path = link(`/events/${id}`, { tenant: query['tenant'] })
+    const path = link(`/events/${id}`, { tenant: form['tenant'] })
     return replayed.value.isQueued
       ? goTo(path, `Delivery cycle ${replayed.value.round} has begun. The callback is called within seconds.`)
       : goTo(path, 'The event is already being delivered; nothing was added.', 'info')

@@ -18,7 +18,7 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => backoffice.close())
 
-/** What a field of a form holds. */
+/** Value of a form's field. */
 function fieldIn(html: string, name: string): string | undefined {
   const input = new RegExp(`<input[^>]*name="${name}"[^>]*>`).exec(html)?.[0]
   return input && /value="([^"]*)"/.exec(input)?.[1]
@@ -31,11 +31,11 @@ describe('usage', () => {
     ...{ until: inAnHour(), reason: 'A sale', ...more },
   })
 
-  test('asks for a tenant', async () => {
+  test('usage: without a tenant offers the choice', async () => {
     expect((await session.get('/usage')).html).toContain('Choose a tenant')
   })
 
-  test('shows each hour that was counted, and what other services counted', async () => {
+  test('usage: charts show hourly usage, including meters of other services', async () => {
     const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
     await backoffice.pool.query(
       `INSERT INTO usage_hourly (tenant_id, meter, hour, amount)
@@ -48,7 +48,7 @@ describe('usage', () => {
     expect((await session.get('/usage?tenant=acme&range=30d')).html).toContain('4,711 in 30 days')
   })
 
-  test('an override is asked about twice, then in force, and in the audit log', async () => {
+  test('override of a limit: set after a confirmation, shown, and recorded in the audit log', async () => {
     const asked = await session.post('/usage/override', fields())
     expect(asked.html).toContain('Override events a month of acme?')
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
@@ -60,7 +60,7 @@ describe('usage', () => {
     expect((await session.get('/audit?action=usage.override')).html).toContain('A sale')
   })
 
-  test('a wrong field is named and what was typed is kept', async () => {
+  test('override of a limit: an invalid form is 422 with the problems and the typed values', async () => {
     const { status, html } = await session.post('/usage/override', fields({ hard: 'many', until: 'never' }))
     expect(status).toBe(422)
     expect(html).toContain('Give a whole number of at most 15 digits')
@@ -68,14 +68,14 @@ describe('usage', () => {
     expect([fieldIn(html, 'hard'), fieldIn(html, 'reason')]).toEqual(['many', 'A sale'])
   })
 
-  test('what the use case refuses is said on the form', async () => {
+  test('override of a limit: a problem of the use case is shown on the form', async () => {
     const until = new Date(Date.now() + 400 * 86_400_000).toISOString().slice(0, 19)
     const { status, html } = await session.post('/usage/override', fields({ until, sure: 'yes' }))
     expect(status).toBe(422)
     expect(html).toContain('at most 366 days')
   })
 
-  test('no limit at all is one as well, and ends by hand', async () => {
+  test('override of a limit: can lift the limit, and is ended by its form', async () => {
     await session.post('/usage/override', fields({ kind: 'none', hard: '', sure: 'yes' }))
     expect((await session.get('/usage?tenant=acme')).html).toContain('<strong>no limit</strong>')
     const of = { tenant: 'acme', limit: 'eventsPerMonth' }
@@ -84,7 +84,7 @@ describe('usage', () => {
     expect((await session.get('/usage?tenant=acme')).html).not.toContain('Overridden to')
   })
 
-  test('there is no form for a limit that does not exist', async () => {
+  test('override of a limit: an unknown limit is 400', async () => {
     expect((await session.get('/usage/override?tenant=acme&limit=mood')).status).toBe(400)
   })
 })
@@ -95,11 +95,11 @@ describe('simulations', () => {
     ...{ reason: 'fraudulent', stepSeconds: '3600', reference: '', key: 'one-form', ...more },
   })
 
-  test('are none at first, which the page says', async () => {
+  test('simulations: an empty list says so', async () => {
     expect((await session.get('/simulations')).html).toContain('No simulations yet')
   })
 
-  test('a form that is sent twice starts one', async () => {
+  test('simulations: the same form sent twice starts one simulation', async () => {
     const first = await session.post('/simulations/new', fields())
     const second = await session.post('/simulations/new', fields())
     expect(first.location).toMatch(/^\/simulations\/sim_/)
@@ -109,7 +109,7 @@ describe('simulations', () => {
     expect(html).toContain('EUR 42.00')
   })
 
-  test('a wrong field is named and the rest is kept', async () => {
+  test('simulations: an invalid form is 422 with the problem and the typed values', async () => {
     const { status, html } = await session.post(
       '/simulations/new',
       fields({ amount: '0', reference: 'INV-7' }),
@@ -123,13 +123,13 @@ describe('simulations', () => {
     ])
   })
 
-  test('a key that means another one already is said on the form', async () => {
+  test('simulations: a form whose key was used for another simulation is 422', async () => {
     const { status, html } = await session.post('/simulations/new', fields({ amount: '1' }))
     expect(status).toBe(422)
     expect(html).toContain('was used for another simulation')
   })
 
-  test('the next event is hastened, and what is left is cancelled', async () => {
+  test('simulations: the next event is advanced, and the rest is cancelled', async () => {
     const { location } = await session.post('/simulations/new', fields({ key: 'to-be-cancelled' }))
     const path = location ?? ''
     const page = await session.get(path)
@@ -147,13 +147,13 @@ describe('simulations', () => {
     expect(html).toContain(path)
   })
 
-  test('there is no page for what is none', async () => {
+  test('simulations: missing and malformed ids are 404', async () => {
     for (const id of ['sim_00000000000000000000000000', 'evt_1', 'sim_%3Cb%3E'])
       expect((await session.get(`/simulations/${id}`)).status).toBe(404)
   })
 })
 
-describe('executions', () => {
+describe('lock history', () => {
   const day = dayAfter(Date.now(), 30)
   const baseMs = Math.floor(Date.now() / 1_000) * 1_000 - 600_000
 
@@ -170,12 +170,12 @@ describe('executions', () => {
 
   const keysOn = (html: string) => [...html.matchAll(/<code>(run-\d+)<\/code>/g)].map(([, key]) => key)
 
-  test('ask for a tenant, and say when nothing was run', async () => {
+  test('lock history: without a tenant offers the choice, and an empty list says so', async () => {
     expect((await session.get('/executions')).html).toContain('Choose a tenant')
     expect((await session.get('/executions?tenant=idle')).html).toContain('No locks yet')
   })
 
-  test('are all there once, page by page, the latest first', async () => {
+  test('lock history: pages hold each lock once, newest first', async () => {
     const seen: (string | undefined)[] = []
     let path: string | undefined = '/executions?tenant=acme'
     for (let pages = 0; path !== undefined && pages < 10; pages += 1) {
@@ -193,18 +193,18 @@ describe('executions', () => {
       'state=taken_over&scope=even',
       Array.from({ length: 12 }, (_none, nth) => `run-${120 - 10 * nth}`),
     ],
-  ])('are found by %s', async (_by, query, expected) => {
+  ])('lock history: filtered by %s', async (_by, query, expected) => {
     const { html } = await session.get(`/executions?tenant=acme&${query}`)
     expect(keysOn(html)).toEqual(expected)
   })
 
-  test('are found by time', async () => {
+  test('lock history: filtered by time', async () => {
     const from = new Date(baseMs).toISOString().slice(0, 19)
     expect(keysOn((await session.get(`/executions?tenant=acme&to=${from}`)).html)).toEqual([])
     expect(keysOn((await session.get(`/executions?tenant=acme&from=${from}`)).html)).toHaveLength(50)
   })
 
-  test('a filter that is none is named, and nothing is searched for', async () => {
+  test('lock history: a key without its scope is 400, and nothing is searched', async () => {
     const { status, html } = await session.get('/executions?tenant=acme&key=run-1')
     expect(status).toBe(400)
     expect(html).toContain('A search by key needs its scope')
@@ -216,7 +216,7 @@ describe('settings', () => {
   const name = 'limits.eventsPerMinute.soft'
   const form = (more: Readonly<Record<string, string>>) => session.post('/settings/change', { name, ...more })
 
-  test('a change is in force, with who did it', async () => {
+  test('settings: a change is shown with the user who made it', async () => {
     expect((await session.get(`/settings/change?name=${name}`)).html).toContain(
       'Change it for the whole installation',
     )
@@ -226,14 +226,14 @@ describe('settings', () => {
     expect(html).toContain(`by user:${user}`)
   })
 
-  test('a value that is none is named and kept', async () => {
+  test('settings: an invalid value is 422 with the problem and the typed value', async () => {
     const { status, html } = await form({ value: 'many', version: '1' })
     expect(status).toBe(422)
     expect(html).toContain('has to be a whole number')
     expect(fieldIn(html, 'value')).toBe('many')
   })
 
-  test('whoever was slower is told what is there now, and may send it again', async () => {
+  test('settings: a change of an outdated version is 409 and can be sent again', async () => {
     const late = await form({ value: '8000', version: '0' })
     expect(late.status).toBe(409)
     expect(late.html).toContain('This setting was changed meanwhile')
@@ -242,7 +242,7 @@ describe('settings', () => {
     expect(again.location).toBe('/settings')
   })
 
-  test('is cleared, and the default holds', async () => {
+  test('settings: after clearing the default applies', async () => {
     const { html } = await session.get(`/settings/clear?name=${name}`)
     const version = fieldIn(html, 'version') ?? ''
     expect((await session.post('/settings/clear', { name, version })).location).toBe('/settings')
@@ -251,7 +251,7 @@ describe('settings', () => {
     )
   })
 
-  test('a tenant has its own, and shows when everything is paused', async () => {
+  test('settings: a tenant has its own, and its page shows a pause of the installation', async () => {
     const tenant = 'acme'
     const isPaused = /<\/span>Paused<\/span>/
     const paused = { name: 'forwarding.paused', value: 'true', version: '0' }
@@ -267,31 +267,31 @@ describe('settings', () => {
     )
   })
 
-  test('there is no form for one that does not exist', async () => {
+  test('settings: an unknown setting is 404', async () => {
     expect((await session.get('/settings/change?name=mood')).status).toBe(404)
   })
 })
 
-describe('the audit log', () => {
+describe('audit log', () => {
   test.each([
-    ['who', `actor=${user.toUpperCase()}`, 'sessions.started'],
-    ['what', 'action=settings.', 'forwarding.paused'],
-    ['whose', 'tenant=acme', 'simulations.cancelled'],
-    ['when', `from=${new Date(Date.now() - 3_600_000).toISOString().slice(0, 16)}`, 'sessions.started'],
-  ])('is searched by %s', async (_by, query, expected) => {
+    ['actor', `actor=${user.toUpperCase()}`, 'sessions.started'],
+    ['action', 'action=settings.', 'forwarding.paused'],
+    ['tenant', 'tenant=acme', 'simulations.cancelled'],
+    ['time', `from=${new Date(Date.now() - 3_600_000).toISOString().slice(0, 16)}`, 'sessions.started'],
+  ])('audit log: searched by %s', async (_by, query, expected) => {
     const { status, html } = await session.get(`/audit?${query}`)
     expect(status).toBe(200)
     expect(html).toContain(expected)
   })
 
   test.each(['actor=nobody-at-all', 'action=other.', 'to=2026-01-01', 'tenant=idle&action=settings'])(
-    'has nothing for %s, and says so',
+    'audit log: %s finds nothing and says so',
     async (query) => {
       expect((await session.get(`/audit?${query}`)).html).toContain('No entries match')
     },
   )
 
-  test('a filter that is none is named', async () => {
+  test('audit log: an invalid time is 400 with the problem', async () => {
     const { status, html } = await session.get('/audit?from=yesterday')
     expect(status).toBe(400)
     expect(html).toContain('Give a time in UTC')

@@ -237,10 +237,10 @@ const cancelRows = deedRows<ReplayJob>({
       </p>
     ),
   }),
-  async act({ id }, { backoffice, actor, query }) {
+  async act({ id }, { backoffice, actor, form }) {
     const cancelled = await backoffice.replays.cancel(actor, id)
     if (cancelled.kind !== 'ok') return cancelled
-    const path = link(`/replays/${id}`, { tenant: query['tenant'] })
+    const path = link(`/replays/${id}`, { tenant: form['tenant'] })
     return doneAt(path, cancelled.value, 'The replay has ended.', 'The replay had already ended.')
   },
 })

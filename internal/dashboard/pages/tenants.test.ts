@@ -34,7 +34,7 @@ afterAll(async () => {
   await receiver.stop()
 })
 
-describe('the list', () => {
+describe('tenant list', () => {
   test.each([
     ['its slug', () => 'acme'],
     ['part of its slug, in capitals', () => 'CM'],
@@ -42,7 +42,7 @@ describe('the list', () => {
     ['its namespace and name', () => 'shops/ac'],
     ['its id', () => acme],
     ['how a key of it begins', () => dashboardKey('acme').slice(0, 11)],
-  ])('finds a tenant by %s', async (_by, search) => {
+  ])('tenant list: finds a tenant by %s', async (_by, search) => {
     const { status, html } = await session.get(`/tenants?search=${encodeURIComponent(search())}`)
     expect(status).toBe(200)
     expect(html).toContain(`href="/tenants/${acme}"`)
@@ -50,7 +50,7 @@ describe('the list', () => {
   })
 
   test.each(['nobody', 'ten_00000000000000000000000000', 'lk_nobody00'])(
-    'says so when nobody is called %s',
+    'tenant list: says that no tenant matches %s',
     async (search) => {
       const { status, html } = await session.get(`/tenants?search=${search}`)
       expect(status).toBe(200)
@@ -58,12 +58,12 @@ describe('the list', () => {
     },
   )
 
-  test('cuts a whole key that somebody pastes to what names it', async () => {
+  test('tenant list: cuts a pasted API key to its prefix', async () => {
     const { location } = await session.get(`/tenants?search=${dashboardKey('acme')}`)
     expect(location).toBe(`/tenants?search=${dashboardKey('acme').slice(0, 11)}`)
   })
 
-  test('shows each namespace to whoever may see that one', async () => {
+  test('tenant list: asks a user without rights on the cluster for namespaces', async () => {
     backoffice.allow(({ namespace, name }) => namespace === 'depots' && name === '')
     const clerk = await openDashboardSession(backoffice.url, someUser())
     const nobody = await clerk.get('/tenants')
@@ -73,8 +73,8 @@ describe('the list', () => {
   })
 })
 
-describe('the page of a tenant', () => {
-  test('has what to hand out, how it is, and never a secret or a key', async () => {
+describe('tenant page', () => {
+  test('tenant page: shows URLs, conditions and key prefixes, and no key or secret', async () => {
     const { html } = await session.get('/tenants/acme')
     expect(html).toContain('https://hooks.example.test/v1/t/acme/webhooks/card')
     for (const text of ['Acme Goods', acme, 'SecretsSynced', 'acme-provider', 'dashboard, simulations'])
@@ -88,7 +88,7 @@ describe('the page of a tenant', () => {
   test.each([
     ['off', 'crate', 'Calls of the wallet are refused until'],
     ['verify only', 'dock', 'Events of the wallet are verified and kept, not delivered until'],
-  ])('says where the wallet is %s that its URL is not for use yet', async (badge, slug, note) => {
+  ])('tenant page: a wallet in stage %s is marked as not in use', async (badge, slug, note) => {
     const { html } = await session.get(`/tenants/${slug}`)
     expect(html).toContain(`/v1/t/${slug}/webhooks/wallet`)
     expect(html).toContain(`${badge}</span>`)
@@ -98,13 +98,13 @@ describe('the page of a tenant', () => {
     expect(rolledOut.html).not.toContain('the wallet are')
   })
 
-  test('is found by its id, its slug and its name', async () => {
+  test('tenant page: found by id, slug and namespace/name', async () => {
     for (const named of [acme, 'acme', 'shops%2Facme'])
       expect((await session.get(`/tenants/${named}`)).status).toBe(200)
     expect((await session.get('/tenants/nobody')).status).toBe(404)
   })
 
-  test('offers nothing that the actor may not do', async () => {
+  test('tenant page: offers and does no action that the user has no right to', async () => {
     backoffice.allow(({ verb, subresource }: AskedRight) => verb === 'get' && subresource === '')
     const reader = await openDashboardSession(backoffice.url, someUser())
     const { html, status } = await reader.get('/tenants/acme')
@@ -120,8 +120,8 @@ describe('the page of a tenant', () => {
   })
 })
 
-describe('a test event', () => {
-  test('is asked about, sent once, signed, and its answer shown', async () => {
+describe('test event', () => {
+  test('test event: asks first, sends one signed call, and shows the response', async () => {
     receiver.answer(() => Response.json({ took: 'it' }))
     const asked = await session.get('/tenants/acme/test')
     const [, key = ''] = /name="key" value="([^"]+)"/.exec(asked.html) ?? []
@@ -139,7 +139,7 @@ describe('a test event', () => {
     )
   })
 
-  test('that is refused says what a delivery would have met, secrets hidden', async () => {
+  test('test event: a failure shows the response, redacted and escaped', async () => {
     receiver.answer(
       () => new Response('declined 4242 4242 4242 4242 <img src=x onerror=alert(1)>', { status: 500 }),
     )
@@ -151,13 +151,13 @@ describe('a test event', () => {
     expect(html).toContain('&lt;img src=x')
   })
 
-  test('that reaches nobody gives the cause', async () => {
+  test('test event: an unreachable callback shows the cause', async () => {
     const { html } = await session.post('/tenants/bolt/test')
     expect(html).toContain('connect_failed')
   })
 })
 
-test('a suspended callback is told of, and goes on by the button', async () => {
+test('suspended callback: shown on the tenant page, and resumed by its form', async () => {
   await backoffice.pool.query(
     `INSERT INTO tenant_queues (tenant_id, next_due_at, suspended_at, suspended_cause) VALUES ($1, now(), now(), 'gone')
      ON CONFLICT (tenant_id) DO UPDATE SET suspended_at = now(), suspended_cause = 'gone'`,
