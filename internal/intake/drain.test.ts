@@ -83,8 +83,8 @@ async function appendRaw(id: string, facts: string, payload: string): Promise<vo
 const bytesOf = (events: readonly ReceivedEvent[]) =>
   events.reduce((sum, event) => sum + Buffer.byteLength(encodeEvent(event).join('')), 0)
 
-describe('a tenant’s share', () => {
-  test('is counted down by two that drain the same entries at once, each entry once', async () => {
+describe('tenant share of the spool', () => {
+  test('spool share: two processes that drain the same entries release each share once', async () => {
     const tenantId = someTenantId()
     const [ours, others] = [many(40, { tenantId }), many(10, { tenantId: someTenantId() })]
     await spoolAll([...ours, ...others])
@@ -99,7 +99,7 @@ describe('a tenant’s share', () => {
     expect(await lab.shares()).toEqual({})
   })
 
-  test('that was full has room again once it is drained', async () => {
+  test('spool share: a full share has room again after draining', async () => {
     const tenantId = someTenantId()
     const events = many(3, { tenantId, payload: `{"a":"${'x'.repeat(1_000)}"}` })
     const [first, second, third] = events
@@ -117,8 +117,8 @@ describe('a tenant’s share', () => {
   })
 })
 
-describe('draining', () => {
-  test('brings each event into Postgres as it was, to the byte, with its delivery', async () => {
+describe('drain', () => {
+  test('drain: stores each event byte for byte, with its delivery', async () => {
     const payload =
       '{ "id":820982911946154508, "__proto__":1e400,\n\t"ü":"\\ud83d\\ude00 😀", "z":0.10, "a":[] }'
     const event = receivedEvent({ payload, headers: '{"x-name":"Zoë"}', sourceEventId: 'evt 1 "ß"' })
@@ -146,7 +146,7 @@ describe('draining', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('takes many in batches that rows and bytes bound, one alone that is longer', async () => {
+  test('drain: bounds batches by rows and bytes; a larger event goes alone', async () => {
     const events = [...many(700), ...many(5, { payload: `{"a":"${'x'.repeat(1_500_000)}"}` })]
     events.push(receivedEvent({ payload: `{"a":"${'x'.repeat(5_000_000)}"}` }))
     await spoolAll(events)
@@ -160,7 +160,7 @@ describe('draining', () => {
     expect(await idsStored()).toEqual(idsOf(events))
   })
 
-  test('does nothing with an empty spool, and ends with its signal', async () => {
+  test('drain: does nothing with an empty spool, and stops on its signal', async () => {
     await drainOf(() => Promise.reject(new Error('nothing is to be stored'))).runOnce(never)
     await spoolAll(many(600))
     await drainOf().runOnce(AbortSignal.abort())
@@ -169,7 +169,7 @@ describe('draining', () => {
     expect(await rowsOf('SELECT 1 FROM events')).toHaveLength(600)
   })
 
-  test('meets the original: what was stored before is dropped, as is what was spooled twice', async () => {
+  test('drain: drops events that were stored before or spooled twice', async () => {
     const [stored, twice] = [receivedEvent(), receivedEvent()]
     await storingIn(() => pool)([stored])
     await spoolAll([again(stored), twice, again(twice), again(stored)])
@@ -179,7 +179,7 @@ describe('draining', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('begins no new round for an event that had failed', async () => {
+  test('drain: starts no new delivery cycle for a failed event', async () => {
     const event = receivedEvent()
     await storingIn(() => pool)([event])
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
@@ -191,8 +191,8 @@ describe('draining', () => {
   })
 })
 
-describe('Postgres away', () => {
-  test('leaves everything where it is, and back again each event is stored once', async () => {
+describe('drain while Postgres is unavailable', () => {
+  test('drain: keeps all entries while Postgres is unavailable, then stores each event once', async () => {
     const events = many(1_300)
     await spoolAll(events)
     const before = await spool.stats()
@@ -208,7 +208,7 @@ describe('Postgres away', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('an event that Postgres never gets done with holds up none behind it, and stays', async () => {
+  test('drain: a poison event that makes Postgres fail does not block later ones, and stays', async () => {
     const [stuck, ...others] = many(40)
     if (!stuck) throw new Error('there are forty')
     await spoolAll([...others.slice(0, 3), stuck, ...others.slice(3)])
@@ -222,8 +222,8 @@ describe('Postgres away', () => {
   })
 })
 
-describe('two that drain at once', () => {
-  test('take turns by a lease: nothing is stored twice, nothing is left', async () => {
+describe('concurrent drains', () => {
+  test('drain: two processes alternate by a lease; nothing is stored twice or left', async () => {
     const events = many(3_000)
     await spoolAll(events)
     let atOnce = 0
@@ -243,7 +243,7 @@ describe('two that drain at once', () => {
     expect(await command(lab.server, ['EXISTS', spoolKeys.lease])).toEqual([0])
   })
 
-  test('of which one lost its lease do no harm, and the bytes stay exact', async () => {
+  test('drain: a process that lost its lease does no harm, and byte counts stay exact', async () => {
     const events = many(900)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -266,7 +266,7 @@ describe('two that drain at once', () => {
     expect(await spool.stats()).toEqual(empty)
   })
 
-  test('a lease that somebody else has is left alone', async () => {
+  test('drain: does not release another process’s lease', async () => {
     await spoolAll(many(3))
     await command(lab.server, ['SET', spoolKeys.lease, 'other', 'PX', '60000'])
     await drainOf().runOnce(never)
@@ -275,8 +275,8 @@ describe('two that drain at once', () => {
   })
 })
 
-describe('an end between the commit and the removal', () => {
-  test('leaves entries that the next one drops', async () => {
+describe('crash between commit and removal', () => {
+  test('drain: entries left by a crash after the commit are dropped by the next drain', async () => {
     const events = many(30)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -293,8 +293,8 @@ describe('an end between the commit and the removal', () => {
   })
 })
 
-describe('an entry that will never do', () => {
-  test('is set aside with its reason, whole, and holds up none behind it', async () => {
+describe('dead entries', () => {
+  test('drain: a rejected or unreadable entry moves to the dead stream whole, and later ones go on', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const [first, ...others] = many(20)
     if (!first) throw new Error('there are twenty')
@@ -322,7 +322,7 @@ describe('an entry that will never do', () => {
     expect(await lab.shares()).toEqual({})
   })
 
-  test('does not take another with it that has the same key', async () => {
+  test('drain: a rejected entry does not take another with the same key along', async () => {
     const refused = receivedEvent({ payload: '{"a":"\0"}' })
     const good = { ...again(refused), payload: '{"a":1}' }
     await spoolAll([refused, good])
@@ -331,7 +331,7 @@ describe('an entry that will never do', () => {
     expect(dead).toEqual([{ eventId: refused.id, reason: 'refused' }])
   })
 
-  test('is set aside also while Postgres is away, if it is only to be read', async () => {
+  test('drain: an unreadable entry moves to the dead stream even while Postgres is unavailable', async () => {
     await appendRaw('nothing', 'of', 'ours')
     await spoolAll(many(2))
     await expect(drainOf(storingIn(() => gone)).runOnce(never)).rejects.toThrow('Postgres stored no event')
@@ -339,7 +339,7 @@ describe('an entry that will never do', () => {
     expect(await spool.stats()).toMatchObject({ entries: 2, deadEntries: 1 })
   })
 
-  test('is set aside also where Redis and the spool are full', async () => {
+  test('drain: an entry moves to the dead stream even if Redis and the spool are full', async () => {
     await spoolAll([receivedEvent({ payload: '{"a":"\0"}' }), ...many(3)])
     await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '1mb'])
     await drainOf().runOnce(never)
@@ -348,8 +348,8 @@ describe('an entry that will never do', () => {
   })
 })
 
-describe('Redis', () => {
-  test('emptied between reading and removing: what was read is stored, what came since is left alone', async () => {
+describe('drain and Redis failures', () => {
+  test('drain: Redis emptied between read and removal; read events are stored, newer entries stay', async () => {
     const events = many(5)
     await spoolAll(events)
     const store = storingIn(() => pool)
@@ -369,7 +369,7 @@ describe('Redis', () => {
     expect((await lab.entriesOf(spoolKeys.events)).map(({ id }) => id)).toEqual([later.id])
   })
 
-  test('away: the turn fails, and the next one goes on when it is back', async () => {
+  test('drain: fails while Redis is unavailable and continues when it is back', async () => {
     const events = many(10)
     await spoolAll(events)
     lab.server.signal('SIGKILL')

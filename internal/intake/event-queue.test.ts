@@ -35,7 +35,7 @@ const events = (count: number) => Array.from({ length: count }, () => receivedEv
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('batches', () => {
-  test('a lone event goes at once, and those that come meanwhile share the next commit', async () => {
+  test('event queue: a lone event is stored at once, and those that arrive meanwhile share the next commit', async () => {
     const { queue, batches } = heldQueue()
     const first = queue.accept(receivedEvent())
     const later = events(5).map((event) => queue.accept(event))
@@ -49,7 +49,7 @@ describe('batches', () => {
     expect(queue.size).toBe(0)
   })
 
-  test('come no faster than they are worth: what arrives within the time to gather goes together', async () => {
+  test('event queue: events within the gather time share a batch', async () => {
     const { queue, batches } = heldQueue({ gatherMs: [60, 60] })
     const startedAtMs = performance.now()
     const first = queue.accept(receivedEvent())
@@ -66,13 +66,13 @@ describe('batches', () => {
     expect(batches[2]?.events).toHaveLength(32)
   })
 
-  test('a second one is under way beside the first once enough wait, and never a third', () => {
+  test('event queue: a second batch starts with 32 waiting events, never a third', () => {
     const { queue, batches } = heldQueue()
     for (const event of events(100)) void queue.accept(event)
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 32])
   })
 
-  test('take at most 500 rows', async () => {
+  test('event queue: a batch has at most 500 rows', async () => {
     const { queue, batches } = heldQueue()
     for (const event of events(1_200)) void queue.accept(event)
     for (let index = 0; index < 4; index += 1) {
@@ -82,7 +82,7 @@ describe('batches', () => {
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 32, 500, 500, 167])
   })
 
-  test('take at most 4 MiB, and a larger body goes alone', async () => {
+  test('event queue: a batch has at most 4 MiB, and a larger body goes alone', async () => {
     const { queue, batches } = heldQueue()
     void queue.accept(receivedEvent())
     const mib = 1024 * 1024
@@ -96,7 +96,7 @@ describe('batches', () => {
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 2, 1, 1, 1])
   })
 
-  test('come sorted by dedupe key', async () => {
+  test('event queue: batches are sorted by dedupe key', async () => {
     const { queue, batches } = heldQueue()
     for (const event of events(200)) void queue.accept(event)
     batches[0]?.settle()
@@ -109,25 +109,28 @@ describe('batches', () => {
   })
 })
 
-describe('a duplicate', () => {
+describe('duplicates', () => {
   const pairs = [
     ['stored', 'duplicate'],
     ['duplicate', 'duplicate'],
     ['queued', 'queued'],
     ['refused', 'refused'],
   ] as const
-  test.each(pairs)('of an event under way shares its fate: %s → %s', async (original, duplicate) => {
-    const { queue, batches } = heldQueue()
-    const event = receivedEvent()
-    const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
-    expect(batches).toHaveLength(1)
-    const outcome: BatchOutcome =
-      original === 'queued' ? { kind: 'unavailable' } : { kind: 'settled', acceptances: [original] }
-    batches[0]?.settle(outcome)
-    expect(await Promise.all(fates)).toEqual([original, duplicate])
-  })
+  test.each(pairs)(
+    'event queue: a duplicate of an event in flight that ends as %s gets %s',
+    async (original, duplicate) => {
+      const { queue, batches } = heldQueue()
+      const event = receivedEvent()
+      const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
+      expect(batches).toHaveLength(1)
+      const outcome: BatchOutcome =
+        original === 'queued' ? { kind: 'unavailable' } : { kind: 'settled', acceptances: [original] }
+      batches[0]?.settle(outcome)
+      expect(await Promise.all(fates)).toEqual([original, duplicate])
+    },
+  )
 
-  test('of an event that could be kept nowhere is unavailable as well', async () => {
+  test('event queue: a duplicate of an unavailable event is unavailable', async () => {
     const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
     const event = receivedEvent()
     const fates = [queue.accept(event), queue.accept(event)]
@@ -136,8 +139,8 @@ describe('a duplicate', () => {
   })
 })
 
-describe('while Postgres is away', () => {
-  test('a failed batch and all that wait behind it are spooled at once, and the next ones without asking', async () => {
+describe('Postgres unavailable', () => {
+  test('circuit breaker: a failed batch opens it; waiting and later events are spooled at once', async () => {
     const { queue, batches, spooled } = heldQueue()
     const fates = events(10).map((event) => queue.accept(event))
     batches[0]?.settle({ kind: 'unavailable' })
@@ -151,7 +154,7 @@ describe('while Postgres is away', () => {
     ['an error at once', 100, { kind: 'unavailable' } as const],
     ['a time-out', 1_000, undefined],
   ])(
-    'breaker: after %s the first probe comes after %d ms, the next one a second later',
+    'circuit breaker: after %s the first probe runs after %d ms, the next one a second later',
     async (_cause, firstMs, outcome) => {
       const clock = createMovedClock()
       const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
@@ -174,7 +177,7 @@ describe('while Postgres is away', () => {
     },
   )
 
-  test('a probe each second stores the event that was spooled last, and the first that succeeds closes the breaker', async () => {
+  test('circuit breaker: a probe stores the latest spooled event, and the first success closes it', async () => {
     const clock = createMovedClock()
     const changes: boolean[] = []
     const { queue, batches, spooled } = heldQueue({
@@ -205,7 +208,7 @@ describe('while Postgres is away', () => {
     expect(changes).toEqual([true, false])
   })
 
-  test('a probe that succeeds too late leaves the breaker open, and no second one runs beside it', async () => {
+  test('circuit breaker: a late success leaves it open, and probes do not overlap', async () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
     expect(await queue.accept(receivedEvent())).toBe('queued')
@@ -226,7 +229,7 @@ describe('while Postgres is away', () => {
     expect(batches.length).toBeLessThanOrEqual(3)
   })
 
-  test('of 200 events during a hang, only those under way at the first time-out wait for it', async () => {
+  test('circuit breaker: of 200 events during a hang, only those in flight at the first time-out wait', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 50 })
     const underWay = events(5).map((event) => queue.accept(event))
     await Promise.all(underWay)
@@ -237,14 +240,14 @@ describe('while Postgres is away', () => {
     queue.close()
   })
 
-  test('an event waits no longer than its patience, also when it joined late', async () => {
+  test('event queue: no event waits longer than patienceMs, even if it joined late', async () => {
     const { queue, spooled } = heldQueue({ patienceMs: 20 })
     const fates = events(20).map((event) => queue.accept(event))
     expect(await Promise.all(fates)).toEqual(Array(20).fill('queued'))
     expect(spooled).toHaveLength(20)
   })
 
-  test('breaker: does not probe while late statements occupy all batch slots', async () => {
+  test('circuit breaker: does not probe while late statements occupy all batch slots', async () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ patienceMs: 20, sleep: clock.sleep, batchesMax: 1 })
     expect(await queue.accept(receivedEvent())).toBe('queued')
@@ -260,7 +263,7 @@ describe('while Postgres is away', () => {
     expect(await next).toBe('stored')
   })
 
-  test('one event of a settled batch without a fate is spooled alone', async () => {
+  test('event queue: an event without a result in a settled batch is spooled alone', async () => {
     const { queue, batches, spooled } = heldQueue()
     const lone = queue.accept(receivedEvent())
     const [one, other] = events(2).map((event) => queue.accept(event))
@@ -275,7 +278,7 @@ describe('while Postgres is away', () => {
 
 const large = () => receivedEvent({ payloadBytes: 5 * 1024 * 1024 })
 
-test('small events neither wait for large ones nor share their failures', async () => {
+test('sized queues: small events neither wait for large ones nor share their failures', async () => {
   const held = Promise.withResolvers<BatchOutcome>()
   const spooled: string[] = []
   const queues = new SizedQueues({
@@ -298,7 +301,7 @@ test('small events neither wait for large ones nor share their failures', async 
   queues.close()
 })
 
-test('large events that come together go one after another', async () => {
+test('sized queues: concurrent large events are stored one after another', async () => {
   let underWay = 0
   let most = 0
   const queues = new SizedQueues({

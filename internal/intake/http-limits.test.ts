@@ -76,8 +76,8 @@ async function untilRows(count: number, text: string, slug: string): Promise<obj
 const eventCount = async (slug: string) =>
   (await rowsOf('SELECT FROM events JOIN tenant ON tenant.id = tenant_id', slug)).length
 
-describe('events over a limit', () => {
-  test('of nothing a minute are refused once Redis is there, with the envelope and the fields of the limit', async () => {
+describe('event limits', () => {
+  test('event limits: with 0 per minute a call is refused with the limit in envelope and headers', async () => {
     const { body, headers } = await untilLimited('none')
     expect(body).toMatchObject({ statusCode: 429, code: 'limit_exceeded', error: 'Too Many Requests' })
     const retryAfter = Number(headers.get('retry-after'))
@@ -86,14 +86,14 @@ describe('events over a limit', () => {
     expect(headers.get('ratelimit-policy')).toBe('"events-per-minute";q=0;w=60')
   })
 
-  test('are refused after the signature only: a forged call learns nothing of limits', async () => {
+  test('event limits: are checked after the signature, so a forged call learns nothing', async () => {
     await untilLimited('none')
     const { body, headers } = fresh()
     const forged = await send('none', { body: `${body} `, headers })
     expect(forged).toMatchObject({ status: 400, body: { error: 'invalid signature' } })
   })
 
-  test('are kept among the refused calls with their cause, and never with their body', async () => {
+  test('event limits: a limited call is recorded with its cause and without its body', async () => {
     await untilLimited('none')
     const rows = await poll(
       async () => {
@@ -108,7 +108,7 @@ describe('events over a limit', () => {
     expect(rows).toEqual([{ cause: 'events_per_minute', sample: null }])
   })
 
-  test('of a month are refused where the tenant’s limit says so; duplicates are not counted', async () => {
+  test('event limits: a hard monthly limit refuses events and does not count duplicates', async () => {
     const first = fresh()
     expect(await send('month', first)).toMatchObject({ status: 200, body: { ok: true } })
     for (let times = 0; times < 5; times += 1) {
@@ -122,7 +122,7 @@ describe('events over a limit', () => {
     expect(await eventCount('month')).toBeWithin(2, 4)
   })
 
-  test('of a month are else accepted, and marked from the first one over it on', async () => {
+  test('event limits: a soft monthly limit accepts events and marks those over it', async () => {
     for (let times = 0; times < 4; times += 1) expect((await send('accept', fresh())).status).toBe(200)
     const marks = await rowsOf(
       'SELECT over_limit FROM events JOIN tenant ON tenant.id = tenant_id ORDER BY events.id',
@@ -132,7 +132,7 @@ describe('events over a limit', () => {
     expect(api.logs()).toContain('"overLimit":true')
   })
 
-  test('are warned of at the soft limit: one audit row, one log line, one count', async () => {
+  test('event limits: crossing a soft limit writes one audit row, one log line and one count', async () => {
     expect((await send('minute', fresh())).status).toBe(200)
     const text = `SELECT detail->>'limit' AS "limit" FROM audit JOIN tenant ON tenant.id = tenant_id
       WHERE action = 'usage.soft_limit_crossed'`
@@ -146,7 +146,7 @@ describe('events over a limit', () => {
     expect(metrics).toContain('latchkey_usage_soft_crossings_total{limit="eventsPerMinute"} 1')
   })
 
-  test('are rolled up by the hour', async () => {
+  test('event limits: accepted events are rolled up by hour', async () => {
     const sums = await untilRows(
       1,
       `SELECT sum(amount)::integer AS sum FROM usage_hourly JOIN tenant ON tenant.id = tenant_id WHERE meter = 'events'

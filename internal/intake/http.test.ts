@@ -73,8 +73,8 @@ async function count(table: string): Promise<number> {
   return rows[0]?.n ?? -1
 }
 
-describe('a signed call', () => {
-  test('is stored whole and acknowledged, with its first delivery due', async () => {
+describe('signed call', () => {
+  test('webhook: a signed call is stored whole and acknowledged, with its first delivery due', async () => {
     const body = `{ "id":"evt_42", "type":"order.created","amount": 820982911946154508.10, "a":"\\u0000日本", "occurredAt":"2026-11-01T10:00:00.5Z"}`
     const answer = await bySlug(signGeneric(body), 'other', { 'X-Shop': 'a', Cookie: 'c=1' })
     expect(answer).toMatchObject({ status: 200, body: { ok: true } })
@@ -105,21 +105,21 @@ describe('a signed call', () => {
     expect(await count('tenant_queues')).toBe(1)
   })
 
-  test('comes in by API key as well, and is the same event either way', async () => {
+  test('webhook: a call by API key is the same event as by slug', async () => {
     const call = signGeneric(genericBody())
     expect(await byKey(call)).toMatchObject({ status: 200, body: { ok: true } })
     expect(await bySlug(call)).toMatchObject({ status: 200, body: { ok: true, cached: true } })
     expect(await count('events')).toBe(1)
   })
 
-  test('under the same id is another event for another tenant', async () => {
+  test('webhook: the same id is another event for another tenant', async () => {
     const call = signGeneric(genericBody('evt_1'))
     expect((await bySlug(call)).body).toEqual({ ok: true })
     expect((await bySlug(call, 'other')).body).toEqual({ ok: true })
     expect(await count('events')).toBe(2)
   })
 
-  test('sent forty times at once is one event, and every caller learns that it is there', async () => {
+  test('webhook: forty concurrent duplicates are one event, and every caller gets 200', async () => {
     const call = signGeneric(genericBody())
     const answers = await Promise.all(Array.from({ length: 40 }, () => bySlug(call)))
     const cached = answers.filter(({ body }) => (body as { cached?: boolean }).cached === true)
@@ -128,7 +128,7 @@ describe('a signed call', () => {
     expect([await count('events'), await count('deliveries_due')]).toEqual([1, 1])
   })
 
-  test('of 5 MiB, as one vendor sends them, is stored whole', async () => {
+  test('webhook: a body of 5 MiB is stored whole', async () => {
     const body = JSON.stringify({ ref: 'refs/heads/main', text: 'x'.repeat(5 * 1024 * 1024) })
     const hex = createHmac('sha256', providerSecret).update(body).digest('hex')
     const headers = {
@@ -150,13 +150,13 @@ describe('a signed call', () => {
     expect(rows).toEqual([{ whole: true }])
   })
 
-  test('a query, as some vendors have it, is no error', async () => {
+  test('webhook: a query string is ignored', async () => {
     expect(await post('/v1/t/acme/webhooks/generic?hmac=1', signGeneric(genericBody()))).toMatchObject({
       status: 200,
     })
   })
 
-  test('a day without partitions gets them', async () => {
+  test('webhook: missing partitions are created', async () => {
     await api.applyManifests(
       manifests.replace(
         'retention: {payloadDays: 2, eventDays: 3}',
@@ -170,7 +170,7 @@ describe('a signed call', () => {
   })
 })
 
-describe('an event that failed', () => {
+describe('redelivery of a failed event', () => {
   const state = async () => {
     const { rows } = await pool.query(`SELECT e.*, d.cycle AS due, p.payload, l.next_due_at FROM events e
       LEFT JOIN deliveries_due d ON d.event_id = e.id LEFT JOIN event_payloads p ON p.event_id = e.id
@@ -178,7 +178,7 @@ describe('an event that failed', () => {
     return rows
   }
 
-  test('stays as it is when it comes again, unless its tenant opted in', async () => {
+  test('redelivery: a failed event stays unchanged without retryOnRedelivery', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body))
     await pool.query(
@@ -193,7 +193,7 @@ describe('an event that failed', () => {
     expect(await state()).toEqual(before)
   })
 
-  test('gets one new delivery cycle per failed one where its tenant opted in, however often it comes', async () => {
+  test('redelivery: with retryOnRedelivery each failed cycle starts one new delivery cycle', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body), 'again')
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
@@ -207,7 +207,7 @@ describe('an event that failed', () => {
     expect(rows).toEqual([{ state: 'accepted', cycle: 2, due: 2 }])
   })
 
-  test('has its payload stored again where retention had taken it and its tenant opted in', async () => {
+  test('redelivery: with retryOnRedelivery a payload that retention deleted is stored again', async () => {
     const body = genericBody()
     await bySlug(signGeneric(body), 'again')
     await pool.query(
@@ -227,7 +227,7 @@ function refusedCall(cause: string, source = '%') {
   return poll(async () => (await pool.query(text, [cause, source])).rows[0], { deadlineMs: 5_000 })
 }
 
-describe('a call that is refused', () => {
+describe('refused call', () => {
   const cases: [string, () => Promise<Answered>, number, unknown, string | null][] = [
     [
       'a wrong signature',
@@ -317,7 +317,7 @@ describe('a call that is refused', () => {
   ]
 
   test.each(cases)(
-    '%s: the contract’s answer, and its tenant can see why',
+    'refused call: %s gets the answer of the contract, and its tenant sees the cause',
     async (_name, call, status, body, cause) => {
       expect(await call()).toMatchObject({ status, body })
       expect([await count('events'), await count('dedupe_keys')]).toEqual([0, 0])
@@ -328,7 +328,7 @@ describe('a call that is refused', () => {
     },
   )
 
-  test('is kept with its source behind trusted proxies and the start of its body', async () => {
+  test('refused call: is recorded with its source behind trusted proxies and the start of its body', async () => {
     const call = signGeneric(genericBody('evt_1', { text: 'x'.repeat(5_000) }), { secret: 'wrong' })
     await bySlug(call, 'acme', { 'X-Forwarded-For': '203.0.113.9' })
     const row = await refusedCall('signature_mismatch', '203.0.113.9')
@@ -336,7 +336,7 @@ describe('a call that is refused', () => {
     expect(row.sample).toBe(call.body.slice(0, 1_024))
   })
 
-  test('a hundred a second of one cause are counted and ten kept', async () => {
+  test('refused call: of a hundred per second with one cause, ten are recorded and all counted', async () => {
     const call = signGeneric(genericBody(), { secret: 'wrong' })
     const begun = Math.floor(Date.now() / 1000)
     await Promise.all(Array.from({ length: 100 }, () => bySlug(call)))
@@ -350,7 +350,7 @@ describe('a call that is refused', () => {
   })
 
   test.each(['5', '6', '999', 'many', ''])(
-    'a forged call that says it was forwarded %p times is an invalid signature, not a loop',
+    'refused call: a forged call with Latchkey-Hops %p is an invalid signature, not a loop',
     async (hops) => {
       const forged = signGeneric(genericBody(), { secret: 'wrong-secret' })
       const answer = await bySlug(forged, 'acme', { 'Latchkey-Hops': hops })
@@ -369,7 +369,7 @@ describe('a call that is refused', () => {
     ['nothing', ''],
     ['a slash', 'acme%2f'],
     ['capitals', 'ACME'],
-  ])('a slug of %s is answered as one that no tenant has', async (_what, slug) => {
+  ])('refused call: a slug of %s gets the answer of an unknown slug', async (_what, slug) => {
     const path = `/v1/t/${slug}/webhooks`
     const unknown = await post(`/v1/t/nobody/webhooks/generic`, signGeneric(genericBody()))
     const { status, body } = await post(`${path}/generic`, signGeneric(genericBody()))
@@ -406,14 +406,14 @@ describe('a call that is refused', () => {
       508,
       'loop_detected',
     ],
-  ] as const)('%s: the standard envelope', async (_name, call, status, code) => {
+  ] as const)('refused call: %s gets the standard error envelope', async (_name, call, status, code) => {
     const answer = await call()
     expect(answer).toMatchObject({ status, body: { statusCode: status, code } })
     expect(await count('events')).toBe(0)
   })
 })
 
-test('neither secrets nor bodies appear in the log', async () => {
+test('webhook: neither secrets nor bodies appear in the log', async () => {
   const call = signGeneric(genericBody('evt_secret_1', { text: 'planted-body-text' }))
   await bySlug(call)
   await bySlug({ ...call, headers: { 'X-Service-Signature': 't=1,v1=planted-signature' } })

@@ -47,7 +47,7 @@ function handIn(
   )
 }
 
-test('forty at once under one id are one event, which all are told of', async () => {
+test('ingestEvent: forty concurrent calls with one id store one event, and all return it', async () => {
   const stored: ReceivedEvent[] = []
   const tenant = tenantWith()
   const results = await Promise.all(Array.from({ length: 40 }, () => handIn({ tenant }, { stored })))
@@ -58,7 +58,7 @@ test('forty at once under one id are one event, which all are told of', async ()
   expect(rows).toEqual([{ state: 'accepted' }])
 })
 
-test('one that is known changes nothing, not even where its delivery had failed, and nobody is asked before', async () => {
+test('ingestEvent: a known event is returned unchanged, even if its delivery failed, and beforeStored is not called', async () => {
   const tenant = tenantWith()
   const first = await handIn({ tenant, payload: '{"n":1}' })
   await pool.query(`UPDATE events SET state = 'delivery_failed' WHERE tenant_id = $1`, [tenant.id])
@@ -72,7 +72,7 @@ test('one that is known changes nothing, not even where its delivery had failed,
   expect(rows).toEqual([{ state: 'delivery_failed', payload: '{"n":1}' }])
 })
 
-test('what throws before it is stored leaves nothing', async () => {
+test('ingestEvent: an error of beforeStored leaves no event', async () => {
   const tenant = tenantWith()
   const beforeStored = () => Promise.reject(new Error('the audit log is away'))
   const storing = { pool, wake: () => undefined, onError: () => undefined }
@@ -99,14 +99,14 @@ test.each([
   ['a provider that the tenant has not', { provider: 'codehost' }],
   ['the reserved provider', { provider: 'gateway' }],
   ['a wallet that is off', { provider: 'wallet' }],
-] as const)('of %s none is taken', async (_what, fields) => {
+] as const)('ingestEvent: %s gives notTaken', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('notTaken')
 })
 
 test.each([
   ['verify', 'verified'],
   ['enabled', 'accepted'],
-] as const)('of a wallet in stage %s it is %s', async (walletStage, state) => {
+] as const)('ingestEvent: a wallet event in stage %s is %s', async (walletStage, state) => {
   const tenant = tenantWith({ walletStage })
   expect((await handIn({ tenant, provider: 'wallet' })).kind).toBe('stored')
   const { rows } = await pool.query('SELECT state FROM events WHERE tenant_id = $1', [tenant.id])
@@ -121,11 +121,11 @@ test.each([
   ['a payload that is a list', { payload: '[]' }],
   ['a payload with a name twice', { payload: '{"a":1,"a":2}' }],
   ['a payload that is none', { payload: '{' }],
-])('%s is refused', async (_what, fields) => {
+])('ingestEvent: %s is invalid', async (_what, fields) => {
   expect((await handIn(fields)).kind).toBe('invalid')
 })
 
-test('credentials, signatures and our own headers are not kept', async () => {
+test('ingestEvent: credentials, signatures and latchkey headers are dropped', async () => {
   const tenant = tenantWith()
   const headers = {
     ...{ Authorization: 'Bearer x', Cookie: 'a=b', 'Stripe-Signature': 't=1', 'Latchkey-Hops': '0' },

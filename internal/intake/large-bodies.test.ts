@@ -30,8 +30,8 @@ function callOf(text: string, signedBy = secret): LargeCall {
 const bodyOf = (bytes: number) =>
   `{"ref":"main","big":820982911946154508,"text":"${'日x'.repeat(bytes / 4)}"}`
 
-describe('a large body', () => {
-  test('is read in a worker as it would be here, its text untouched', async () => {
+describe('large bodies', () => {
+  test('large body: the worker gives the same result as the main thread', async () => {
     const text = bodyOf(3_000_000)
     const reading = await open().read(callOf(text))
     expect(reading).toMatchObject({
@@ -43,7 +43,7 @@ describe('a large body', () => {
     expect(reading?.kind === 'event' && reading.payload === text).toBe(true)
   })
 
-  test('is refused with its cause', async () => {
+  test('large body: the worker returns the cause of a refusal', async () => {
     const bodies = open()
     const deep = `{"a":${'['.repeat(256)}${']'.repeat(256)}}`
     const calls = [callOf('{}', 'other'), callOf('[1]'), callOf(deep), callOf(deep, 'other')]
@@ -55,7 +55,7 @@ describe('a large body', () => {
     ])
   })
 
-  test('leaves the event loop to others meanwhile', async () => {
+  test('large body: does not block the event loop', async () => {
     const bodies = open()
     await bodies.read(callOf('{}'))
     const call = callOf(bodyOf(20_000_000))
@@ -69,7 +69,7 @@ describe('a large body', () => {
     expect(turns).toBeGreaterThan(10)
   }, 20_000)
 
-  test('is given up when the worker ends, and the next one gets another worker', async () => {
+  test('large body: is given up if the worker ends, and the next one gets a new worker', async () => {
     const bodies = open()
     const given = bodies.read(callOf(bodyOf(3_000_000)))
     bodies.close()

@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const nthOf = (headers: string) => Number((JSON.parse(headers) as { nth: string }).nth)
 
-test('a tenant’s refused calls are listed newest first, page by page, each once, without those whose day has come', async () => {
+test('listRefusedCalls: lists newest first by pages, each call once, without expired ones', async () => {
   const pages: number[][] = []
   let after: string | undefined
   do {
@@ -59,7 +59,7 @@ test('a tenant’s refused calls are listed newest first, page by page, each onc
   expect(pages.slice(0, -1).every((page) => page.length === 4)).toBe(true)
 })
 
-test('a call is shown as it was noted', async () => {
+test('listRefusedCalls: returns a call as it was recorded', async () => {
   const { calls } = await listRefusedCalls(pool, { tenantId, limit: 1 }, nowMs)
   expect(calls).toEqual([
     {
@@ -70,7 +70,7 @@ test('a call is shown as it was noted', async () => {
   ])
 })
 
-test('a tenant without any has an empty page; a limit out of its bounds is refused', async () => {
+test('listRefusedCalls: an empty page for a tenant without calls, RangeError for an invalid limit', async () => {
   expect(await listRefusedCalls(pool, { tenantId: someTenantId(), limit: 5 }, nowMs)).toEqual({
     calls: [],
     next: undefined,
@@ -79,7 +79,7 @@ test('a tenant without any has an empty page; a limit out of its bounds is refus
     expect(listRefusedCalls(pool, { tenantId, limit }, nowMs)).rejects.toThrow(RangeError)
 })
 
-test('by provider and cause a page looks at so many calls, says how far it went, and finds the rest on those that follow', async () => {
+test('listRefusedCalls: a filtered page examines 1 000 calls and continues on the next page', async () => {
   const busyId = someTenantId()
   const day = dayAfter(nowMs, 30)
   await ensurePartitions(pool, [{ table: 'refused_calls', day }])

@@ -149,8 +149,8 @@ const fresh = { status: 200, body: { ok: true } }
 const cached = { status: 200, body: { ok: true, cached: true } }
 const captured = { provider: 'wallet', type: 'payment.succeeded' }
 
-describe('stage off', () => {
-  test('refuses, fetches nothing and stores nothing', async () => {
+describe('wallet rollout off', () => {
+  test('wallet stage off: refuses, fetches nothing and stores nothing', async () => {
     expect(await send('resting', walletBody())).toMatchObject(notAllowed)
     expect(await stored('resting')).toEqual([])
     expect(asked).toEqual([])
@@ -158,8 +158,8 @@ describe('stage off', () => {
   })
 })
 
-describe('stage verify', () => {
-  test('takes an event and delivers nothing', async () => {
+describe('wallet rollout verify', () => {
+  test('wallet stage verify: stores an event and does not deliver it', async () => {
     const body = walletBody('WH-1')
     expect(await send('trying', body)).toMatchObject(fresh)
     expect(await stored('trying')).toEqual([{ ...captured, state: 'verified', due: false }])
@@ -169,7 +169,7 @@ describe('stage verify', () => {
     expect(payloads.rows).toEqual([{ payload: body }])
   })
 
-  test('knows a duplicate, however often it comes at once', async () => {
+  test('wallet stage verify: concurrent duplicates are one event', async () => {
     const body = walletBody('WH-1')
     const answers = await Promise.all(Array.from({ length: 20 }, () => send('trying', body)))
     const told = answers.map((answer) => JSON.stringify(answer.body)).sort()
@@ -177,7 +177,7 @@ describe('stage verify', () => {
     expect(await stored('trying')).toHaveLength(1)
   })
 
-  test('refuses what is not the vendor’s', async () => {
+  test('wallet stage verify: refuses calls that the vendor did not sign', async () => {
     const changed = { ...signWallet(walletBody('WH-1'), { ...signer, certificateUrl: urlOf('good') }) }
     expect(await post('trying', walletBody('WH-2'), changed)).toMatchObject({
       status: 400,
@@ -187,8 +187,8 @@ describe('stage verify', () => {
   })
 })
 
-describe('stage enabled', () => {
-  test('takes an event and delivers it, by slug and by key, under either name', async () => {
+describe('wallet rollout enabled', () => {
+  test('wallet stage enabled: stores and delivers an event, by slug or key and under either name', async () => {
     const body = walletBody('WH-1')
     const headers = signWallet(body, { ...signer, certificateUrl: urlOf('good') })
     expect(await post('running', body, headers, 'paypal')).toMatchObject(fresh)
@@ -201,7 +201,7 @@ describe('stage enabled', () => {
     expect(await byKey.json()).toEqual(cached.body)
   })
 
-  test('keeps no signature among the headers', async () => {
+  test('wallet stage enabled: signatures are not among the kept headers', async () => {
     await send('running', walletBody())
     const { rows } = await pool.query<{ headers: string }>('SELECT headers FROM events')
     const headers = JSON.parse(rows[0]?.headers ?? '{}')
@@ -211,7 +211,7 @@ describe('stage enabled', () => {
   })
 })
 
-test('an event that came while it was tried out is a duplicate once it is enabled, and back', async () => {
+test('wallet: an event accepted in one stage is a duplicate in the other', async () => {
   const [early, late] = [walletBody('WH-early'), walletBody('WH-late')]
   expect(await send('moving', early)).toMatchObject(fresh)
   await moveTo('enabled')
@@ -248,7 +248,7 @@ function refusedFor(cause: string) {
   return poll(async () => (await pool.query(text, [cause])).rows[0], { deadlineMs: 5_000 })
 }
 
-describe('a call is refused', () => {
+describe('wallet refused calls', () => {
   const pem = (parts: Parameters<typeof authority.issue>[0]) => () => new Response(authority.issue(parts).pem)
   const nowMs = Date.now()
   const invalid = { status: 400, body: { error: 'invalid signature' } }
@@ -259,7 +259,7 @@ describe('a call is refused', () => {
     ['another’s', 'certificate_subject_mismatch', pem({ subject: 'www.paypal.com' })],
     ['of another root', 'certificate_untrusted', () => new Response(stranger.issue().pem)],
     ['signed with SHA-1', 'certificate_weak', pem({ hash: 'sha1' })],
-  ])('whose certificate is %s', async (what, cause, answer) => {
+  ])('wallet: a call with a certificate that is %s is refused', async (what, cause, answer) => {
     const name = what.replaceAll(/[^a-z]/gi, '-')
     served = { [name]: answer }
     const before = await countOf(cause)
@@ -268,7 +268,7 @@ describe('a call is refused', () => {
     expect(asked).toEqual([`${path}${name}`])
   })
 
-  test('and kept for its tenant with its cause and the start of its body', async () => {
+  test('wallet: a refused call is recorded with its cause and the start of its body', async () => {
     await send('running', walletBody('WH-7'), { certificateUrl: urlOf('good', 'evil.example') })
     expect((await refusedFor('certificate_url_refused')).sample).toBe(walletBody('WH-7'))
   })
@@ -284,7 +284,7 @@ describe('a call is refused', () => {
     ['for another webhook', 'signature_mismatch', () => ({ webhookId: '9ZZ9999999999999Z' })],
     ['by another key', 'signature_mismatch', () => ({ privateKey: stranger.issue().privateKey })],
     ['of last week', 'timestamp_outside_window', () => ({ atMs: Date.now() - 5 * dayMs })],
-  ])('signed %s', async (_what, cause, call) => {
+  ])('wallet: a call signed %s is refused', async (_what, cause, call) => {
     const before = await countOf(cause)
     expect(await send('running', walletBody(), call())).toMatchObject(invalid)
     expect(await countOf(cause)).toBe(before + 1)
@@ -292,7 +292,7 @@ describe('a call is refused', () => {
   })
 
   test.each(['TRANSMISSION-ID', 'TRANSMISSION-TIME', 'TRANSMISSION-SIG', 'AUTH-ALGO', 'CERT-URL'])(
-    'without PAYPAL-%s',
+    'wallet: a call without PAYPAL-%s is refused',
     async (name) => {
       const body = walletBody()
       const { [`PAYPAL-${name}`]: _, ...headers } = signWallet(body, {
@@ -306,7 +306,7 @@ describe('a call is refused', () => {
   )
 })
 
-describe('a certificate that is not to be had', () => {
+describe('unavailable certificate', () => {
   /** Until it is in force there. */
   const environmentOf = ({ directory }: TestApi, environment: string) => {
     const own = () => directory.findTenantBySlug('running')?.providers[0]?.wallet?.environment
@@ -318,21 +318,24 @@ describe('a certificate that is not to be had', () => {
     ['elsewhere', () => Response.redirect(urlOf('good'), 302)],
     ['endless', () => new Response(`${signer.pem}${'\n'.repeat(65_536)}`)],
     ['none', () => new Response('<html>Sign in</html>')],
-  ])('since it is %s, puts the call off, so that the vendor sends it again', async (name, answer) => {
-    served = { ...served, [name]: answer }
-    const before = await countOf('certificate_unavailable')
-    const answered = await send('running', walletBody(), { certificateUrl: urlOf(name) })
-    expect(answered).toMatchObject({
-      status: 503,
-      body: { statusCode: 503, error: 'Service Unavailable', code: 'certificate_unavailable' },
-    })
-    expect(answered.headers.get('retry-after')).toBe('10')
-    expect(asked).toEqual([`${path}${name}`])
-    expect(await countOf('certificate_unavailable')).toBe(before + 1)
-    expect(await stored('running')).toEqual([])
-  })
+  ])(
+    'wallet: a certificate fetch that ends with %s gives 503, so that the vendor retries',
+    async (name, answer) => {
+      served = { ...served, [name]: answer }
+      const before = await countOf('certificate_unavailable')
+      const answered = await send('running', walletBody(), { certificateUrl: urlOf(name) })
+      expect(answered).toMatchObject({
+        status: 503,
+        body: { statusCode: 503, error: 'Service Unavailable', code: 'certificate_unavailable' },
+      })
+      expect(answered.headers.get('retry-after')).toBe('10')
+      expect(asked).toEqual([`${path}${name}`])
+      expect(await countOf('certificate_unavailable')).toBe(before + 1)
+      expect(await stored('running')).toEqual([])
+    },
+  )
 
-  test.each([404, 410])('since the vendor answers %d for it, makes the call a forged one', async (status) => {
+  test.each([404, 410])('wallet: a certificate for which the vendor answers %d gives 400', async (status) => {
     const name = `made-up-${status}`
     served = { ...served, [name]: () => new Response(null, { status }) }
     const before = await countOf('certificate_not_found')
@@ -346,7 +349,7 @@ describe('a certificate that is not to be had', () => {
     expect(await stored('running')).toEqual([])
   })
 
-  test('since its host’s address is private, is not asked for', async () => {
+  test('wallet: a certificate at a private address is not fetched', async () => {
     await sandbox.applyManifests(manifests().replaceAll('environment: live', 'environment: sandbox'))
     await environmentOf(sandbox, 'sandbox')
     const body = walletBody()
@@ -357,7 +360,7 @@ describe('a certificate that is not to be had', () => {
     await Promise.all([environmentOf(sandbox, 'live'), environmentOf(api, 'live')])
   })
 
-  test('is counted, and how long those last that are', async () => {
+  test('wallet: certificate fetches and expiry are exported as metrics', async () => {
     await send('running', walletBody())
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toMatch(/latchkey_webhooks_certificate_fetches_total\{outcome="failed"\} [1-9]/)
@@ -368,7 +371,7 @@ describe('a certificate that is not to be had', () => {
   })
 })
 
-describe('the gateway', () => {
+describe('gateway', () => {
   const xml =
     '<notification><timestamp>2026-11-10T00:00:00Z</timestamp><kind>dispute_won</kind><subject/></notification>'
   const payload = `${Buffer.from(xml).toString('base64')}\n`
@@ -376,12 +379,15 @@ describe('the gateway', () => {
   const form = new URLSearchParams({ bt_signature: `${publicKey}|${hex}`, bt_payload: payload }).toString()
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
 
-  test.each(['gateway', 'braintree'])('is refused as %s whatever its tenant says', async (name) => {
-    expect(await post('gated', form, headers, name)).toMatchObject(notAllowed)
-    expect(await stored('gated')).toEqual([])
-  })
+  test.each(['gateway', 'braintree'])(
+    'gateway: is refused under the name %s whatever the tenant’s spec says',
+    async (name) => {
+      expect(await post('gated', form, headers, name)).toMatchObject(notAllowed)
+      expect(await stored('gated')).toEqual([])
+    },
+  )
 
-  test('is let into a sandbox, as itself', async () => {
+  test('gateway: is accepted with LATCHKEY_GATEWAY_SANDBOX', async () => {
     expect(await post('gated', form, headers, 'gateway', sandbox)).toMatchObject(fresh)
     expect(await post('gated', form, headers, 'braintree', sandbox)).toMatchObject(cached)
     expect(await stored('gated')).toEqual([
@@ -395,7 +401,7 @@ describe('the gateway', () => {
     expect(await post('gated', forged, headers, 'gateway', sandbox)).toMatchObject({ status: 400 })
   })
 
-  test('is no wallet: neither passes for the other', async () => {
+  test('gateway: its calls are not accepted as wallet calls, nor the reverse', async () => {
     expect(await post('gated', form, headers, 'wallet', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'gateway', sandbox)).toMatchObject(notAllowed)
     expect(await post('running', form, headers, 'wallet', sandbox)).toMatchObject({ status: 400 })

@@ -15,7 +15,7 @@ import {
 
 const hmac = (key: string, text: string) => createHmac('sha256', key).update(text).digest()
 
-test('bytes of different lengths differ, and nothing is thrown', () => {
+test('equalBytes: different lengths are unequal and do not throw', () => {
   const bytes = Buffer.alloc(32, 1)
   expect(equalBytes(bytes, Buffer.alloc(32, 1))).toBe(true)
   for (const length of [0, 1, 31, 33, 64]) expect(equalBytes(bytes, Buffer.alloc(length, 1))).toBe(false)
@@ -28,7 +28,7 @@ test('bytes of different lengths differ, and nothing is thrown', () => {
 })
 
 describe('isSigned', () => {
-  test('takes any pair of a key and a signature, and the parts one after the other', () => {
+  test('isSigned: accepts any pair of key and signature over the concatenated parts', () => {
     const keys = hmacKeys(['one', 'two'])
     const wrong = Buffer.alloc(32)
     for (const key of ['one', 'two']) {
@@ -40,7 +40,7 @@ describe('isSigned', () => {
     expect(isSigned([], ['a.b'], [hmac('one', 'a.b')])).toBe(false)
   })
 
-  test('an empty secret makes no key', () => {
+  test('hmacKeys: an empty secret makes no key', () => {
     expect(hmacKeys(['', 'a', ''])).toHaveLength(1)
     expect(standardHmacKeys(['', 'whsec_', 'whsec_AAAA'])).toHaveLength(0)
   })
@@ -66,25 +66,25 @@ test.each([
       '',
     ],
   ],
-] as const)('a digest in %s has 32 bytes, or is none', (_form, decode, good, bad) => {
+] as const)('digest decoder: %s decodes 32 bytes and refuses anything else', (_form, decode, good, bad) => {
   expect(decode(good)).toHaveLength(32)
   for (const text of bad) expect(decode(text)).toBeUndefined()
 })
 
-test('a signed time is 1 to 12 digits, kept as written', () => {
+test('parseSignedTime: accepts 1 to 12 digits and keeps the text', () => {
   expect(parseSignedTime('01794300000')).toEqual({ text: '01794300000', atMs: 1_794_300_000_000 })
   for (const text of ['', '-1', '+1', '1.0', '1e9', '0x10', ' 1', '1\n', '1'.repeat(13), '١٢']) {
     expect(parseSignedTime(text)).toBeUndefined()
   }
 })
 
-test('the window reaches equally far in both directions', () => {
+test('isInWindow: the window is symmetric', () => {
   const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
   for (const atMs of [700_000, 1_000_000, 1_300_000]) expect(isInWindow(atMs, check)).toBe(true)
   for (const atMs of [699_999, 1_300_001, 0]) expect(isInWindow(atMs, check)).toBe(false)
 })
 
-test('a header longer than any sender makes is malformed, whatever it holds', () => {
+test('signature headers: an overlong header is malformed', () => {
   const check = { body: new Uint8Array(), nowMs: 1_000_000, signatureAgeMsMax: 300_000 }
   const keys = hmacKeys(['one'])
   const timed = `t=1000,v1=${hmac('one', '1000.').toString('hex')}`

@@ -15,8 +15,8 @@ const encodedWith = (fields: Record<string, unknown>) => {
   return entryOf([id, JSON.stringify({ ...JSON.parse(facts), ...fields }), payload, tenant])
 }
 
-describe('an event', () => {
-  test('comes back from its entry as it was, whatever its texts', () => {
+describe('spool encoding', () => {
+  test('spool entry: decoding restores the event for any text', () => {
     const text = fc.string({ unit: 'grapheme' })
     fc.assert(
       fc.property(text, text, text, (payload, headers, sourceEventId) => {
@@ -30,13 +30,13 @@ describe('an event', () => {
     )
   })
 
-  test('stands in its entry with its payload as it is', () => {
+  test('spool entry: contains the payload unescaped', () => {
     const event = receivedEvent({ payload: '{"a": 820982911946154508, "b":"ä\\u0000"}' })
     expect(encodeEvent(event)[2]).toBe(event.payload)
   })
 })
 
-describe('an entry cannot be read', () => {
+describe('unreadable spool entries', () => {
   test.each<readonly [string, Partial<Record<keyof ReceivedEvent, unknown>>]>([
     ['without a dedupe key', { dedupeKey: undefined }],
     ['with a dedupe key that is none', { dedupeKey: 'x'.repeat(32) }],
@@ -48,7 +48,7 @@ describe('an entry cannot be read', () => {
     ['with a day that is none', { expiresOn: '2026-13-01' }],
     ['with a state of later', { state: 'processed' }],
     ['without headers', { headers: null }],
-  ])('%s', (_name, fields) => {
+  ])('spool entry: one %s is unreadable', (_name, fields) => {
     expect(decodeEntry(encodedWith(fields)).event).toBeUndefined()
     expect(decodeEntry(encodedWith({})).event).toBeDefined()
   })
@@ -60,7 +60,7 @@ describe('an entry cannot be read', () => {
     ['with an id that is none', ['id', 'evt_1', ...encodeEntryTail()]],
     ['without a payload', ['id', receivedEvent().id, ...encodeEntryTail().slice(0, 2)]],
     ['with a value that looks like a name', ['x', 'id', 'y', 'facts', 'z', 'payload']],
-  ])('%s', (_name, fields) => {
+  ])('spool entry: one %s is unreadable', (_name, fields) => {
     expect(decodeEntry(['1-0', fields])).toMatchObject({ entryId: '1-0', event: undefined })
   })
 })

@@ -18,7 +18,7 @@ async function untilTakes(spool: Spool): Promise<void> {
   )
 }
 
-describe('a spool on a server with a replica', () => {
+describe('spool with a replica', () => {
   let lab: SpoolLab
   let replica: TestRedis
 
@@ -38,7 +38,7 @@ describe('a spool on a server with a replica', () => {
     return (entries as [string, string[]][]).map(([, fields]) => fields[1])
   }
 
-  test('takes an event once the replica has it', async () => {
+  test('spool: with a replica an event is queued once the replica has it', async () => {
     const events = Array.from({ length: 100 }, () => receivedEvent())
     const spool = lab.spool({ replicaMsMax })
     const fates = await Promise.all(events.map((event) => spool.append(event)))
@@ -46,7 +46,7 @@ describe('a spool on a server with a replica', () => {
     expect(await idsAt(replica)).toEqual(events.map(({ id }) => id))
   })
 
-  test('refuses while the replica hangs, within its deadline; what was refused may be there, and comes at most as a duplicate', async () => {
+  test('spool: refuses in time while the replica hangs; a refused event may stay as a duplicate', async () => {
     const spool = lab.spool()
     await untilTakes(spool)
     lab.refusals.length = 0
@@ -65,7 +65,7 @@ describe('a spool on a server with a replica', () => {
     await untilTakes(spool)
   })
 
-  test('notices a replica that came and one that went', async () => {
+  test('spool: notices added and removed replicas', async () => {
     const spool = lab.spool()
     await command(replica, ['REPLICAOF', 'NO', 'ONE'])
     await until('a master alone', async () => {
@@ -85,7 +85,7 @@ describe('a spool on a server with a replica', () => {
   })
 })
 
-test('what was queued is there after a failover, by sentinels', async () => {
+test('spool: queued events survive a Sentinel failover', async () => {
   const topology = await startSentinel()
   const redis = openRedis({ url: topology.url, deadlineMs: 1_500, onError: () => undefined })
   await untilWorks(redis, 'latchkey:spool')
@@ -110,7 +110,7 @@ test('what was queued is there after a failover, by sentinels', async () => {
   await topology.stop()
 }, 40_000)
 
-test('a cluster takes events too, each with a replica', async () => {
+test('spool: works on a Redis Cluster with replicas', async () => {
   const cluster = await startCluster({ replicas: true })
   const redis = openRedis({ url: cluster.url, deadlineMs: 1_500, onError: () => undefined })
   await untilWorks(redis, 'latchkey:spool')

@@ -22,8 +22,8 @@ beforeEach(async () => {
 const bytesOf = (event: ReceivedEvent) =>
   encodeEvent(event).reduce((sum, value) => sum + Buffer.byteLength(value), 0)
 
-describe('a spool on a Redis that syncs before it answers', () => {
-  test('takes events in their order and counts their bytes', async () => {
+describe('spool on durable Redis', () => {
+  test('spool: keeps the order of events and counts their bytes', async () => {
     const spool = lab.spool()
     const events = Array.from({ length: 1_200 }, (_none, nth) => receivedEvent({ payload: `{"ü":${nth}}` }))
     const fates = await Promise.all(events.map((event) => spool.append(event)))
@@ -39,7 +39,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     })
   })
 
-  test('takes events that come together in one call', async () => {
+  test('spool: writes concurrent events in one call', async () => {
     const spool = lab.spool()
     await spool.append(receivedEvent())
     const calls = async () => {
@@ -51,7 +51,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect((await calls()) - before).toBe(1)
   })
 
-  test('keeps them through a kill -9', async () => {
+  test('spool: events survive kill -9 of Redis', async () => {
     const spool = lab.spool()
     const events = Array.from({ length: 50 }, () => receivedEvent())
     await Promise.all(events.map((event) => spool.append(event)))
@@ -61,14 +61,14 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await spool.stats()).toMatchObject({ entries: 50 })
   })
 
-  test('tells how long the oldest event waits', async () => {
+  test('spool: stats return the age of the oldest event', async () => {
     const spool = lab.spool()
     expect((await spool.stats()).oldestAgeMs).toBe(0)
     await spool.append(receivedEvent())
     await until('an age', async () => (await spool.stats()).oldestAgeMs > 20 || undefined)
   })
 
-  test('holds its bound to the byte, for several processes at once', async () => {
+  test('spool: bytesMax is exact for several processes', async () => {
     const events = Array.from({ length: 40 }, () =>
       receivedEvent({ payload: `{"a":"${'x'.repeat(1_000)}"}` }),
     )
@@ -84,7 +84,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await lab.spool({ bytesMax: bytesMax + bytesOf(first) }).append(first)).toBe('queued')
   })
 
-  test('leaves three quarters to the others when one tenant sends much, for several processes at once', async () => {
+  test('spool: one tenant gets a quarter, exact for several processes', async () => {
     const payload = `{"a":"${'x'.repeat(1_000)}"}`
     const tenantId = someTenantId()
     const loud = Array.from({ length: 30 }, () => receivedEvent({ tenantId, payload }))
@@ -102,7 +102,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await lab.shares()).toEqual({ [tenantId]: bytesMax / 4, [quiet.tenantId]: bytesOf(quiet) })
   })
 
-  test('has a tenant’s whole share again once somebody emptied the stream by hand', async () => {
+  test('spool: shares reset after an operator deleted the stream', async () => {
     const event = receivedEvent()
     const spool = lab.spool({ bytesMax: bytesOf(event) * 4 })
     expect([await spool.append(event), await spool.append(event)]).toEqual(['queued', 'unavailable'])
@@ -110,7 +110,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await spool.append(event)).toBe('queued')
   })
 
-  test('counts what is set aside into its bound, and no longer once that was removed by hand', async () => {
+  test('spool: dead entries count into the bound until an operator deletes them', async () => {
     const event = receivedEvent()
     await command(
       lab.server,
@@ -124,7 +124,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect(await spool.stats()).toMatchObject({ bytes: bytesOf(event), deadBytes: 0 })
   })
 
-  test('takes an event that is longer than a batch', async () => {
+  test('spool: accepts an event larger than a batch', async () => {
     const event = receivedEvent({ payload: `{"a":"${'ß'.repeat(6 * 1024 * 1024)}"}` })
     const spool = lab.spool()
     const fates = await Promise.all(
@@ -134,7 +134,7 @@ describe('a spool on a Redis that syncs before it answers', () => {
     expect((await lab.entriesOf(spoolKeys.events))[1]?.['payload']).toBe(event.payload)
   })
 
-  test('refuses while Redis is full', async () => {
+  test('spool: refuses while Redis is full', async () => {
     await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '1mb'])
     expect(await lab.spool().append(receivedEvent())).toBe('unavailable')
     await command(lab.server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
@@ -142,8 +142,8 @@ describe('a spool on a Redis that syncs before it answers', () => {
   })
 })
 
-describe('a spool on a Redis that may forget', () => {
-  test.each(['everysec', 'no'])('refuses with appendfsync %s, and writes nothing', async (value) => {
+describe('spool on volatile Redis', () => {
+  test.each(['everysec', 'no'])('spool: with appendfsync %s it refuses and writes nothing', async (value) => {
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', value])
     const spool = lab.spool()
     expect(await Promise.all([spool.append(receivedEvent()), spool.append(receivedEvent())])).toEqual([
@@ -154,7 +154,7 @@ describe('a spool on a Redis that may forget', () => {
     expect(await lab.entriesOf(spoolKeys.events)).toEqual([])
   })
 
-  test('refuses from the first event on after it changed, and takes events again once it was asked again', async () => {
+  test('spool: a change of appendfsync is noticed with the first event, and back after the cache expired', async () => {
     const spool = lab.spool({ believedMsMax: 200 })
     expect(await spool.append(receivedEvent())).toBe('queued')
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
@@ -166,7 +166,7 @@ describe('a spool on a Redis that may forget', () => {
     expect(new Set(lab.refusals)).toEqual(new Set(['volatile']))
   })
 
-  test('refuses where CONFIG is forbidden', async () => {
+  test('spool: refuses if CONFIG is forbidden, unless vouched', async () => {
     await command(lab.server, ['ACL', 'SETUSER', 'default', '-config'])
     const refused = await lab.spool().append(receivedEvent())
     const vouched = await lab.spool({ vouched: true }).append(receivedEvent())
@@ -174,16 +174,16 @@ describe('a spool on a Redis that may forget', () => {
     expect([refused, vouched]).toEqual(['unavailable', 'queued'])
   })
 
-  test('takes events where somebody vouches for it', async () => {
+  test('spool: `vouched` accepts events with appendfsync everysec', async () => {
     await command(lab.server, ['CONFIG', 'SET', 'appendfsync', 'everysec'])
     expect(await lab.spool({ vouched: true }).append(receivedEvent())).toBe('queued')
   })
 })
 
-describe('a spool without its Redis', () => {
+describe('spool while Redis is unavailable', () => {
   afterEach(() => lab.server.signal('SIGCONT'))
 
-  test('refuses within one deadline, also those behind, and takes events when it is back', async () => {
+  test('spool: refuses waiting events within one deadline while Redis hangs, and accepts again afterwards', async () => {
     const spool = lab.spool()
     expect(await spool.append(receivedEvent())).toBe('queued')
     lab.server.signal('SIGSTOP')
@@ -199,7 +199,7 @@ describe('a spool without its Redis', () => {
     )
   })
 
-  test('has nothing when Redis comes back empty, and goes on', async () => {
+  test('spool: continues with an empty Redis', async () => {
     const spool = lab.spool()
     await spool.append(receivedEvent())
     await lab.reset()

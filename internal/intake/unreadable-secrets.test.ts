@@ -84,7 +84,7 @@ test('webhook: a 1 MB body signed with an unreadable secret gets 503', async () 
   expect(await call(readable, large)).toEqual(stored)
 })
 
-test('webhook: some open, a call without a signature is refused as always', async () => {
+test('webhook: with some unreadable secrets, a call without signature is refused as usual', async () => {
   tenant = tenantWith([...both].map(([ring, text]) => [ring, text]))
   expect(await call(readable, genericBody(), { 'X-Service-Signature': 'nonsense' })).toEqual(invalid)
 })

@@ -43,9 +43,9 @@ const lives = (['card', 'wallet'] as const).flatMap((provider) =>
   ),
 )
 
-describe('an event of a simulation', () => {
+describe('simulated events', () => {
   test.each(lives)(
-    'is what its provider’s adapter takes it for: $provider $outcome $reason',
+    'simulated events: the adapter reads those of $provider $outcome $reason with their types and ids',
     (chargeback) => {
       const types = stepTypes(chargeback)
       expect(types).toHaveLength(stepsCount)
@@ -60,7 +60,7 @@ describe('an event of a simulation', () => {
     },
   )
 
-  test('has an id of its own, the same each time, that is a provider’s and none of ours', () => {
+  test('sourceEventId: unique, deterministic and not in the form of Latchkey’s ids', () => {
     const ids = [0, 1, 2].flatMap((step) => [
       sourceEventId(id, 'card', step),
       sourceEventId(id, 'wallet', step),
@@ -75,7 +75,7 @@ describe('an event of a simulation', () => {
     ).toEqual(ids)
   })
 
-  test('tells amount, currency, reason and reference in its provider’s words', () => {
+  test('simulated events: contain amount, currency, reason and reference in the provider’s terms', () => {
     const asked = { amount: 1999, currency: 'usd', reference: 'order-1042', outcome: 'lost' } as const
     const bodyOf = (provider: 'card' | 'wallet', step: number) => {
       const chargeback = chargebackOf({ ...asked, provider, reason: 'subscription_cancelled' })
@@ -115,7 +115,7 @@ test.each([
   [1, 'BHD', '0.001'],
   [12_345, 'CLF', '1.2345'],
   [100, 'QQQ', '1.00'],
-])('%d of %s is %s', (amount, currency, text) => {
+])('decimalText: %d of %s is %s', (amount, currency, text) => {
   expect(decimalText(amount, currency)).toBe(text)
 })
 
@@ -124,6 +124,6 @@ test.each([
   ['an event’s', id.replace('sim_', 'evt_'), undefined],
   ['one that is too long', `${id}0`, undefined],
   ['nothing', '', undefined],
-])('a simulation’s id is read from %s', (_case, text, expected) => {
+])('parseSimulationId: parses %s', (_case, text, expected) => {
   expect(parseSimulationId(text)).toBe(expected)
 })

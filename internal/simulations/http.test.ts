@@ -54,15 +54,15 @@ const count = async (table: string) =>
 test.each([
   [256, 'is not a field of this call'],
   [257, 'must not be nested deeper than 256 levels'],
-])('a body of %d levels is refused: %s', async (levels, told) => {
+])('POST simulate/chargeback: a body of %d levels is refused: %s', async (levels, told) => {
   const deep = `${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}`
   const answer = await post(`{"amount":1,"currency":"EUR","deep":${deep}}`)
   expect(answer.json).toMatchObject({ statusCode: 400, code: 'invalid_request', error: 'Bad Request' })
   expect(answer.json['message']).toContain(told)
 })
 
-describe('a simulation is started', () => {
-  test('with its defaults, and leaves a row and an audit row', async () => {
+describe('starting', () => {
+  test('POST simulate/chargeback: stores a simulation with defaults and an audit entry', async () => {
     const beforeMs = Date.now()
     const answer = await post(least)
     expect(answer.status).toBe(202)
@@ -102,7 +102,7 @@ describe('a simulation is started', () => {
     ])
   })
 
-  test('not in a dry run, which says what would come and writes nothing', async () => {
+  test('POST simulate/chargeback: a dry run returns the events and stores nothing', async () => {
     const answer = await post({ ...slow, outcome: 'won', dryRun: true }, { 'Idempotency-Key': 'dry' })
     expect(answer.status).toBe(202)
     expect(answer.json).toMatchObject({
@@ -119,10 +119,10 @@ describe('a simulation is started', () => {
   })
 })
 
-describe('a repeated call', () => {
+describe('repeats', () => {
   const key = { 'Idempotency-Key': 'drill 1' }
 
-  test('with its key gets the same simulation, and says so', async () => {
+  test('Idempotency-Key: a repeat returns the same simulation with Idempotent-Replayed', async () => {
     const first = await post(slow, key)
     // Written out, defaults are the same request.
     const again = await post({ ...slow, currency: 'eur', provider: 'card', dryRun: false }, key)
@@ -134,14 +134,14 @@ describe('a repeated call', () => {
     expect(await count('simulations')).toBe(1)
   })
 
-  test('with its key, twenty times at once, makes one', async () => {
+  test('Idempotency-Key: twenty concurrent calls start one simulation', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => post(slow, key)))
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
     expect(answers.filter(({ headers }) => !headers.has('idempotent-replayed'))).toHaveLength(1)
     expect([await count('simulations'), await count('audit')]).toEqual([1, 1])
   })
 
-  test('with its key is told what was started, also when its tenant could not have another one now', async () => {
+  test('Idempotency-Key: a repeat returns the simulation even if the provider is not ready any more', async () => {
     const call = () => post(slow, key, simulationKeyOf('payer'))
     expect((await call()).status).toBe(409)
     const { rows } = await pool.query<{ id: TenantId }>(`SELECT id FROM tenants WHERE slug = 'payer'`)
@@ -156,20 +156,20 @@ describe('a repeated call', () => {
     expect(await count('simulations')).toBe(1)
   })
 
-  test('with its key and another request is refused', async () => {
+  test('Idempotency-Key: another request with the same key is refused', async () => {
     await post(slow, key)
     const answer = await post({ ...slow, amount: 4201 }, key)
     expect([answer.status, answer.json.code]).toEqual([422, 'idempotency_key_reused'])
     expectDocumented('POST', path, answer)
   })
 
-  test('of another tenant with the same key makes another', async () => {
+  test('Idempotency-Key: another tenant’s key is independent', async () => {
     const first = await post(slow, key)
     const other = await post(slow, key, simulationKeyOf('other'))
     expect(other.json.simulationId).not.toBe(first.json.simulationId)
   })
 
-  test('without a key makes another', async () => {
+  test('POST simulate/chargeback: without a key each call starts a simulation', async () => {
     const [first, second] = [await post(slow), await post(slow)]
     expect(second.json.simulationId).not.toBe(first.json.simulationId)
   })
@@ -179,43 +179,50 @@ const form = 'a string of 1 to 127 characters without control characters or U+FF
 const amount = '"amount" must be a whole number from 1 to 999999999999'
 const stepSeconds = '"stepSeconds" must be a whole number from 0 to 86400'
 
-describe('bad input is refused with what would be right, and fits no schema', () => {
+describe('invalid requests', () => {
   test.each<[string, unknown, string]>([
     ['no amount', { currency: 'EUR' }, '"amount" is required'],
     ['no currency', { amount: 1 }, '"currency" is required'],
-    ['nothing', { ...least, amount: 0 }, amount],
-    ['a debt', { ...least, amount: -1 }, amount],
-    ['a fraction', { ...least, amount: 42.5 }, amount],
-    ['too much', { ...least, amount: 1_000_000_000_000 }, amount],
+    ['amount 0', { ...least, amount: 0 }, amount],
+    ['a negative amount', { ...least, amount: -1 }, amount],
+    ['a fractional amount', { ...least, amount: 42.5 }, amount],
+    ['too large an amount', { ...least, amount: 1_000_000_000_000 }, amount],
     ['an amount in a string', { ...least, amount: '42.00' }, amount],
-    ['no number', { ...least, amount: null }, amount],
+    ['amount null', { ...least, amount: null }, amount],
     ['a currency too short', { ...least, currency: 'EU' }, '"currency" must be a string of 3 letters'],
     ['a currency too long', { ...least, currency: 'EURO' }, '"currency" must be a string of 3 letters'],
-    ['a sign', { ...least, currency: '€€€' }, '"currency" must be a string of 3 letters'],
-    ['a line break behind', { ...least, currency: 'EUR\n' }, '"currency" must be a string of 3 letters'],
+    ['a currency sign', { ...least, currency: '€€€' }, '"currency" must be a string of 3 letters'],
+    [
+      'a currency with a line feed',
+      { ...least, currency: 'EUR\n' },
+      '"currency" must be a string of 3 letters',
+    ],
     ['another provider', { ...least, provider: 'generic' }, '"provider" must be one of "card", "wallet"'],
     ['a provider in capitals', { ...least, provider: 'CARD' }, '"provider" must be one of "card", "wallet"'],
-    ['a reason of one’s own', { ...least, reason: 'whim' }, '"reason" must be one of "fraudulent", '],
+    ['an unknown reason', { ...least, reason: 'whim' }, '"reason" must be one of "fraudulent", '],
     ['an empty reference', { ...least, reference: '' }, `"reference" must be ${form}`],
     ['a long reference', { ...least, reference: 'r'.repeat(128) }, `"reference" must be ${form}`],
     ['a control character', { ...least, reference: 'a\u0000' }, `"reference" must be ${form}`],
     ['another outcome', { ...least, outcome: 'draw' }, '"outcome" must be one of "won", "lost"'],
-    ['a step back', { ...least, stepSeconds: -1 }, stepSeconds],
+    ['a negative step', { ...least, stepSeconds: -1 }, stepSeconds],
     ['a step of over a day', { ...least, stepSeconds: 86_401 }, stepSeconds],
     ['half a second', { ...least, stepSeconds: 0.5 }, stepSeconds],
     ['a dry run in a string', { ...least, dryRun: 'true' }, '"dryRun" must be true or false'],
     ['a misspelt field', { ...least, stepSecond: 1 }, '"stepSecond" is not a field of this call'],
-  ])('%s', async (_name, body, message) => {
-    const answer = await post(body)
-    expect([answer.status, answer.json.code]).toEqual([400, 'invalid_request'])
-    expect(answer.json.message).toStartWith(message)
-    expectDocumented('POST', path, answer)
-    expect(schemaAt('components', 'schemas', 'SimulateChargebackRequest')(body)).toBe(false)
-    expect(await count('simulations')).toBe(0)
-  })
+  ])(
+    'POST simulate/chargeback: %s is refused with a hint, and fits no schema',
+    async (_name, body, message) => {
+      const answer = await post(body)
+      expect([answer.status, answer.json.code]).toEqual([400, 'invalid_request'])
+      expect(answer.json.message).toStartWith(message)
+      expectDocumented('POST', path, answer)
+      expect(schemaAt('components', 'schemas', 'SimulateChargebackRequest')(body)).toBe(false)
+      expect(await count('simulations')).toBe(0)
+    },
+  )
 
   // No portable pattern of the contract can say so.
-  test('half a surrogate pair', async () => {
+  test('POST simulate/chargeback: a reference with a lone surrogate is refused', async () => {
     const answer = await post({ ...least, reference: '\ud800' })
     expect([answer.status, answer.json.message]).toEqual([400, `"reference" must be ${form}`])
   })
@@ -223,10 +230,10 @@ describe('bad input is refused with what would be right, and fits no schema', ()
   test.each<[string, string, string]>([
     ['no JSON', '{', 'The body must be JSON'],
     ['no object', '[]', 'The body must be a JSON object'],
-    ['nothing', '', 'The body must be JSON'],
+    ['no bytes', '', 'The body must be JSON'],
     ['a field twice', '{"amount":1,"amount":2,"currency":"EUR"}', 'A field stands twice in the body'],
     ['too much', `{"x":"${'x'.repeat(17_000)}"}`, 'The request must not be longer than 16384 bytes'],
-  ])('a body of %s', async (_name, body, message) => {
+  ])('POST simulate/chargeback: a body of %s is refused', async (_name, body, message) => {
     const answer = await post(body)
     expect(answer.status).toBe(400)
     expect(answer.json.message).toStartWith(message)
@@ -236,23 +243,26 @@ describe('bad input is refused with what would be right, and fits no schema', ()
     ['empty', ''],
     ['too long', 'k'.repeat(256)],
     ['not ASCII', '\u00fcmlaut'],
-  ])('an Idempotency-Key that is %s', async (_name, key) => {
+  ])('POST simulate/chargeback: an Idempotency-Key that is %s is refused', async (_name, key) => {
     const answer = await post(least, { 'Idempotency-Key': key })
     expect([answer.status, answer.json.message]).toEqual([400, expect.stringContaining('Idempotency-Key')])
     expectDocumented('POST', path, answer)
   })
 
   test.each<[string, object]>([
-    ['the least', least],
-    ['the most', { ...least, amount: 999_999_999_999, stepSeconds: 86_400, reference: '😀'.repeat(127) }],
-    ['small letters', { ...least, currency: 'eur' }],
-  ])('and what is at its bounds is taken: %s', async (_name, body) => {
+    ['minimum values', least],
+    [
+      'maximum values',
+      { ...least, amount: 999_999_999_999, stepSeconds: 86_400, reference: '😀'.repeat(127) },
+    ],
+    ['a currency in lower case', { ...least, currency: 'eur' }],
+  ])('POST simulate/chargeback: accepts a request with %s', async (_name, body) => {
     expect((await post(body)).status).toBe(202)
     expect(schemaAt('components', 'schemas', 'SimulateChargebackRequest')(body)).toBe(true)
   })
 })
 
-describe('a tenant without the provider is told what to do', () => {
+describe('unavailable provider', () => {
   test.each<[string, string, object, number, string, string]>([
     ['not set up', 'payer', least, 409, 'provider_not_ready', 'spec.providers'],
     [
@@ -264,27 +274,37 @@ describe('a tenant without the provider is told what to do', () => {
       'walletRollout',
     ],
     ['suspended', 'asleep', least, 403, 'tenant_suspended', 'suspended'],
-    ['a dry run', 'payer', { ...least, dryRun: true }, 409, 'provider_not_ready', 'spec.providers'],
-  ])('%s', async (_name, tenant, body, status, code, text) => {
-    const answer = await post(body, {}, simulationKeyOf(tenant))
-    expect([answer.status, answer.json.code]).toEqual([status, code])
-    expect(answer.json.message).toContain(text)
-    expectDocumented('POST', path, answer)
-    expect(await count('simulations')).toBe(0)
-  })
+    [
+      'not set up, in a dry run',
+      'payer',
+      { ...least, dryRun: true },
+      409,
+      'provider_not_ready',
+      'spec.providers',
+    ],
+  ])(
+    'POST simulate/chargeback: for a tenant with a provider that is %s (%s) the error says what to do',
+    async (_name, tenant, body, status, code, text) => {
+      const answer = await post(body, {}, simulationKeyOf(tenant))
+      expect([answer.status, answer.json.code]).toEqual([status, code])
+      expect(answer.json.message).toContain(text)
+      expectDocumented('POST', path, answer)
+      expect(await count('simulations')).toBe(0)
+    },
+  )
 
-  test('and one that tries the wallet out is let in', async () => {
+  test('POST simulate/chargeback: a tenant in wallet stage verify is accepted', async () => {
     expect((await post({ ...slow, provider: 'wallet' }, {}, simulationKeyOf('trying'))).status).toBe(202)
   })
 
-  test('and a key without the scope is not', async () => {
+  test('POST simulate/chargeback: a key without the scope is refused', async () => {
     const answer = await post(least, {}, bare)
     expect([answer.status, answer.json.code]).toEqual([403, 'api_key_scope'])
     expectDocumented('POST', path, answer)
   })
 })
 
-test('a tenant has a hundred under way, however many come at once; what has ended counts no more', async () => {
+test('POST simulate/chargeback: allows 100 open simulations per tenant; ended ones do not count', async () => {
   const start = () => post(slow, {}, simulationKeyOf('full'))
   const answers = await Promise.all(Array.from({ length: 110 }, start))
   const refused = answers.filter(({ status }) => status === 429)
@@ -296,7 +316,7 @@ test('a tenant has a hundred under way, however many come at once; what has ende
   expect([(await start()).status, (await start()).status]).toEqual([202, 429])
 }, 30_000)
 
-test('while Postgres is away the answer is 503, and a dry run is answered', async () => {
+test('POST simulate/chargeback: 503 while Postgres is unavailable, except for a dry run', async () => {
   const lab = openIntakeLab(api)
   const dead = createPool({
     ...{ url: 'postgres://nobody@127.0.0.1:9/none', applicationName: 'test', connectionsMax: 1 },

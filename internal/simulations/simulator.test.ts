@@ -52,9 +52,9 @@ async function stored() {
 const typesStored = async () => (await stored()).map(({ type }) => type)
 const life = ['chargeback.created', 'chargeback.under_review', 'chargeback.lost']
 
-describe('a simulation', () => {
+describe('simulator', () => {
   test.each(['card', 'wallet'] as const)(
-    'of %s sends each event when it is due, verified as a call',
+    'simulator: sends each event of %s when it is due, through verification',
     async (provider) => {
       const simulation = await lab.start('acme', { provider, stepSeconds: 60 })
       expect([simulation.state, sentOf(simulation)]).toEqual(['scheduled', 0])
@@ -83,21 +83,21 @@ describe('a simulation', () => {
     },
   )
 
-  test('without steps between runs through in one turn, in order', async () => {
+  test('simulator: with stepSeconds 0 all events are sent in one turn, in order', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0, outcome: 'won' })
     await lab.simulator().runOnce()
     expect(await typesStored()).toEqual(['chargeback.created', 'chargeback.under_review', 'chargeback.won'])
     expect((await read(id)).state).toBe('completed')
   })
 
-  test('of a wallet that is only tried out is stored as verified, and not delivered', async () => {
+  test('simulator: events in wallet stage verify are stored and not delivered', async () => {
     await lab.start('other', { provider: 'wallet', stepSeconds: 0 })
     await lab.simulator().runOnce()
     expect((await stored()).map(({ state }) => state)).toEqual(['verified', 'verified', 'verified'])
     expect((await lab.pool.query('SELECT FROM deliveries_due')).rowCount).toBe(0)
   })
 
-  test('is shared by any number of processes, each event once', async () => {
+  test('simulator: several processes send each event once', async () => {
     for (let nth = 0; nth < 30; nth += 1) await lab.start(names[nth % 3] ?? 'acme', { stepSeconds: 0 })
     const simulators = [lab.simulator(), lab.simulator(), lab.simulator(), lab.simulator()]
     await Promise.all(simulators.map((each) => each.runOnce()))
@@ -110,8 +110,8 @@ describe('a simulation', () => {
   })
 })
 
-describe('a process that dies', () => {
-  test('before it noted an event leaves it to the next one, which sends nothing twice', async () => {
+describe('crashed process', () => {
+  test('simulator: an event accepted before a crash is sent again as a duplicate', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce(AbortSignal.timeout(60_000))
     const before = await stored()
@@ -129,7 +129,7 @@ describe('a process that dies', () => {
     expect((await read(id)).state).toBe('completed')
   })
 
-  test('holds its claim until the lease ends, and settles nothing that was taken over', async () => {
+  test('simulator: a claim lasts until its lease ends, and a lost lease completes nothing', async () => {
     const { id } = await lab.start('acme')
     const [taken] = await claimSteps(lab.pool, { lease: 'slow', leaseMs: 30_000, rowsMax: 5 })
     expect(taken).toMatchObject({ id, step: 0, failures: 0, isTooLate: false })
@@ -144,7 +144,7 @@ describe('a process that dies', () => {
   })
 })
 
-describe('what a provider would be told to send again later', () => {
+describe('retried steps', () => {
   test.each<[string, () => void, string]>([
     ['a paused provider', () => void (lab.intake.paused = true), 'provider_paused'],
     ['a store that is away', () => void (lab.intake.isStoreAway = true), 'store_unavailable'],
@@ -159,7 +159,7 @@ describe('what a provider would be told to send again later', () => {
         }),
       'events_per_minute',
     ],
-  ])('is sent again later: %s', async (_name, trouble, cause) => {
+  ])('simulator: retries after %s', async (_name, trouble, cause) => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     trouble()
     const simulator = lab.simulator()
@@ -175,7 +175,7 @@ describe('what a provider would be told to send again later', () => {
     expect(await read(id)).toMatchObject({ state: 'completed', cause: null })
   })
 
-  test('and is given up after seven days', async () => {
+  test('simulator: gives up an event that is seven days late', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     // Nobody was there to try it: it is not sent, although it could be now.
     await lab.pass(7 * 86_400_000 + 1_000)
@@ -185,7 +185,7 @@ describe('what a provider would be told to send again later', () => {
     expect(await typesStored()).toEqual([])
   })
 
-  test('an event over the month’s limit that is accepted nevertheless is marked', async () => {
+  test('simulator: an accepted event over the monthly limit is marked', async () => {
     lab.intake.verdict = { kind: 'over' }
     await lab.start('acme', { stepSeconds: 0 })
     await lab.simulator().runOnce()
@@ -193,8 +193,8 @@ describe('what a provider would be told to send again later', () => {
   })
 })
 
-describe('a tenant that changes meanwhile', () => {
-  test('suspended, its simulations stand still; without the provider they fail', async () => {
+describe('changed tenant', () => {
+  test('simulator: simulations of a suspended tenant wait; without the provider they fail', async () => {
     const card = await lab.start('acme', { stepSeconds: 60 })
     await lab.simulator().runOnce()
     await lab.apply(yamlOf({ spec: ['suspended: true'] }))
@@ -210,8 +210,8 @@ describe('a tenant that changes meanwhile', () => {
   })
 })
 
-describe('by hand', () => {
-  test('the next event is due now, and those after it when they were to come', async () => {
+describe('manual changes', () => {
+  test('advanceSimulation: makes the next event due now and keeps later times', async () => {
     const { id, events } = await lab.start('acme', { stepSeconds: 3_600 })
     await lab.simulator().runOnce()
     const advanced = await advance({ id, by: 'ada' })
@@ -232,7 +232,7 @@ describe('by hand', () => {
     ])
   })
 
-  test('an event that is being sent is not taken by a second process', async () => {
+  test('advanceSimulation: an event under a lease is not claimed by a second process', async () => {
     const { id } = await lab.start('acme')
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
@@ -241,7 +241,7 @@ describe('by hand', () => {
     expect(await completeStep(lab.pool, { id, lease: 'one' }, { kind: 'sent' })).toBe('running')
   })
 
-  test('it is cancelled: nothing more comes, what is under way is noted, and it stays so', async () => {
+  test('cancelSimulation: sends no further event and records one in flight', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
     const claim = { lease: 'one', leaseMs: 30_000, rowsMax: 5 }
     await claimSteps(lab.pool, claim)
@@ -256,7 +256,7 @@ describe('by hand', () => {
     expect(rowCount).toBe(1)
   })
 
-  test('another tenant’s is not to be found', async () => {
+  test('simulation store: another tenant’s simulation is not found', async () => {
     const { id } = await lab.start('acme')
     const other = { id, tenantId: lab.tenant('other').id }
     expect(await readSimulation(lab.pool, other)).toBeUndefined()
@@ -265,7 +265,7 @@ describe('by hand', () => {
     expect((await read(id)).state).toBe('scheduled')
   })
 
-  test('they are listed newest first, page by page, by tenant and state', async () => {
+  test('listSimulations: newest first, by pages, tenant and state', async () => {
     const started: Simulation[] = []
     for (let nth = 0; nth < 7; nth += 1) started.push(await lab.start(nth % 2 === 0 ? 'acme' : 'other'))
     const ids = started.map(({ id }) => id).toReversed()
@@ -284,7 +284,7 @@ describe('by hand', () => {
   })
 })
 
-test('a claim takes of each tenant in turn, whoever began first', async () => {
+test('claimSteps: round-robin over tenants', async () => {
   for (let nth = 0; nth < 20; nth += 1) await lab.start('acme')
   await lab.start('other')
   await lab.start('third')
@@ -293,7 +293,7 @@ test('a claim takes of each tenant in turn, whoever began first', async () => {
   expect(names.map((name) => counts.get(lab.tenant(name).id)?.length)).toEqual([2, 1, 1])
 })
 
-test('those that have ended go with the days of their tenant’s events, others stay', async () => {
+test('forgetSimulations: deletes ended simulations after eventDays and keeps open ones', async () => {
   const [ended, running] = [
     await lab.start('acme', { stepSeconds: 0 }),
     await lab.start('other', { stepSeconds: 60 }),

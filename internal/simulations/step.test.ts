@@ -12,15 +12,19 @@ const later = (cause: string, waitMs: number, failures = 0) =>
   ({ kind: 'later', cause, waitMs, failures }) as StepVerdict
 
 const cases: [name: string, StepOutcome, StepVerdict][] = [
-  ['committed', { kind: 'stored', event }, { kind: 'sent' }],
-  ['known from before a crash', { kind: 'duplicate', event }, { kind: 'sent' }],
-  ['in the spool', { kind: 'queued', event }, { kind: 'sent' }],
-  ['nowhere', { kind: 'unavailable', event }, later('store_unavailable', 1_000, 1)],
-  ['not read in time', { kind: 'unread' }, later('store_unavailable', 1_000, 1)],
+  ['that was committed', { kind: 'stored', event }, { kind: 'sent' }],
+  ['known as a duplicate', { kind: 'duplicate', event }, { kind: 'sent' }],
+  ['that was spooled', { kind: 'queued', event }, { kind: 'sent' }],
+  ['that could not be stored', { kind: 'unavailable', event }, later('store_unavailable', 1_000, 1)],
+  ['not verified in time', { kind: 'unread' }, later('store_unavailable', 1_000, 1)],
   ['without its certificate', { kind: 'uncertified' }, later('store_unavailable', 1_000, 1)],
-  ['a mistake of ours', { kind: 'broken' }, later('internal', 1_000, 1)],
-  ['over the minute', limited('eventsPerMinute', 30_000), later('events_per_minute', 30_000)],
-  ['over the month', limited('eventsPerMonth', 20 * 86_400_000), later('events_per_month', 600_000)],
+  ['that failed unexpectedly', { kind: 'broken' }, later('internal', 1_000, 1)],
+  ['over the limit per minute', limited('eventsPerMinute', 30_000), later('events_per_minute', 30_000)],
+  [
+    'over the limit per month',
+    limited('eventsPerMonth', 20 * 86_400_000),
+    later('events_per_month', 600_000),
+  ],
   [
     'of a suspended tenant',
     { kind: 'no_caller', cause: 'tenant_suspended' },
@@ -31,9 +35,13 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
     { kind: 'no_caller', cause: 'provider_paused' },
     later('provider_paused', 10_000, 1),
   ],
-  ['of nobody in memory', { kind: 'no_caller', cause: 'tenant_unknown' }, later('tenant_unknown', 10_000, 1)],
   [
-    'of a provider that was taken away',
+    'of an unknown tenant',
+    { kind: 'no_caller', cause: 'tenant_unknown' },
+    later('tenant_unknown', 10_000, 1),
+  ],
+  [
+    'of a removed provider',
     { kind: 'no_caller', cause: 'provider_not_configured' },
     { kind: 'failed', cause: 'provider_not_configured' },
   ],
@@ -57,15 +65,15 @@ const cases: [name: string, StepOutcome, StepVerdict][] = [
     { kind: 'invalid', cause: 'signature_mismatch' },
     { kind: 'failed', cause: 'signature_mismatch' },
   ],
-  ['due for a week', { kind: 'too_late' }, { kind: 'failed', cause: 'too_late' }],
-  ['never taken by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
+  ['that is seven days late', { kind: 'too_late' }, { kind: 'failed', cause: 'too_late' }],
+  ['rejected by Postgres', { kind: 'refused', event }, { kind: 'failed', cause: 'event_refused' }],
 ]
 
-test.each(cases)('an event that is %s', (_name, outcome, verdict) => {
+test.each(cases)('decideStep: an event %s', (_name, outcome, verdict) => {
   expect(decideStep(outcome, at)).toEqual(verdict)
 })
 
-test('waits for a store that is away grow to a minute, and are counted no further', () => {
+test('decideStep: waits for an unavailable store grow to a minute, and the counter is bounded', () => {
   const verdicts = [1, 5, 6, 30, 1_000].map((failures) => decideStep({ kind: 'broken' }, { ...at, failures }))
   expect(verdicts).toEqual([
     later('internal', 2_000, 2),
@@ -76,7 +84,7 @@ test('waits for a store that is away grow to a minute, and are counted no furthe
   ])
 })
 
-test('waits for what somebody has to change grow to ten minutes', () => {
+test('decideStep: waits for a change of the tenant grow to ten minutes', () => {
   const outcome: StepOutcome = { kind: 'no_caller', cause: 'tenant_suspended' }
   const verdicts = [0, 3, 6, 100].map((failures) => decideStep(outcome, { failures }))
   expect(verdicts).toEqual([

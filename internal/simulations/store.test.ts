@@ -30,23 +30,23 @@ beforeAll(async () => {
 type Changes = Omit<SimulationListRequest, 'limit' | 'after'>
 
 const cases: readonly (readonly [what: string, changes: Changes, found: number, blocksMax: number])[] = [
-  ['nothing', {}, 50, 100],
+  ['no filter', {}, 50, 100],
   ['a large tenant', { tenantId: large }, 50, 100],
   ['a small tenant', { tenantId: small }, 50, 100],
   ['a common state', { state: 'completed' }, 50, 100],
   ['a state that the latest do not have', { state: 'failed' }, 0, 2_000],
   ['a state of a large tenant', { tenantId: large, state: 'failed' }, 0, 2_000],
   ['a state of a small tenant', { tenantId: small, state: 'failed' }, 1, 2_000],
-  ['a state of nobody', { state: 'scheduled' }, 0, 2_000],
+  ['a state without simulations', { state: 'scheduled' }, 0, 2_000],
 ]
 
-describe.each(['before anybody counted', 'counted'])('with 20 000 simulations, %s', (when) => {
+describe.each(['without statistics', 'with statistics'])('listSimulations plan, %s', (when) => {
   beforeAll(async () => {
-    if (when === 'counted') await pool.query('VACUUM ANALYZE simulations')
+    if (when === 'with statistics') await pool.query('VACUUM ANALYZE simulations')
   }, 60_000)
 
   test.each(cases)(
-    'a page by %s reads an index, and little of it',
+    'listSimulations: a page by %s uses an index and few blocks',
     async (_what, changes, found, blocksMax) => {
       const client = await pool.connect()
       try {
@@ -65,7 +65,7 @@ describe.each(['before anybody counted', 'counted'])('with 20 000 simulations, %
   )
 })
 
-test('pages that are not filled go on until everything was looked at', async () => {
+test('listSimulations: short pages continue until all simulations were examined', async () => {
   const ids: SimulationId[] = []
   let after: SimulationId | undefined
   let pages = 0

@@ -18,7 +18,7 @@ const deep = authority.issue(below)
 const judge = (...pems: string[]) => validateChain(pems.join(''), { roots: [authority.root], subject })
 const refused = (cause: string) => ({ kind: 'refused' as const, cause: cause as 'certificate_untrusted' })
 
-test('a signer below a root is trusted, for the days that both have', () => {
+test('validateChain: a signer below a root is trusted within the validity of both', () => {
   const short = authority.issue({ validFromMs: nowMs - 2 * dayMs, validToMs: nowMs + dayMs })
   const verdict = judge(short.pem)
   if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
@@ -26,18 +26,18 @@ test('a signer below a root is trusted, for the days that both have', () => {
   expect(verdict.signer).toMatchObject({ validFromMs: nowMs - dayMs, validToMs: nowMs + dayMs })
 })
 
-describe('a chain', () => {
+describe('chains', () => {
   test.each([
     ['through an authority in the middle', [deep.pem, middle.pem]],
     ['that brings its root', [deep.pem, middle.pem, authority.pem]],
     ['in another order behind the signer', [deep.pem, authority.pem, middle.pem]],
     ['with a certificate too many', [signer.pem, stranger.pem]],
     ['with words around its certificates', ['# the signer\n', signer.pem, '\n# the end']],
-  ])('%s is trusted', (_what, pems) => {
+  ])('validateChain: a chain %s is trusted', (_what, pems) => {
     expect(judge(...pems).kind).toBe('trusted')
   })
 
-  test('may lead to a root that is itself signed by somebody', () => {
+  test('validateChain: a root may be signed by another authority', () => {
     const roots = [new X509Certificate(middle.pem)]
     expect(validateChain(deep.pem, { roots, subject }).kind).toBe('trusted')
   })
@@ -59,19 +59,19 @@ describe('a chain', () => {
   const under = (issuer: string) => authority.issue({ issuer, issuerKey: signer.privateKey }).pem
   const chainOf = (issuer: string) => [under(issuer), ...links.map(({ pem }) => pem)]
 
-  test('of five is trusted', () => {
+  test('validateChain: a chain of five is trusted', () => {
     expect(judge(...chainOf('C')).kind).toBe('trusted')
   })
 
   test.each([
-    ['from another root of the same name', [stranger.issue().pem]],
+    ['from another root with the same name', [stranger.issue().pem]],
     ['that brings a root of its own', [stranger.issue().pem, stranger.pem]],
     ['whose middle is missing', [deep.pem]],
-    ['whose middle is somebody else’s of the same name', [deep.pem, posing.pem]],
+    ['whose middle is another authority’s of the same name', [deep.pem, posing.pem]],
     ['whose middle may not sign certificates', [belowNoAuthority.pem, noAuthority.pem]],
     ['whose middle may sign some names only', [belowConstrained.pem, constrained.pem]],
     ['of six', chainOf('D')],
-  ])('%s is not trusted', (_what, pems) => {
+  ])('validateChain: a chain %s is not trusted', (_what, pems) => {
     expect(judge(...pems)).toEqual(refused('certificate_untrusted'))
   })
 
@@ -121,7 +121,7 @@ describe('a chain', () => {
     ['whose signer is for TLS clients', [withPurposes(client, code)]],
     ['whose signer is for any purpose', [withPurposes(any)]],
     ['whose authority is for TLS', chainVia([{ extensions: [purposes(server, client)] }])],
-  ])('%s is trusted', (_what, pems) => {
+  ])('validateChain: a chain %s is trusted', (_what, pems) => {
     expect(judge(...pems).kind).toBe('trusted')
   })
 
@@ -149,7 +149,7 @@ describe('a chain', () => {
       [authority.issue({ extensions: [purposes(server), purposes(server)] }).pem],
     ],
     ['whose signer has an empty list of purposes', [withPurposes()]],
-  ])('%s is not trusted', (_what, pems) => {
+  ])('validateChain: a chain %s is not trusted', (_what, pems) => {
     const verdict = judge(...pems)
     // The runtime itself may be unable to read what is malformed.
     expect(verdict.kind === 'unreadable' ? refused('certificate_untrusted') : verdict).toEqual(
@@ -157,23 +157,23 @@ describe('a chain', () => {
     )
   })
 
-  test('keeps to the path length of its root, too', () => {
+  test('validateChain: applies the path length of the root', () => {
     expect(limitedRoot(1).kind).toBe('trusted')
     expect(limitedRoot(0)).toEqual(refused('certificate_untrusted'))
   })
 
-  test('chain: uses an alternative issuer without a path limit', () => {
+  test('validateChain: uses an alternative issuer without a path limit', () => {
     const named = { subject: 'Via 0', authority: true }
     const [leaf = '', first = '', second = ''] = chainVia([{ pathLengthMax: 0 }, {}])
     expect(judge(leaf, first, second)).toEqual(refused('certificate_untrusted'))
     expect(judge(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
   })
 
-  test('that begins with the authority speaks for the authority, which signs no calls', () => {
+  test('validateChain: a chain that begins with the authority has the wrong subject', () => {
     expect(judge(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })
 
-  test('with a changed byte is not trusted', () => {
+  test('validateChain: a certificate with a changed byte is not trusted', () => {
     const der = Buffer.from(new X509Certificate(signer.pem).raw)
     der.writeUInt8(der.readUInt8(der.length - 1) ^ 1, der.length - 1)
     const pem = `-----BEGIN CERTIFICATE-----\n${der.toString('base64')}\n-----END CERTIFICATE-----\n`
@@ -181,7 +181,7 @@ describe('a chain', () => {
   })
 })
 
-describe('what is weak', () => {
+describe('weak certificates', () => {
   const oldMiddle = authority.issue({ subject: 'Old Middle', authority: true, hash: 'sha1' })
   const smallMiddle = authority.issue({ subject: 'Small Middle', authority: true, bits: 1024 })
   const curve = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -197,16 +197,16 @@ describe('what is weak', () => {
       [authority.issue({ issuer: 'Small Middle', issuerKey: smallMiddle.privateKey }).pem, smallMiddle.pem],
     ],
     ['a key that is not RSA', [authority.issue({ publicKey: curve.publicKey }).pem]],
-  ])('%s is refused', (_what, pems) => {
+  ])('validateChain: %s is weak', (_what, pems) => {
     expect(judge(...pems)).toEqual(refused('certificate_weak'))
   })
 })
 
-describe('the name', () => {
+describe('common name', () => {
   const named = (name: string) => judge(authority.issue({ subject: name }).pem)
 
   test.each(['messageverificationcerts.paypal.com', 'MessageVerificationCerts.sandbox.PayPal.com'])(
-    '%s may sign',
+    'validateChain: %s is a valid signer name',
     (name) => expect(named(name).kind).toBe('trusted'),
   )
 
@@ -220,7 +220,7 @@ describe('the name', () => {
     'messageverificationcerts.paypal.com\nCN=x',
     'x\nCN=messageverificationcerts.paypal.com',
     '',
-  ])('%j may not', (name) => {
+  ])('validateChain: %j is no valid signer name', (name) => {
     expect(named(name)).toEqual(refused('certificate_subject_mismatch'))
   })
 })
@@ -232,11 +232,11 @@ test.each([
   ['a certificate of nonsense', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
   ['half a certificate', signer.pem.slice(0, 600)],
   ['eleven certificates', signer.pem.repeat(11)],
-])('%s is no chain', (_what, pem) => {
+])('validateChain: %s is unreadable', (_what, pem) => {
   expect(judge(pem)).toEqual({ kind: 'unreadable' })
 })
 
-test('a certificate says what it was made of, to whoever reads it', () => {
+test('writeCertificate: the runtime reads back all values', () => {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const parts = { subject: 'A "name", ü', publicKey, issuer: 'Somebody', issuerKey: privateKey }
   const life = { validFromMs: Date.UTC(2001, 1, 3, 4, 5, 6), validToMs: Date.UTC(2049, 11, 31) }
@@ -252,30 +252,27 @@ test('a certificate says what it was made of, to whoever reads it', () => {
 const certificateOf = (pem: string) => new X509Certificate(pem)
 const codeSigning = Buffer.from('30130603551d25040c300a06082b06010505070303', 'hex')
 
-test('certificate extensions: every certificate of the runtime’s root list is read', () => {
+test('readExtensions: reads every certificate of the runtime’s root list', () => {
   const read = tls.rootCertificates.map((pem) => readExtensions(certificateOf(pem)))
   expect(read.length).toBeGreaterThan(50)
   for (const { pathLengthMax } of read) expect(pathLengthMax === undefined || pathLengthMax < 128).toBe(true)
 })
 
-test.each([undefined, 0, 1, 127])(
-  'certificate extensions: path length %p is read as such',
-  (pathLengthMax) => {
-    const { pem } = authority.issue({
-      authority: true,
-      ...(pathLengthMax !== undefined && { pathLengthMax }),
-    })
-    expect(readExtensions(certificateOf(pem)).pathLengthMax).toBe(pathLengthMax)
-  },
-)
+test.each([undefined, 0, 1, 127])('readExtensions: reads path length %p', (pathLengthMax) => {
+  const { pem } = authority.issue({
+    authority: true,
+    ...(pathLengthMax !== undefined && { pathLengthMax }),
+  })
+  expect(readExtensions(certificateOf(pem)).pathLengthMax).toBe(pathLengthMax)
+})
 
-test('certificate extensions: purposes are read as such, and absent ones are no restriction', () => {
+test('readExtensions: reads extended key usages; absent means unrestricted', () => {
   const limited = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
   expect([...(readExtensions(limited).purposes ?? [])]).toEqual(['2b06010505070303'])
   expect(readExtensions(certificateOf(authority.issue().pem)).purposes).toBeUndefined()
 })
 
-test('certificate extensions: bytes that are no DER end in a RangeError or in extensions, never in anything else', () => {
+test('readExtensions: invalid DER throws a RangeError or is read, nothing else', () => {
   const { raw } = certificateOf(authority.issue({ extensions: [codeSigning] }).pem)
   let refused = 0
   for (let at = 0; at < raw.length; at += 1) {

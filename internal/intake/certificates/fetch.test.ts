@@ -46,31 +46,37 @@ function openFetch(options: Partial<OutboundOptions> = {}, allowed: readonly str
 }
 const urlOf = (path: string, scheme = 'https') => `${scheme}://hooks.example:${server.port}${path}`
 
-test('gets what is there, whole, by GET and without a body', async () => {
+test('certificate fetch: GETs the whole text without sending a body', async () => {
   const text = 'é'.repeat(32_768)
   answer = () => new Response(text)
   expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'text', text })
   expect(requests).toEqual([{ method: 'GET', url: urlOf('/certs/a'), length: null }])
 })
 
-describe('gives no text', () => {
-  test.each([301, 302, 303, 307, 308])('for a redirect by %d, which is not followed', async (status) => {
-    answer = () => new Response(null, { status, headers: { Location: urlOf('/certs/b') } })
-    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
-    expect(requests).toHaveLength(1)
-  })
+describe('certificate fetch failures', () => {
+  test.each([301, 302, 303, 307, 308])(
+    'certificate fetch: redirect %d is not followed and fails',
+    async (status) => {
+      answer = () => new Response(null, { status, headers: { Location: urlOf('/certs/b') } })
+      expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
+      expect(requests).toHaveLength(1)
+    },
+  )
 
-  test.each([404, 410])('for status %d, where the server says that there is nothing', async (status) => {
+  test.each([404, 410])('certificate fetch: status %d means absent', async (status) => {
     answer = () => new Response('a', { status })
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'absent' })
   })
 
-  test.each([204, 206, 400, 401, 403, 429, 500, 503])('for status %d', async (status) => {
-    answer = () => new Response(status === 204 ? null : 'a', { status })
-    expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
-  })
+  test.each([204, 206, 400, 401, 403, 429, 500, 503])(
+    'certificate fetch: status %d fails',
+    async (status) => {
+      answer = () => new Response(status === 204 ? null : 'a', { status })
+      expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: `status ${status}` })
+    },
+  )
 
-  test('for a byte more than 64 KiB', async () => {
+  test('certificate fetch: more than 64 KiB fails', async () => {
     answer = () => new Response('x'.repeat(65_537))
     expect(await openFetch()(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'over 65536 bytes' })
   })
@@ -82,30 +88,30 @@ describe('gives no text', () => {
     ['::1'],
     ['::ffff:127.0.0.1'],
     ['64:ff9b::7f00:1'],
-  ])('where the host’s name leads to %s', async (address) => {
+  ])('certificate fetch: a host that resolves to %s is refused', async (address) => {
     const fetch = openFetch({ cidrsMax: [], resolve: async () => ['93.184.216.34', address] }, [])
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'address_refused' })
     expect(requests).toEqual([])
   })
 
-  test('where the server is not vouched for', async () => {
+  test('certificate fetch: an untrusted server fails', async () => {
     expect(await openFetch({ ca: undefined })(urlOf('/certs/a'))).toEqual({
       kind: 'failed',
       detail: 'tls_failed',
     })
   })
 
-  test('where the server is another one', async () => {
+  test('certificate fetch: a server with another name fails', async () => {
     const url = `https://else.example:${server.port}/certs/a`
     expect(await openFetch()(url)).toEqual({ kind: 'failed', detail: 'tls_failed' })
   })
 
-  test('where the name has no address', async () => {
+  test('certificate fetch: a name without address fails', async () => {
     const fetch = openFetch({ resolve: async () => [] })
     expect(await fetch(urlOf('/certs/a'))).toEqual({ kind: 'failed', detail: 'dns_failed' })
   })
 
-  test('where nobody listens', async () => {
+  test('certificate fetch: a closed port fails', async () => {
     const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
     const url = `https://hooks.example:${gone.port}/certs/a`
     await gone.stop(true)

@@ -53,12 +53,12 @@ function openStore(answer: (url: string) => FetchedCertificate | Promise<Fetched
 /** Lets fetches under way that wait for nothing end. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('an address', () => {
+describe('certificate addresses', () => {
   test.each([
     urlOf('CERT-360caa42-fca2a594-df8cd2d5'),
     'https://api-m.wallet.example/certs/a_B-9',
     urlOf('x'.repeat(128)),
-  ])('%s is asked', async (url) => {
+  ])('certificate store: fetches %s', async (url) => {
     expect((await openStore(() => good).find(url)).kind).toBe('trusted')
   })
 
@@ -80,25 +80,25 @@ describe('an address', () => {
     ['in capitals', 'HTTPS://API.WALLET.EXAMPLE/certs/a'],
     ['of another path', 'https://api.wallet.example/other/a'],
     ['that climbs', 'https://api.wallet.example/certs/../oauth/a'],
-    ['that climbs in escapes', 'https://api.wallet.example/certs/%2e%2e%2fa'],
+    ['that climbs by escapes', 'https://api.wallet.example/certs/%2e%2e%2fa'],
     ['deeper down', 'https://api.wallet.example/certs/a/b'],
     ['of no certificate', 'https://api.wallet.example/certs/'],
     ['with a query', 'https://api.wallet.example/certs/a?b'],
     ['with a fragment', 'https://api.wallet.example/certs/a#b'],
     ['with a space before', ' https://api.wallet.example/certs/a'],
     ['with a line feed', 'https://api.wallet.example/certs/a\n'],
-    ['twice', `${urlOf('a')}, ${urlOf('a')}`],
+    ['given twice', `${urlOf('a')}, ${urlOf('a')}`],
     ['too long', urlOf('x'.repeat(129))],
-    ['of nothing', ''],
-  ])('%s is refused, and nobody is asked', async (_what, url) => {
+    ['that is empty', ''],
+  ])('certificate store: an address %s is refused without a fetch', async (_what, url) => {
     const lab = openStore(() => good)
     expect(await lab.find(url)).toEqual(refused('certificate_url_refused'))
     expect(lab.fetched).toEqual([])
   })
 })
 
-describe('a certificate', () => {
-  test('is fetched once, for all that wait and all that follow', async () => {
+describe('certificate caching', () => {
+  test('certificate store: concurrent and later calls share one fetch', async () => {
     const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore(() => promise)
     const waiting = Array.from({ length: 40 }, () => lab.find(urlOf('a'), someTenantId()))
@@ -110,7 +110,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['trusted'])
   })
 
-  test('is fetched anew behind a call that uses it after 18 h', async () => {
+  test('certificate store: refreshes in the background after 18 h', async () => {
     const lab = openStore(() => good)
     await lab.find(urlOf('a'))
     lab.nowMs += 18 * hourMs - 1
@@ -125,7 +125,7 @@ describe('a certificate', () => {
     expect(lab.fetched).toHaveLength(2)
   })
 
-  test('of yesterday gives way to what is there today', async () => {
+  test('certificate store: after 24 h a call waits for the refreshed certificate', async () => {
     const renewed = authority.issue({ validToMs: startMs + 100 * dayMs })
     const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'text', text: renewed.pem } : good))
     await lab.find(urlOf('a'))
@@ -134,7 +134,7 @@ describe('a certificate', () => {
     expect(found).toMatchObject({ kind: 'trusted', signer: { validToMs: startMs + 100 * dayMs } })
   })
 
-  test('that cannot be fetched anew goes on for a week, asked for once a minute', async () => {
+  test('certificate store: uses a certificate for a week while refreshing fails, once a minute', async () => {
     const lab = openStore(() => (lab.fetched.length > 1 ? failed : good))
     await lab.find(urlOf('a'))
     lab.nowMs += 2 * dayMs
@@ -148,7 +148,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['trusted', 'failed', 'failed', 'failed'])
   })
 
-  test('that has come into doubt is used while the one before is good', async () => {
+  test('certificate store: an untrusted refresh does not replace a valid certificate', async () => {
     const stranger = createTestAuthority('Test Root', startMs).issue()
     const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'text', text: stranger.pem } : good))
     await lab.find(urlOf('a'))
@@ -157,7 +157,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['trusted', 'refused'])
   })
 
-  test('ends on its last day, and what is there then is taken', async () => {
+  test('certificate store: an expired certificate is replaced by a fetch', async () => {
     const short = authority.issue({ validToMs: startMs + hourMs })
     const lab = openStore(() => (lab.fetched.length > 1 ? good : { kind: 'text', text: short.pem }))
     expect((await lab.find(urlOf('a'))).kind).toBe('trusted')
@@ -169,23 +169,26 @@ describe('a certificate', () => {
   test.each<[string, Partial<CertificateParts>, RefusalCause]>([
     ['has ended', { validToMs: startMs - 1000 }, 'certificate_outside_dates'],
     ['has not begun', { validFromMs: startMs + hourMs }, 'certificate_outside_dates'],
-    ['is somebody else’s', { subject: 'www.paypal.com' }, 'certificate_subject_mismatch'],
+    ['has another subject', { subject: 'www.paypal.com' }, 'certificate_subject_mismatch'],
     ['is signed with SHA-1', { hash: 'sha1' }, 'certificate_weak'],
     ['leads to no root', { issuer: 'Nobody' }, 'certificate_untrusted'],
-  ])('that %s is refused, and not asked for again within a minute', async (_what, parts, cause) => {
-    const lab = openStore(() => ({ kind: 'text', text: authority.issue(parts).pem }))
-    for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(refused(cause))
-    expect(lab.fetched).toHaveLength(1)
-    lab.nowMs += minuteMs
-    await lab.find(urlOf('a'))
-    expect(lab.fetched).toHaveLength(2)
-    expect(lab.outcomes).toEqual(['refused', 'refused'])
-  })
+  ])(
+    'certificate store: a certificate that %s is refused, cached for a minute',
+    async (_what, parts, cause) => {
+      const lab = openStore(() => ({ kind: 'text', text: authority.issue(parts).pem }))
+      for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(refused(cause))
+      expect(lab.fetched).toHaveLength(1)
+      lab.nowMs += minuteMs
+      await lab.find(urlOf('a'))
+      expect(lab.fetched).toHaveLength(2)
+      expect(lab.outcomes).toEqual(['refused', 'refused'])
+    },
+  )
 
   test.each<[string, FetchedCertificate]>([
-    ['is not to be had', failed],
-    ['is a page of somebody on the way', { kind: 'text', text: '<html>Sign in</html>' }],
-  ])('that %s is unavailable, not refused, and asked for again after 10 s', async (_what, answer) => {
+    ['cannot be fetched', failed],
+    ['is a proxy’s HTML page', { kind: 'text', text: '<html>Sign in</html>' }],
+  ])('certificate store: a certificate that %s is unavailable, cached for 10 s', async (_what, answer) => {
     const lab = openStore(() => (lab.fetched.length > 1 ? good : answer))
     for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('a'))).toEqual(unavailable)
     expect(lab.fetched).toHaveLength(1)
@@ -194,7 +197,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['failed', 'trusted'])
   })
 
-  test('that the vendor does not have is refused for a minute, in a bounded memory, and then asked for again', async () => {
+  test('certificate store: an absent certificate is refused for a minute, in bounded memory', async () => {
     const lab = openStore((url) => (url.endsWith('/made-up') ? { kind: 'absent' } : good))
     const notFound = refused('certificate_not_found')
     for (let call = 0; call < 5; call += 1) expect(await lab.find(urlOf('made-up'))).toEqual(notFound)
@@ -204,7 +207,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['absent', 'absent'])
   })
 
-  test('that is known is used on while the vendor does not have it', async () => {
+  test('certificate store: a known certificate is used while the vendor answers 404', async () => {
     const lab = openStore(() => (lab.fetched.length > 1 ? { kind: 'absent' } : good))
     await lab.find(urlOf('a'))
     lab.nowMs += dayMs
@@ -212,7 +215,7 @@ describe('a certificate', () => {
     expect(lab.outcomes).toEqual(['trusted', 'absent'])
   })
 
-  test('in use tells how long it lasts; one that nobody uses any more does not', async () => {
+  test('certificate store: secondsToExpiry covers certificates used within a day only', async () => {
     const soon = authority.issue({ validToMs: startMs + 10 * dayMs })
     const lab = openStore((url) => (url.endsWith('/soon') ? { kind: 'text', text: soon.pem } : good))
     expect(lab.store.secondsToExpiry).toBeUndefined()
@@ -226,7 +229,7 @@ describe('a certificate', () => {
     expect(lab.store.secondsToExpiry).toBeGreaterThan((300 * dayMs) / 1000)
   })
 
-  test('is one of 256 at most that are kept', async () => {
+  test('certificate store: keeps at most 256 certificates', async () => {
     const lab = openStore(() => good)
     for (let number = 0; number < 257; number += 1) await lab.find(urlOf(`c${number}`))
     await lab.find(urlOf('c256'))
@@ -236,8 +239,8 @@ describe('a certificate', () => {
   })
 })
 
-describe('who makes up addresses', () => {
-  test('has two fetches under way, while others have theirs', async () => {
+describe('made-up addresses', () => {
+  test('certificate store: one tenant has at most two fetches in flight, others have theirs', async () => {
     const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     const stuck = [lab.find(urlOf('made-up-1')), lab.find(urlOf('made-up-2'))]
@@ -249,7 +252,7 @@ describe('who makes up addresses', () => {
     expect(lab.outcomes).toEqual(['held_back', 'trusted', 'failed', 'failed'])
   })
 
-  test('keeps nobody from renewing a certificate that is known', async () => {
+  test('certificate store: made-up addresses do not block refreshes', async () => {
     const { promise } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore((url) => (url.includes('/made-up') ? promise : good))
     await lab.find(urlOf('real'))
@@ -262,7 +265,7 @@ describe('who makes up addresses', () => {
     expect(lab.outcomes).toEqual(['trusted', 'trusted', 'trusted'])
   })
 
-  test('gets none once 30 of a minute have failed, while others get theirs and what is known is known', async () => {
+  test('certificate store: a tenant with 30 failures per minute gets no fetch; others and cached certificates go on', async () => {
     const lab = openStore((url) => (url.includes('/made-up') ? failed : good))
     await lab.find(urlOf('real'))
     for (let number = 0; number < 100; number += 1)
@@ -274,7 +277,7 @@ describe('who makes up addresses', () => {
     expect((await lab.find(urlOf('another'))).kind).toBe('trusted')
   })
 
-  test('has 16 under way at most, all together', async () => {
+  test('certificate store: at most 16 fetches are in flight', async () => {
     const { promise, resolve } = Promise.withResolvers<FetchedCertificate>()
     const lab = openStore(() => promise)
     const asked = Array.from({ length: 40 }, (_, number) => lab.find(urlOf(`c${number}`), someTenantId()))

@@ -19,22 +19,22 @@ for (const folder of folders) {
   kits.push(...found.kits)
 }
 
-describe('the registry', () => {
-  test('has each folder once, and each folder is tried', () => {
+describe('registry', () => {
+  test('registry: contains each folder once, and each folder has kits', () => {
     expect(providers.map(({ name }) => name as string).sort()).toEqual([...folders].sort())
     expect([...new Set(kits.map(({ provider }) => provider.name as string))].sort()).toEqual(
       [...folders].sort(),
     )
   })
 
-  test.each(folders)('%s has every file that README.md lists', (folder) => {
+  test.each(folders)('provider folder %s: has every file that README.md lists', (folder) => {
     const files = readdirSync(`${import.meta.dir}/${folder}`)
     const listed = ['README.md', 'conformance.ts', 'fixtures', 'provider.test.ts', 'provider.ts', 'types.ts']
     expect(listed.filter((name) => !files.includes(name))).toEqual([])
     expect(readdirSync(`${import.meta.dir}/${folder}/fixtures`)).not.toEqual([])
   })
 
-  test('finds a provider by both of its names, and nothing else', () => {
+  test('findProvider: finds a provider by neutral and vendor name only', () => {
     expect(findProvider('card')?.name).toBe('card')
     expect(findProvider('stripe')?.name).toBe('card')
     expect(findProvider('shopify')?.name).toBe('storefront')
@@ -84,7 +84,7 @@ const refused = (cause: string) => ({
 })
 const event = { eventId: 'id-0001', type: 'thing.happened' }
 
-describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) => {
+describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (title, kit) => {
   const [secret] = kit.secrets
   const unsigned = kit.compose(event)
   const signed = kit.sign(unsigned, secret, nowMs)
@@ -96,7 +96,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     call(signatureHeader === undefined ? signed : { ...signed, [signatureHeader]: value })
   const signedText = (text: string) => sent(kit, { ...unsigned, body: Buffer.from(text) }, secret)
 
-  test('a signed call is an event with its id, its type and its payload as received', () => {
+  test(`${title}: a signed call becomes an event with id, type and payload as received`, () => {
     const received = receive(kit, call(signed))
     if (received.kind !== 'event') throw new Error(received.cause)
     const eventId = kit.ownIds ? expect.stringMatching(/^[0-9a-f]{64}$/) : event.eventId
@@ -107,7 +107,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     expect(received.payload).toBe(kit.payloadOf?.(unsigned.body) ?? plain)
   })
 
-  test.each([0, 1, 2, 3, 4])('live secret %i of five passes, and none that is not live', (index) => {
+  test.each([0, 1, 2, 3, 4])(`${title}: live secret %i of five verifies, others do not`, (index) => {
     const live = kit.secrets[index] ?? ''
     const one = sent(kit, unsigned, live)
     if (!kit.alone) expect(receive(kit, one, kit.secrets).kind).toBe('event')
@@ -116,13 +116,13 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     expect(receive(kit, one, others)).toEqual(refused('signature_mismatch'))
   })
 
-  test('no secret, or an empty one, verifies nothing', () => {
+  test(`${title}: no secret, or an empty one, verifies nothing`, () => {
     const byNobody = sent(kit, unsigned, '')
     expect(receive(kit, byNobody, [])).toEqual(refused('signature_mismatch'))
     expect(receive(kit, byNobody, [''])).toEqual(refused('signature_mismatch'))
   })
 
-  test('any byte changed, added or taken away refuses the body', () => {
+  test(`${title}: a body with any byte changed, added or removed is refused`, () => {
     // A form can be written in several ways: another one of the same fields is the same call.
     const original = receive(kit, call(signed))
     const changedTo = (body: Uint8Array) => {
@@ -142,7 +142,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     changedTo(new Uint8Array())
   })
 
-  test('no beginning of a signature, and nothing after it, is a signature', () => {
+  test(`${title}: a truncated or extended signature is refused`, () => {
     if (signatureHeader === undefined) return
     for (let length = 1; length < signature.length; length += 1) {
       expect(receive(kit, withSignature(signature.slice(0, length))).kind).toBe('refused')
@@ -150,7 +150,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     expect(receive(kit, withSignature(`${signature}0`)).kind).toBe('refused')
   })
 
-  test('a signature that did not come, is empty, is garbage or came twice is refused', () => {
+  test(`${title}: a missing, empty, garbage or repeated signature is refused`, () => {
     if (signatureHeader === undefined) return
     const { [signatureHeader]: _, ...without } = signed
     expect(receive(kit, call(without))).toEqual(refused('signature_missing'))
@@ -161,13 +161,13 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     expect(receive(kit, withSignature(`${signature}, ${signature}`)).kind).toBe('refused')
   })
 
-  test('schemes that are not accepted are refused as such', () => {
+  test(`${title}: other schemes are refused as scheme_unknown`, () => {
     for (const value of kit.otherSchemes) {
       expect(receive(kit, withSignature(value))).toEqual(refused('scheme_unknown'))
     }
   })
 
-  test('hex digests pass in either case, base64 in its own only', () => {
+  test(`${title}: hex digests are accepted in either case, base64 is case-sensitive`, () => {
     if (signatureHeader === undefined) return
     const upper = withSignature(
       kit.hex ? signature.replace(/[0-9a-f]{64}/, (hex) => hex.toUpperCase()) : signature.toUpperCase(),
@@ -175,7 +175,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     expect(receive(kit, upper).kind).toBe(kit.hex ? 'event' : 'refused')
   })
 
-  test('a signed time counts to the second in both directions; without one, time does not matter', () => {
+  test(`${title}: a signed time is checked to the second in both directions; without one, time is ignored`, () => {
     const at = (ms: number) => receive(kit, sent(kit, unsigned, secret, nowMs + ms))
     const pastMsMax = kit.pastMsMax ?? ageMsMax
     for (const ms of [-pastMsMax, ageMsMax]) expect(at(ms).kind).toBe('event')
@@ -186,7 +186,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     }
   })
 
-  test('vendor names work like neutral ones; twins that differ are refused', () => {
+  test(`${title}: vendor header names work like neutral ones; differing twins are refused`, () => {
     for (const names of kit.twins) {
       const [neutral = '', ...others] = names
       const { [neutral]: value = '', ...rest } = signed
@@ -202,7 +202,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     }
   })
 
-  test('ids are 1 to 255 characters without control characters', () => {
+  test(`${title}: ids are 1 to 255 characters without control characters`, () => {
     if (kit.ownIds) return
     const withId = (eventId: string | undefined) =>
       receive(kit, sent(kit, kit.compose({ ...event, eventId }), secret))
@@ -215,7 +215,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     if (kit.idHeader !== undefined) expect(withId('a, a')).toEqual(refused('event_id_malformed'))
   })
 
-  test('secretHeaders names every header that changes with the secret', () => {
+  test(`${title}: secretHeaders contains every header that changes with the secret`, () => {
     const other = kit.sign(unsigned, kit.secrets[1], nowMs)
     const changing = Object.keys(signed).filter((name) => signed[name] !== other[name])
     const own = signatureHeader === undefined ? [] : [signatureHeader]
@@ -236,11 +236,11 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     ['two objects', '{"id":"a"}{"id":"b"}'],
     ['a byte order mark', '\ufeff{"id":"a","type":"b"}'],
     ['a comment', '{"id":"a"/**/}'],
-  ])('a signed body that is %s is refused', (_what, text) => {
+  ])(`${title}: a signed body that is %s is refused`, (_what, text) => {
     expect(receive(kit, signedText(text)).kind).toBe('refused')
   })
 
-  test('a signed body that is not UTF-8 is refused', () => {
+  test(`${title}: a signed body that is not UTF-8 is refused`, () => {
     const body = Buffer.concat([
       Buffer.from('{"id":"a","type":"b","c":"'),
       Buffer.from([0xff]),
@@ -254,7 +254,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
   const spliced = (text: string) =>
     receive(kit, signedText(`{${text},${Buffer.from(unsigned.body).toString().slice(1)}`))
 
-  test('what is spliced into a body comes out as it was, however large or deep', () => {
+  test(`${title}: values in a body come out unchanged, however large or deep`, () => {
     if (!isJson) return
     for (const text of [
       '"big":820982911946154508',
@@ -270,21 +270,21 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     }
   })
 
-  test('a body of more than 256 levels is refused', () => {
+  test(`${title}: a body of more than 256 levels is refused`, () => {
     if (!isJson) return
     for (const inner of ['['.repeat(256) + ']'.repeat(256), '{"a":'.repeat(100_000)]) {
       expect(spliced(`"deep":${inner}`)).toEqual(refused('body_too_deep'))
     }
   })
 
-  test('a name that stands twice at the top level is refused, however it is written', () => {
+  test(`${title}: a repeated top-level member is refused, escaped or not`, () => {
     if (!isJson) return
     for (const text of ['"a":1,"a":2', '"id":"x","\\u0069d":"x"', '"type":"x","type":"x"']) {
       expect(spliced(text)).toEqual(refused('body_ambiguous'))
     }
   })
 
-  test('every type becomes one of the normalized form', () => {
+  test(`${title}: every type is normalized to dotted lowercase`, () => {
     const types = fc.oneof(fc.string({ maxLength: 300 }), fc.string({ unit: 'binary', maxLength: 40 }))
     fc.assert(
       fc.property(types, (type) => {
@@ -305,7 +305,7 @@ describe.each(kits.map((kit) => [kit.title, kit] as const))('%s', (_title, kit) 
     }
   })
 
-  test('whatever comes, nothing is thrown, and nothing unsigned is verified', () => {
+  test(`${title}: random input never throws and is never verified`, () => {
     const names = [...new Set([...Object.keys(signed), ...kit.twins.flat(), ...kit.provider.secretHeaders])]
     const value = fc.oneof(
       fc.string({ unit: 'binary' }),

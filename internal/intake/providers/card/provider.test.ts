@@ -28,19 +28,19 @@ function read(payload: string) {
   return event
 }
 
-describe('with the vendor’s SDK', () => {
+describe('Stripe SDK', () => {
   const payload = fixture('payment-succeeded')
   const signByVendor = (by: string, scheme = 'v1') =>
     stripe.webhooks.generateTestHeaderStringAsync({ payload, secret: by, timestamp: nowMs / 1000, scheme })
 
-  test('what it signs is verified, under both names of the header', async () => {
+  test('card: a call signed by Stripe’s SDK is verified under both header names', async () => {
     const header = await signByVendor(secret)
     for (const name of ['Stripe-Signature', 'Card-Signature']) {
       expect(card.verify(callOf(payload, { [name]: header }), keys)).toEqual({ kind: 'verified' })
     }
   })
 
-  test('what our suite signs, it verifies', async () => {
+  test('card: Stripe’s SDK verifies what the conformance kit signs', async () => {
     const [kit] = kits
     const header = kit?.sign({ body: Buffer.from(payload), headers: {} }, secret, Date.now())[
       'card-signature'
@@ -49,13 +49,13 @@ describe('with the vendor’s SDK', () => {
     expect(event.id).toBe('evt_3SLYyY2eZvKYlo2C1vWxYzAb')
   })
 
-  test('its signature under another scheme alone is refused', async () => {
+  test('card: a v0 signature alone is refused', async () => {
     const header = await signByVendor(secret, 'v0')
     const verification = card.verify(callOf(payload, { 'stripe-signature': header }), keys)
     expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
   })
 
-  test('during a rotation one of its signatures is enough', async () => {
+  test('card: during a rotation one matching signature is enough', async () => {
     const old = (await signByVendor('whsec_old')).split(',v1=')[1] ?? ''
     const header = `${await signByVendor(secret)},v1=${old},v1=not-hex,v0=${'b'.repeat(64)}`
     for (const live of [secret, 'whsec_old']) {
@@ -65,7 +65,7 @@ describe('with the vendor’s SDK', () => {
   })
 })
 
-describe('the header', () => {
+describe('signature header', () => {
   const payload = fixture('payment-succeeded')
   const [kit] = kits
   const signed = kit?.sign({ body: Buffer.from(payload), headers: {} }, secret, nowMs)['card-signature'] ?? ''
@@ -82,12 +82,12 @@ describe('the header', () => {
     ['nothing decodable', 't=1794300000,v1=abc'],
     ['an empty pair', `${signed},`],
     ['too many signatures', `t=1794300000${`,${v1}`.repeat(21)}`],
-  ])('is malformed with %s', (_what, value) => {
+  ])('card: a signature header with %s is malformed', (_what, value) => {
     const verification = card.verify(callOf(payload, { 'card-signature': value }), keys)
     expect(verification).toEqual({ kind: 'refused', cause: 'signature_malformed' })
   })
 
-  test('signs the time as it is written, so that a time rewritten is a mismatch', () => {
+  test('card: the time is signed as text, so rewriting it is a mismatch', () => {
     const verification = card.verify(callOf(payload, { 'card-signature': `t=01794300000,${v1}` }), keys)
     expect(verification).toEqual({ kind: 'refused', cause: 'signature_mismatch' })
   })
@@ -105,7 +105,7 @@ describe('events', () => {
       'v1.billing.meter.error_report_triggered',
       'card.v1.billing.meter.error_report_triggered',
     ],
-  ])('%s is read', (name, rawType, type) => {
+  ])('card: fixture %s is normalized to %s, %s', (name, rawType, type) => {
     const payload = fixture(name)
     const { id, created } = JSON.parse(payload) as { id: string; created: number | string }
     expect(read(payload)).toEqual({
@@ -137,11 +137,11 @@ describe('events', () => {
     ['refund.updated', 'canceled', 'refund.cancelled'],
     ['refund.updated', 'pending', 'refund.updated'],
     ['charge.refund.updated', 'succeeded', 'refund.succeeded'],
-  ])('%s with status %s is %s', (type, status, normalized) => {
+  ])('card: %s with status %s is %s', (type, status, normalized) => {
     expect(read(JSON.stringify({ id: 'evt_1', type, data: { object: { status } } })).type).toBe(normalized)
   })
 
-  test('a body without the object that decides still has a type', () => {
+  test('card: a body without the deciding object still has a type', () => {
     for (const data of [undefined, null, [], { object: null }, { object: { status: 1 } }]) {
       expect(read(JSON.stringify({ id: 'evt_1', type: 'charge.dispute.updated', data })).type).toBe(
         'chargeback.updated',
@@ -156,7 +156,7 @@ describe('events', () => {
     ['a time without its offset', '"2026-11-10T08:12:31"'],
     ['a day that is none', '"2026-13-45T08:12:31Z"'],
     ['nothing', 'null'],
-  ])('created that is %s is no time', (_what, created) => {
+  ])('card: `created` that is %s gives no time', (_what, created) => {
     expect(read(`{"id":"evt_1","type":"a","created":${created}}`).occurredAtMs).toBeUndefined()
   })
 
@@ -166,18 +166,18 @@ describe('events', () => {
     ['half a surrogate pair', '{"id":"a\\ud800","type":"a"}', 'event_id_malformed'],
     ['null', '{"id":null,"type":"a"}', 'event_id_missing'],
     ['inherited', '{"__proto__":{"id":"a"},"type":"a"}', 'event_id_missing'],
-  ])('an id that is %s is refused', (_what, payload, cause) => {
+  ])('card: an id that is %s is refused', (_what, payload, cause) => {
     expect(card.normalize(callOf(payload))).toEqual({ kind: 'refused', cause: cause as 'event_id_missing' })
   })
 
-  test('a missing type is unknown; one that is no text is refused', () => {
+  test('card: a missing type becomes unknown; a non-text type is refused', () => {
     expect(read('{"id":"evt_1"}')).toMatchObject({ rawType: 'unknown', type: 'card.unknown' })
     const verdict = card.normalize(callOf('{"id":"evt_1","type":7}'))
     expect(verdict).toEqual({ kind: 'refused', cause: 'event_type_malformed' })
   })
 })
 
-test('every type in the table is one that the vendor’s SDK knows', () => {
+test('card: every type in the table exists in Stripe’s SDK', () => {
   const source = readFileSync(
     Bun.resolveSync('stripe', import.meta.dir).replace(/stripe\..*$/, 'resources/Events.d.ts'),
     'utf8',

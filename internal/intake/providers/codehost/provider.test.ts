@@ -24,8 +24,8 @@ function callOf(payload: string | Uint8Array, headers: Record<string, string>): 
 
 const eventHeaders = (event: string) => ({ 'X-GitHub-Delivery': delivery, 'X-GitHub-Event': event })
 
-describe('with the vendor’s SDK and its published example', () => {
-  test('what it signs is verified, under both names of the header', async () => {
+describe('GitHub SDK', () => {
+  test('codehost: a call signed by GitHub’s SDK is verified under both header names', async () => {
     const payload = fixture('push')
     const signature = await sign(secret, payload)
     for (const name of ['X-Hub-Signature-256', 'X-Codehost-Signature-256']) {
@@ -33,14 +33,14 @@ describe('with the vendor’s SDK and its published example', () => {
     }
   })
 
-  test('what our suite signs, it verifies', async () => {
+  test('codehost: GitHub’s SDK verifies what the conformance kit signs', async () => {
     const payload = fixture('push')
     const headers = kits[0]?.sign({ body: Buffer.from(payload), headers: {} }, secret, 0)
     expect(await verify(secret, payload, headers?.['x-codehost-signature-256'] ?? '')).toBe(true)
   })
 
   // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries, read 2026-11.
-  test('the example on its page is verified', () => {
+  test('codehost: GitHub’s published example is verified', () => {
     const signature = 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17'
     const call = callOf('Hello, World!', { 'X-Hub-Signature-256': signature })
     expect(codehost.verify(call, keys)).toEqual({ kind: 'verified' })
@@ -51,29 +51,29 @@ describe('with the vendor’s SDK and its published example', () => {
   })
 })
 
-describe('the older SHA-1 signature', () => {
+describe('SHA-1 signature', () => {
   const sha1 = `sha1=${'a'.repeat(40)}`
 
-  test('is refused alone, under both names', () => {
+  test('codehost: a SHA-1 signature alone is refused under both names', () => {
     for (const name of ['X-Hub-Signature', 'X-Codehost-Signature']) {
       const verification = codehost.verify(callOf('{}', { [name]: sha1 }), keys)
       expect(verification).toEqual({ kind: 'refused', cause: 'scheme_unknown' })
     }
   })
 
-  test('beside the other is passed over', async () => {
+  test('codehost: a SHA-1 signature beside SHA-256 is ignored', async () => {
     const headers = { 'X-Hub-Signature': sha1, 'X-Hub-Signature-256': await sign(secret, '{}') }
     expect(codehost.verify(callOf('{}', headers), keys)).toEqual({ kind: 'verified' })
   })
 })
 
-describe('a form', () => {
+describe('form body', () => {
   const payload = fixture('push')
   const type = 'application/x-www-form-urlencoded; charset=utf-8'
   const read = (form: string | Uint8Array, contentType = type) =>
     codehost.normalize(callOf(form, { ...eventHeaders('push'), 'Content-Type': contentType }))
 
-  test('gives its field, decoded, whichever way white space is written', () => {
+  test('codehost: a form body gives its decoded payload field', () => {
     for (const form of [
       new URLSearchParams({ payload }).toString(),
       `payload=${encodeURIComponent(payload)}`,
@@ -93,18 +93,18 @@ describe('a form', () => {
     ['an empty field', 'payload='],
     ['a field that is no object', 'payload=1'],
     ['many separators', '&'.repeat(1_000_000)],
-  ])('with %s is refused', (_what, form) => {
+  ])('codehost: a form with %s is refused', (_what, form) => {
     expect(read(form)).toEqual({ kind: 'refused', cause: 'body_not_json' })
   })
 
-  test('whose field is nested deeper than 256 levels is refused', () => {
+  test('codehost: a form payload deeper than 256 levels is refused', () => {
     const form = (levels: number) =>
       `payload=${encodeURIComponent(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`)}`
     expect(read(form(256))).toMatchObject({ kind: 'event' })
     expect(read(form(257))).toEqual({ kind: 'refused', cause: 'body_too_deep' })
   })
 
-  test('is no form under another content type, nor JSON under this one', () => {
+  test('codehost: the content type decides between form and JSON', () => {
     const form = `payload=${encodeURIComponent(payload)}`
     expect(read(form, 'application/json')).toEqual({ kind: 'refused', cause: 'body_not_json' })
     expect(read(payload)).toEqual({ kind: 'refused', cause: 'body_not_json' })
@@ -119,7 +119,7 @@ describe('events', () => {
     ['review-approved', 'pull_request_review', 'pull_request_review.submitted', 'review.approved'],
     ['ping', 'ping', 'ping', 'codehost.ping'],
     ['check-run-failed', 'something_new', 'something_new.completed', 'codehost.something_new.completed'],
-  ])('%s under %s is read', (name, event, rawType, type) => {
+  ])('codehost: fixture %s with event %s is normalized to %s, %s', (name, event, rawType, type) => {
     const payload = fixture(name)
     expect(codehost.normalize(callOf(payload, eventHeaders(event)))).toEqual({
       kind: 'event',
@@ -131,12 +131,12 @@ describe('events', () => {
     })
   })
 
-  test('an event without its name is unknown, whatever its action', () => {
+  test('codehost: without the event header the type is unknown', () => {
     const event = codehost.normalize(callOf('{"action":"opened"}', { 'X-GitHub-Delivery': delivery }))
     expect(event).toMatchObject({ rawType: 'unknown', type: 'codehost.unknown' })
   })
 
-  test('an action that is no text is passed over', () => {
+  test('codehost: a non-text action is ignored', () => {
     const event = codehost.normalize(callOf('{"action":1}', eventHeaders('push')))
     expect(event).toMatchObject({ rawType: 'push', type: 'code.pushed' })
   })
@@ -184,11 +184,11 @@ describe('events', () => {
     ['status', { state: 'error' }, 'build.failed'],
     ['status', { state: 'success' }, 'build.succeeded'],
     ['status', {}, 'codehost.status'],
-  ])('%s of %o is %s', (rawType, body, type) => {
+  ])('codehost: %s with %j is %s', (rawType, body, type) => {
     expect(normalizeType('codehost', codehostTypes, rawType, body)).toBe(type)
   })
 
-  test('the table lists at least 25 events, each in its vendor’s form', () => {
+  test('codehost: the table has at least 25 events in GitHub’s form', () => {
     expect(codehostTypes.size).toBeGreaterThanOrEqual(25)
     for (const rawType of codehostTypes.keys()) expect(rawType).toMatch(/^[a-z_]+(\.[a-z_]+)?$/)
   })

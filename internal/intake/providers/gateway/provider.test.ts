@@ -56,8 +56,8 @@ const vendorKinds = new Set(
 )
 const kinds = [...vendorKinds].map(([, kind = '']) => kind as WebhookNotificationKind)
 
-describe('with the vendor’s SDK', () => {
-  test.each(kinds)('%s as it is sampled there is verified and read', async (kind) => {
+describe('Braintree SDK', () => {
+  test.each(kinds)('gateway: the SDK’s sample of %s is verified and normalized', async (kind) => {
     const sample = (await vendor.webhookTesting.sampleNotification(kind, 'my_id')) as unknown as Fields
     const call = callOf({ ...sample })
     expect(gateway.verify(call, keys)).toEqual({ kind: 'verified' })
@@ -69,18 +69,18 @@ describe('with the vendor’s SDK', () => {
     expect(notification).toMatchObject({ kind: parsed.kind, subject: expect.anything() })
   })
 
-  test('what we sign, it verifies', async () => {
+  test('gateway: Braintree’s SDK verifies what the conformance kit signs', async () => {
     const { bt_signature = '', bt_payload = '' } = ofXml(fixture('dispute-lost'))
     const parsed = await vendor.webhookNotification.parse(bt_signature, bt_payload)
     expect(parsed).toMatchObject({ kind: 'dispute_lost' })
   })
 })
 
-describe('a form', () => {
+describe('form', () => {
   const fields = signed('AAAA\n')
   const { bt_signature: signature, bt_payload: payload } = fields
 
-  test('goes by the neutral names as well, and must not say two things', () => {
+  test('gateway: neutral field names work; differing twins are refused', () => {
     const neutral = { gateway_signature: signature, gateway_payload: payload }
     expect(gateway.verify(callOf(neutral), keys)).toEqual({ kind: 'verified' })
     expect(gateway.verify(callOf({ ...fields, ...neutral, other: 'x' }), keys)).toEqual({ kind: 'verified' })
@@ -108,11 +108,11 @@ describe('a form', () => {
     ['broken escapes', 'bt_signature=%zz&bt_payload=AAAA', 'signature_malformed'],
     ['another payload', { ...fields, bt_payload: 'AAAB\n' }, 'signature_mismatch'],
     ['another private key', { ...signed('AAAA\n', 'other') }, 'signature_mismatch'],
-  ])('with %s is refused', (_what, form, cause) => {
+  ])('gateway: a form with %s is refused', (_what, form, cause) => {
     expect(gateway.verify(callOf(form as Record<string, string>), keys)).toEqual(refused(cause))
   })
 
-  test('is verified under the tenant’s public key alone', () => {
+  test('gateway: only the tenant’s public key counts', () => {
     expect(gateway.verify(callOf({ ...fields }, 'other_key'), keys)).toEqual(refused('signature_mismatch'))
     const none = { ...callOf({ ...fields }), settings: {} }
     expect(gateway.verify(none, keys)).toEqual(refused('signature_mismatch'))
@@ -120,7 +120,7 @@ describe('a form', () => {
     expect(gateway.verify(callOf(several), keys)).toEqual({ kind: 'verified' })
   })
 
-  test('may lack the line feed that was signed, and is the same event then', () => {
+  test('gateway: a payload without the signed line feed is the same event', () => {
     const { bt_signature = '', bt_payload = '' } = ofXml(fixture('dispute-lost'))
     const bare = { bt_signature, bt_payload: bt_payload.trimEnd() }
     expect(gateway.verify(callOf(bare), keys)).toEqual({ kind: 'verified' })
@@ -129,7 +129,7 @@ describe('a form', () => {
 })
 
 describe('events', () => {
-  test('have the XML’s names and the text of its values', () => {
+  test('gateway: payload has the XML’s names and text values', () => {
     const event = read(ofXml(fixture('dispute-lost')))
     expect(event).toMatchObject({
       rawType: 'dispute_lost',
@@ -163,16 +163,16 @@ describe('events', () => {
     ['true', 'payout.paid'],
     ['false', 'payout.failed'],
     ['maybe', 'payout.updated'],
-  ])('a disbursement whose success is %s is %s', (success, type) => {
+  ])('gateway: a disbursement with success %s is %s', (success, type) => {
     const xml = fixture('disbursement-failed').toString().replace('>false</success>', `>${success}</success>`)
     expect(read(ofXml(xml)).type).toBe(type)
   })
 
-  test('what no table lists keeps its name', () => {
+  test('gateway: an unlisted kind becomes gateway.<kind>', () => {
     expect(read(ofXml('<notification><kind>check</kind></notification>')).type).toBe('gateway.check')
   })
 
-  test('every kind in the table is one that the vendor’s SDK knows', () => {
+  test('gateway: every kind in the table exists in Braintree’s SDK', () => {
     expect(kinds.length).toBeGreaterThan(40)
     const known = new Set<string>(kinds)
     expect([...gatewayTypes.keys()].filter((kind) => !known.has(kind))).toEqual([])
@@ -185,11 +185,11 @@ describe('events', () => {
     ['a list', '<notification type="array"><kind>check</kind></notification>'],
     ['JSON', '{"kind":"check"}'],
     ['a document type', '<!DOCTYPE n [<!ENTITY a "b">]><notification><kind>check</kind></notification>'],
-  ])('a payload of %s is refused', (_what, xml) => {
+  ])('gateway: a payload of %s is refused', (_what, xml) => {
     expect(gateway.normalize(callOf(ofXml(xml)))).toEqual(refused('body_not_json'))
   })
 
-  test('a payload that is not base64 of UTF-8 is refused', () => {
+  test('gateway: a payload that is not base64 of UTF-8 is refused', () => {
     for (const payload of ['AAA', 'A===', '//79', '\n']) {
       expect(gateway.normalize(callOf({ ...signed(payload) }))).toEqual(refused('body_not_json'))
     }

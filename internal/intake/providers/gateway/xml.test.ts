@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { readXml } from './xml.ts'
 
-describe('is read', () => {
-  test('with its attributes, in the order of its elements', () => {
+describe('XML parsing', () => {
+  test('readXml: reads attributes and the order of elements', () => {
     const root = readXml(
       '<?xml version="1.0"?>\n<a b="1" c=\'2 "\' >\n <d/>\n <e type="x">f</e >\n <d></d>\n</a>\n',
     )
@@ -26,11 +26,11 @@ describe('is read', () => {
     ['&amp;lt;', '&lt;'],
     [' a\n b ', ' a\n b '],
     ['"]]>"', '"]]>"'],
-  ])('text %j as %j', (raw, text) => {
+  ])('readXml: text %j is read as %j', (raw, text) => {
     expect(readXml(`<a>${raw}</a>`)?.text).toBe(text)
   })
 
-  test('64 levels deep and no deeper', () => {
+  test('readXml: reads 64 levels and refuses 65', () => {
     const nested = (levels: number) => readXml('<a>'.repeat(levels) + '</a>'.repeat(levels))
     expect(nested(64)?.name).toBe('a')
     expect(nested(65)).toBeUndefined()
@@ -64,11 +64,11 @@ test.each([
   ['a name with a space', '< a/>'],
   ['17 attributes', `<a${' b="1"'.repeat(17)}/>`],
   ['JSON', '{"a":"b"}'],
-])('%s is not', (_what, text) => {
+])('readXml: %s is refused', (_what, text) => {
   expect(readXml(text)).toBeUndefined()
 })
 
-test('whatever comes, it ends soon and throws nothing', () => {
+test('readXml: random input never throws and ends in time', () => {
   const pieces = fc.constantFrom(
     '<a',
     '>',

@@ -31,7 +31,7 @@ const signedByService = (payload: string, headers: Record<string, string> = {}) 
 const signedByStandard = (payload: string, headers: Record<string, string>) =>
   standard?.sign({ body: Buffer.from(payload), headers }, secret, nowMs) ?? {}
 
-describe('with the SDK of Standard Webhooks', () => {
+describe('Standard Webhooks SDK', () => {
   const payload = fixture('standard-webhook')
   const id = 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W'
   const headersBy = (signer: Webhook, ms = nowMs) => ({
@@ -40,7 +40,7 @@ describe('with the SDK of Standard Webhooks', () => {
     'webhook-signature': signer.sign(id, new Date(ms), payload),
   })
 
-  test('what it signs is verified and read', () => {
+  test('generic: a call signed by the Standard Webhooks SDK is verified and normalized', () => {
     const call = callOf(payload, headersBy(new Webhook(secret)))
     expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
     expect(generic.normalize(call)).toMatchObject({
@@ -51,14 +51,14 @@ describe('with the SDK of Standard Webhooks', () => {
     })
   })
 
-  test('what our suite signs, it verifies', () => {
+  test('generic: the Standard Webhooks SDK verifies what the conformance kit signs', () => {
     const now = Math.floor(Date.now() / 1000) * 1000
     const headers =
       standard?.sign({ body: Buffer.from(payload), headers: { 'webhook-id': id } }, secret, now) ?? {}
     expect(new Webhook(secret).verify(payload, headers)).toEqual(JSON.parse(payload))
   })
 
-  test('a secret without its prefix may be base64 or its own bytes, as the SDK has it', () => {
+  test('generic: a secret without prefix may be base64 or plain text', () => {
     const encoded = secret.slice('whsec_'.length)
     const text = 'a secret that is no base64!'
     for (const [value, signer] of [
@@ -71,7 +71,7 @@ describe('with the SDK of Standard Webhooks', () => {
     }
   })
 
-  test('a key that is short once decoded, or not base64 after its prefix, verifies nothing', () => {
+  test('generic: a key that is short or not base64 verifies nothing', () => {
     for (const [value, key] of [
       ['whsec_AAAA', Buffer.alloc(3)],
       ['AAAA', Buffer.alloc(3)],
@@ -84,7 +84,7 @@ describe('with the SDK of Standard Webhooks', () => {
     }
   })
 
-  test('one of several signatures is enough; other versions are passed over', () => {
+  test('generic: one matching signature is enough; other versions are skipped', () => {
     const headers = headersBy(new Webhook(secret))
     const other = new Webhook(Buffer.alloc(32, 9), { format: 'raw' }).sign(id, new Date(nowMs), payload)
     const signature = `v1a,${'a'.repeat(86)}== ${other} ${headers['webhook-signature']}`
@@ -104,7 +104,7 @@ describe('with the SDK of Standard Webhooks', () => {
       { 'webhook-signature': `v1,${'a'.repeat(43)}= `.repeat(21).trim() },
       'signature_malformed',
     ],
-  ])('with %s it is refused', (_what, changed, cause) => {
+  ])('generic: a Standard Webhooks call with %s is refused', (_what, changed, cause) => {
     const call = callOf(payload, {
       ...headersBy(new Webhook(secret)),
       ...(changed as Record<string, string>),
@@ -113,7 +113,7 @@ describe('with the SDK of Standard Webhooks', () => {
   })
 })
 
-describe('the id', () => {
+describe('event id', () => {
   const payload = '{"id":"in-body","type":"a.b"}'
 
   const signed = { 'X-Service-Signature': 't=1,v1=a' }
@@ -142,12 +142,12 @@ describe('the id', () => {
       'h',
     ],
     ['the signed header’s, whatever the body has', payload, { ...signedHeader, 'webhook-id': 'h' }, 'h'],
-  ])('is %s', (_what, body, headers, eventId) => {
+  ])('generic: the event id is %s', (_what, body, headers, eventId) => {
     expect(read(body, headers)).toMatchObject({ eventId })
   })
 
   test.each(['X-Service-Event-Id', 'webhook-id'])(
-    'in the unsigned header %s is refused if the signed body has another one',
+    'generic: an id in the unsigned header %s is refused if the signed body has another',
     (name) => {
       const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
       const call = callOf(payload, signedByService(payload, { [name]: 'in-header' }))
@@ -160,7 +160,7 @@ describe('the id', () => {
     },
   )
 
-  test('that differs between the headers is refused, so that the signed one is the one used', () => {
+  test('generic: differing id headers are refused', () => {
     const headers = { 'x-service-event-id': 'one', 'webhook-id': 'two' }
     const conflict = { kind: 'refused', cause: 'headers_conflict' } as const
     expect(generic.verify(callOf(payload, signedByStandard(payload, headers)), keys)).toEqual(conflict)
@@ -168,7 +168,7 @@ describe('the id', () => {
     expect(read(payload, headers)).toEqual(conflict)
   })
 
-  test('must be the signed one where the signature covers one', () => {
+  test('generic: in Standard Webhooks the signed id is used', () => {
     const headers = signedByStandard(payload, { 'x-service-event-id': 'one' })
     expect(generic.verify(callOf(payload, headers), keys)).toEqual({
       kind: 'refused',
@@ -176,7 +176,7 @@ describe('the id', () => {
     })
   })
 
-  test('that is a number is refused, since numbers may lose digits', () => {
+  test('generic: a numeric id is refused', () => {
     expect(read('{"id":820982911946154508,"type":"a.b"}')).toEqual({
       kind: 'refused',
       cause: 'event_id_malformed',
@@ -184,7 +184,7 @@ describe('the id', () => {
   })
 })
 
-test('a call in two schemes is refused', () => {
+test('generic: a call in two schemes is refused', () => {
   const payload = fixture('standard-webhook')
   const headers = { ...signedByStandard(payload, { 'webhook-id': 'a' }), ...signedByService(payload) }
   expect(generic.verify(callOf(payload, headers), keys)).toEqual({
@@ -193,7 +193,7 @@ test('a call in two schemes is refused', () => {
   })
 })
 
-test('our own form is read', () => {
+test('generic: Latchkey’s own format is normalized', () => {
   const payload = fixture('invoice-approved')
   const call = callOf(payload, signedByService(payload))
   expect(generic.verify(call, keys)).toEqual({ kind: 'verified' })
@@ -213,7 +213,7 @@ test.each([
   ['"2026-11-10"', undefined],
   ['1794300000', undefined],
   ['null', undefined],
-])('occurredAt of %s', (value, occurredAtMs) => {
+])('generic: occurredAt %s gives %p', (value, occurredAtMs) => {
   expect(read(`{"id":"a","occurredAt":${value}}`)).toMatchObject({ kind: 'event', occurredAtMs })
 })
 
@@ -228,6 +228,6 @@ test.each([
   ['заказ', 'generic.unknown'],
   ['constructor', 'generic.constructor'],
   [`a.${'b'.repeat(253)}`, `a.${'b'.repeat(253)}`],
-])('the type %s becomes %s', (rawType, type) => {
+])('generic: type %s becomes %s', (rawType, type) => {
   expect(genericType(rawType)).toBe(type)
 })

@@ -27,7 +27,7 @@ function signed(payload: string, headers: Record<string, string> = {}): Record<s
   return kits[0]?.sign({ body: Buffer.from(payload), headers }, secret, 0) ?? {}
 }
 
-describe('with the vendor’s SDK', () => {
+describe('Shopify SDK', () => {
   const vendor = shopifyApi({
     apiKey: 'key',
     apiSecretKey: secret,
@@ -44,7 +44,7 @@ describe('with the vendor’s SDK', () => {
     })
 
   test.each(['x-shopify', 'shopify'])(
-    'what its validator accepts under %s-…, we accept, and the reverse',
+    'storefront: Shopify’s validator and the adapter agree under %s-…',
     async (prefix) => {
       const hmac = signed(payload)['x-storefront-hmac-sha256'] ?? ''
       const headers = {
@@ -69,7 +69,7 @@ describe('with the vendor’s SDK', () => {
   )
 })
 
-describe('the shop', () => {
+describe('shop domain', () => {
   const payload = fixture('order-created')
   const verify = (headers: Record<string, string>, shopDomain?: string) =>
     storefront.verify(callOf(payload, signed(payload, headers), shopDomain), keys)
@@ -82,12 +82,12 @@ describe('the shop', () => {
     ['came twice', { 'X-Shopify-Shop-Domain': `${shop}, ${shop}` }, 'refused'],
     ['is both', { 'X-Shopify-Shop-Domain': shop, 'Shopify-Shop-Domain': 'other.myshopify.com' }, 'refused'],
     ['did not come', {}, 'refused'],
-  ])('that %s', (_what, headers, kind) => {
+  ])('storefront: a shop domain that %s', (_what, headers, kind) => {
     const verification = verify(headers, shop)
     expect(verification).toEqual(kind === 'verified' ? { kind } : { kind: 'refused', cause: 'shop_mismatch' })
   })
 
-  test('does not matter where the tenant has not set its own', () => {
+  test('storefront: without shopDomain any shop is accepted', () => {
     expect(verify({ 'X-Shopify-Shop-Domain': 'other.myshopify.com' })).toEqual({ kind: 'verified' })
   })
 })
@@ -127,7 +127,7 @@ describe('events', () => {
       'customer.joined_segment',
       'storefront.customer.joined_segment',
     ],
-  ])('%s with %o is read', (name, headers, rawType, type) => {
+  ])('storefront: fixture %s with %j is normalized to %s, %s', (name, headers, rawType, type) => {
     const payload = fixture(name)
     const time = { 'x-shopify-triggered-at': '2026-11-10T16:10:00.123456789Z' }
     expect(storefront.normalize(callOf(payload, { ...idHeaders, ...time, ...headers }))).toEqual({
@@ -140,18 +140,18 @@ describe('events', () => {
     })
   })
 
-  test('an id beyond what a double holds stays whole in the payload', () => {
+  test('storefront: a 64-bit id stays exact in the payload', () => {
     const payload = fixture('order-created')
     const event = storefront.normalize(callOf(payload, { ...idHeaders, 'x-shopify-topic': 'orders/create' }))
     expect(event).toMatchObject({ payload: expect.stringContaining('"id": 820982911946154508,') })
   })
 
-  test('an event id does not stand in for a webhook id', () => {
+  test('storefront: Event-Id does not replace Webhook-Id', () => {
     const event = storefront.normalize(callOf('{"id":1}', { 'x-shopify-event-id': 'ev-1' }))
     expect(event).toEqual({ kind: 'refused', cause: 'event_id_missing' })
   })
 
-  test('a time that is none, or two that differ, are no time', () => {
+  test('storefront: an invalid or conflicting time gives none', () => {
     for (const times of [
       { 'x-shopify-triggered-at': 'now' },
       { 'x-shopify-triggered-at': '2026-11-10T16:10:00Z', 'shopify-triggered-at': '2026-11-10T16:10:01Z' },
@@ -183,11 +183,11 @@ describe('events', () => {
       'storefront.order_transactions.create',
     ],
     ['order_transactions/create', {}, 'storefront.order_transactions.create'],
-  ])('%s of %o is %s', (topic, body, type) => {
+  ])('storefront: %s with %j is %s', (topic, body, type) => {
     expect(normalizeType('storefront', storefrontTypes, topic, body)).toBe(type)
   })
 
-  test('the table lists at least 25 topics, each in its vendor’s form', () => {
+  test('storefront: the table has at least 25 topics in Shopify’s form', () => {
     expect(storefrontTypes.size).toBeGreaterThanOrEqual(25)
     for (const topic of storefrontTypes.keys()) expect(topic).toMatch(/^([a-z_]+|[A-Z][A-Za-z]+)\/[a-z_]+$/)
   })

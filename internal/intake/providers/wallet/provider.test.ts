@@ -37,22 +37,22 @@ const verifySigned = (call: Partial<Parameters<typeof signWallet>[1]>) =>
   wallet.verify(callOf(body, signWallet(body, { privateKey, certificateUrl, atMs: nowMs, ...call })), signer)
 
 /** A call as the vendor's page on signatures shows it, with what it says to make of that. */
-test('what is signed is id, time, webhook id and checksum, with bars between', () => {
+test('wallet: the signed text is id|time|webhook id|CRC-32', () => {
   expect(wallet.verify(callOf(body, headers), signer)).toEqual({ kind: 'verified' })
   expect(Bun.hash.crc32('123456789')).toBe(0xcbf43926)
 })
 
-describe('of the five headers', () => {
+describe('transmission headers', () => {
   const names = ['Transmission-Id', 'Transmission-Time', 'Transmission-Sig', 'Auth-Algo', 'Cert-Url']
 
-  test.each(names)('%s is missed, before anything is fetched too', (name) => {
+  test.each(names)('wallet: a call without %s is refused before a fetch', (name) => {
     const { [`PAYPAL-${name.toUpperCase()}`]: _, ...without } = headers
     expect(Object.keys(without)).toHaveLength(5)
     expect(wallet.verify(callOf(body, without), signer)).toEqual(refused('signature_missing'))
     expect(wallet.locate(callOf(body, without))).toEqual(refused('signature_missing'))
   })
 
-  test.each(names)('%s under both names must say the same, before anything is fetched too', (name) => {
+  test.each(names)('wallet: differing twins of %s are refused before a fetch', (name) => {
     const both = { ...headers, [`Wallet-${name}`]: 'other' }
     expect(wallet.verify(callOf(body, both), signer)).toEqual(refused('headers_conflict'))
     expect(wallet.locate(callOf(body, both))).toEqual(refused('headers_conflict'))
@@ -71,26 +71,26 @@ describe('of the five headers', () => {
     ['Transmission-Sig', 'not base64', 'signature_malformed'],
     ['Transmission-Sig', 'AAA', 'signature_malformed'],
     ['Transmission-Sig', 'A'.repeat(1372), 'signature_malformed'],
-  ])('%s of %s is refused, before anything is fetched too', (name, value, cause) => {
+  ])('wallet: %s of %s is refused before a fetch', (name, value, cause) => {
     const changed = { ...headers, [`PAYPAL-${name.toUpperCase()}`]: value }
     expect(wallet.verify(callOf(body, changed), signer)).toEqual(refused(cause))
     expect(wallet.locate(callOf(body, changed))).toEqual(refused(cause))
   })
 
-  test('the algorithm’s name counts in any case', () => {
+  test('wallet: the algorithm’s name is case-insensitive', () => {
     const lower = { ...headers, 'PAYPAL-AUTH-ALGO': 'sha256WithRSA' }
     expect(wallet.verify(callOf(body, lower), signer)).toEqual({ kind: 'verified' })
   })
 })
 
-describe('a signature', () => {
-  test('for another webhook is refused, and so is any without the tenant’s settings', () => {
+describe('signature', () => {
+  test('wallet: a signature for another webhook, or without settings, is refused', () => {
     expect(verifySigned({ webhookId: '9ZZ9999999999999Z' })).toEqual(refused('signature_mismatch'))
     expect(wallet.verify(callOf(body, headers, {}), signer)).toEqual(refused('signature_mismatch'))
     expect(wallet.locate(callOf(body, headers, {}))).toEqual(refused('certificate_url_refused'))
   })
 
-  test('of another body, key, id or time is refused', () => {
+  test('wallet: a signature of another body, key, id or time is refused', () => {
     const mismatch = refused('signature_mismatch')
     expect(wallet.verify(callOf(`${body} `, headers), signer)).toEqual(mismatch)
     const { privateKey: other } = createTestAuthority('Test Root', nowMs).issue()
@@ -101,13 +101,13 @@ describe('a signature', () => {
     expect(wallet.verify(callOf(body, time), signer)).toEqual(mismatch)
   })
 
-  test('passes for as long as the vendor tries again, and a day; ahead of us only as far as clocks differ', () => {
+  test('wallet: a signed time may be 4 days old, and ahead by signatureAgeMsMax', () => {
     const at = (ms: number) => verifySigned({ atMs: nowMs + ms })
     for (const ms of [-3 * dayMs, -4 * dayMs, 300_000]) expect(at(ms)).toEqual({ kind: 'verified' })
     for (const ms of [-4 * dayMs - 1, 300_001]) expect(at(ms)).toEqual(refused('timestamp_outside_window'))
   })
 
-  test('counts within the days of its certificate only', () => {
+  test('wallet: a signature outside its certificate’s dates is refused', () => {
     const verifyWith = (parts: Parameters<typeof authority.issue>[0]) => {
       const one = authority.issue(parts)
       const call = callOf(body, signWallet(body, { ...one, certificateUrl, atMs: nowMs }))
@@ -120,7 +120,7 @@ describe('a signature', () => {
   })
 })
 
-test('a certificate is looked for where the call says, in the tenant’s environment', () => {
+test('wallet: locates the certificate in the tenant’s environment', () => {
   expect(wallet.locate(callOf(body, headers))).toEqual({
     kind: 'located',
     url: certificateUrl,
@@ -133,15 +133,15 @@ test('a certificate is looked for where the call says, in the tenant’s environ
 
 const simulated = await createWalletSigner(nowMs)
 
-describe('a signer in memory', () => {
+describe('simulation signer', () => {
   const signed = simulated.sign({ body: Buffer.from(body), webhookId, atMs: nowMs })
 
-  test('is verified by the adapter that was handed its root', () => {
+  test('wallet signer: is verified by the adapter that has its root', () => {
     const { chain, roots } = simulated.certificate
     expect(wallet.verify(callOf(body, signed), trusted(chain, [...roots]))).toEqual({ kind: 'verified' })
   })
 
-  test('is verified by nobody else', async () => {
+  test('wallet signer: is not verified by another root', async () => {
     expect(wallet.verify(callOf(body, signed), signer)).toEqual(refused('signature_mismatch'))
     const { chain } = simulated.certificate
     const { roots } = (await createWalletSigner(nowMs)).certificate
@@ -164,7 +164,7 @@ describe('events', () => {
     ['dispute-under-review', 'CUSTOMER.DISPUTE.UPDATED', 'chargeback.under_review'],
     ['dispute-lost', 'CUSTOMER.DISPUTE.RESOLVED', 'chargeback.lost'],
     ['subscription-activated', 'BILLING.SUBSCRIPTION.ACTIVATED', 'subscription.activated'],
-  ])('%s is read', (name, rawType, type) => {
+  ])('wallet: fixture %s is normalized to %s, %s', (name, rawType, type) => {
     const payload = fixture(name)
     const { id, create_time } = JSON.parse(payload) as { id: string; create_time: string }
     const occurredAtMs = Date.parse(create_time)
@@ -182,7 +182,7 @@ describe('events', () => {
     ['RESOLVED', 'chargeback.closed'],
     ['OTHER', 'chargeback.updated'],
     ['constructor', 'chargeback.updated'],
-  ])('an updated dispute with status %s is %s', (status, type) => {
+  ])('wallet: an updated dispute with status %s is %s', (status, type) => {
     expect(dispute('UPDATED', { status })).toBe(type)
   })
 
@@ -196,24 +196,24 @@ describe('events', () => {
     ['NONE', 'chargeback.closed'],
     ['SOMETHING_NEW', 'chargeback.closed'],
     ['toString', 'chargeback.closed'],
-  ])('a dispute that ends as %s is %s, by whichever type it is told', (outcome_code, type) => {
+  ])('wallet: a dispute with outcome %s is %s under either type', (outcome_code, type) => {
     const resource = { status: 'RESOLVED', dispute_outcome: { outcome_code } }
     expect(dispute('RESOLVED', resource)).toBe(type)
     expect(dispute('UPDATED', resource)).toBe(type)
   })
 
-  test('a dispute without what decides still has a type', () => {
+  test('wallet: a dispute without outcome still has a type', () => {
     for (const resource of [undefined, null, [], 'a', { status: 1 }, { dispute_outcome: [] }]) {
       expect(dispute('UPDATED', resource)).toBe('chargeback.updated')
       expect(dispute('RESOLVED', resource)).toBe('chargeback.closed')
     }
   })
 
-  test('what no table lists keeps its name', () => {
+  test('wallet: an unlisted type becomes wallet.<type>', () => {
     expect(read(walletBody('a', 'INVOICING.INVOICE.PAID')).type).toBe('wallet.invoicing.invoice.paid')
   })
 
-  test('the table lists at least 25 types, each in its vendor’s form', () => {
+  test('wallet: the table has at least 25 types in PayPal’s form', () => {
     expect(walletTypes.size).toBeGreaterThanOrEqual(25)
     expect([...walletTypes.keys()].filter((type) => !/^[A-Z]+(\.[A-Z-]+){2,3}$/.test(type))).toEqual([])
   })
