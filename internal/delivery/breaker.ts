@@ -1,4 +1,4 @@
-/** How long an opened breaker lets nothing through. */
+/** Time for which an opened breaker lets nothing through. */
 export const breakerOpenMs = 30_000
 
 interface Counted {
@@ -6,7 +6,7 @@ interface Counted {
   openedAtMs: number | undefined
 }
 
-/** How a callback has been doing in one slice of time. */
+/** Attempts of a callback in one slice of time. */
 interface Slice {
   index: number
   attempts: number

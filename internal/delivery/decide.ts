@@ -30,10 +30,10 @@ export interface DecideInput {
   readonly nowMs: number
 }
 
-/** Why an event ends undelivered; a closed set. */
+/** Reason for which an event ends undelivered; a closed set. */
 export type FailedCause = 'attempts_exhausted' | 'gone' | 'disabled' | 'aborted' | 'payload_expired'
 
-/** What follows an attempt. `suspends`: the callback asked for no further deliveries. */
+/** Decision after an attempt. `suspends`: the callback asked for no further deliveries. */
 export type Decision =
   | { readonly kind: 'processed'; readonly suspends: boolean }
   | { readonly kind: 'retry'; readonly dueAtMs: number }
@@ -81,7 +81,7 @@ function parseRetryAfterMs(text: string | undefined, nowMs: number): number | un
 }
 
 /**
- * Why an attempt failed without a call. `worker_lost`: several processes claimed the delivery and none completed it.
+ * Reason for which an attempt failed without a call. `worker_lost`: several processes claimed the delivery and none completed it.
  * `signing_unavailable`: the tenant has no usable signing secret. `internal_error`: our code threw.
  */
 export type NotSentCause = 'worker_lost' | 'signing_unavailable' | 'internal_error'

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
-import { requeueFailed } from '#internal/events/requeue.ts'
+import { requeueFailed } from '#internal/events/cycles.ts'
 import { closeBreaker, openBreaker, resumeCallback } from '#internal/events/tenant-queue.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'

@@ -7,28 +7,28 @@ import type {
   SuspendedCause,
 } from '#internal/events/index.ts'
 
-/** An attempt that has ended, for one log line and the metrics. */
+/** Report of an attempt, for one log line and the metrics. */
 export interface AttemptReport {
   readonly delivery: ClaimedDelivery
-  /** Absent where nothing was loaded because nothing was to be sent. */
+  /** Undefined where the attempt needed no event. */
   readonly content: EventContent | undefined
   readonly ending: Extract<Ending, { readonly attempt: AttemptRecord }>
-  /** From the provider's call to this call; of first attempts of first delivery cycles only. */
+  /** Time from receipt to this call; of first attempts of first delivery cycles only. */
   readonly delayMs: number | undefined
 }
 
-/** Statements that may fail while the work goes on. */
+/** Step that failed and is retried. */
 export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | 'sweep' | 'release'
 
-/** Hears what a forwarder does. Nothing in it may throw or wait. */
+/** Receives what a forwarder does. Its functions must not throw or wait. */
 export interface ForwarderObserver {
   claimed(rows: number, durationMs: number): void
   attempted(report: AttemptReport): void
-  /** Rows that others have taken over, since their lease had ended: they are delivered once more. */
+  /** Deliveries whose lease ended before they were completed: they are made once more. */
   leasesLost(count: number): void
-  /** A row's end that Postgres refuses for what is in it: given up. `cause` is an SQLSTATE or an error's name. */
+  /** An ending that Postgres rejects; it is given up. @param cause an SQLSTATE or an error's name */
   unwritable(delivery: ClaimedDelivery, cause: string): void
-  /** Tenant queues that overslept; stays 0 unless something else is wrong. */
+  /** Stalled tenant queues that the sweep woke; 0 unless something else is wrong. */
   swept(queues: number): void
   released(count: number): void
   /** Called once per opening over all processes: not for each delivery in flight, and not again when a probe fails. */

@@ -7,7 +7,7 @@ import {
 import type { RetrySchedule } from './decide.ts'
 import { prepareSigningKey, type SigningKey } from './send.ts'
 
-/** What each delivery to a tenant needs, worked out once for each state of the tenant. */
+/** Parameters of deliveries to a tenant, computed once for each state of the tenant. */
 export interface PreparedTenant {
   readonly url: string
   readonly allowedCIDRs: readonly string[]
@@ -19,7 +19,7 @@ export interface PreparedTenant {
   readonly isUnreadable: boolean
 }
 
-/** How a tenant's signing secrets are opened. */
+/** Opens a tenant's signing secrets. */
 export type OpensSecrets = Pick<SecretOpener, 'open'>
 
 /** Tenants ready for deliveries. Bounded by the directory: what it lets go of goes from here too. */

@@ -5,14 +5,14 @@ import type { ClaimedDelivery, EventContent } from '#internal/events/index.ts'
 import type { Tracing } from '#internal/telemetry/index.ts'
 import type { PreparedTenant } from './prepared-tenant.ts'
 
-/** What sending works with. */
+/** Dependencies of sending. */
 export interface SendParts {
   readonly outbound: Outbound
   readonly tracing: Tracing
   readonly clock: Clock
 }
 
-/** One delivery with everything that goes out. */
+/** One attempt at a delivery. */
 export interface Sending {
   readonly delivery: ClaimedDelivery
   readonly content: EventContent
@@ -21,8 +21,8 @@ export interface Sending {
 }
 
 /**
- * Brings an event to its callback once, signed by Standard Webhooks. Never throws; takes the tenant's time at most. Repeating it
- * is another attempt under the same `webhook-id`.
+ * Calls the callback once, signed by Standard Webhooks, within the tenant's time-out. Repeating it is another attempt under the same
+ * `webhook-id`.
  */
 export function sendDelivery(parts: SendParts, sending: Sending): Promise<CallResult> {
   const carried = carriedHeaders(sending.content.headers)
@@ -68,7 +68,7 @@ function call(
   })
 }
 
-/** The event as callbacks get it, JSON text. Payload and headers stand in it as they were received. */
+/** Builds the JSON text that callbacks receive. Payload and headers are in it as they were received. */
 export function forwardedEvent(
   { eventId, tenantId }: { readonly eventId: string; readonly tenantId: TenantId },
   content: EventContent,
@@ -83,7 +83,7 @@ export function forwardedEvent(
 
 /** Headers of the provider's call that go on as headers of ours. */
 export interface CarriedHeaders {
-  /** How often the event has been forwarded, this time included. */
+  /** Number of times that the event has been forwarded, this one included. */
   readonly hops: string
   readonly traceparent: string | undefined
 }
@@ -102,7 +102,7 @@ export function carriedHeaders(headers: string): CarriedHeaders {
 /** A signing key ready for use; shows nothing of itself in logs. */
 export type SigningKey = KeyObject & { readonly __brand: 'SigningKey' }
 
-/** What is signed. */
+/** Message to sign. */
 export interface SignedMessage {
   /** Value of `webhook-id`; without a dot, which would be taken for its end. */
   readonly id: string

@@ -4,17 +4,17 @@ import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
 import { forwardedEvent, signStandardWebhook } from './send.ts'
 
-/** What a test event is sent with. */
+/** Dependencies of sending a test event. */
 export interface TestEventParts {
   readonly outbound: Outbound
   readonly secrets: OpensSecrets
   readonly clock: Clock
 }
 
-/** Whose callback is called. */
+/** Tenant whose callback is called. */
 export interface TestEventRequest {
   readonly tenant: DirectoryTenant
-  /** Repeats with the same one have the same `webhook-id`; absent: each has its own. */
+  /** Repeats with the same key have the same `webhook-id`. Omit for a new one each time. */
   readonly idempotencyKey?: string | undefined
 }
 
@@ -32,8 +32,8 @@ export const testEventType = 'latchkey.test'
 const idBytes = 16
 
 /**
- * Calls a tenant's callback once with an event of nobody's, judged, signed and bounded as a delivery is. Stores nothing, and an answer
- * that would suspend the callback does not. Never throws.
+ * Calls a tenant's callback once with a made-up event, signed and bounded as a delivery is. Stores nothing; an answer that would
+ * suspend the callback does not. Never throws.
  */
 export async function sendTestEvent(
   { outbound, secrets, clock }: TestEventParts,
@@ -68,7 +68,7 @@ export async function sendTestEvent(
   return { kind: 'called', id, result }
 }
 
-/** As no event's: whoever looks for it among events finds that there is none. */
+/** Makes an id that no event has. */
 function idOf({ id }: DirectoryTenant, idempotencyKey: string): string {
   const digest = Bun.SHA256.hash(`${id}\n${idempotencyKey}`) as Uint8Array
   return `test_${encodeBase32(digest.subarray(0, idBytes))}`

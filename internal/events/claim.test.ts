@@ -6,7 +6,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import { claimDue } from './claim.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
 import { loadEvents } from './load.ts'
-import { sweepTenantQueues } from './sweep.ts'
+import { sweepTenantQueues } from './tenant-queue.ts'
 
 let lab: DeliveryLab
 

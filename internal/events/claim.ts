@@ -1,6 +1,41 @@
-import type { Day, EventId, TenantId } from '#internal/base/index.ts'
+import { type Day, type EventId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import type { ClaimedDelivery, Lease } from './delivery.ts'
+
+/** A claimed row of the queue. */
+export interface ClaimedDelivery {
+  readonly eventId: EventId
+  readonly tenantId: TenantId
+  readonly payloadExpiresOn: Day
+  readonly payloadBytes: number
+  readonly cycle: number
+  /** Attempts of this delivery cycle that have ended. */
+  readonly attempts: number
+  /** Claims since the last completed attempt; with the lease it shows whether the row is still ours. */
+  readonly claims: number
+  /** True after the first attempt of its delivery cycle, and for snoozed and replayed deliveries. */
+  readonly isRetry: boolean
+  /** Probes a callback whose circuit breaker is half-open. */
+  readonly isProbe: boolean
+}
+
+/** Content of an event for its callback, apart from the ids. */
+export interface EventContent {
+  readonly provider: string
+  readonly rawType: string
+  readonly type: string
+  readonly occurredAtMs: number
+  readonly receivedAtMs: number
+  /** JSON text of an object of strings. */
+  readonly headers: string
+  /** JSON text of an object, as received. */
+  readonly payload: string
+}
+
+/** Owner token of a process on the rows that it claims, and the length of a claim. */
+export interface Lease {
+  readonly token: string
+  readonly lengthMs: number
+}
 
 /** Capacity of a process for deliveries. */
 export interface ClaimRequest {
@@ -23,25 +58,28 @@ export interface ClaimResult {
 
 /** Tenant queues of one claim. */
 const queuesMax = 50
-/** More than those, since other processes may hold the first ones just now. */
+/** More than those, since other processes may have locked the first ones. */
 const candidatesMax = 200
-/** While a probe is under way nobody sends another one; its end, or this time, opens or closes the breaker. */
+/** Time for which a probe blocks further ones; its completion ends it sooner. */
 const probeMs = 30_000
-/** Longer than an insert may take, so that a look after it sees what a look before it could not. */
+/** Longer than an insert may take, so that a second look sees rows that were not committed at the first. */
 const lookAgainMs = 5_000
-/** Tenant queues of tenants that are suspended or gone are looked at this seldom. */
+/** Interval of looks at queues of suspended or deleted tenants. */
 const standStillMs = 10_000
 
-// Locks the tenant queues that waited longest for their turn, woken ones and others by turns, and in each the rows due longest; both SKIP
-// LOCKED, so that it waits for nobody, and any number of processes share the work. Every tenant queue that was looked at goes to the end of
-// the line, whatever was found, so that those that may not be served cannot hold up those that may. Retries keep a quarter of each
-// share, and either kind may use what the other leaves. A repeated claim takes other rows; what a lost one took comes back when its
-// lease ends, which is why its commit need not wait for the disk. Rows under a lease keep their place in the index and are stepped
-// over. A tenant queue is then looked at again at once where it may have more (it got its share, or a retry that was counted was another's
-// by then), else when its soonest row is due (of a tenant queue that had some, its soonest retry: all else is due from its beginning),
-// and after 5 s in any case, once more when a look found nothing: intake leaves alone only tenant queues that are due with idle_checks = 0,
-// so that a row which was not visible yet is found by a later look. Days are literals, so that one partition each is planned and
-// locked; an event is the first one from its id on, as for completions.
+// Hot: `npm run bench -- webhooks`. One statement, since a claim holds locks on tenant queues, which intake may wait for: between
+// several statements the locks would last as long as the event loop of a busy forwarder takes.
+//   candidates  the tenant queues that waited longest for their turn, notified ones and others by turns
+//   ready       those that could be locked; SKIP LOCKED, so that any number of processes share the work and none waits
+//   shares      rows that each may get: an equal share, 1 for a half-open breaker, 0 for a tenant that is not live
+//   picked      the rows due longest. Retries keep a quarter of each share; either kind may use what the other leaves
+//   claimed     the rows under the lease. They keep their place in the index and are stepped over
+//   looked      when to look at a queue again: at once where it may have more (it got its share, or another process took a retry that
+//               was counted), else when its soonest row is due
+//   left_behind every queue that was looked at goes to the end of the line, whatever was found, so that queues that cannot be served
+//               do not block others. Looked at again after 5 s at the latest, and once more after a look that found nothing: a row
+//               that was not committed yet is then found, since intake leaves only queues alone that are due with idle_checks = 0
+// Rows of a lost answer come back when their lease ends, hence no wait for the disk at commit.
 const claimText = `
 WITH relaxed AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true)
@@ -133,7 +171,7 @@ FROM (SELECT count(*)::integer AS queues,
   coalesce(bool_or(taken > 0 AND taken = share AND NOT is_half_open), false) AS has_full_share FROM looked) n
 LEFT JOIN claimed c ON true`
 
-/** What was looked at comes with each row; a row of nothing else stands for a claim that took nothing. */
+/** Each row repeats the facts of the look; a single row without an event stands for a claim that took nothing. */
 type ClaimRow = [...LookedAt, ...TakenRow] | [...LookedAt, eventId: null, ...null[]]
 
 type LookedAt = [queues: number, hasFullShare: boolean]
@@ -150,14 +188,15 @@ type TakenRow = [
   isProbe: boolean,
 ]
 
-/** How many woken tenants a claim of so many rows has turns for: half of its tenant queues, since the others have waited as well. */
+/** Returns the most notified tenants for a claim: half of its tenant queues, since the others have waited as well. */
 export function wokenMaxOf(rowsMax: number): number {
   return Math.max(1, Math.floor(Math.min(queuesMax, rowsMax) / 2))
 }
 
 /**
- * Takes due deliveries for this process, fairly among tenants and at most `rowsMax`, in one round trip. Give it a pool made with
- * `queueSessionSettings`. @throws whatever Postgres throws; what was taken then comes back with the lease's end
+ * Claims due deliveries for this process, fairly among tenants and at most `rowsMax`. Give it a pool made with
+ * `queueSessionSettings`. Call `loadEvents` for their content. @throws what Postgres throws; rows claimed nevertheless are due again
+ * when their lease ends
  */
 export async function claimDue(pool: Pool, request: ClaimRequest): Promise<ClaimResult> {
   const { lease, rooms } = request
@@ -184,8 +223,8 @@ export async function claimDue(pool: Pool, request: ClaimRequest): Promise<Claim
 }
 
 /**
- * The session settings that statements of the queue are planned with: prepared once, by indexes alone. A table that is empty at
- * rest looks cheap to scan, and a plan made then would meet a backlog.
+ * Session settings of statements on the queue: prepared once, with index scans only. A table that is empty at rest looks cheap to
+ * scan, and the plan made then would be used with a backlog.
  */
 export const queueSessionSettings = {
   jit: 'off',

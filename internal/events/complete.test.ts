@@ -1,8 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
+import type { ClaimedDelivery } from './claim.ts'
 import { type AttemptRecord, complete, type Ending } from './complete.ts'
-import type { ClaimedDelivery } from './delivery.ts'
 
 let lab: DeliveryLab
 

@@ -6,25 +6,27 @@ import {
   sqlErrorOf,
   textArrayParam,
 } from '#internal/storage/index.ts'
-import type { ClaimedDelivery } from './delivery.ts'
-import { failedEventColumns } from './failed-events.ts'
+import type { ClaimedDelivery } from './claim.ts'
 
-/** What is kept of an attempt. */
+/** Columns of failed_events, which repeat those of events under the same names. */
+export const failedEventColumns = `id, tenant_id, expires_on, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
+    payload_expires_on, cycle, completed_at`
+
+/** Record of an attempt. */
 export interface AttemptRecord {
   readonly startedAtMs: number
   readonly durationMs: number
-  /** `delivered`, or what kind of failure it was. */
   readonly outcome: 'delivered' | 'refused' | 'failed'
   readonly status: number | null
-  /** Why there was no answer, or why the event ended. */
+  /** Reason for no answer, or for the end of the event. */
   readonly cause: string | null
-  /** What came back, cut. */
+  /** Body of the answer, truncated. */
   readonly answer: string | null
 }
 
 /**
- * What becomes of a claimed row. `processed` and `failed` end the delivery cycle; `later` is due again after an attempt; `put_off` is due
- * again without one, as if it had not been taken; `expired`: the event itself is gone.
+ * End of a claim. `processed` and `failed` end the delivery cycle; `later` is due again after an attempt; `snoozed` is due again
+ * without one, its claim undone; `expired`: the event is gone.
  */
 export type Ending =
   | { readonly kind: 'processed' | 'failed'; readonly attempt: AttemptRecord }
@@ -32,22 +34,21 @@ export type Ending =
   | { readonly kind: 'snoozed'; readonly dueAtMs: number }
   | { readonly kind: 'expired' }
 
-/** A row of ours with its end. */
+/** A claimed delivery with its end. */
 export interface Completion {
   readonly delivery: ClaimedDelivery
   readonly ending: Ending
 }
 
-// Only rows that are still ours by lease, delivery cycle, claims and attempts are touched, so that a late worker's end writes nothing; its own
-// rows are nobody else's to lock, so batches of several processes do not wait for each other. Row, attempt and event change in
-// one commit. A tenant queue is written only where it would look too late, in order of ids, and tenant queues are locked by a claim for moments
-// only, which itself waits for nobody. What failed is listed in the same statement. Its entry goes with the next delivery cycle, or at that
-// delivery cycle's end where the statement that began it did not see the entry yet. Repeating it finds rows that are gone or no longer ours,
-// and writes nothing.
-// A plan may be made while there is nothing, and used when there is much. So rows are found by keys, one look each, in forms that
-// cannot be planned as a walk over all of them: LATERAL with a lock, an array of keys, a conflict (which each row that goes back
-// meets). An event, which only its completion changes while it is accepted, is the first one from its id on: only the primary key
-// serves that order, while other indexes have the id as well.
+// Hot: `npm run bench -- webhooks`. One statement and commit for queue row, attempt and event, so that a crash leaves no half of them.
+//   ours        rows that are still ours by lease, cycle, claims and attempts: a late worker's end writes nothing. Only their owner
+//               locks them, so batches of several processes do not wait for each other
+//   closed      events, each found as the first one from its id on, which only the primary key serves
+//   failures    list entries of failed events; they go with the next delivery cycle, or at its end where the statement that began it
+//               did not see the entry yet (mended)
+//   queues_left tenant queues that would look too late, locked in the order of their ids
+// A plan may be made on empty tables and used with a backlog. So rows are found by keys, one look each, in forms that cannot be planned
+// as a scan: LATERAL with a lock, an array of keys, a conflict. Repeating it finds rows that are gone, and writes nothing.
 const completeText = (day: Day) => `
 WITH input AS MATERIALIZED (
   SELECT id, cycle::smallint, claims::smallint, attempts::smallint, ending, due_at::timestamptz, started_at::timestamptz,
@@ -105,10 +106,10 @@ WITH input AS MATERIALIZED (
 SELECT id FROM ours`
 
 /**
- * Writes how claimed rows ended, and gives the ids of those that were still ours; of the others nothing was written. Give it a
- * pool made with `queueSessionSettings`. Safe to repeat.
+ * Writes the ends of claimed deliveries, and returns the ids of those that were still ours; nothing is written of the others. Give
+ * it a pool made with `queueSessionSettings`. Safe to repeat.
  * @param completions no event twice
- * @throws whatever Postgres throws; then days that were handled before stay completed
+ * @throws what Postgres throws; days that were written before stay completed
  */
 export async function complete(
   pool: Pool,

@@ -5,10 +5,10 @@ import type { Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
 import { complete, type Ending } from './complete.ts'
-import { rangeOf } from './event-filter.ts'
-import { scanEvents } from './event-scan.ts'
-import { forgetFailedEvents } from './failed-events.ts'
-import { requeueFailed } from './requeue.ts'
+import { requeueFailed } from './cycles.ts'
+import { scanEvents } from './list.ts'
+import { rangeOf } from './list-source.ts'
+import { forgetFailedEvents } from './retention.ts'
 
 let lab: DeliveryLab
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { forgetDedupeKeys } from './forget-dedupe-keys.ts'
+import { forgetDedupeKeys } from './retention.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -1,7 +1,48 @@
-import type { EventId } from '#internal/base/index.ts'
-import { type Pool, textArrayParam, type WantedPartition } from '#internal/storage/index.ts'
-import type { ReceivedEvent } from './received-event.ts'
-import { wakeTenantQueuesText } from './wake-tenant-queues.ts'
+import { type Day, type EventId, type TenantId } from '#internal/base/index.ts'
+import {
+  ensurePartitions,
+  type Pool,
+  textArrayParam,
+  type WantedPartition,
+  writeRows,
+} from '#internal/storage/index.ts'
+import { type ProviderName } from '#internal/tenants/index.ts'
+import { requeueFailed } from './cycles.ts'
+import { wakeTenantQueuesText } from './tenant-queue.ts'
+
+/**
+ * `accepted`: a delivery cycle of attempts is under way or waits. `verified`: stored and not to be delivered, as long as the provider is
+ * only tried out.
+ */
+export type EventStateAtReceipt = 'accepted' | 'verified'
+
+/** An event that was verified and read, whole, as it is stored, queued or spooled. */
+export interface ReceivedEvent {
+  readonly id: EventId
+  /** Identity of the event for deduplication: 16 bytes in hex. */
+  readonly dedupeKey: string
+  readonly tenantId: TenantId
+  readonly provider: ProviderName
+  readonly sourceEventId: string
+  readonly rawType: string
+  readonly type: string
+  /** Milliseconds since the epoch, as are all times here. */
+  readonly occurredAtMs: number
+  readonly receivedAtMs: number
+  /** JSON text of an object of strings. */
+  readonly headers: string
+  /** JSON text of an object, as received. */
+  readonly payload: string
+  readonly payloadBytes: number
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+  readonly dedupeExpiresOn: Day
+  readonly state: EventStateAtReceipt
+  /** It came in over its tenant's limit of a month, and was accepted. */
+  readonly overLimit?: true
+  /** Its tenant wants a new delivery cycle for an event that had failed when this is a duplicate of it; never set for simulations. */
+  readonly retriesOnRedelivery?: true
+}
 
 // One statement, so one commit: dedupe key, event, payload, first delivery. The unique key decides between any number of callers;
 // a row that another transaction is inserting is waited for, so a conflict means that the original is committed. Rows come
@@ -106,4 +147,123 @@ export async function findEventsByKey(
     values: [textArrayParam(dedupeKeys)],
   })
   return new Map(rows)
+}
+
+/**
+ * Result of accepting an event. `stored`: committed. `duplicate`: the original is committed. `queued`: in the spool. `unavailable`:
+ * nowhere, the provider must send it again. `refused`: Postgres can never take it.
+ */
+export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 'refused'
+
+/** Result of storing a batch, event by event in its order; `unavailable`: nothing is known to be stored. */
+export type BatchOutcome =
+  | { readonly kind: 'settled'; readonly acceptances: readonly Acceptance[] }
+  | { readonly kind: 'unavailable' }
+
+/** Hears of an event's fate as soon as it is known. */
+export type OnSettled = (event: ReceivedEvent, acceptance: Acceptance) => void
+
+/** Dependencies of storing. */
+export interface StoreBatchOptions {
+  readonly pool: Pool
+  /** Called with the tenants that have new deliveries, after the commit. Must not throw. */
+  wake(tenantIds: readonly string[]): void
+  /** Called with the events that are new, after their commit, without duplicates. Must not throw. */
+  onStored?(events: readonly ReceivedEvent[]): void
+  /** Called once for each rejected event and each failure of the store. Must not throw. */
+  onError(error: unknown, kind: 'unavailable' | 'refused'): void
+  /**
+   * Whether a duplicate that says `retriesOnRedelivery` begins a new delivery cycle for a failed event; the drain of the spool says no.
+   * Default yes.
+   */
+  readonly requeues?: boolean
+}
+
+/**
+ * Stores a batch and returns each event's result; those that are new are reported to `onSettled` right after the commit. Never
+ * throws. Safe to repeat.
+ * @param events sorted by `dedupeKey`, no key twice
+ */
+export async function storeBatch(
+  options: StoreBatchOptions,
+  events: readonly ReceivedEvent[],
+  onSettled: OnSettled = () => undefined,
+): Promise<BatchOutcome> {
+  const results = await writeRows(events, {
+    write: (part) => storePart(options, part, onSettled),
+    createPartitions: (part) => ensurePartitions(options.pool, partitionsOf(part)),
+  })
+  const errors = new Set<unknown>()
+  const acceptances = results.map((each): Acceptance => {
+    if (each.kind === 'written') return each.result
+    if (each.kind === 'rejected') options.onError(each.error, 'refused')
+    else errors.add(each.error)
+    return each.kind === 'rejected' ? 'refused' : 'unavailable'
+  })
+  for (const error of errors) options.onError(error, 'unavailable')
+  const isUnavailable = results.every(({ kind }) => kind === 'unavailable')
+  return isUnavailable ? { kind: 'unavailable' } : { kind: 'settled', acceptances }
+}
+
+async function storePart(
+  options: StoreBatchOptions,
+  events: readonly ReceivedEvent[],
+  onSettled: OnSettled,
+): Promise<Acceptance[]> {
+  const stored = await insertEvents(options.pool, events)
+  const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
+  if (fresh.length > 0) options.wake(tenantsToWake(fresh))
+  options.onStored?.(fresh)
+  return await judge(options, events, stored, onSettled)
+}
+
+/** Settles new events at once; looks up the originals of the others, and begins a new delivery cycle where their tenant wants one. */
+async function judge(
+  options: StoreBatchOptions,
+  events: readonly ReceivedEvent[],
+  stored: ReadonlySet<EventId>,
+  onSettled: OnSettled,
+): Promise<Acceptance[]> {
+  const known = events.filter(({ id }) => !stored.has(id))
+  if (known.length === 0) return events.map(() => 'stored')
+  for (const event of events) if (stored.has(event.id)) onSettled(event, 'stored')
+  const fates = await revive(options, known)
+  return events.map((event) => (stored.has(event.id) ? 'stored' : (fates.get(event.id) ?? 'unavailable')))
+}
+
+/**
+ * Finds the originals of duplicates and requeues failed ones if their tenant opted in. Omits keys that retention deleted meanwhile;
+ * those calls are answered as unavailable. Returns an empty map if Postgres fails.
+ */
+async function revive(
+  options: StoreBatchOptions,
+  duplicates: readonly ReceivedEvent[],
+): Promise<ReadonlyMap<EventId, Acceptance>> {
+  try {
+    const keys = duplicates.map(({ dedupeKey }) => dedupeKey)
+    const originals = await findEventsByKey(options.pool, keys)
+    // An earlier try of ours may have been committed although its answer was lost.
+    const fateOf = ({ id, dedupeKey }: ReceivedEvent): Acceptance =>
+      originals.get(dedupeKey) === id ? 'stored' : originals.has(dedupeKey) ? 'duplicate' : 'unavailable'
+    const others = duplicates.filter((one) => fateOf(one) === 'duplicate' && one.retriesOnRedelivery)
+    if ((options.requeues ?? true) && others.length > 0) await requeue(options, others, originals)
+    return new Map(duplicates.map((one) => [one.id, fateOf(one)]))
+  } catch (error) {
+    options.onError(error, 'unavailable')
+    return new Map()
+  }
+}
+
+async function requeue(
+  { pool, wake }: StoreBatchOptions,
+  duplicates: readonly ReceivedEvent[],
+  originals: ReadonlyMap<string, EventId>,
+): Promise<void> {
+  const candidates = duplicates.flatMap(({ dedupeKey, payload, payloadExpiresOn }) => {
+    const eventId = originals.get(dedupeKey)
+    return eventId === undefined ? [] : [{ eventId, payload, payloadExpiresOn }]
+  })
+  const requeued = new Set(await requeueFailed(pool, candidates))
+  if (requeued.size === 0) return
+  wake(tenantsToWake(duplicates.filter((one) => requeued.has(originals.get(one.dedupeKey) ?? one.id))))
 }

@@ -1,11 +1,11 @@
 import type { EventId } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import type { ClaimedDelivery, Lease } from './delivery.ts'
-import { wakeTenantQueuesText } from './wake-tenant-queues.ts'
+import type { ClaimedDelivery, Lease } from './claim.ts'
+import { wakeTenantQueuesText } from './tenant-queue.ts'
 
-// Touches rows that are ours by lease and claims, found by their keys as completions find them. One that is being completed or
-// claimed just now is passed over, since those lock in another order; its turn comes with the next renewal. Repeating it moves their
-// end again. Tenant queues are left as they are: they look too early and find nothing due.
+// Rows that are still ours, by lease and claims, found by their keys. SKIP LOCKED passes over rows that are being completed or
+// claimed, which lock in another order; the next renewal takes them. Tenant queues stay as they are: they look too early and find
+// nothing due.
 const renewText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($3::text[], $4::text[]) AS i(id, claims) CROSS JOIN LATERAL (
@@ -15,7 +15,7 @@ WITH ours AS MATERIALIZED (
 UPDATE deliveries_due SET leased_until = now() + $2::integer * interval '1 ms'
 WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id`
 
-/** Begins the leases of these rows anew, and gives the ids of those that are still ours, and not being written. Safe to repeat. */
+/** Renews the leases of deliveries. Returns the ids of those that are still ours and not being written. Safe to repeat. */
 export async function renewLeases(
   pool: Pool,
   lease: Lease,
@@ -30,20 +30,20 @@ export async function renewLeases(
   return new Set(rows.map(([id]) => id))
 }
 
-// Rows as above; they are due as if they had not been taken.
-const giveBackText = `
+// As above; the claim is undone.
+const releaseText = `
 WITH ours AS MATERIALIZED (
   SELECT d.event_id FROM unnest($2::text[], $3::text[]) AS i(id, claims) CROSS JOIN LATERAL (
     SELECT event_id FROM deliveries_due WHERE event_id = i.id AND lease = $1 AND claims = i.claims::smallint FOR UPDATE) d
-), back AS (
+), released AS (
   UPDATE deliveries_due SET lease = NULL, leased_until = '-infinity', claims = claims - 1
   WHERE event_id = ANY(ARRAY(SELECT event_id FROM ours)) RETURNING event_id, tenant_id
 ), woken_queues AS (
-  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM back)')}
+  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM released)')}
 )
-SELECT event_id FROM back`
+SELECT event_id FROM released`
 
-/** Gives rows back that were not begun, for others to take at once; gives their ids. Repeating it finds none. */
+/** Releases deliveries that were not made, for other processes to claim at once. Returns their ids. Safe to repeat. */
 export async function releaseLeases(
   pool: Pool,
   leaseToken: string,
@@ -51,7 +51,7 @@ export async function releaseLeases(
 ): Promise<ReadonlySet<EventId>> {
   const { rows } = await pool.query<[EventId]>({
     name: 'release_leases',
-    text: giveBackText,
+    text: releaseText,
     rowMode: 'array',
     values: [leaseToken, ...idsAndClaims(deliveries)],
   })

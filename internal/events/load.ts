@@ -1,6 +1,6 @@
 import { type Day, type EventId, expiryDayOf, receivedAtMsOf } from '#internal/base/index.ts'
 import { type Pool, textArrayParam } from '#internal/storage/index.ts'
-import type { ClaimedDelivery, EventContent } from './delivery.ts'
+import type { ClaimedDelivery, EventContent } from './claim.ts'
 
 /** An event whose row is there. The payload has a shorter retention. */
 export type LoadedEvent =

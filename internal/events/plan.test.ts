@@ -8,7 +8,7 @@ import { claimDue, queueSessionSettings } from './claim.ts'
 import { complete } from './complete.ts'
 import { releaseLeases, renewLeases } from './lease.ts'
 import { loadEvents } from './load.ts'
-import { readQueueDepth } from './queue-depth.ts'
+import { readQueueDepth } from './tenant-queue.ts'
 
 const backlog = 100_000
 let lab: DeliveryLab

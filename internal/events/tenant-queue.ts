@@ -1,87 +1,212 @@
+import { and, eq, gt, isNotNull, isNull, sql } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import { orm, type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
+import { tenantQueues } from './tables.ts'
 
-/** Why a callback is left alone. */
+/** Reason for a suspension: the callback answered 410 Gone, or asked for no more deliveries. */
 export type SuspendedCause = 'gone' | 'disabled'
 
-/** Rows that are snoozed one after the other take turns no faster than that. */
+/** Deliveries that the platform paused. */
+export interface PausedForwarding {
+  readonly all: boolean
+  readonly tenants: ReadonlySet<string>
+}
+
+/** Shortest time between two probes that were not sent. */
 const probeAgainMs = 1_000
+const { tenantId: idColumn, suspendedAt, breakerUntil } = tenantQueues
+const closed = sql`'-infinity'`
 
-// One row by its key; a claim that holds it is over in moments. The first suspension stands, so repeating it changes nothing.
-const suspendText = `
-UPDATE tenant_queues SET suspended_at = now(), suspended_cause = $2 WHERE tenant_id = $1 AND suspended_at IS NULL`
+// The statements below change one row by its key, which a claim locks for moments at most.
 
-/** Stops all deliveries of a tenant, whose events go on to be accepted and wait. False when it was stopped already. */
+/**
+ * Stops the deliveries of a tenant, whose events are still accepted and wait. Safe to repeat: the first cause stands.
+ * @returns whether this call suspended it
+ */
 export async function suspendCallback(
   pool: Pool,
   tenantId: TenantId,
   cause: SuspendedCause,
 ): Promise<boolean> {
-  const { rowCount } = await pool.query({
-    name: 'suspend_callback',
-    text: suspendText,
-    values: [tenantId, cause],
-  })
+  const { rowCount } = await orm(pool)
+    .update(tenantQueues)
+    .set({ suspendedAt: sql`now()`, suspendedCause: cause })
+    .where(and(eq(idColumn, tenantId), isNull(suspendedAt)))
   return rowCount === 1
 }
 
-// One row by its key, also its breaker's, since whoever resumes says that the callback is well. Repeating it changes nothing.
-const resumeText = `
-UPDATE tenant_queues SET suspended_at = NULL, suspended_cause = NULL, breaker_until = '-infinity', next_due_at = now(), idle_checks = 0
-WHERE tenant_id = $1 AND suspended_at IS NOT NULL`
-
-/** Lets the deliveries of a suspended callback go on. False when it was not suspended. Call `tellForwarders` afterwards. */
-export async function resumeCallback(
-  connection: Pick<Pool | PoolClient, 'query'>,
-  tenantId: TenantId,
-): Promise<boolean> {
-  const { rowCount } = await connection.query({
-    name: 'resume_callback',
-    text: resumeText,
-    values: [tenantId],
-  })
+/**
+ * Resumes the deliveries of a suspended callback, and closes its circuit breaker. Call `tellForwarders` afterwards. Safe to repeat.
+ * @returns whether it was suspended
+ */
+export async function resumeCallback(connection: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {
+  const { rowCount } = await orm(connection)
+    .update(tenantQueues)
+    .set({
+      ...{ suspendedAt: null, suspendedCause: null, breakerUntil: closed },
+      ...{ nextDueAt: sql`now()`, idleChecks: 0 },
+    })
+    .where(and(eq(idColumn, tenantId), isNotNull(suspendedAt)))
   return rowCount === 1
 }
 
-// One row by its key. The later end stands when several processes open the breaker at once. The row is locked before it is compared,
-// so that of concurrent calls one sees the closed breaker.
+// Locks the row before it compares, so that of concurrent calls one sees the closed breaker. The later end stands.
 const openText = `
-UPDATE tenant_queues l SET breaker_until = greatest(l.breaker_until, now() + $2::integer * interval '1 ms')
+UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')
 FROM (SELECT tenant_id, breaker_until FROM tenant_queues WHERE tenant_id = $1 FOR UPDATE) was
-WHERE l.tenant_id = $1 AND l.tenant_id = was.tenant_id
+WHERE q.tenant_id = $1 AND q.tenant_id = was.tenant_id
 RETURNING was.breaker_until = '-infinity' AS opened`
 
 /**
- * Opens a tenant's circuit breaker: holds its deliveries back for a while; after it one at a time tries the callback. Returns true
- * for the one call, over all processes, that found it closed; false while it is open or half-open, as after a failed probe. Safe to
- * repeat.
+ * Opens a tenant's circuit breaker: nothing is claimed for `openMs`, then one delivery at a time probes the callback. Safe to repeat.
+ * @returns true for the one call, over all processes, that found it closed; false while it is open or half-open
  */
 export async function openBreaker(pool: Pool, tenantId: TenantId, openMs: number): Promise<boolean> {
-  const { rows } = await pool.query<{ opened: boolean }>({
-    name: 'open_breaker',
-    text: openText,
-    values: [tenantId, openMs],
-  })
+  const { rows } = await pool.query<{ opened: boolean }>(openText, [tenantId, openMs])
   return rows[0]?.opened === true
 }
 
-// One row by its key. A later end, which an open breaker may have, gives way as well: then the next probe finds out. Repeating it
-// changes next to nothing.
-const releaseText = `
-UPDATE tenant_queues SET breaker_until = least(breaker_until, now() + interval '${probeAgainMs} ms')
-WHERE tenant_id = $1 AND breaker_until > now()`
-
-/** Lets another delivery try a half-open tenant queue in a second, where the one that was to try it was not sent. Safe to repeat. */
+/**
+ * Allows another probe of a half-open breaker after a second, where a probe was claimed and not sent. It also shortens a breaker
+ * that is open: the next probe finds out. Safe to repeat.
+ */
 export async function releaseProbe(pool: Pool, tenantId: TenantId): Promise<void> {
-  await pool.query({ name: 'release_probe', text: releaseText, values: [tenantId] })
+  const soon = sql`least(${breakerUntil}, now() + ${probeAgainMs}::integer * interval '1 ms')`
+  await orm(pool)
+    .update(tenantQueues)
+    .set({ breakerUntil: soon })
+    .where(and(eq(idColumn, tenantId), gt(breakerUntil, sql`now()`)))
 }
 
-// One row by its key; the tenant queue is due so that what waited goes at once. Repeating it changes nothing.
-const closeText = `
-UPDATE tenant_queues SET breaker_until = '-infinity', next_due_at = least(next_due_at, now()), idle_checks = 0
-WHERE tenant_id = $1 AND breaker_until > '-infinity'`
-
-/** Ends what `openBreaker` began. Safe to repeat. */
+/** Closes a tenant's circuit breaker, so that what waits is claimed at once. Safe to repeat. */
 export async function closeBreaker(pool: Pool, tenantId: TenantId): Promise<void> {
-  await pool.query({ name: 'close_breaker', text: closeText, values: [tenantId] })
+  await orm(pool)
+    .update(tenantQueues)
+    .set({ breakerUntil: closed, nextDueAt: sql`least(${tenantQueues.nextDueAt}, now())`, idleChecks: 0 })
+    .where(and(eq(idColumn, tenantId), gt(breakerUntil, closed)))
+}
+
+/**
+ * SQL that wakes tenant queues, for a WITH after the rows that are due. Rows are locked in the order of their ids against deadlocks.
+ * A tenant queue that is due already, and was not found empty at its last look, is neither locked nor written: busy tenants have no
+ * hot row.
+ * @param condition what follows `tenant_id`, such as `= ANY($1::text[])`; never a value from outside
+ */
+export function wakeTenantQueuesText(condition: string): string {
+  return `UPDATE tenant_queues SET next_due_at = now(), idle_checks = 0 WHERE tenant_id = ANY(ARRAY(
+    SELECT tenant_id FROM tenant_queues WHERE tenant_id ${condition} AND (next_due_at > now() OR idle_checks > 0)
+    ORDER BY tenant_id FOR UPDATE))`
+}
+
+/** A look that may have missed rows is followed by another within 5 s; rows due for longer were missed by all looks. */
+const graceMs = 8_000
+const sweptMax = 100_000
+
+// Steps from tenant to tenant through the index instead of reading all rows: three probes a tenant, and one for each row whose lease
+// ended recently. Queues of suspended tenants and callbacks are looked at seldom on purpose.
+const sweepText = `
+WITH RECURSIVE waiting AS (
+  (SELECT tenant_id FROM deliveries_due ORDER BY tenant_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT d.tenant_id FROM deliveries_due d WHERE d.tenant_id > w.tenant_id ORDER BY d.tenant_id LIMIT 1)
+  FROM waiting w WHERE w.tenant_id IS NOT NULL
+), overdue AS MATERIALIZED (
+  SELECT w.tenant_id FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL LIMIT ${sweptMax}) w
+  WHERE EXISTS (SELECT FROM (VALUES (true), (false)) kind(is_retry) CROSS JOIN LATERAL (
+    SELECT FROM deliveries_due WHERE tenant_id = w.tenant_id AND is_retry = kind.is_retry
+      AND due_at < now() - $1::integer * interval '1 ms' AND leased_until < now() - $1::integer * interval '1 ms' LIMIT 1) d)
+), missed AS (
+  SELECT o.tenant_id FROM overdue o
+  CROSS JOIN LATERAL (SELECT FROM tenants WHERE id = o.tenant_id AND NOT suspended AND deleted_at IS NULL OFFSET 0) t
+  LEFT JOIN LATERAL (SELECT suspended_at, next_due_at FROM tenant_queues WHERE tenant_id = o.tenant_id OFFSET 0) q ON true
+  WHERE q.suspended_at IS NULL AND (q.next_due_at IS NULL OR q.next_due_at > now())
+  ORDER BY o.tenant_id
+)
+INSERT INTO tenant_queues AS q (tenant_id, next_due_at) SELECT tenant_id, now() FROM missed
+ON CONFLICT (tenant_id) DO UPDATE SET next_due_at = now(), idle_checks = 0 WHERE q.next_due_at > now()
+RETURNING tenant_id`
+
+/**
+ * Wakes stalled tenant queues, and returns how many: 0 unless something else is wrong. Safe to repeat, in any process.
+ * @param overdueMs how long a row has to have been due; default 8 s
+ */
+export async function sweepTenantQueues(pool: Pool, overdueMs = graceMs): Promise<number> {
+  const { rowCount } = await pool.query({ name: 'sweep_tenant_queues', text: sweepText, values: [overdueMs] })
+  return rowCount ?? 0
+}
+
+/**
+ * Returns whether a tenant has at least so many due retries and replays. Bounded by `count`, and a step for each row under a lease.
+ * @throws what Postgres throws
+ */
+export async function hasDueRetries(
+  connection: Pick<Pool | PoolClient, 'query'>,
+  tenantId: TenantId,
+  count: number,
+): Promise<boolean> {
+  const { rows } = await connection.query<[number]>({
+    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 AND is_retry AND due_at <= now()
+      AND leased_until <= now() LIMIT $2) q`,
+    rowMode: 'array',
+    values: [tenantId, count],
+  })
+  return (rows[0]?.[0] ?? 0) >= count
+}
+
+/** Deliveries that wait and could be made: without suspended callbacks, open breakers and paused tenants. */
+export interface QueueDepth {
+  /** Due deliveries: counted up to 10 000, estimated beyond. */
+  readonly dueCount: number
+  /** Age of the delivery that is due longest; 0 when none is. */
+  readonly oldestAgeMs: number
+  readonly suspendedCount: number
+  readonly openBreakerCount: number
+}
+
+const countedMax = 10_000
+const openQueuesMax = 1_000
+
+// A read, no locks. Bounded whatever waits: 1 000 tenant queues, two probes each for the oldest, 10 001 rows counted, and a step for
+// each row under a lease; beyond that the table's own estimate counts, which autovacuum keeps.
+const depthText = `
+WITH open_queues AS MATERIALIZED (
+  SELECT tenant_id FROM tenant_queues
+  WHERE next_due_at <= now() AND suspended_at IS NULL AND breaker_until <= now()
+    AND NOT $1::boolean AND tenant_id <> ALL($2::text[]) ORDER BY next_due_at LIMIT ${openQueuesMax}
+), kinds AS (
+  SELECT tenant_id, is_retry FROM open_queues CROSS JOIN (VALUES (true), (false)) k(is_retry)
+), counted AS (
+  SELECT count(*) AS due FROM (
+    SELECT FROM kinds k CROSS JOIN LATERAL (
+      SELECT FROM deliveries_due WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry
+        AND due_at <= now() AND leased_until <= now()
+      LIMIT ${countedMax + 1}) d
+    LIMIT ${countedMax + 1}) all_due
+), oldest AS (
+  SELECT min((SELECT due_at FROM deliveries_due
+    WHERE tenant_id = k.tenant_id AND is_retry = k.is_retry AND due_at <= now() AND leased_until <= now()
+    ORDER BY due_at LIMIT 1)) AS due_at
+  FROM kinds k
+)
+SELECT
+  CASE WHEN due > ${countedMax} THEN greatest(due, (SELECT reltuples::bigint FROM pg_class WHERE oid = 'deliveries_due'::regclass))
+    ELSE due END,
+  coalesce(greatest(0, extract(epoch FROM now() - oldest.due_at) * 1000), 0)::bigint,
+  (SELECT count(*) FROM tenant_queues WHERE suspended_at IS NOT NULL),
+  (SELECT count(*) FROM tenant_queues WHERE breaker_until > now() AND suspended_at IS NULL)
+FROM counted, oldest`
+
+/** Reads the depth of the queue at a bounded cost. @throws what Postgres throws */
+export async function readQueueDepth(
+  pool: Pool,
+  paused: PausedForwarding = { all: false, tenants: new Set() },
+): Promise<QueueDepth> {
+  const { rows } = await pool.query<[number, number, number, number]>({
+    name: 'queue_depth',
+    text: depthText,
+    rowMode: 'array',
+    values: [paused.all, textArrayParam([...paused.tenants])],
+  })
+  const [dueCount = 0, oldestAgeMs = 0, suspendedCount = 0, openBreakerCount = 0] = rows[0] ?? []
+  return { dueCount, oldestAgeMs, suspendedCount, openBreakerCount }
 }

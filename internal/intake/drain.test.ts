@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { ReceivedEvent } from '#internal/events/index.ts'
-import { storeBatch } from '#internal/events/store-batch.ts'
+import { storeBatch } from '#internal/events/insert.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'

@@ -1,23 +1,26 @@
-export { forgetReplays } from './forget-replays.ts'
-export { type ReplayEventRequest, type ReplayEventResult, replayEvent } from './replay-event.ts'
 export {
+  listReplays,
   parseReplayId,
   type ReplayCount,
   type ReplayFilter,
   type ReplayId,
   type ReplayJob,
+  type ReplayListRequest,
+  type ReplayPage,
   type ReplayState,
+  readReplay,
   replayStates,
-} from './replay-job.ts'
-export { previewReplay, type ReplayPreview } from './replay-preview.ts'
-export { listReplays, type ReplayListRequest, type ReplayPage, readReplay } from './replay-read.ts'
-export type { ReplayStep } from './replay-step.ts'
-export { type ReplayerOptions, startReplayer } from './replayer.ts'
+} from './job.ts'
+export { type ReplayEventRequest, type ReplayEventResult, replayEvent } from './replay-event.ts'
 export {
   type CancelReplayResult,
   cancelReplay,
+  previewReplay,
+  type ReplayPreview,
   replayRateMax,
   type StartReplayRequest,
   type StartReplayResult,
   startReplay,
-} from './replays.ts'
+} from './start.ts'
+export { forgetReplays, type ReplayerOptions, type ReplayStep, startReplayer } from './step.ts'
+export { replays } from './tables.ts'

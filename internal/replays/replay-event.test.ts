@@ -93,7 +93,7 @@ describe('replaying one event', () => {
     expect(await lab.value(cycles, [id])).toBe(2)
     expect(await lab.value('SELECT count(*) FROM deliveries_due')).toBe(1)
     const { rows } = await lab.pool.query('SELECT actor, action, tenant_id, detail FROM audit')
-    const detail = { event: id, cycle: 2 }
+    const detail = { event: id, round: 2 }
     expect(rows).toEqual([{ actor: 'ann', action: 'events.replayed', tenant_id: tenant.id, detail }])
   })
 

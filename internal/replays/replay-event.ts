@@ -1,31 +1,31 @@
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { beginCycles, type ReplayFate } from '#internal/events/index.ts'
 import { type Pool, withTx } from '#internal/storage/index.ts'
-import { insertReplayAudit } from './replay-audit.ts'
+import { insertReplayAudit } from './start.ts'
 
-/** An event that is to be delivered once more, and who says so. */
+/** Request to deliver one event again. */
 export interface ReplayEventRequest {
   readonly eventId: EventId
-  /** Whose it has to be; absent: anybody's. */
+  /** Filters by tenant. Omit for an event of any tenant. */
   readonly tenantId?: TenantId
-  /** Who asks, for the audit. */
+  /** Actor for the audit log. */
   readonly by: string
-  /** The delivery cycle that it has to be in still; absent: any. */
+  /** Delivery cycle that it has to be in; default any. */
   readonly cycle?: number
 }
 
-/** What came of it; the delivery cycle is the one that it is in now. */
+/** Result of a replay, with the event's delivery cycle now. */
 export type ReplayEventResult =
   | { readonly kind: 'queued' | 'already_queued'; readonly tenantId: TenantId; readonly cycle: number }
   | { readonly kind: Exclude<ReplayFate, 'queued' | 'already_queued' | 'changed'> }
-  /** It is in another delivery cycle than was asked for. */
+  /** The event is in another delivery cycle than requested. */
   | { readonly kind: 'changed'; readonly tenantId: TenantId; readonly cycle: number }
 
 /**
- * Begins another delivery cycle of one event, under the same id: of one that was processed or failed, or that was only verified, once its
- * tenant's provider is enabled. Not while a delivery cycle is under way, so that any number of repeats at once queue it once. Leaves an
- * audit row with the deed. Tell `dueChannel` afterwards; without it a forwarder finds it within a second or so.
- * @throws whatever Postgres throws; then nothing was done, or it is found `already_queued`
+ * Begins another delivery cycle of one event under the same id: of a processed or failed one, or of a verified one whose provider is
+ * enabled by now. Concurrent and repeated calls begin one. Writes an audit row in the same transaction. Publish on `dueChannel`
+ * afterwards; without that a forwarder finds it by polling within about a second.
+ * @throws what Postgres throws; then nothing was done, or a repeat returns `already_queued`
  */
 export async function replayEvent(
   pool: Pool,
@@ -44,7 +44,7 @@ export async function replayEvent(
     if (fate === 'queued')
       await insertReplayAudit(client, {
         ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
-        detail: { event: eventId, cycle },
+        detail: { event: eventId, round: cycle },
       })
     if (fate === 'queued' || fate === 'already_queued' || fate === 'changed')
       return { kind: fate, tenantId: result.tenantId, cycle }

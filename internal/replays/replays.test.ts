@@ -1,17 +1,15 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
-import { eventReadSettings } from '#internal/events/event-scan.ts'
+import { eventReadSettings } from '#internal/events/list.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import type { ReplayFilter } from './replay-job.ts'
-import { previewReplay } from './replay-preview.ts'
-import { listReplays, readReplay } from './replay-read.ts'
-import { stepReplay } from './replay-step.ts'
-import { startReplayer } from './replayer.ts'
-import { cancelReplay, type StartReplayRequest, startReplay } from './replays.ts'
+import type { ReplayFilter } from './job.ts'
+import { listReplays, readReplay } from './job.ts'
+import { cancelReplay, previewReplay, type StartReplayRequest, startReplay } from './start.ts'
+import { startReplayer, stepReplay } from './step.ts'
 
 const hourMs = 3_600_000
 let lab: DeliveryLab

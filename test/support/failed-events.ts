@@ -1,4 +1,4 @@
-import { failedEventColumns } from '#internal/events/failed-events.ts'
+import { failedEventColumns } from '#internal/events/complete.ts'
 import type { Pool } from '#internal/storage/index.ts'
 
 /** Adds all failed events to the list of failed events, as completing a delivery does. Can be repeated. */

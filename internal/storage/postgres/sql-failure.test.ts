@@ -18,6 +18,12 @@ const failures: readonly [name: string, error: unknown, kind: string, code: stri
   ['a missing table', sqlError('42P01'), 'mistake', '42P01'],
   ['a missing grant', sqlError('42501'), 'mistake', '42501'],
   ['a type error of the code', new TypeError('undefined is not a function'), 'mistake', 'TypeError'],
+  [
+    'a type error with a Node.js code',
+    Object.assign(new TypeError('wrong argument'), { code: 'ERR_INVALID_ARG_TYPE' }),
+    'mistake',
+    'TypeError',
+  ],
   ['a thrown text', 'not an error', 'mistake', 'unknown'],
   ['a refused connection', sqlError('ECONNREFUSED'), 'unavailable', 'ECONNREFUSED'],
   ['a Node.js code that begins with digits', sqlError('22'), 'unavailable', '22'],

@@ -44,18 +44,17 @@ export function sqlErrorOf(error: unknown): SqlError | undefined {
 
 /** Classifies what a statement threw. The only place that decides which failures of Postgres are final. Pure. */
 export function classifySqlError(error: unknown): SqlFailure {
+  const cause = rootCauseOf(error)
+  // A value that has no text form, such as an invalid date or an array beyond the largest buffer.
+  if (cause instanceof RangeError) return { kind: 'rejected', code: cause.name }
+  // Node.js gives some of these a code, which is no SQLSTATE.
+  if (cause instanceof TypeError || cause instanceof ReferenceError || cause instanceof SyntaxError)
+    return { kind: 'mistake', code: cause.name }
   const found = sqlErrorOf(error)
   if (found !== undefined) return { kind: kindOf(found), code: found.code }
-  const cause = rootCauseOf(error)
-  const code = cause instanceof Error ? cause.name : 'unknown'
-  // A value that has no text form, such as an invalid date or an array beyond the largest buffer.
-  if (cause instanceof RangeError) return { kind: 'rejected', code }
-  const isBug =
-    !(cause instanceof Error) ||
-    cause instanceof TypeError ||
-    cause instanceof ReferenceError ||
-    cause instanceof SyntaxError
-  return { kind: isBug ? 'mistake' : 'unavailable', code }
+  return cause instanceof Error
+    ? { kind: 'unavailable', code: cause.name }
+    : { kind: 'mistake', code: 'unknown' }
 }
 
 /** Returns whether an error means that our code or data is wrong, rather than Postgres being unavailable. Pure. */

@@ -1,5 +1,5 @@
 import { createEventId, type Day, dayAfter, type EventId } from '#internal/base/index.ts'
-import { failedEventColumns } from '#internal/events/failed-events.ts'
+import { failedEventColumns } from '#internal/events/complete.ts'
 import {
   type PartitionedTable,
   type Pool,

@@ -1,7 +1,7 @@
 import { type Day, dayAfter, type EventId, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { AttemptRecord } from './complete.ts'
-import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './event-scan.ts'
+import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { checkedDay } from './load.ts'
 
 /** A call of the callback that had an end, or what stands for one. */
@@ -12,7 +12,7 @@ export interface AttemptView extends AttemptRecord {
 
 /** The place of an event in the queue while a delivery cycle is under way. */
 export interface QueuedView {
-  /** When it is due; while it is claimed, when the claim ends. */
+  /** Due time; while it is claimed, the end of the lease. */
   readonly dueAtMs: number
   readonly isClaimed: boolean
   /** Attempts of this delivery cycle that have ended. */
@@ -39,7 +39,7 @@ export interface EventPlace {
   readonly tenantId?: TenantId
 }
 
-/** What became of a payload: there, gone with its day, or of an event that is not known here. */
+/** Result of reading a payload; `unknown`: there is no such event. */
 export type PayloadRead =
   | { readonly kind: 'payload'; readonly payload: string; readonly event: EventSummary }
   | { readonly kind: 'expired' | 'unknown' }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decodeDue, encodeDue } from './due-channel.ts'
+import { decodeDue, encodeDue } from './notify.ts'
 
 describe('news of due work', () => {
   test('names its tenants', () => {

@@ -5,9 +5,8 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { partitionsOf } from './insert.ts'
-import type { ReceivedEvent } from './received-event.ts'
-import { type BatchOutcome, type StoreBatchOptions, storeBatch } from './store-batch.ts'
+import type { ReceivedEvent } from './insert.ts'
+import { type BatchOutcome, partitionsOf, type StoreBatchOptions, storeBatch } from './insert.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -5,8 +5,8 @@ import { replayEvent } from '#internal/replays/replay-event.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
-import { type EventListRequest, listEvents } from './event-list.ts'
-import { readEvent, readPayload } from './event-view.ts'
+import { type EventListRequest, listEvents } from './list.ts'
+import { readEvent, readPayload } from './view.ts'
 
 const dayMs = 86_400_000
 let lab: DeliveryLab

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import { createEventId, dayAfter, type EventId, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
-import { type EventFilter, type EventState, eventStates, rangeOf } from './event-filter.ts'
-import { type EventScan, scanBeyond, scanEvents } from './event-scan.ts'
+import { type EventScan, scanBeyond, scanEvents } from './list.ts'
+import { type EventFilter, type EventState, eventStates, rangeOf } from './list-source.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createEventId, dayAfter, expiryDayOf, type TenantId } from '#internal/base/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
-import { lowestIdOf } from './event-filter.ts'
-import { createQueueExpiry } from './expire-queued.ts'
+import { lowestIdOf } from './list-source.ts'
+import { createQueueExpiry } from './retention.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {

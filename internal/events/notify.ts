@@ -3,7 +3,7 @@ import type { RedisConnection } from '#internal/storage/index.ts'
 /** The Redis channel on which tenants with new work are named, after the commit. A lost message costs a poll's wait. */
 export const dueChannel = 'latchkey:due'
 
-/** What a message says: these tenants have work, or `all` may have some. */
+/** Content of a message: these tenants have work, or `all` may have some. */
 export type DueNews = readonly string[] | 'all'
 
 const tenantIdsMax = 50

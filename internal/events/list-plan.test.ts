@@ -5,8 +5,8 @@ import { someTenantId } from '#test/support/directory-tenant.ts'
 import { blocksOf, explained, nodesOf, type PlanNode } from '#test/support/explained.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { openPlanDatabase } from '#test/support/plan-database.ts'
-import { type EventFilter, rangeOf } from './event-filter.ts'
-import { scanEvents } from './event-scan.ts'
+import { scanEvents } from './list.ts'
+import { type EventFilter, rangeOf } from './list-source.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.now()

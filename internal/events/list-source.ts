@@ -1,12 +1,93 @@
-import { type EventId, expiryDayOf } from '#internal/base/index.ts'
+import {
+  createEventId,
+  type Day,
+  dayAfter,
+  type EventId,
+  expiryDayOf,
+  type TenantId,
+} from '#internal/base/index.ts'
 import { type Pool, type PoolClient, textArrayParam } from '#internal/storage/index.ts'
-import type { EventFilter, EventRange } from './event-filter.ts'
-import { failedEventColumns } from './failed-events.ts'
+import { failedEventColumns } from './complete.ts'
+
+/**
+ * State of an event. `accepted`: a delivery cycle is in progress or waits; `verified`: stored and not to be delivered, as
+ * long as its provider is only tried out.
+ */
+export const eventStates = ['accepted', 'processed', 'delivery_failed', 'verified'] as const
+/** One of the states of an event. */
+export type EventState = (typeof eventStates)[number]
+
+/** Filter of events; all members have to match. */
+export interface EventFilter {
+  readonly tenantId?: TenantId
+  /** Its neutral name. */
+  readonly provider?: string
+  /** A normalized type, whole. */
+  readonly type?: string
+  readonly state?: EventState
+  /** Milliseconds since the epoch at which an event was received: this one and later. */
+  readonly fromMs?: number
+  /** Earlier than this one. */
+  readonly toMs?: number
+  /** At most 1 000. */
+  readonly ids?: readonly EventId[]
+}
+
+/** A stretch of time as ids, which sort by it, and the days on which what was received in it may go. */
+export interface EventRange {
+  /** This one and later. */
+  readonly lowId: string
+  /** Earlier than this one. */
+  readonly highId: string
+  readonly firstDay: Day
+  readonly lastDay: Day
+}
+
+const dayMs = 86_400_000
+/** An id tells its days in one byte. */
+const eventDaysMax = 255
+/** 48 bits of milliseconds, as an id holds them. */
+const timeMsMax = 2 ** 48 - 1
+
+/**
+ * The stretch of a filter. Events whose day has come are not in it, whether or not retention has taken them away yet. Pure.
+ * @param nowMs the time, in milliseconds since the epoch
+ */
+export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: number): EventRange {
+  const [lowMs, highMs] = [clamped(fromMs), clamped(toMs)]
+  const tomorrow = dayAfter(nowMs, 0)
+  // Clocks differ, but no event is of the day after tomorrow.
+  const latestMs = nowMs + dayMs
+  const firstDay = dayAfter(Math.min(lowMs, latestMs), 1)
+  return {
+    lowId: lowestIdOf(lowMs),
+    highId: lowestIdOf(highMs),
+    firstDay: firstDay > tomorrow ? firstDay : tomorrow,
+    lastDay: dayAfter(Math.min(highMs, latestMs), eventDaysMax),
+  }
+}
+
+/** The range without what lies up to this id, or from it on, on the way that the events are walked. Pure. */
+export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'oldest'): EventRange {
+  if (order === 'newest') return id < range.highId ? { ...range, highId: id } : range
+  // Sorts behind the id and before every other one.
+  const next = `${id}!`
+  return next > range.lowId ? { ...range, lowId: next } : range
+}
+
+/** The lowest id that an event may have which is received at a time. Pure. */
+export function lowestIdOf(timeMs: number): EventId {
+  return createEventId(timeMs, 0, (bytes) => bytes.fill(0))
+}
+
+function clamped(timeMs: number): number {
+  return Math.min(timeMsMax, Math.max(0, Math.floor(timeMs)))
+}
 
 /** A pool, or one connection in a transaction. */
 export type Queryable = Pick<Pool | PoolClient, 'query'>
 
-/** Which events are walked, and how many are looked at where no index knows all of the filter. */
+/** Events to walk, and the most to examine where no index covers the filter. */
 export interface SourceRequest {
   readonly filter: EventFilter
   readonly range: EventRange
@@ -16,12 +97,12 @@ export interface SourceRequest {
 
 /** SQL that gives events, or what they are found by, in order and bounded; and what they are still to be asked. */
 export interface EventSource {
-  /** What `kind` says. */
+  /** SQL of the candidates. */
   readonly candidates: string
-  /** What follows ORDER BY; names are those of the candidates. */
+  /** Terms of ORDER BY, with the candidates' names. */
   readonly sorted: readonly string[]
   /**
-   * What the candidates are: rows of `events`, to which others are only added; whole ones that come and go, as `entries` do; or
+   * Kind of the candidates: rows of `events`, to which others are only added; whole ones that come and go, as `entries` do; or
    * the `id` and `expires_on` of events, which come and go too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
@@ -32,7 +113,7 @@ export interface EventSource {
   readonly candidateValuesCount: number
 }
 
-/** What is read of an event; its texts are not. */
+/** Columns read of an event, without its texts. */
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at`
 
@@ -79,7 +160,7 @@ function indexSource(request: SourceRequest): EventSource {
   return { ...walk, kind: 'events', conditions: equalities(rest, parameters), values: parameters.values }
 }
 
-/** What failed, by a table of its own. */
+/** Reads failed events from their own table. */
 function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider } = request.filter
   const parameters = new Parameters()
@@ -183,7 +264,7 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
   return (rows[0]?.[0] ?? 0) <= shortQueueMax
 }
 
-/** What the queue does not know of an event, or what is not known of a given id. */
+/** Conditions that neither the queue nor an id covers. */
 function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string>> {
   return {
     ...(tenantId !== undefined && { tenant_id: tenantId }),

@@ -1,17 +1,20 @@
-import type { TenantId } from '#internal/base/index.ts'
+import type { Clock, TenantId } from '#internal/base/index.ts'
 import {
   beginCycles,
   cycleEventsMax,
+  hasDueRetries,
   type Queryable,
   rangeBeyond,
   rangeOf,
   type ScannedEvents,
   scanEvents,
 } from '#internal/events/index.ts'
-import { type Pool, sqlErrorOf, withTx } from '#internal/storage/index.ts'
-import type { ReplayFilter, ReplayId } from './replay-job.ts'
+import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import { classifySqlError, type Pool, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import type { Health } from '#internal/telemetry/index.ts'
+import type { ReplayFilter, ReplayId } from './job.ts'
 
-/** What a step did. `idle`: no replay is to be worked on now; `waiting`: its tenant has enough to deliver; `failed`: tried again later. */
+/** Result of a step. `idle`: no replay is due; `waiting`: its tenant has enough to deliver; `failed`: retried later. */
 export type ReplayStep =
   | { readonly kind: 'idle' }
   | { readonly kind: 'waiting' | 'failed'; readonly id: ReplayId; readonly cause?: unknown }
@@ -20,25 +23,25 @@ export type ReplayStep =
       readonly id: ReplayId
       readonly queuedCount: number
       readonly skippedCount: number
-      /** Who has new work. */
+      /** Tenants with new deliveries. */
       readonly tenantIds: readonly TenantId[]
       readonly isCompleted: boolean
     }
 
 /** Time between two steps of a replay whose rate allows several events in it. */
 const stepMs = 500
-/** A step that comes late may catch up so much, and no more: nobody is owed a burst. */
+/** Most that a late step catches up, so that it makes no burst. */
 const lateMsMax = 1_000
-/** Between two steps in any case, so that a filter that matches little does not keep Postgres busy with nothing else. */
+/** Least time between two steps: a filter that matches little must not keep Postgres busy. */
 const pauseMsMin = 100
-/** Looked at in a step where no index knows the filter. */
+/** Events examined in a step where no index covers the filter. */
 const examinedMax = 5_000
-/** Due retries and replays of a tenant, over which its replay stands still. */
+/** Due retries and replays of a tenant at which its replay waits. */
 const waitingRowsMax = 1_000
 const waitMs = 1_000
-/** Steps in a row that may fail, later and later. */
+/** Failed steps in a row, with growing waits. */
 const failuresMax = 10
-/** Whoever has not ended by then never will. */
+/** A replay that has not ended by then fails. */
 const ageDaysMax = 7
 
 type PickedRow = [
@@ -60,16 +63,16 @@ interface Picked {
   readonly endsBefore: string
 }
 
-// Whoever holds the row works on the replay, and nobody waits for it; the lock ends with the transaction, also that of a process
-// that dies, and with it all that the step did.
+// The row's lock is the lease: others skip it, and it ends with the transaction, also that of a process that dies, as does all that
+// the step did.
 const pickText = `
 SELECT id, tenant_id, filter, rate_per_second, examined_to, ends_before, created_at < now() - interval '${ageDaysMax} days'
 FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDER BY next_step_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /**
- * Takes the replay whose turn it is one step further, in one transaction: at most half a second's worth of events, and 500, get
- * another delivery cycle. Any number of processes may call this. What is cut short was not done. Give it a pool with `eventReadSettings`.
- * @throws what Postgres throws while there is no replay to snoozed; otherwise it is in the result
+ * Takes the next replay one step further in one transaction: at most 500 events, and half a second's worth, get another delivery
+ * cycle. Any number of processes may call this; a step that is cut short did nothing. Give it a pool with `eventReadSettings`.
+ * @throws what Postgres throws before a replay was picked; otherwise the error is in the result
  */
 export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep> {
   let picked: Picked | undefined
@@ -97,7 +100,7 @@ async function pick(client: Queryable): Promise<{ job: Picked; isOld: boolean } 
 }
 
 async function step(client: Queryable, job: Picked, nowMs: number): Promise<ReplayStep> {
-  if (job.tenantId !== null && (await hasEnough(client, job.tenantId))) {
+  if (job.tenantId !== null && (await hasDueRetries(client, job.tenantId, waitingRowsMax))) {
     await client.query(
       `UPDATE replays SET is_waiting = true, next_step_at = now() + interval '${waitMs} ms' WHERE id = $1`,
       [job.id],
@@ -128,24 +131,13 @@ async function step(client: Queryable, job: Picked, nowMs: number): Promise<Repl
   }
 }
 
-/** What is left of it is asked for oldest first, by the time of the start: what was received later is not among it. */
+/** Reads the next events, oldest first and received before the start. */
 async function nextEvents(client: Queryable, job: Picked, nowMs: number): Promise<ScannedEvents> {
   const whole = rangeOf(job.filter, nowMs)
   const bounded = job.endsBefore < whole.highId ? { ...whole, highId: job.endsBefore } : whole
   const range = job.examinedTo === null ? bounded : rangeBeyond(bounded, job.examinedTo, 'oldest')
   const rowsMax = Math.min(cycleEventsMax, Math.max(1, Math.ceil((job.rate * stepMs) / 1_000)))
   return await scanEvents(client, { filter: job.filter, range, order: 'oldest', rowsMax, examinedMax })
-}
-
-// Bounded by its limit, and a step for each row under a lease, which is not counted.
-async function hasEnough(client: Queryable, tenantId: TenantId): Promise<boolean> {
-  const { rows } = await client.query<[number]>({
-    text: `SELECT count(*) FROM (SELECT FROM deliveries_due WHERE tenant_id = $1 AND is_retry AND due_at <= now()
-      AND leased_until <= now() LIMIT ${waitingRowsMax}) q`,
-    rowMode: 'array',
-    values: [tenantId],
-  })
-  return (rows[0]?.[0] ?? 0) >= waitingRowsMax
 }
 
 interface Advance {
@@ -183,7 +175,7 @@ async function end(client: Queryable, { id }: Picked, cause: string): Promise<Re
   return { kind: 'failed', id, cause: new Error(`a replay failed: ${cause}`) }
 }
 
-// By key, outside of the step, which was undone. Others that wait for their turn are not held up by one that fails.
+// By key, after the step was rolled back, so that a replay that fails does not block others.
 async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   await pool.query({
     text: `UPDATE replays SET failures = failures + 1, failed_cause = $2,
@@ -195,9 +187,63 @@ async function snooze(pool: Pool, id: ReplayId, cause: string): Promise<void> {
   })
 }
 
-/** What of an error may be shown to whoever asked: an SQLSTATE, or which side it lies on. */
+/** Returns the part of an error that its requester may see: an SQLSTATE, or the side of the fault. */
 function causeOf(error: unknown): string {
-  const code = sqlErrorOf(error)?.code
-  if (code !== undefined && /^[0-9A-Z]{5}$/.test(code)) return code
-  return error instanceof RangeError || error instanceof TypeError ? 'internal' : 'unavailable'
+  const { kind, code } = classifySqlError(error)
+  if (/^[0-9A-Z]{5}$/.test(code)) return code
+  return kind === 'unavailable' ? 'unavailable' : 'internal'
+}
+
+/** Dependencies of a replayer. Their owners close them. */
+export interface ReplayerOptions {
+  /** Made with `eventReadSettings`; one connection is enough. */
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Called with the tenants that have new deliveries, after the commit. Must not throw. */
+  readonly onQueued: (tenantIds: readonly string[]) => void
+  /** Called for each step that did something or failed. Must not throw. */
+  readonly onStep: (step: Exclude<ReplayStep, { readonly kind: 'idle' }>) => void
+  /** Called when Postgres was unavailable. Must not throw. */
+  readonly onError: (error: unknown, failures: number) => void
+  readonly health?: Health
+}
+
+const intervalMs = 500
+const turnMsMax = 5_000
+/** Steps of one turn of the loop; stopping waits for one step at most. */
+const stepsPerTurnMax = 40
+
+/** Runs replays step by step until it is stopped. Any number of processes share them. */
+export function startReplayer(options: ReplayerOptions): SupervisedLoop {
+  const { pool, clock, onQueued, onStep, onError, health } = options
+  return superviseLoop({
+    ...{ name: 'replays', intervalMs, turnMsMax, onError, ...(health && { health }) },
+    runOnce: async (signal) => {
+      for (let steps = 0; steps < stepsPerTurnMax && !signal.aborted; steps += 1) {
+        const result = await stepReplay(pool, clock.now())
+        if (result.kind === 'idle') return
+        onStep(result)
+        if (result.kind === 'stepped' && result.tenantIds.length > 0) onQueued(result.tenantIds)
+      }
+    },
+  })
+}
+
+const forgottenMax = 1_000
+/** The longest retention of events: none of those that it queued is left. */
+const keptMs = 90 * 86_400_000
+
+/**
+ * Removes replays that ended over 90 days ago, at most 1 000 of the oldest, with their idempotency keys. Safe to repeat.
+ * @throws what Postgres throws
+ */
+export async function forgetReplays(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  const { rowCount } = await pool.query({
+    name: 'forget_replays',
+    text: `DELETE FROM replays WHERE id = ANY(ARRAY(
+      SELECT id FROM (SELECT id, ended_at FROM replays ORDER BY id LIMIT ${forgottenMax}) oldest WHERE ended_at < $1))`,
+    values: [new Date(nowMs - keptMs)],
+  })
+  const removed = rowCount ?? 0
+  return { removed, hasMore: removed === forgottenMax }
 }

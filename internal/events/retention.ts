@@ -1,0 +1,62 @@
+import { type EventId } from '#internal/base/index.ts'
+import { lastExpiredDay, type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import { lowestIdOf } from './list-source.ts'
+
+/** Removes expired deliveries from the queue. */
+export interface QueueExpiry {
+  /** Examines the next 5 000 deliveries of events that are older than a day; `hasMore` until it has examined all. */
+  removeBatch(pool: Pool, nowMs: number): Promise<RemovedRows>
+}
+
+const examinedMax = 5_000
+const dayMs = 86_400_000
+
+// Ids are in the order of receipt, which is not that of expiry: so it walks the old part of the queue by its key. Deliveries in progress
+// and locked rows are left to the next walk. Safe to repeat.
+const expireText = `
+WITH seen AS MATERIALIZED (
+  SELECT event_id, expires_on FROM deliveries_due WHERE event_id > $1 AND event_id < $2 ORDER BY event_id LIMIT ${examinedMax}
+), taken AS MATERIALIZED (
+  SELECT d.event_id FROM deliveries_due d
+  WHERE d.event_id = ANY(ARRAY(SELECT event_id FROM seen WHERE expires_on <= $3::date))
+    AND d.leased_until <= now() FOR UPDATE SKIP LOCKED
+), removed AS (
+  DELETE FROM deliveries_due WHERE event_id = ANY(ARRAY(SELECT event_id FROM taken)) RETURNING 1
+)
+SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM seen), (SELECT max(event_id) FROM seen)`
+
+/**
+ * Makes a walk over the queue that starts again once it has examined all. Deliveries of suspended callbacks and tenants wait as long as
+ * their events are kept, and no longer.
+ */
+export function createQueueExpiry(): QueueExpiry {
+  let after = ''
+  return {
+    async removeBatch(pool, nowMs) {
+      const { rows } = await pool.query<[removed: number, seen: number, last: EventId | null]>({
+        name: 'expire_queued',
+        text: expireText,
+        rowMode: 'array',
+        // Whatever expires today came in before today.
+        values: [after, lowestIdOf(nowMs - dayMs), lastExpiredDay(nowMs)],
+      })
+      const [removed = 0, seen = 0, last = null] = rows[0] ?? []
+      const hasMore = seen === examinedMax && last !== null
+      after = hasMore ? last : ''
+      return { removed, hasMore }
+    },
+  }
+}
+
+/** Removes expired entries of failed events, at most 5 000. Safe to repeat, also concurrently. @throws what Postgres throws */
+export function forgetFailedEvents(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'failed_events', lastDay: lastExpiredDay(nowMs) })
+}
+
+/**
+ * Removes expired dedupe keys, at most 5 000; an event that is received again afterwards counts as new. Safe to repeat, also
+ * concurrently. @throws what Postgres throws
+ */
+export function forgetDedupeKeys(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  return removeOldest(pool, { table: 'dedupe_keys', lastDay: lastExpiredDay(nowMs) })
+}

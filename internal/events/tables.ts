@@ -1,0 +1,123 @@
+import { sql } from 'drizzle-orm'
+import {
+  boolean,
+  date,
+  integer,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  uuid,
+} from 'drizzle-orm/pg-core'
+
+// The migration 0002_events.sql explains the columns. Ids are compared as bytes there (COLLATE "C").
+const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
+const never = sql`'-infinity'`
+
+/** Keys of received events: two events with one key are the same event of a provider. */
+export const dedupeKeys = pgTable('dedupe_keys', {
+  key: uuid('key').primaryKey(),
+  eventId: text('event_id').notNull(),
+  expiresOn: date('expires_on').notNull(),
+})
+
+/** Events, partitioned by the day on which they expire. */
+export const events = pgTable(
+  'events',
+  {
+    id: text('id').notNull(),
+    expiresOn: date('expires_on').notNull(),
+    tenantId: text('tenant_id').notNull(),
+    provider: text('provider').notNull(),
+    sourceEventId: text('source_event_id').notNull(),
+    rawType: text('raw_type').notNull(),
+    type: text('type').notNull(),
+    occurredAt: at('occurred_at').notNull(),
+    receivedAt: at('received_at').notNull(),
+    headers: text('headers').notNull(),
+    payloadBytes: integer('payload_bytes').notNull(),
+    payloadExpiresOn: date('payload_expires_on').notNull(),
+    state: text('state').notNull(),
+    cycle: smallint('cycle').notNull(),
+    completedAt: at('completed_at'),
+    overLimit: boolean('over_limit').notNull().default(false),
+  },
+  (table) => [primaryKey({ columns: [table.id, table.expiresOn] })],
+)
+
+/** Payloads of events, partitioned by the day on which they expire. */
+export const eventPayloads = pgTable(
+  'event_payloads',
+  {
+    eventId: text('event_id').notNull(),
+    expiresOn: date('expires_on').notNull(),
+    payload: text('payload').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.eventId, table.expiresOn] })],
+)
+
+/** List entries of events whose last delivery cycle failed. */
+export const failedEvents = pgTable(
+  'failed_events',
+  {
+    id: text('id').notNull(),
+    tenantId: text('tenant_id').notNull(),
+    expiresOn: date('expires_on').notNull(),
+    provider: text('provider').notNull(),
+    sourceEventId: text('source_event_id').notNull(),
+    rawType: text('raw_type').notNull(),
+    type: text('type').notNull(),
+    occurredAt: at('occurred_at').notNull(),
+    payloadBytes: integer('payload_bytes').notNull(),
+    payloadExpiresOn: date('payload_expires_on').notNull(),
+    cycle: smallint('cycle').notNull(),
+    completedAt: at('completed_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
+)
+
+/** Delivery attempts that have ended, partitioned like their events. */
+export const attempts = pgTable(
+  'attempts',
+  {
+    eventId: text('event_id').notNull(),
+    expiresOn: date('expires_on').notNull(),
+    cycle: smallint('cycle').notNull(),
+    attempt: smallint('attempt').notNull(),
+    startedAt: at('started_at').notNull(),
+    durationMs: integer('duration_ms').notNull(),
+    outcome: text('outcome').notNull(),
+    status: smallint('status'),
+    cause: text('cause'),
+    answer: text('answer'),
+  },
+  (table) => [primaryKey({ columns: [table.eventId, table.cycle, table.attempt, table.expiresOn] })],
+)
+
+/** Deliveries that are not completed: one row per event. */
+export const deliveriesDue = pgTable('deliveries_due', {
+  eventId: text('event_id').primaryKey(),
+  tenantId: text('tenant_id').notNull(),
+  expiresOn: date('expires_on').notNull(),
+  payloadExpiresOn: date('payload_expires_on').notNull(),
+  payloadBytes: integer('payload_bytes').notNull(),
+  cycle: smallint('cycle').notNull(),
+  attempts: smallint('attempts').notNull().default(0),
+  claims: smallint('claims').notNull().default(0),
+  isRetry: boolean('is_retry').notNull().default(false),
+  dueAt: at('due_at').notNull(),
+  lease: text('lease'),
+  leasedUntil: at('leased_until').notNull().default(never),
+})
+
+/** Tenants' places in the queue of deliveries. */
+export const tenantQueues = pgTable('tenant_queues', {
+  tenantId: text('tenant_id').primaryKey(),
+  nextDueAt: at('next_due_at').notNull(),
+  idleChecks: smallint('idle_checks').notNull().default(0),
+  lastServedAt: at('last_served_at').notNull().default(never),
+  breakerUntil: at('breaker_until').notNull().default(never),
+  suspendedAt: at('suspended_at'),
+  suspendedCause: text('suspended_cause'),
+})

@@ -1,0 +1,28 @@
+import { boolean, integer, jsonb, pgTable, smallint, text, timestamp } from 'drizzle-orm/pg-core'
+import type { ReplayFilter, ReplayId, ReplayJob, ReplayState } from './job.ts'
+
+const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
+
+/** Replays of filters; the migration 0006_replays.sql explains the columns. */
+export const replays = pgTable('replays', {
+  id: text('id').$type<ReplayId>().primaryKey(),
+  idempotencyKey: text('idempotency_key').notNull(),
+  tenantId: text('tenant_id'),
+  filter: jsonb('filter').$type<ReplayFilter>().notNull(),
+  ratePerSecond: smallint('rate_per_second').notNull(),
+  requestedBy: text('requested_by').notNull(),
+  state: text('state').$type<ReplayState>().notNull(),
+  totalCount: integer('total_count').notNull(),
+  totalIsExact: boolean('total_is_exact').notNull(),
+  examinedTo: text('examined_to'),
+  endsBefore: text('ends_before').notNull(),
+  queuedCount: integer('queued_count').notNull().default(0),
+  skipped: jsonb('skipped').$type<ReplayJob['skipped']>().notNull().default({}),
+  isWaiting: boolean('is_waiting').notNull().default(false),
+  failures: smallint('failures').notNull().default(0),
+  failedCause: text('failed_cause'),
+  createdAt: at('created_at').notNull(),
+  startedAt: at('started_at'),
+  endedAt: at('ended_at'),
+  nextStepAt: at('next_step_at').notNull(),
+})
