@@ -317,7 +317,7 @@ describe('a callback that fails', () => {
       await gates[calls++]?.promise
       return new Response(null, { status: 500 })
     })
-    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s'] })
+    const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h', '1h'] })
     await lab.accept(tenant.id, 32)
     const { forwarder, told, stop } = lab.forwarder()
     await receiver.received(32)
@@ -327,7 +327,10 @@ describe('a callback that fails', () => {
     }
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     expect(told.opened).toBe(1)
-    await lab.pool.query("UPDATE tenant_queues SET breaker_until = now() - interval '1 s'")
+    await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
+    await lab.pool.query(
+      "UPDATE tenant_queues SET breaker_until = now() - interval '1 s', next_due_at = now()",
+    )
     forwarder.notify([tenant.id])
     await lab.becomes(33, 'SELECT count(*) FROM attempts')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
