@@ -185,7 +185,7 @@ function publicServer({ tracing, health }: Telemetry, { directory, routes, obser
     ...(tracing.enabled && { traced: traced(tracing) }),
     budgets: {
       keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gathersSmall: true }),
-      anybody: new BodyBudget({ bytesMax: webhookBodiesBytes }),
+      anonymous: new BodyBudget({ bytesMax: webhookBodiesBytes }),
     },
   })
 }

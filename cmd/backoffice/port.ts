@@ -179,7 +179,7 @@ function portServer(
     ...(tracing.enabled && {
       traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),
     }),
-    budgets: { keyed: new BodyBudget({ bytesMax: 1 }), anybody: new BodyBudget({ bytesMax: bodiesBytes }) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 1 }), anonymous: new BodyBudget({ bytesMax: bodiesBytes }) },
   })
 }
 

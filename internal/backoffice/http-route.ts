@@ -4,10 +4,9 @@ import { type ApiError, apiError, type ErrorCode, type TenantId } from '#interna
 import {
   type AdmittingRoute,
   type Answer,
-  createParser,
+  createCallParser,
   type Head,
   type Parameter,
-  parseJsonObject,
   type RoomRoute,
 } from '#internal/http/index.ts'
 import type { Backoffice } from './backoffice.ts'
@@ -72,7 +71,7 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
   definition: InternalRoute<Query, Body>,
 ): RoomRoute<InternalParts, AdmittingRoute<InternalHead>> {
   const { method, path, body } = definition
-  const parse = body && createParser(body)
+  const parse = createCallParser(body, undefined)
   const bodyBytesMax = body === undefined ? 0 : (definition.bodyBytesMax ?? bodyBytesDefault)
   return {
     ...{ method, path, operation: operationOf(definition) },
@@ -92,11 +91,18 @@ export function internalRoute<Query extends Params, Body extends TSchema>(
         },
       },
       async handle(call, head) {
-        const read = readBody(parse, call.body)
-        if (read.kind === 'error') return read
+        const parsed = parse(call)
+        if ('kind' in parsed) return parsed
         // `head.query` was read by this definition's own parameters.
         const query = head.query as ParamValues<Query>
-        const result = await definition.act({ ...head, ...read.read, query, params: call.params, backoffice })
+        const result = await definition.act({
+          ...head,
+          body: parsed.body,
+          text: parsed.text,
+          query,
+          params: call.params,
+          backoffice,
+        })
         return answerOf(definition.write, result)
       },
     }),
@@ -122,18 +128,6 @@ function readHead(
   if (!isAbsent && !keyForm.test(idempotencyKey))
     return apiError('invalid_request', 'Send the header Idempotency-Key: 1 to 200 characters of ASCII')
   return { kind: 'head', head: { tenantId, query: query.values, idempotencyKey } }
-}
-
-type ReadBody =
-  | { readonly kind: 'body'; readonly read: Pick<InternalCall<Params, unknown>, 'body' | 'text'> }
-  | ApiError
-
-function readBody(parse: ReturnType<typeof createParser> | undefined, body: Uint8Array): ReadBody {
-  if (parse === undefined) return { kind: 'body', read: { body: undefined, text: '' } }
-  const json = parseJsonObject(body)
-  if (json.kind === 'error') return json
-  const parsed = parse(json.value)
-  return parsed.kind === 'error' ? parsed : { kind: 'body', read: { body: parsed.value, text: json.text } }
 }
 
 function answerOf(

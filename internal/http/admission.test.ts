@@ -64,7 +64,7 @@ function start(budget = new BodyBudget({ bytesMax: 1000 })) {
     nameOf: () => 'nobody',
     explain: () => undefined,
     onAnswered: (event) => events.push(event),
-    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: budget },
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anonymous: budget },
   })
   const server = listen(app, 0, '127.0.0.1')
   open.push(server)

@@ -308,7 +308,7 @@ function start(pace: Partial<Pace> = {}) {
     nameOf: () => '',
     explain: () => undefined,
     onAnswered: () => undefined,
-    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: budget },
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anonymous: budget },
   })
   const server = listen(app, 0, '127.0.0.1')
   open.push(server)

@@ -4,6 +4,7 @@ export { createRequestObserver, type RequestObserverOptions } from './observe.ts
 export {
   type AnswerDoc,
   bindRoutes,
+  createCallParser,
   type Example,
   type Examples,
   errorSchemaOf,

@@ -110,7 +110,7 @@ export function route<
 ): RoomRoute<Parts, GuardedRoute<Principal, Scope>> {
   const { method, path, scope, body, query, operation } = definition
   const { examples, parameters = [], ...documented } = operation
-  const parse = parserOf(body, query)
+  const parse = createCallParser(body, query)
   return {
     method,
     path,
@@ -145,7 +145,8 @@ export function bindRoutes<Parts, Bound>(
   return routes.map((each) => each.bind(parts))
 }
 
-function parserOf<Body extends TSchema, Query extends TSchema>(
+/** Compiles the schemas of a route into a parser of its calls; undefined for a part that the route does not parse. */
+export function createCallParser<Body extends TSchema, Query extends TSchema>(
   body: Body | undefined,
   query: Query | undefined,
 ): (call: Call) => ParsedCall<Body, Query> | ApiError {

@@ -143,7 +143,7 @@ export interface Authority<Principal, Scope extends string> {
 /** Memory for bodies, kept apart so that a flood of unauthenticated calls leaves callers with a key alone. */
 export interface BodyBudgets {
   readonly keyed: BodyBudget
-  readonly anybody: BodyBudget
+  readonly anonymous: BodyBudget
 }
 
 /** Creates the entry of a row of the route table. */
@@ -152,10 +152,10 @@ export function createEntry<Principal, Scope extends string>(
   authority: Authority<Principal, Scope>,
   budgets: BodyBudgets,
 ): Entry {
-  if (isPublic(route)) return publicEntry(route, budgets.anybody)
+  if (isPublic(route)) return publicEntry(route, budgets.anonymous)
   return 'scope' in route.access
     ? guardedEntry(route as GuardedRoute<Principal, Scope>, authority, budgets.keyed)
-    : admittingEntry(route as AdmittingRoute<unknown>, budgets.anybody)
+    : admittingEntry(route as AdmittingRoute<unknown>, budgets.anonymous)
 }
 
 function isPublic(route: Route<unknown, string>): route is PublicRoute {

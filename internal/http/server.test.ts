@@ -28,7 +28,7 @@ const inside = 'select * from tenants'
 
 const budgetsOf = (bytesMax: number, pace: Partial<Pace> = {}): BodyBudgets => ({
   keyed: new BodyBudget({ bytesMax, pace }),
-  anybody: new BodyBudget({ bytesMax: 0 }),
+  anonymous: new BodyBudget({ bytesMax: 0 }),
 })
 const answer = (body: string): Answer => ({ kind: 'answer', status: 200, body, outcome: 'done' })
 const guarded = { access: { scope: 'read' }, bodyBytesMax: 0 } as const
@@ -144,7 +144,7 @@ describe('server', () => {
     async (_what, method, path, sent, outcome, unverified) => {
       const { url, events } = start({
         routes: [...routes, choosing],
-        budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: new BodyBudget({ bytesMax: 1000 }) },
+        budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anonymous: new BodyBudget({ bytesMax: 1000 }) },
       })
       const body = method === 'POST' ? { body: sent ?? '' } : {}
       await fetch(`${url}${path}`, {
@@ -364,7 +364,7 @@ describe('bodies of requests', () => {
   })
 
   test('server: keeps the budgets of keyed and anonymous callers apart', async () => {
-    const budgets = { keyed: new BodyBudget({ bytesMax: 100 }), anybody: new BodyBudget({ bytesMax: 100 }) }
+    const budgets = { keyed: new BodyBudget({ bytesMax: 100 }), anonymous: new BodyBudget({ bytesMax: 100 }) }
     const both: Options['routes'] = [
       ...routes,
       {
@@ -384,9 +384,9 @@ describe('bodies of requests', () => {
     budgets.keyed.grow(held, 100, 0)
     expect(await statuses()).toEqual([503, 200])
     budgets.keyed.free(held)
-    budgets.anybody.grow(held, 100, 0)
+    budgets.anonymous.grow(held, 100, 0)
     expect(await statuses()).toEqual([200, 503])
-    budgets.anybody.free(held)
+    budgets.anonymous.free(held)
     expect(await statuses()).toEqual([200, 200])
   })
 
@@ -577,7 +577,7 @@ function startPages(routes: readonly PublicRoute[], answerUnknown?: PublicRoute[
     nameOf: () => '',
     explain: () => undefined,
     onAnswered: (event) => events.push(event),
-    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anybody: new BodyBudget({ bytesMax: 0 }) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 0 }), anonymous: new BodyBudget({ bytesMax: 0 }) },
     present: (error, request, requestId) =>
       new URL(request.url).pathname.startsWith('/pages')
         ? { body: `${error.code} ${requestId}`, headers: { 'Content-Type': 'text/html', 'Retry-After': '7' } }
@@ -620,7 +620,7 @@ test('server: cancels a streamed answer when its reader disconnects', async () =
 test.each([
   ['an expected error', '/pages/late', 503, 'overloaded'],
   ['a bug', '/pages/bug', 500, 'internal'],
-  ['a path that nobody has', '/pages/none', 404, 'route_unknown'],
+  ['an unknown path', '/pages/none', 404, 'route_unknown'],
 ])(
   'server: renders an error for a browser with the error’s headers: %s',
   async (_case, path, status, code) => {

@@ -185,7 +185,7 @@ function sendExample(
 }
 
 test('public contract: every example of a record call is answered as documented', async () => {
-  // Of the batch's two keys the second is busy, so somebody must hold it.
+  // The second key of the batch has to be busy.
   await api.call('POST', '/v1/record', { scope: 'payments', key: 'order-1045' })
   let lockToken: string | undefined
   const left = new Set(

@@ -180,7 +180,7 @@ const removeRoute = route({
   operation: {
     ...{ id: 'removeRecord', tag, summary: 'Remove the record, or release a lock' },
     description:
-      'Without `lockToken` removes the record and keeps a lock. With it releases that lock and keeps everything else: `existed` then tells whether this lock existed and is released; `false` means that it had been released, taken over or completed before.',
+      'Without `lockToken` removes the record and keeps a lock. With it releases that lock and keeps everything else: `existed` is true if this lock existed and is released; `false` means that it had been released, taken over or completed before.',
     examples: {
       removed: { value: address },
       released: { value: { ...address, key: 'order-1044', lockToken } },

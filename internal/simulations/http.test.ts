@@ -336,7 +336,7 @@ test('POST simulate/chargeback: 503 while Postgres is unavailable, except for a 
     nameOf: () => '',
     explain: () => apiError('internal'),
     onAnswered: () => undefined,
-    budgets: { keyed: new BodyBudget({ bytesMax: 1024 * 1024 }), anybody: new BodyBudget({ bytesMax: 0 }) },
+    budgets: { keyed: new BodyBudget({ bytesMax: 1024 * 1024 }), anonymous: new BodyBudget({ bytesMax: 0 }) },
   })
   const send = async (body: object) => {
     const text = JSON.stringify(body)

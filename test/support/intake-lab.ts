@@ -65,7 +65,7 @@ export function openIntakeLab(
     onAnswered: () => undefined,
     budgets: {
       keyed: new BodyBudget({ bytesMax: 0 }),
-      anybody: new BodyBudget({ bytesMax: 48 * 1024 * 1024 }),
+      anonymous: new BodyBudget({ bytesMax: 48 * 1024 * 1024 }),
     },
   })
   return {
