@@ -1,6 +1,6 @@
 /**
- * Every error a caller can meet, with its status and the text that tells what to do next. `error` is the status' reason
- * phrase as RFC 9110 has it. Texts never carry a value from the request.
+ * All errors of the API with status and default text, which says what to do next. `error` is the status' reason
+ * phrase by RFC 9110. Texts never contain a value from the request.
  */
 const catalogue = {
   invalid_request: [400, 'The request is not valid'],
@@ -76,10 +76,10 @@ const catalogue = {
   ],
 } as const satisfies Record<string, readonly [number, string]>
 
-/** The stable name of an error, sent as `code`. */
+/** Stable error name, sent as `code`. */
 export type ErrorCode = keyof typeof catalogue
 
-/** All codes, for documents and tests that must cover each. */
+/** All error codes. */
 export const errorCodes = Object.keys(catalogue) as ErrorCode[]
 
 /** Reason phrases of the statuses in the catalogue: RFC 9110 section 15, and RFC 5842 section 7.2 for 508. */
@@ -98,7 +98,7 @@ const phrases: Readonly<Record<number, string>> = {
   508: 'Loop Detected',
 }
 
-/** An expected failure on its way to the caller. `message` replaces the catalogue's text where it can be more exact. */
+/** Expected failure for the caller. `message` replaces the default text if it can be more specific. */
 export interface ApiError {
   readonly kind: 'error'
   readonly code: ErrorCode
@@ -106,7 +106,7 @@ export interface ApiError {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Makes an error of the catalogue; `message` must hold nothing secret and no value that the caller sent. */
+/** Creates an error. `message` must not contain secrets or values from the request. */
 export function apiError(
   code: ErrorCode,
   message?: string,
@@ -115,17 +115,17 @@ export function apiError(
   return { kind: 'error', code, ...(message !== undefined && { message }), ...(headers && { headers }) }
 }
 
-/** Tells an error of the catalogue from any other value. */
+/** Returns whether a value is an `ApiError`. */
 export function isApiError(value: unknown): value is ApiError {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'error'
 }
 
-/** The HTTP status that an error answers with. */
+/** Returns the HTTP status of an error. */
 export function statusOf(code: ErrorCode): number {
   return catalogue[code][0]
 }
 
-/** The standard error envelope of the contract, with the two fields that Latchkey adds. */
+/** Error envelope of the contract, with Latchkey's additional fields `code` and `requestId`. */
 export interface ErrorEnvelope {
   readonly message: string
   readonly error: string
@@ -134,7 +134,7 @@ export interface ErrorEnvelope {
   readonly requestId: string
 }
 
-/** Builds the envelope that is sent for an error. */
+/** Returns the envelope of an error. */
 export function errorEnvelope(error: ApiError, requestId: string): ErrorEnvelope {
   const [statusCode, text] = catalogue[error.code]
   const phrase = phrases[statusCode]

@@ -1,10 +1,10 @@
-/** A string that only its own constructor makes; `Name` keeps ids of two kinds apart at compile time. */
+/** String type that only its own constructor creates; `Name` distinguishes kinds of ids at compile time. */
 export type Branded<Name extends string> = string & { readonly __brand: Name }
 
-/** A tenant's id: `ten_` and 26 characters. It outlives the resource's name. */
+/** Tenant id: `ten_` and 26 characters. Independent of the resource's name. */
 export type TenantId = Branded<'TenantId'>
 
-const alphabet = '0123456789abcdefghjkmnpqrstvwxyz' // Crockford's base 32: no letter that reads like a digit
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz' // Crockford's base 32: no letters that look like digits
 
 /** Encodes bytes as lowercase Crockford base 32, five bits a character, most significant first. */
 export function encodeBase32(bytes: Uint8Array): string {
@@ -26,7 +26,7 @@ export function encodeBase32(bytes: Uint8Array): string {
 
 const values = new Map(Array.from(alphabet, (character, value) => [character.charCodeAt(0), value]))
 
-/** Undoes `encodeBase32`: whole bytes only, the bits left over are dropped. @throws RangeError for another character */
+/** Decodes `encodeBase32` output; drops incomplete bytes. @throws RangeError for another character */
 export function decodeBase32(text: string): Buffer {
   const bytes = Buffer.alloc(Math.floor((text.length * 5) / 8))
   let bits = 0
@@ -47,10 +47,10 @@ export function decodeBase32(text: string): Buffer {
   return bytes
 }
 
-/** Random bytes drawn ahead, since one draw of many is much cheaper than many draws. Each is given out once. */
+/** Pool of random bytes: one large draw is much cheaper than many small ones. Each byte is used once. */
 const drawn = { bytes: Buffer.alloc(4096), used: 4096 }
 
-/** An unguessable token of `byteCount` random bytes (default 16, 128 bits; at most 4096), in base64url. */
+/** Returns a random token of `byteCount` bytes (default 16, at most 4096) in base64url. */
 export function randomToken(byteCount = 16): string {
   const bytes = drawRandom(byteCount)
   const token = bytes.toString('base64url')
@@ -68,34 +68,34 @@ function drawRandom(byteCount: number): Buffer {
   return drawn.bytes.subarray(drawn.used - byteCount, drawn.used)
 }
 
-/** The pattern of ids of one kind: the prefix and 16 bytes in base 32, for regular expressions and for JSON Schema. */
+/** Returns the pattern of ids with a prefix, for regular expressions and JSON Schema. */
 export function idPattern(prefix: string): string {
   return `^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`
 }
 
 const tenantIdForm = new RegExp(idPattern('ten'))
 
-/** Whether a text from outside has the form of a tenant's id. */
+/** Returns whether a text has the form of a tenant id. */
 export function isTenantId(text: string): text is TenantId {
   return tenantIdForm.test(text)
 }
 
-/** Makes a tenant's id from 16 bytes that are unique to it, such as the hash of its resource's uid. */
+/** Creates a tenant id from 16 unique bytes, such as the hash of its resource's uid. */
 export function tenantIdFromBytes(bytes: Uint8Array): TenantId {
   if (bytes.length < 16) throw new RangeError(`a tenant id needs 16 bytes, got ${bytes.length}`)
   return `ten_${encodeBase32(bytes.subarray(0, 16))}` as TenantId
 }
 
-/** Reads a tenant's id from text that comes from our own stores; throws on anything else. */
+/** Parses a tenant id from our own stores. @throws RangeError for any other text */
 export function parseTenantId(text: string): TenantId {
   if (!isTenantId(text)) throw new RangeError('not a tenant id')
   return text
 }
 
-/** An event's id: `evt_` and 26 characters. Sorts by time of receipt, and tells on which day the event may go. */
+/** Event id: `evt_` and 26 characters. Sorts by time of receipt and encodes the expiry day. */
 export type EventId = Branded<'EventId'>
 
-/** A day as `YYYY-MM-DD`, UTC. */
+/** Day as `YYYY-MM-DD`, UTC. */
 export type Day = string
 
 const dayMs = 86_400_000
@@ -104,7 +104,7 @@ const idBytes = 16
 const eventIdForm = new RegExp(idPattern('evt'))
 
 /**
- * Makes an event's id: 48 bits of milliseconds, 8 bits of days that the event is kept, 72 random bits.
+ * Creates an event id: 48 bits of milliseconds, 8 bits of retention days, 72 random bits.
  * @param eventDays 1 to 255
  */
 export function createEventId(
@@ -119,23 +119,23 @@ export function createEventId(
   return `evt_${encodeBase32(bytes)}` as EventId
 }
 
-/** Reads an event's id from text; undefined for anything else, also from outside. */
+/** Parses an event id; undefined for any other text. */
 export function parseEventId(text: string): EventId | undefined {
   return eventIdForm.test(text) ? (text as EventId) : undefined
 }
 
-/** Milliseconds since the epoch at which the event was received. */
+/** Returns the time of receipt in milliseconds since the epoch. */
 export function receivedAtMsOf(id: EventId): number {
   return decodeBase32(id.slice(4)).readUIntBE(0, timeBytes)
 }
 
-/** The first day on which the event may go. */
+/** Returns the first day on which the event may be deleted. */
 export function expiryDayOf(id: EventId): Day {
   const bytes = decodeBase32(id.slice(4))
   return dayAfter(bytes.readUIntBE(0, timeBytes), bytes.readUInt8(timeBytes))
 }
 
-/** The day that lies `days` whole days and the rest of its own day after a time: what is received in a day goes together. */
+/** Returns the day after a time's own day plus `days` days, so that everything received on one day expires together. */
 export function dayAfter(timeMs: number, days: number): Day {
   const index = Math.floor(timeMs / dayMs) + days + 1
   let known = dayTexts.get(index)
@@ -147,7 +147,7 @@ export function dayAfter(timeMs: number, days: number): Day {
   return known
 }
 
-/** Few days are asked for, each many times a second. */
+/** Cache of day texts: few days are used, each many times a second. */
 const dayTexts = new Map<number, Day>()
 const dayTextsMax = 1_000
 

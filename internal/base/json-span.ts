@@ -1,4 +1,4 @@
-/** Where one member's value stands in a JSON text: `text.slice(start, end)` is the value as it was received. */
+/** Position of a value in a JSON text: `text.slice(start, end)` is the value as received. */
 export interface Span {
   readonly start: number
   readonly end: number
@@ -8,8 +8,8 @@ export interface Span {
 export const jsonDepthMax = 256
 
 /**
- * Tells whether a text that may be JSON nests arrays and objects deeper than `jsonDepthMax`, before it is parsed. Linear and
- * without recursion. Most texts have fewer brackets than that and cost a search for them.
+ * Returns whether a possible JSON text nests arrays and objects deeper than `jsonDepthMax`, before parsing. Linear and
+ * not recursive. Most texts have fewer brackets and cost one search.
  */
 export function isNestedTooDeep(text: string): boolean {
   if (text.length <= jsonDepthMax || countOpenings(text) <= jsonDepthMax) return false
@@ -30,7 +30,7 @@ export function isNestedTooDeep(text: string): boolean {
   return false
 }
 
-/** Counts `[` and `{`, up to one more than may be nested. */
+/** Counts `[` and `{` up to `jsonDepthMax` + 1. */
 function countOpenings(text: string): number {
   let count = 0
   for (const opening of ['[', '{']) {
@@ -57,11 +57,11 @@ const closeBracket = 93
 const comma = 44
 
 /**
- * Finds the value of every member of a JSON object's top level, so that a value can be kept as received text: numbers too
- * big for a double, key order and odd names survive, which parsing and printing again would change.
- * @param text one JSON object that `JSON.parse` has accepted; anything else gives spans without meaning, never a loop
- *   without end
- * @returns `repeated` for a name that stands twice, since readers of JSON do not agree which of the two counts (RFC 8259
+ * Finds the values of a JSON object's top-level members, so that they can be kept as received: numbers too
+ * big for a double, key order and unusual names survive, unlike with parsing and serializing.
+ * @param text JSON object that `JSON.parse` accepts; for other text the spans are meaningless, but the function
+ *   terminates
+ * @returns `repeated` for a duplicate name, since JSON parsers disagree which one counts (RFC 8259
  *   section 4)
  */
 export function findMembers(text: string): MemberSpans {
@@ -76,8 +76,8 @@ export function findMembers(text: string): MemberSpans {
 }
 
 /**
- * Tells whether a name stands twice at an object's top level, for who needs no spans: then the text has more members than
- * the object that `JSON.parse` made of it.
+ * Returns whether a top-level name is duplicated: then the text has more members than
+ * the object that `JSON.parse` returned.
  */
 export function hasRepeatedMember(text: string, parsed: object): boolean {
   let members = 0
@@ -107,8 +107,8 @@ function walkMembers(
 
 /**
  * Finds the elements of a JSON array.
- * @param text one JSON array that `JSON.parse` has accepted; anything else gives spans without meaning, never a loop
- *   without end
+ * @param text JSON array that `JSON.parse` accepts; for other text the spans are meaningless, but the function
+ *   terminates
  */
 export function findElements(text: string): readonly Span[] {
   const spans: Span[] = []
@@ -130,12 +130,12 @@ function memberName(text: string, start: number, end: number): string {
 
 function skipSpace(text: string, from: number): number {
   let at = from
-  // JSON's white space is space, tab, line feed and carriage return: all, and nothing else that may stand here, ≤ 32.
+  // In valid JSON, characters up to 32 outside strings are white space.
   while (at < text.length && text.charCodeAt(at) <= 32) at += 1
   return at
 }
 
-/** Index after the closing quote of the string that opens at `start`. */
+/** Returns the index after the closing quote of the string that starts at `start`. */
 function endOfString(text: string, start: number): number {
   let at = start + 1
   for (;;) {
@@ -148,7 +148,7 @@ function endOfString(text: string, start: number): number {
   }
 }
 
-/** Index after the value that begins at `start`. Iterative, so that deep nesting cannot exhaust the stack. */
+/** Returns the index after the value that starts at `start`. Iterative, so that deep nesting cannot exhaust the stack. */
 function endOfValue(text: string, start: number): number {
   const first = text.charCodeAt(start)
   if (first === quote) return endOfString(text, start)

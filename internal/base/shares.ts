@@ -4,23 +4,23 @@ const ownersShare = 4
 /** A bounded amount of something that many owners use at a time, and of which one owner must leave room for the others. */
 export class Shares {
   readonly #amountMax: number
-  /** What each has; changed in place, since this is on the way of every request. */
+  /** Amount per owner; mutated in place, since every request uses it. */
   readonly #owners = new Map<string, { amount: number }>()
   #taken = 0
 
-  /** @param amountMax of all owners together; one owner gets a quarter of it */
+  /** @param amountMax total of all owners; one owner gets at most a quarter */
   constructor(amountMax: number) {
     this.#amountMax = amountMax
   }
 
-  /** How much is taken now. */
+  /** Amount currently taken. */
   get taken(): number {
     return this.#taken
   }
 
   /**
-   * Takes `amount` for an owner; false, and nothing is taken, when there is no room or this owner has its quarter already.
-   * More than a quarter is given to an owner that has nothing else.
+   * Takes `amount` for an owner. Returns false and takes nothing if there is no room or the owner has its quarter.
+   * An owner that has nothing may take more than a quarter at once.
    */
   take(amount: number, owner: string): boolean {
     if (this.#taken + amount > this.#amountMax) return false
@@ -32,7 +32,7 @@ export class Shares {
     return true
   }
 
-  /** Gives back what a `take` took: once for each. */
+  /** Returns the amount of one `take`. Call once per take. */
   give(amount: number, owner: string): void {
     const owned = this.#owners.get(owner)
     if (!owned) return
@@ -42,18 +42,18 @@ export class Shares {
   }
 }
 
-/** A sleep that a ring ends, for one sleeper. A ring while nobody sleeps ends the next sleep at once. */
+/** Interruptible sleep for one sleeper. A ring without a sleeper ends the next sleep immediately. */
 export class Bell {
   #rung = false
   #wake: (() => void) | undefined
 
-  /** Ends the present sleep, or else the next one. Repeating it before then is harmless. */
+  /** Ends the current sleep, or the next one. Idempotent until then. */
   readonly ring = (): void => {
     this.#rung = true
     this.#wake?.()
   }
 
-  /** Settles after `ms` or at a ring, whichever is first; never rejects and leaves no timer. */
+  /** Resolves after `ms` or at a ring. Never rejects. */
   async sleep(ms: number): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {

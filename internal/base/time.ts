@@ -1,21 +1,21 @@
-/** Where time comes from. Passed in, so that tests can move it. */
+/** Time source, passed as an argument so that tests control it. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number
 }
 
-/** The machine's own clock. */
+/** System clock. */
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** Bounds of a growing wait. */
+/** Bounds of exponential backoff. */
 export interface BackoffBounds {
   readonly firstMs: number
   readonly maxMs: number
 }
 
 /**
- * The wait before attempt `attempt` (0 is the first retry): doubling from `firstMs` up to `maxMs`, then spread
- * evenly over its upper half so that many waiters do not come back together.
+ * Returns the wait before retry `attempt` (0 is the first): doubles from `firstMs` up to `maxMs`, with jitter
+ * over its upper half, so that many callers do not retry together.
  * @param random a number in [0, 1)
  */
 export function backoffMs(attempt: number, bounds: BackoffBounds, random: number): number {
@@ -24,8 +24,8 @@ export function backoffMs(attempt: number, bounds: BackoffBounds, random: number
 }
 
 /**
- * Gives what `work` gives or throws or, when that takes longer than `msMax`, what `late` gives or throws. `work` itself goes
- * on, and what it throws later is nobody's. For calls that are many and of one length `Deadlines` is cheaper.
+ * Settles like `work` or, after `msMax`, with the result of `late`. `work` itself continues
+ * and its later error is ignored. For many calls of equal length, `Deadlines` is cheaper.
  */
 export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () => Late): Promise<T | Late> {
   return new Promise((resolve, reject) => {
@@ -49,7 +49,7 @@ export function within<T, Late = T>(msMax: number, work: Promise<T>, late: () =>
   })
 }
 
-/** A call under way, in a list of all in the order they began, which is the order they are due in. */
+/** Pending call in a list ordered by start, which is also the order of deadlines. */
 interface Waiting {
   readonly dueAtMs: number
   readonly onLate: () => void
@@ -57,12 +57,12 @@ interface Waiting {
   after: Waiting | undefined
 }
 
-/** How late a deadline may be noticed. */
+/** Maximum delay in noticing a deadline. */
 const sweepMs = 50
 
 /**
- * Deadlines of one length for very many calls: one timer serves all of them, since calls that began later are due later.
- * A deadline is noticed at most 50 ms after its time.
+ * Deadlines of equal length for many calls, served by one timer, since later calls are due later.
+ * A deadline is noticed at most 50 ms late.
  */
 export class Deadlines {
   readonly #afterMs: number
@@ -75,9 +75,9 @@ export class Deadlines {
   }
 
   /**
-   * Gives what `pending` gives or, when that takes too long, what `late` gives or throws. `pending` itself goes on.
-   * @param ended called when all is settled, also after the deadline
-   * @param recover makes something else of an error, under the same deadline
+   * Settles like `pending` or, after the deadline, with the result of `late`. `pending` itself continues.
+   * @param ended called when `pending` has settled, also after the deadline
+   * @param recover maps an error to another promise, under the same deadline
    */
   guard<T>(
     pending: Promise<T>,

@@ -17,17 +17,17 @@ type Given<Field extends keyof Settings, Process> = Settings[Field] extends { re
     ? ValueOf<Field>
     : ValueOf<Field> | undefined
 
-/** The settings that one process uses; what it requires or has a default for is never undefined. Frozen. */
+/** Settings of one process. Required settings and those with a default are never undefined. Frozen. */
 export type Config<Process extends ProcessName> = {
   readonly [Field in keyof Settings as Process extends UsedBy<Field> ? Field : never]: Given<Field, Process>
 }
 
-/** What `readConfig` found; problems are sentences for the operator and never quote a value. */
+/** Result of `readConfig`. Problems are sentences for the operator and never quote a value. */
 export type ReadConfig<Process extends ProcessName> =
   | { readonly kind: 'ok'; readonly config: Config<Process> }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** Names and values as `process.env` has them. */
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const serviceLinkValue = /^(tcp|udp|sctp):\/\//
@@ -91,18 +91,18 @@ function unknownNames(env: Environment): string[] {
     })
 }
 
-/** The demo speaks as the sample tenant, which another folder does not hold. */
+/** The demo needs the sample tenant, which another folder does not contain. */
 function contradictions(env: Environment, process: ProcessName): string[] {
   const { tenantsDir, devDemo } = settings
   if (process !== 'dev' || env[devDemo.env] !== 'true' || !env[tenantsDir.env]) return []
   return [`${devDemo.env} works with the sample tenants only: unset it or ${tenantsDir.env}`]
 }
 
-/** A configuration as it may be logged: by environment name, secrets and passwords replaced, unset settings left out. */
+/** Configuration for the log: by environment name, with secrets and passwords redacted, without unset settings. */
 export type PrintableConfig = Readonly<Record<string, string | number | boolean>>
 
 /**
- * Makes a configuration printable. Accepts the configuration of any process; a field that no setting is named for is left
+ * Returns a configuration for the log. Accepts the configuration of any process; a field that is not a setting is left
  * out, so that nothing unknown is printed.
  */
 export function printableConfig(config: Readonly<Record<string, unknown>>): PrintableConfig {
@@ -123,7 +123,7 @@ function print(setting: Setting, value: unknown): string | number | boolean {
 
 const distanceMax = 4
 
-/** The known name that is fewest edits away from `name`, if it is close enough to be meant; the first of equals. */
+/** Returns the known name with the smallest edit distance to `name`, if it is close enough to suggest. */
 export function didYouMean(name: string, known: readonly string[]): string | undefined {
   let closest: string | undefined
   let closestDistance = distanceMax + 1
@@ -137,7 +137,7 @@ export function didYouMean(name: string, known: readonly string[]): string | und
   return closest
 }
 
-/** Levenshtein's distance; names longer than twice any of ours count as far, which bounds the work. */
+/** Levenshtein distance. Bounded: very long names count as infinitely far. */
 function editDistance(left: string, right: string): number {
   if (Math.abs(left.length - right.length) > distanceMax) return distanceMax + 1
   let row = Array.from({ length: right.length + 1 }, (_none, index) => index)
@@ -153,7 +153,7 @@ function editDistance(left: string, right: string): number {
   return row[right.length] ?? 0
 }
 
-/** The configuration table of the documentation, in Markdown, one row a setting; ends without a line feed. */
+/** Returns the settings table for the documentation in Markdown, one row per setting, without a final line feed. */
 export function configTable(): string {
   const rows = Object.values(settings).map(rowOf)
   return ['| Name | Type | Default | Used by | |', '|---|---|---|---|---|', ...rows].join('\n')

@@ -19,7 +19,7 @@ import {
   type ValueKind,
 } from './value-kinds.ts'
 
-/** Every process that reads a configuration, named as its folder in `cmd`; `latchkey` stands for its tools. */
+/** Processes that read a configuration, named like their folders in `cmd`; `latchkey` is the command line. */
 export const processNames = [
   'api',
   'forwarder',
@@ -30,25 +30,25 @@ export const processNames = [
   'dev',
 ] as const
 
-/** One of the processes. */
+/** Name of a process. */
 export type ProcessName = (typeof processNames)[number]
 
-/** One setting: everything that is known about an environment variable. */
+/** Definition of one environment variable. */
 export interface Setting {
   readonly env: string
-  // `never` as parameter lets kinds of all values stand in one list; callers go through the mapped types of read.ts.
+  // `never` as parameter type allows kinds of all values in one list; callers use the mapped types of read.ts.
   readonly type: Pick<ValueKind<unknown>, 'name' | 'parse'> & { print?(value: never): string }
-  /** As text, read like a given value; undefined leaves the setting unset. */
+  /** Default as text, parsed like a given value. Undefined leaves the setting unset. */
   readonly default?: string
-  /** Where dev differs. */
+  /** Default of `dev` if it differs. */
   readonly defaultInDev?: string
-  /** What the table says instead of a default. */
+  /** Text of the documentation table in place of a default. */
   readonly defaultNote?: string
   readonly doc: string
-  /** The whole value is never printed. */
+  /** True if the value must never be printed. */
   readonly secret?: true
   readonly usedBy: readonly ProcessName[]
-  /** Processes that do not start without it. */
+  /** Processes that do not start without the setting. */
   readonly requiredBy?: readonly ProcessName[]
 }
 
@@ -59,20 +59,20 @@ const intake = ['api', 'dev'] as const
 const calling = ['forwarder', 'operator', 'backoffice', 'dev'] as const
 const deployed = ['api', 'forwarder', 'operator', 'backoffice'] as const
 
-/** All settings by the name that the code uses, in the order of the documentation. */
+/** All settings by their name in the code, in documentation order. */
 export const settings = {
   apiPort: {
     env: 'LATCHKEY_API_PORT',
     type: port,
     default: '8080',
-    doc: 'Port of the public routes, `/v1/…`.',
+    doc: 'Port of the public API, `/v1/…`.',
     usedBy: intake,
   },
   backofficePort: {
     env: 'LATCHKEY_BACKOFFICE_PORT',
     type: port,
     default: '8081',
-    doc: 'Port of the dashboard and of the internal contract.',
+    doc: 'Port of the dashboard and the internal API.',
     usedBy: ['backoffice', 'dev'],
   },
   opsPort: {
@@ -86,7 +86,7 @@ export const settings = {
     env: 'LATCHKEY_DEV_SINK_PORT',
     type: port,
     default: '8082',
-    doc: "Port of dev's callback receiver.",
+    doc: 'Port of the callback receiver of dev.',
     usedBy: ['dev'],
   },
   bindAddress: {
@@ -101,7 +101,7 @@ export const settings = {
     env: 'LATCHKEY_OPS_BIND_ADDRESS',
     type: ipAddress,
     defaultNote: '`LATCHKEY_BIND_ADDRESS`',
-    doc: 'Address that the ops port listens on instead. Probes and Prometheus have to reach it: in a pod, not loopback.',
+    doc: 'Listen address of the ops port. Probes and Prometheus must reach it, so in a pod it cannot be loopback.',
     usedBy: serving,
   },
   databaseUrl: {
@@ -116,14 +116,14 @@ export const settings = {
     env: 'LATCHKEY_DATABASE_TLS_CA_FILE',
     type: certificatesFile,
     defaultNote: 'public CAs',
-    doc: 'CA certificates that Postgres’ certificate must chain to. With any of these four TLS is required and verified, name included.',
+    doc: 'CA certificates for Postgres. If any of the four TLS settings is set, TLS is required and verified, host name included.',
     usedBy: everywhere,
   },
   databaseTlsCertFile: {
     env: 'LATCHKEY_DATABASE_TLS_CERT_FILE',
     type: certificatesFile,
     defaultNote: 'none',
-    doc: 'Client certificate for Postgres, with its chain. Files are read again for each new connection.',
+    doc: 'Client certificate for Postgres with its chain. The files are reread for each new connection.',
     usedBy: everywhere,
   },
   databaseTlsKeyFile: {
@@ -137,7 +137,7 @@ export const settings = {
     env: 'LATCHKEY_DATABASE_TLS_SERVER_NAME',
     type: line('name'),
     defaultNote: 'the URL’s host',
-    doc: 'Name that Postgres’ certificate must have.',
+    doc: 'Expected name in the certificate of Postgres.',
     usedBy: everywhere,
   },
   redisUrl: {
@@ -152,14 +152,14 @@ export const settings = {
     env: 'LATCHKEY_REDIS_TLS_CA_FILE',
     type: certificatesFile,
     defaultNote: 'public CAs',
-    doc: 'CA certificates for Redis, its sentinels and all nodes of a Cluster; needs a `rediss…` URL.',
+    doc: 'CA certificates for Redis, its Sentinels and all Cluster nodes. Requires a `rediss…` URL.',
     usedBy: [...serving, 'latchkey'],
   },
   redisTlsCertFile: {
     env: 'LATCHKEY_REDIS_TLS_CERT_FILE',
     type: certificatesFile,
     defaultNote: 'none',
-    doc: 'Client certificate for Redis and its sentinels. Files are read again for each new connection.',
+    doc: 'Client certificate for Redis and its Sentinels. The files are reread for each new connection.',
     usedBy: [...serving, 'latchkey'],
   },
   redisTlsKeyFile: {
@@ -173,14 +173,14 @@ export const settings = {
     env: 'LATCHKEY_REDIS_TLS_SERVER_NAME',
     type: line('name'),
     defaultNote: 'the host of each server',
-    doc: 'Name that every server’s certificate must have: for Sentinel and Cluster, whose servers are known by address.',
+    doc: 'Expected name in the certificate of every server, for Sentinel and Cluster, whose servers are known by address only.',
     usedBy: [...serving, 'latchkey'],
   },
   keyRing: {
     env: 'LATCHKEY_KEY_RING',
     type: keyRing,
-    defaultNote: 'dev: made in the data folder',
-    doc: 'Keys that seal tenants’ secrets in Postgres. The first one seals, all of them open.',
+    defaultNote: 'dev: created in the data folder',
+    doc: 'Keys that encrypt tenant secrets in Postgres. The first key encrypts, all keys decrypt.',
     secret: true,
     usedBy: serving,
     requiredBy: deployed,
@@ -189,49 +189,49 @@ export const settings = {
     env: 'LATCHKEY_KEY_RING_REPLACES_LOST',
     type: flag,
     default: 'false',
-    doc: 'Lets the operator begin although its key ring opens none of the stored secrets, and seal them anew from the Secrets: for a ring that is lost for good. Unset it afterwards.',
+    doc: 'For a permanently lost key ring: lets the operator start although its key ring decrypts none of the stored secrets, and re-encrypts them from the Secrets. Unset it afterwards.',
     usedBy: ['operator'],
   },
   recordTtlSecondsMax: {
     env: 'IDEMPOTENCY_MAX_RECORD_TTL_SECONDS',
     type: integer('seconds', 1, 315_360_000),
     default: '2592000',
-    doc: 'Longest life that a record may ask for.',
+    doc: 'Maximum `ttlSeconds` of a record.',
     usedBy: intake,
   },
   recordBodyBytesMax: {
     env: 'IDEMPOTENCY_MAX_RECORD_BODY_BYTES',
     type: integer('bytes', 1, 16_777_216),
     default: '262144',
-    doc: 'Largest body of a record, as JSON text.',
+    doc: 'Maximum body of a record, as JSON text.',
     usedBy: intake,
   },
   signatureMaxAgeSeconds: {
     env: 'LATCHKEY_SIGNATURE_MAX_AGE_SECONDS',
     type: integer('seconds', 1, 86_400),
     default: '300',
-    doc: 'How far a webhook signature’s time may lie from ours, in both directions.',
+    doc: 'Maximum difference between the time of a webhook signature and the local clock, in both directions.',
     usedBy: intake,
   },
   redisSpoolDurable: {
     env: 'LATCHKEY_REDIS_SPOOL_DURABLE',
     type: flag,
     default: 'false',
-    doc: 'Vouches that Redis keeps every acknowledged write, where `CONFIG GET appendfsync` is forbidden.',
+    doc: 'Declares that Redis persists every acknowledged write, for servers that forbid `CONFIG GET appendfsync`.',
     usedBy: intake,
   },
   trustedProxies: {
     env: 'LATCHKEY_TRUSTED_PROXIES',
     type: cidrs,
     defaultNote: 'none',
-    doc: 'Proxies whose `X-Forwarded-For` is believed. It also tells callers apart where memory for bodies is short.',
+    doc: 'Proxies whose `X-Forwarded-For` is trusted. The source address also decides which bodies are evicted when memory is short.',
     usedBy: ['api', 'backoffice', 'dev'],
   },
   gatewaySandbox: {
     env: 'LATCHKEY_GATEWAY_SANDBOX',
     type: flag,
     default: 'false',
-    doc: 'Lets the reserved provider `gateway` in, for trials only.',
+    doc: 'Enables the reserved provider `gateway`, for trials only.',
     usedBy: intake,
   },
   callbackCidrsMax: {
@@ -239,7 +239,7 @@ export const settings = {
     type: cidrs,
     defaultInDev: '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7',
     defaultNote: 'none; dev: loopback and private',
-    doc: 'Networks beyond public ones that a tenant may list for its callback.',
+    doc: 'Private networks that tenants may allow for their callbacks.',
     usedBy: calling,
   },
   callbackPorts: {
@@ -247,71 +247,71 @@ export const settings = {
     type: ports,
     defaultInDev: 'any',
     defaultNote: 'none; dev: any',
-    doc: 'Ports that callbacks in listed private networks may have beside 80, 443, 8080 and 8443. Public addresses: any port but those the Fetch standard blocks, such as 22 and 25.',
+    doc: 'Ports of callbacks in allowed private networks, in addition to 80, 443, 8080 and 8443. Public addresses may use any port except those that the Fetch standard blocks, such as 22 and 25.',
     usedBy: calling,
   },
   egressProxy: {
     env: 'LATCHKEY_EGRESS_PROXY',
     type: httpUrl,
     defaultNote: 'none',
-    doc: 'Proxy of calls to callbacks and for certificates. `HTTP_PROXY` and its kin are ignored.',
+    doc: 'HTTP proxy for callbacks and certificate downloads. `HTTP_PROXY` and similar variables are ignored.',
     usedBy: ['api', ...calling],
   },
   publicUrl: {
     env: 'LATCHKEY_PUBLIC_URL',
     type: httpUrl,
-    defaultNote: 'none: paths alone',
-    doc: 'What stands before `/v1/t/…` in the URLs that a Tenant’s status hands out.',
+    defaultNote: 'none: paths only',
+    doc: 'Base URL of the webhook URLs in the status of a Tenant.',
     usedBy: ['operator', 'backoffice'],
   },
   operatorNamespaces: {
     env: 'LATCHKEY_OPERATOR_NAMESPACES',
     type: namespaces,
     default: '*',
-    doc: 'Whose Tenants this operator reconciles; `*`: all. Their Secrets are granted by roles, see Tenants.',
+    doc: 'Namespaces whose Tenants this operator reconciles; `*` for all. Access to their Secrets is granted by roles, see Tenants.',
     usedBy: ['operator'],
   },
   operatorSecretsClusterWide: {
     env: 'LATCHKEY_OPERATOR_SECRETS_CLUSTER_WIDE',
     type: flag,
     default: 'false',
-    doc: 'Follows Secrets by one watch over the cluster, which a ClusterRoleBinding has to allow, in place of one for each namespace that has Tenants.',
+    doc: 'Watches Secrets cluster-wide, which requires a ClusterRoleBinding, instead of one watch per namespace with Tenants.',
     usedBy: ['operator'],
   },
   kubeconfig: {
     env: 'KUBECONFIG',
     type: line('file'),
     defaultNote: 'in a pod: its service account',
-    doc: 'How the API server is reached from outside a pod.',
+    doc: 'Kubeconfig for processes outside a pod.',
     usedBy: ['operator', 'backoffice'],
   },
   kubernetesHost: {
     env: 'KUBERNETES_SERVICE_HOST',
     type: line('address'),
     defaultNote: 'set in every pod',
-    doc: 'Where the API server is.',
+    doc: 'Host of the API server.',
     usedBy: ['operator', 'backoffice'],
   },
   kubernetesPort: {
     env: 'KUBERNETES_SERVICE_PORT',
     type: line('port'),
     default: '443',
-    doc: 'Its port; set in every pod.',
+    doc: 'Port of the API server; set in every pod.',
     usedBy: ['operator', 'backoffice'],
   },
   fetchCallsMax: {
     env: 'BUN_CONFIG_MAX_HTTP_REQUESTS',
-    // Bun ignores what is no number below 65 536, and then has 256.
+    // Bun ignores values that are not numbers below 65 536 and then uses 256.
     type: integer('calls', 128, 65_535),
     default: '256',
-    doc: 'Calls that the runtime has in flight at once; any more wait without an end. 64 are for the API server. The image sets 1024.',
+    doc: 'Maximum concurrent HTTP calls of the runtime; further calls wait indefinitely. 64 are reserved for the API server. The image sets 1024.',
     usedBy: ['operator', 'backoffice'],
   },
   migrateWaitSeconds: {
     env: 'LATCHKEY_MIGRATE_WAIT_SECONDS',
     type: integer('seconds', 0, 86_400),
     default: '30',
-    doc: 'How long a migration waits for a Postgres that it cannot use yet; then it fails.',
+    doc: 'Maximum wait of a migration for Postgres to become usable, then it fails.',
     usedBy: ['migrate'],
   },
   logLevel: {
@@ -319,14 +319,14 @@ export const settings = {
     type: oneOf(['debug', 'info', 'warn', 'error']),
     default: 'info',
     defaultInDev: 'warn',
-    doc: 'Least level that is logged. Dev: `warn`; with `info` its terminal shows each request.',
+    doc: 'Minimum log level. Dev: `warn`; with `info` its terminal shows each request.',
     usedBy: lasting,
   },
   shutdownGraceSeconds: {
     env: 'LATCHKEY_SHUTDOWN_GRACE_SECONDS',
     type: integer('seconds', 1, 600),
     default: '25',
-    doc: 'Time from SIGTERM until work under way is dropped; below the pod’s `terminationGracePeriodSeconds`.',
+    doc: 'Time from SIGTERM until work in flight is dropped. Must be below the pod’s `terminationGracePeriodSeconds`.',
     usedBy: lasting,
   },
   shutdownDelaySeconds: {
@@ -334,21 +334,21 @@ export const settings = {
     type: integer('seconds', 0, 60),
     default: '5',
     defaultInDev: '0',
-    doc: 'Time from SIGTERM in which new calls are still taken, while `/readyz` is 503 and load balancers turn away; counts into the grace, at most a quarter of it. Dev: 0.',
+    doc: 'Time from SIGTERM during which new calls are accepted while `/readyz` is 503, so that load balancers stop sending. Part of the shutdown grace, at most a quarter of it. Dev: 0.',
     usedBy: intake,
   },
   otlpEndpoint: {
     env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
     type: httpUrl,
     defaultNote: 'none: no traces',
-    doc: 'OTLP/HTTP receiver of traces; `/v1/traces` is added.',
+    doc: 'OTLP/HTTP receiver of traces; `/v1/traces` is appended.',
     usedBy: serving,
   },
   otlpHeaders: {
     env: 'OTEL_EXPORTER_OTLP_HEADERS',
     type: headerPairs,
     defaultNote: 'none',
-    doc: 'Headers sent to that receiver.',
+    doc: 'Headers sent to the trace receiver.',
     secret: true,
     usedBy: serving,
   },
@@ -356,14 +356,14 @@ export const settings = {
     env: 'OTEL_SERVICE_NAME',
     type: line('text'),
     defaultNote: '`latchkey-<process>`',
-    doc: 'Name of the service in traces.',
+    doc: 'Service name in traces.',
     usedBy: serving,
   },
   otelSamplerRatio: {
     env: 'OTEL_TRACES_SAMPLER_ARG',
     type: ratio,
     default: '1',
-    doc: 'Share of traces begun here that are kept; a caller’s decision counts first.',
+    doc: 'Share of traces started here that are sampled. A caller’s sampling decision takes precedence.',
     usedBy: serving,
   },
   tenantsDir: {
@@ -377,14 +377,14 @@ export const settings = {
     env: 'LATCHKEY_DATA_DIR',
     type: line('folder'),
     default: '.latchkey',
-    doc: 'Folder of the embedded stores.',
+    doc: 'Data folder of the embedded stores.',
     usedBy: ['dev'],
   },
   devDemo: {
     env: 'LATCHKEY_DEV_DEMO',
     type: flag,
     default: 'true',
-    doc: 'Demo traffic for the sample tenant; only while `LATCHKEY_TENANTS_DIR` is unset.',
+    doc: 'Generates demo traffic for the sample tenant. Only while `LATCHKEY_TENANTS_DIR` is unset.',
     usedBy: ['dev'],
   },
 } as const satisfies Readonly<Record<string, Setting>>

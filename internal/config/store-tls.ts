@@ -1,14 +1,14 @@
 import { settings } from './settings.ts'
 import { isKeyOf } from './value-kinds.ts'
 
-/** The TLS settings of one store, and its URL. */
+/** TLS settings and URL of one store. */
 interface StoreSettings {
   readonly url: 'databaseUrl' | 'redisUrl'
   readonly ca: TlsField
   readonly cert: TlsField
   readonly key: TlsField
   readonly serverName: TlsField
-  /** Why a connection under this URL would not be verified TLS; undefined when it would. */
+  /** Returns why a connection with this URL would not use verified TLS, or undefined. */
   readonly plainBecause: (url: string) => string | undefined
 }
 
@@ -37,7 +37,7 @@ const stores: readonly StoreSettings[] = [
 ]
 
 /**
- * Contradictions among the TLS settings of the stores, and with their URLs: TLS that is configured is never left out silently.
+ * Returns contradictions among the TLS settings of the stores and their URLs, so that configured TLS is never silently skipped.
  * `config` holds what could be read of one process' settings.
  */
 export function storeTlsProblems(config: Readonly<Record<string, unknown>>): string[] {

@@ -2,17 +2,17 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
-/** What a kind made of a value's text; `expected` never quotes the text, which may be a secret. */
+/** Result of parsing a value. `expected` never quotes the value, which may be a secret. */
 export type ParsedValue<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'invalid'; readonly expected: string }
 
-/** One type of value: how it is named in the documentation, read, and printed. */
+/** Type of a setting: its name in the documentation, parser and printer. */
 export interface ValueKind<T> {
-  /** Type and unit, as the configuration table shows them. */
+  /** Type and unit for the documentation table. */
   readonly name: string
   parse(text: string): ParsedValue<T>
-  /** Text for a log, without the password that the value may hold. */
+  /** Formats the value for a log, without any password in it. */
   print?(value: T): string
 }
 
@@ -28,10 +28,10 @@ export function integer(name: string, min: number, max: number): ValueKind<numbe
   }
 }
 
-/** A TCP port; 0 takes a free one. */
+/** TCP port; 0 means any free port. */
 export const port: ValueKind<number> = integer('port', 0, 65_535)
 
-/** An IPv4 or IPv6 address in its canonical form, without a zone: names could resolve to another interface at each start. */
+/** IPv4 or IPv6 address in canonical form, without a zone. Host names are rejected, since they could resolve to another interface at each start. */
 export const ipAddress: ValueKind<string> = {
   name: 'IP address',
   parse(text) {
@@ -53,7 +53,7 @@ export const ratio: ValueKind<number> = {
   },
 }
 
-/** `true` or `false`, and nothing that merely looks like one. */
+/** `true` or `false`; no other spelling. */
 export const flag: ValueKind<boolean> = {
   name: 'true or false',
   parse(text) {
@@ -107,7 +107,7 @@ export const ports: ValueKind<readonly number[] | 'any'> = {
   },
 }
 
-/** Names of namespaces, separated by commas, or `*` for all of them, which gives undefined. */
+/** Namespaces, separated by commas, or `*` for all, which parses to undefined. */
 export const namespaces: ValueKind<readonly string[] | undefined> = {
   name: 'namespaces, comma separated',
   parse(value) {
@@ -129,7 +129,7 @@ function isNetwork(entry: string): boolean {
 }
 
 /**
- * A key ring, `id:base64key[,…]`, kept as text: it is opened where it is used, so that keys are in one object of the
+ * Key ring, `id:base64key[,…]`, kept as text: it is decoded where it is used, so that keys are in one object of the
  * process only.
  */
 export const keyRing: ValueKind<string> = {
@@ -147,7 +147,7 @@ export const keyRing: ValueKind<string> = {
   },
 }
 
-/** Header lines as OpenTelemetry writes them: `name=value,name2=value2`, values percent-encoded. */
+/** Headers in OpenTelemetry's format: `name=value,name2=value2`, values percent-encoded. */
 export const headerPairs: ValueKind<Readonly<Record<string, string>>> = {
   name: 'name=value, comma separated',
   parse(value) {
@@ -171,17 +171,17 @@ function decode(value: string | undefined): string | undefined {
   }
 }
 
-/** A value in order. */
+/** Returns a valid value. */
 export function ok<T>(value: T): ParsedValue<T> {
   return { kind: 'ok', value }
 }
 
-/** A value that is not; `expected` completes "expected …". */
+/** Returns an invalid result; `expected` completes "expected …". */
 export function invalid(expected: string): ParsedValue<never> {
   return { kind: 'invalid', expected }
 }
 
-// An `@` after the first one is refused in every URL: it shows a password that was not encoded, which would be printed as path.
+// A second `@` in a URL is rejected: it means an unencoded password, part of which would be printed as the path.
 
 /** An `http://` or `https://` address. */
 export const httpUrl: ValueKind<string> = {
@@ -195,7 +195,7 @@ export const httpUrl: ValueKind<string> = {
 
 const postgresPattern = /^postgres(?:ql)?:\/\/(?:[^@/?#\s]*@)?([^/?#\s]*)(?:\/[^@?#\s]*)?(?:\?([^@#\s]*))?$/
 
-/** A `postgres://` address; `?host=/dir` connects through a socket. */
+/** `postgres://` URL; `?host=/dir` connects through a socket. */
 export const postgresUrl: ValueKind<string> = {
   name: 'postgres URL',
   parse(value) {
@@ -211,8 +211,8 @@ const redisPattern =
 const nodePattern = /^(?:\[[0-9a-fA-F:.]+\]|[^:[\]\s]+)(?::\d{1,5})?$/
 
 /**
- * The four forms of Redis: one server, `rediss://` for TLS, `redis+sentinel://h1,h2/<master-name>`, `redis+cluster://h1,h2`.
- * Only the form is checked here; the storage room reads the parts.
+ * Redis URL: one server, `rediss://` for TLS, `redis+sentinel://h1,h2/<master-name>`, `redis+cluster://h1,h2`.
+ * Checks only the syntax; the storage room parses the parts.
  */
 export const redisUrl: ValueKind<string> = {
   name: 'redis URL',
@@ -233,12 +233,12 @@ export const redisUrl: ValueKind<string> = {
   print: withoutPassword,
 }
 
-/** The URL with its password, and every query value that may be one, replaced. */
+/** Returns the URL with its password and possible passwords in the query redacted. */
 export function withoutPassword(url: string): string {
   return url
     .replace(/^([a-z0-9+.-]+:\/\/)([^@/?#]*)@/i, (_all, scheme: string, credentials: string) => {
       const colon = credentials.indexOf(':')
-      // Without a colon the one part may be a token, as in redis://token@host.
+      // Without a colon, the user part may be a token, as in redis://token@host.
       return colon < 0 ? `${scheme}[redacted]@` : `${scheme}${credentials.slice(0, colon)}:[redacted]@`
     })
     .replace(/([?&][^=&#]*(?:pass|pwd|secret|token|key)[^=&#]*=)[^&#]*/gi, '$1[redacted]')
@@ -247,7 +247,7 @@ export function withoutPassword(url: string): string {
 const fileBytesMax = 4 * 1024 * 1024
 const certificatePattern = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
-/** The path of a readable PEM file with one or more certificates; read now, so that a wrong one stops the start. */
+/** Path of a readable PEM file with one or more certificates. Read at start-up, so that an invalid one stops the start. */
 export const certificatesFile: ValueKind<string> = {
   name: 'PEM file',
   parse: (path) =>
@@ -259,7 +259,7 @@ export const certificatesFile: ValueKind<string> = {
     }),
 }
 
-/** The path of a readable PEM file with an unencrypted private key; read now, as `certificatesFile`. */
+/** Path of a readable PEM file with an unencrypted private key. Read at start-up, like `certificatesFile`. */
 export const privateKeyFile: ValueKind<string> = {
   name: 'PEM file',
   parse: (path) =>
@@ -268,13 +268,13 @@ export const privateKeyFile: ValueKind<string> = {
     ),
 }
 
-/** Whether the key file belongs to the first certificate of the certificate file. Both were parsed by their kinds. */
+/** Returns whether the key belongs to the first certificate of the file. Both files were parsed before. */
 export function isKeyOf(keyPath: string, certificatePath: string): boolean {
   const certificate = new X509Certificate(readFileSync(certificatePath))
   return certificate.checkPrivateKey(createPrivateKey(readFileSync(keyPath)))
 }
 
-/** The text of a file never gets into a problem: it may be a key. */
+/** Reads a file. Its content never appears in a problem, since it may be a key. */
 function checkedPem(path: string, faultOf: (text: string) => string | undefined): ParsedValue<string> {
   const read = readBounded(path)
   const fault = read.kind === 'unreadable' ? read.fault : faultOf(read.text)

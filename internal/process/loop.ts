@@ -1,45 +1,45 @@
 import { type BackoffBounds, backoffMs } from '#internal/base/index.ts'
 import type { Health, Heartbeat } from '#internal/telemetry/index.ts'
 
-/** What a loop is made of. */
+/** Options of `superviseLoop`. */
 export interface LoopOptions {
   readonly name: string
   /** Pause between the end of one turn and the start of the next. */
   readonly intervalMs: number
-  /** After this long the turn's signal fires; the turn is waited for all the same, so that two never overlap. */
+  /** Time limit of a turn, after which its signal aborts. The loop still waits for the turn, so that turns never overlap. */
   readonly turnMsMax: number
-  /** One turn's work, a bounded amount of it. What it throws goes to `onError`. */
+  /** Does one turn's bounded work. Errors are passed to `onError`. */
   readonly runOnce: (signal: AbortSignal) => Promise<void>
-  /** Hears of a failed turn, with the number of failures in a row, 1 for the first. Must not throw. */
+  /** Called after a failed turn with the number of consecutive failures. Must not throw. */
   readonly onError: (error: unknown, failures: number) => void
-  /** Share of the interval by which it varies, 0 to 1; default 0.1. */
+  /** Random variation of the interval as a share of it, 0 to 1. Default 0.1. */
   readonly jitter?: number
-  /** Pauses after failed turns; default 200 ms to 10 s. */
+  /** Backoff after failed turns. Default 200 ms to 10 s. */
   readonly backoff?: BackoffBounds
-  /** Where the loop shows that it turns. */
+  /** Receives the loop's heartbeat. */
   readonly health?: Health
-  /** Beats only after a successful turn, so that lasting failures fail liveness. Default false. */
+  /** Sends a heartbeat only after successful turns, so that lasting failures fail liveness. Default false. */
   readonly failuresStopHeartbeat?: boolean
   /** Replaced in tests only. */
   readonly sleep?: Sleep
   readonly random?: () => number
 }
 
-/** A loop that turns until it is stopped. */
+/** Running loop. */
 export interface SupervisedLoop {
-  /** Begins the next turn now, or right after the one under way. A pause after a failure is not cut short. */
+  /** Starts the next turn now, or right after the current one. Does not shorten the backoff after a failure. */
   wake(): void
-  /** Runs one turn, after the one under way, and tells how it ended. @throws what the turn throws, and once stopped */
+  /** Runs one turn after the current one. @throws the turn's error, or an Error after `stop` */
   runOnce(): Promise<void>
-  /** Tells the turn under way to end, waits for it, and begins no other. Repeating it is harmless; never rejects. */
+  /** Aborts the current turn's signal, waits for the turn, and starts no other. Idempotent; never rejects. */
   stop(): Promise<void>
 }
 
 const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 10_000 }
-/** Added to the longest regular silence before a loop counts as stuck. */
+/** Margin added to the longest regular silence before a loop counts as stuck. */
 const silenceMarginMs = 15_000
 
-/** Starts a loop; its first turn begins at once. A turn that fails is followed by another, later and later. */
+/** Starts a loop; its first turn starts immediately. Failed turns are retried with backoff. */
 export function superviseLoop(options: LoopOptions): SupervisedLoop {
   return new Loop(options)
 }
@@ -50,7 +50,7 @@ class Loop implements SupervisedLoop {
   readonly #stopping = new AbortController()
   readonly #ended: Promise<void>
   readonly #heartbeat: Heartbeat | undefined
-  /** The end of the last turn begun; turns queue up behind it. */
+  /** End of the last started turn; further turns queue behind it. */
   #lastTurn: Promise<void> = Promise.resolve()
   #woken = false
   #endSleep: (() => void) | undefined
@@ -70,7 +70,7 @@ class Loop implements SupervisedLoop {
   }
 
   runOnce(): Promise<void> {
-    // A failed turn has been reported to its own caller; the next one begins regardless.
+    // The failure was reported to its own caller; the next turn starts regardless.
     const turn = this.#lastTurn.catch(() => undefined).then(() => this.#turn())
     this.#lastTurn = turn
     return turn
@@ -121,7 +121,7 @@ class Loop implements SupervisedLoop {
     const end = () => cut.abort()
     this.#stopping.signal.addEventListener('abort', end, { once: true })
     if (failures > 0) {
-      // Whoever wakes us may do so without pause, and must not turn a failure into a storm.
+      // Frequent `wake` calls must not turn a failure into a retry storm.
       await this.#sleep(backoffMs(failures - 1, backoff, random()), cut.signal)
     } else if (!this.#woken) {
       this.#endSleep = end
@@ -132,10 +132,10 @@ class Loop implements SupervisedLoop {
   }
 }
 
-/** Waits `ms`, or until the signal fires if that is sooner. Never rejects. */
+/** Waits `ms` or until the signal aborts. Never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
 
-/** Sleep on the machine's own timers. */
+/** Sleeps on real timers. */
 export const sleep: Sleep = (ms, signal) => {
   if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => {

@@ -1,17 +1,17 @@
 import type { Logger } from '#internal/telemetry/index.ts'
 import { OwnedScope, type Scope } from './scope.ts'
 
-/** What a process is made of. */
+/** Options of `runProcess`. */
 export interface RunOptions {
   readonly name: string
   readonly log: Logger
-  /** Bound of the whole end, from the signal on. */
+  /** Time limit of the shutdown, from the signal on. */
   readonly graceMs: number
-  /** Opens everything in order, through the scope; when it is done the process is up and stays so until it is stopped. */
+  /** Opens all parts in order through the scope. The process runs until it is stopped. */
   readonly start: (scope: Scope) => Promise<void>
   /**
-   * What to tell the person at the terminal, who can mend it, in place of the log's lines: for failures of the start that are
-   * no bugs. Undefined for all others.
+   * Returns the message for the terminal in place of log lines, for start-up failures that the user can fix and that are
+   * no bugs; undefined for all others.
    */
   readonly explain?: (cause: unknown) => string | undefined
 }
@@ -21,14 +21,14 @@ type Ending =
   | { readonly kind: 'asked' }
   | { readonly kind: 'broken'; readonly text: string; readonly cause: unknown }
 
-/** After a bug nothing is owed to work under way, but children and sockets are still closed. */
+/** Shutdown time after a crash: work in flight is dropped, but children and sockets are closed. */
 const brokenGraceMs = 3000
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 }
 
 /**
- * Runs a process: start, wait, close in reverse order, exit. SIGTERM and SIGINT end it with code 0; a second one ends it at
- * once with 128 + the signal's number. A start that fails, an unhandled rejection and an uncaught exception are logged and
- * end it with code 1. Never returns: the process exits.
+ * Runs a process: starts, waits, closes in reverse order, exits. SIGTERM and SIGINT stop it with code 0; a second one exits
+ * immediately with 128 + the signal's number. A failed start, an unhandled rejection and an uncaught exception are logged and
+ * exit with code 1. Never returns.
  */
 export async function runProcess(options: RunOptions): Promise<never> {
   const { log } = options
@@ -65,7 +65,7 @@ function reasonOf(ending: Exclude<Ending, { kind: 'broken' }>): string {
   return ending.kind === 'signal' ? ending.signal : 'asked'
 }
 
-/** The handlers stay until the process is gone: whatever comes while it is closing is still seen. */
+/** The handlers stay installed until exit, so that errors during shutdown are still seen. */
 function listen(end: (ending: Ending) => void, log: Logger): void {
   let signals = 0
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -1,28 +1,28 @@
 import { within } from '#internal/base/index.ts'
 import type { Logger } from '#internal/telemetry/index.ts'
 
-/** One thing that a process opens. */
+/** Resource that a process opens. */
 export interface Step<T> {
-  /** Names the step in the log. */
+  /** Step name in the log. */
   readonly name: string
   readonly open: () => T | Promise<T>
-  /** Ends what `open` gave. Bounded by `closeMsMax` and by `leftMs` of the process' time; what it throws is logged. */
+  /** Closes the resource, bounded by `closeMsMax` and by `leftMs` of the shutdown time. Errors are logged. */
   readonly close: (value: T, leftMs: number) => unknown
-  /** Default 5 s, and never more than is left of the process' time. */
+  /** Default 5 s, at most the remaining shutdown time. */
   readonly closeMsMax?: number
 }
 
-/** What a process has opened, in order. */
+/** Resources of a process in opening order. */
 export interface Scope {
-  /** Fires when the process begins to end; give it to whatever waits during the start. */
+  /** Aborts when shutdown starts. Pass it to waits during start-up. */
   readonly signal: AbortSignal
-  /** Opens one thing and remembers how to close it. @throws what `open` throws, and when the process is ending already */
+  /** Opens a resource and registers its closer. @throws the error of `open`, or an Error after shutdown has started */
   open<T>(step: Step<T>): Promise<T>
-  /** Ends the process as a signal would; for a part that cannot go on, give the error. Repeating it is harmless. */
+  /** Stops the process like a signal. Pass the error if a part failed. Idempotent. */
   stop(error?: unknown): void
 }
 
-/** What ends a scope. */
+/** Options of closing a scope. */
 export interface ScopeOptions {
   readonly log: Logger
   readonly stop: (error?: unknown) => void
@@ -35,10 +35,10 @@ interface Opened {
 }
 
 const closeMsMaxDefault = 5000
-/** What each part gets even when the process' time is over, so that one slow part does not rob the others. */
+/** Minimum closing time of each resource even after the shutdown time is over, so that a slow one does not starve the others. */
 const lastChanceMs = 200
 
-/** A scope with its owner's right to close it. */
+/** Scope that its owner can close. */
 export class OwnedScope implements Scope {
   readonly #options: ScopeOptions
   readonly #opened: Opened[] = []
@@ -71,11 +71,11 @@ export class OwnedScope implements Scope {
     this.#options.stop(error)
   }
 
-  /** Closes everything in reverse order, each within its bound and all within `graceMs`. Never rejects. */
+  /** Closes all resources in reverse order, each within its bound and all within `graceMs`. Never rejects. */
   async close(graceMs: number): Promise<void> {
     this.#ending.abort()
     const deadlineMs = performance.now() + graceMs
-    // A step under way may still open something; it joins the list and is closed with the others.
+    // A step in progress may still open a resource, which is then closed with the others.
     await within(closeMsMaxDefault, Promise.allSettled(this.#opening), () => undefined)
     for (let part = this.#opened.pop(); part; part = this.#opened.pop()) {
       const leftMs = Math.max(deadlineMs - performance.now(), lastChanceMs)

@@ -1,12 +1,12 @@
 import type { HidesValue } from './redact-names.ts'
 import { hiddenMark } from './redact-shapes.ts'
 
-/** How the parts of a JSON text are shown. */
+/** Redaction rules for the parts of a JSON text. */
 export interface JsonRules {
   readonly hides: HidesValue
-  /** A string's text, or a member's name, as it may be shown. */
+  /** Redacts a string or a member name. */
   readonly showText: (text: string) => string
-  /** Digits of a number as they may be shown: themselves, or what stands in their place. */
+  /** Redacts the digits of a number. */
   readonly showNumber: (text: string) => string
 }
 
@@ -16,14 +16,14 @@ interface Replacement {
   readonly text: string
 }
 
-/** One object or array that is open. */
+/** Open object or array. */
 interface Frame {
   readonly isArray: boolean
   readonly start: number
-  /** What it is the value of, where its name is such as `value`. */
+  /** Enclosing frame if this is the value member of a name-value pair. */
   readonly besideIn: Frame | undefined
   values: number
-  /** Whether a member such as `name`, or the first of two elements, says that the value beside it is a secret. */
+  /** True if a `name` member, or the first of two elements, is a secret's name, so that the value beside it is redacted. */
   namesSecret: boolean
   beside: { readonly start: number; readonly end: number } | undefined
 }
@@ -35,9 +35,9 @@ const pairName = /^(?:name|key|field|header|variable|attribute)$/i
 const pairValue = /^(?:value|val|values|stringvalue|content)$/i
 
 /**
- * Hides secrets in a JSON text and leaves all else as it was received, to the last digit and space. What it gives is JSON again.
- * @param isCut whether the text is the beginning of a longer one: then what its end cuts through is left out
- * @returns undefined for a text that is no JSON
+ * Redacts secrets in a JSON text and keeps everything else as received. The result is valid JSON.
+ * @param isCut true for the beginning of a longer text; an incomplete token at its end is omitted
+ * @returns undefined if the text is not JSON
  */
 export function redactJson(text: string, rules: JsonRules, isCut: boolean): string | undefined {
   const reader = new JsonReader(text, rules)
@@ -53,7 +53,7 @@ class JsonReader {
   readonly #replacements: Replacement[] = []
   readonly #frames: Frame[] = []
   #at = 0
-  /** Up to where everything is read; what a cut leaves of a token stands behind it. */
+  /** Index up to which all tokens are complete. */
   wholeTo = 0
 
   constructor(text: string, rules: JsonRules) {
@@ -61,7 +61,7 @@ class JsonReader {
     this.#rules = rules
   }
 
-  /** Reads to the end. undefined: the text ended before its value did. */
+  /** Reads to the end. Returns undefined if the text ended within its value. */
   readAll(): 'end' | 'malformed' | undefined {
     this.#skipSpace()
     let result = this.#readValue(undefined)
@@ -76,7 +76,7 @@ class JsonReader {
     return result === 'cut' ? undefined : 'malformed'
   }
 
-  /** The text up to an index, with what is hidden replaced. */
+  /** Returns the redacted text up to an index. */
   shown(to: number): string {
     const inOrder = this.#replacements.toSorted(
       (one, other) => one.start - other.start || other.end - one.end,
@@ -84,7 +84,7 @@ class JsonReader {
     const pieces: string[] = []
     let copiedTo = 0
     for (const { start, end, text } of inOrder) {
-      // Inside of one that is hidden whole.
+      // Inside a span that is replaced as a whole.
       if (start < copiedTo) continue
       pieces.push(this.#text.slice(copiedTo, start), text)
       copiedTo = end
@@ -93,7 +93,7 @@ class JsonReader {
     return pieces.join('')
   }
 
-  /** The next element or member, or the end, of what is open. */
+  /** Reads the next element or member, or the end, of the open frame. */
   #readNext(frame: Frame): 'read' | 'cut' | 'malformed' {
     const closing = frame.isArray ? ']' : '}'
     if (this.#text[this.#at] === closing) return this.#close(frame)
@@ -142,7 +142,7 @@ class JsonReader {
     if (end === undefined) return first === '"' || this.#text.length - start < 64 ? 'cut' : 'malformed'
     this.#at = end
     const isString = first === '"'
-    // More of its digits may stand behind a cut.
+    // The cut may have removed digits.
     if (!isString && end === this.#text.length) return 'cut'
     const value = isString ? textOfString(this.#text, start, end) : this.#text.slice(start, end)
     if (value === undefined) return 'malformed'
@@ -154,7 +154,7 @@ class JsonReader {
     return 'read'
   }
 
-  /** One under a name that is hidden is passed over whole. */
+  /** Opens an object or array, or skips it as a whole if its name is redacted. */
   #open(name: string | undefined, frame: Frame | undefined): 'read' | 'cut' {
     const start = this.#at
     if (name !== undefined && this.#rules.hides(name)) {
@@ -223,7 +223,7 @@ function saysNothing(value: string, isString: boolean): boolean {
   return isString ? value === '' : /^(?:null|true|false)$/.test(value)
 }
 
-/** Index behind the closing quote of the string that opens at `start`; undefined where there is none. */
+/** Returns the index after the closing quote of the string at `start`, or undefined. */
 function endOfString(text: string, start: number): number | undefined {
   for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = 0
@@ -233,7 +233,7 @@ function endOfString(text: string, start: number): number | undefined {
   return undefined
 }
 
-/** Index behind the bracket that closes what opens at `start`; undefined where there is none. */
+/** Returns the index after the bracket that closes the one at `start`, or undefined. */
 function endOfBrackets(text: string, start: number): number | undefined {
   let depth = 0
   for (let at = start; at < text.length; at += 1) {

@@ -1,6 +1,6 @@
-/** What stands in place of a hidden value. */
+/** Mark in place of a redacted value. */
 export const hiddenMark = '[redacted]'
-/** What stands in place of what is encoded more often than is looked into, or costs too much to look into. */
+/** Mark in place of content that is encoded too deeply or too expensive to inspect. */
 export const unreadMark = '[redacted: not looked into]'
 const cardMark = '[redacted: card number]'
 const keyMark = '[redacted: private key]'
@@ -10,11 +10,11 @@ const tokenMark = '[redacted: token]'
 const privateKey =
   /-----BEGIN ([A-Z0-9 ]{0,32})PRIVATE KEY( BLOCK)?-----[^]*?(?:-----END \1PRIVATE KEY\2-----|$)/g
 const puttyKey = /PuTTY-User-Key-File-[^]*/g
-/** Where a JSON web token may begin; signed or encrypted, its first part is JSON that begins with `{"`. */
+/** Possible start of a JSON Web Token: its first part is base64url of JSON that starts with `{"`. */
 const dotted = /[\w.-]+/g
 const webToken = /(?<![A-Za-z])eyJ[\w-]{8}/
 
-/** Prefixes by which vendors let their secrets be found (their documentation, 2026-11), each with what follows it. */
+/** Secret formats with vendor prefixes (vendors' documentation, 2026-11). */
 const vendorTokens = [
   /(?:[sr]k_(?:live|test)_|shp(?:at|ss|ca|pa|ua|tka)_|gh[pousr]_|github_pat_|dckr_pat_|do[opr]_v1_)[\w]{8,}/,
   /(?:lk_|glpat-|gl(?:ptt|dt|rt|soat)-|xox[abeoprs]-|xapp-|sq0(?:atp|csp)-|tskey-|sk-(?:ant|proj|or)-)[\w-]{8,}/,
@@ -25,11 +25,11 @@ const vendorTokens = [
   /(?:AGE-SECRET-KEY-1[A-Z0-9]{16,}|[a-z]{2,8}_[A-Za-z0-9]{4,64}_secret_[A-Za-z0-9]{8,})/,
 ]
 const vendorToken = new RegExp(`(?<![A-Za-z])(?:${vendorTokens.map(({ source }) => source).join('|')})`, 'g')
-/** URLs that let anybody who knows them post. */
+/** Webhook URLs that are credentials by themselves. */
 const hookUrl =
   /(hooks\.slack\.com\/(?:services|workflows|triggers)\/|discord(?:app)?\.com\/api\/webhooks\/)[\w/-]{8,}/g
 
-/** Hides what is a token or a private key by its looks, wherever it stands. Linear in the text's length, as all here is. */
+/** Redacts tokens and private keys by their shape. Linear in the text's length. */
 export function hideTokens(text: string): string {
   let shown = text
   if (shown.includes('PRIVATE KEY')) shown = shown.replace(privateKey, keyMark)
@@ -39,7 +39,7 @@ export function hideTokens(text: string): string {
   return shown.includes('/') ? shown.replace(hookUrl, `$1${hiddenMark}`) : shown
 }
 
-/** From the first beginning on: what has too few dots behind it there has no more further on. */
+/** Redacts from the first possible token start; without two dots after it, there is no token. */
 function hideWebToken(run: string): string {
   const at = webToken.exec(run)?.index
   if (at === undefined) return run
@@ -47,21 +47,21 @@ function hideWebToken(run: string): string {
   return dot < 0 || !run.includes('.', dot + 1) ? run : `${run.slice(0, at)}${tokenMark}`
 }
 
-/** A scheme of HTTP authentication (IANA registry, 2026-11), or another in use, before its credential. */
+/** HTTP authentication scheme (IANA registry, 2026-11, and others in use) before its credential. */
 const scheme =
   /(?<![A-Za-z])(Bearer|Basic|Token|ApiKey|Negotiate|NTLM|DPoP|GNAP|GoogleLogin|Hawk|Digest|AWS4-HMAC-SHA256)(?:[ \t+]|%20){1,8}/gi
 const oneCredential = /[^\s"'<>,;&[\]]{8,}/y
-/** These have parameters in place of one text. */
+/** Parameters of schemes without a single credential. */
 const parameters = /(?:[\w-]{1,32}=[^\r\n]*)/y
 const schemesOfMany = /^(?:digest|hawk|aws4-hmac-sha256|googlelogin)$/i
 
-/** The user's part of a URL's authority. Some passwords have slashes and @ in them, which a URL may not; a port has neither. */
+/** Credentials in a URL. Real-world passwords contain unencoded slashes and @; a port contains neither. */
 const urlPassword = /(:\/\/[^\s@/:?#"'<>]*:)(?!\d{1,5}(?:[/?#\s"'<>,;)]|$))[^\s"'<>]{0,512}@/g
 const urlToken = /(:\/\/)[^\s@/:?#"'<>]{16,}@/g
 
 const email = /(?<![\p{L}\p{N}._+'-])[\p{L}\p{N}._+'-]+@(?:[\p{L}\p{N}-]+\.)+[\p{L}]{2,}/gu
 
-/** Hides credentials, passwords in URLs, e-mail addresses and numbers of cards. */
+/** Redacts credentials, passwords in URLs, e-mail addresses and card numbers. */
 export function hidePersonal(text: string): string {
   let shown = hideCredentials(text)
   if (shown.includes('://'))
@@ -88,7 +88,7 @@ function hideCredentials(text: string): string {
   return shown + text.slice(copiedTo)
 }
 
-/** Words of prose follow these words too: "basic subscription", "a token expired". */
+/** Distinguishes credentials from prose such as "basic subscription" or "a token expired". */
 function isCredential(name: string, text: string): boolean {
   if (text.startsWith(hiddenMark.slice(0, -1))) return false
   if (name.toLowerCase() === 'basic') return Buffer.from(text, 'base64').includes(58)
@@ -96,18 +96,18 @@ function isCredential(name: string, text: string): boolean {
   return text.length >= 24 || /\d/.test(text) || (/[a-z]/.test(text) && /[A-Z]/.test(text.slice(1)))
 }
 
-/** Digits in groups, as cards show them. */
+/** Digits in groups, as printed on cards. */
 const grouped = /(?<!\d)\d{4,12}(?:[ .+\u00a0\u2000-\u200a\u202f\u2010-\u2015/-]{1,3}\d+)+/g
-/** Without groups; behind a dot they are a number's fraction. */
+/** Ungrouped digits; after a dot they are a fraction. */
 const run = /(?<!\d|\d\.)\d{13,19}(?!\d)/g
 const separators = /[^\d]+/g
-/** A UUID, or a hash: 32 and more hexadecimal digits, letters among them. Rows of digits in one are no card's. */
+/** UUID or hash: 32 or more hexadecimal digits including letters. Digits inside it are no card number. */
 const opaque =
   /((?<![\da-z])(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|(?=\d*[a-f])[\da-f]{32,128})(?![\da-z]))/i
 
 /**
- * Beginnings that networks give out, with the lengths that go with them: Visa, Mastercard, American Express, Diners Club,
- * Discover, JCB, Maestro, UnionPay, RuPay, Mir, Troy, Verve, Elo (read in issuers' published ranges, 2026-11).
+ * Prefixes and lengths of card networks: Visa, Mastercard, American Express, Diners Club,
+ * Discover, JCB, Maestro, UnionPay, RuPay, Mir, Troy, Verve, Elo (issuers' published ranges, 2026-11).
  */
 const networks: readonly (readonly [prefix: RegExp, lengths: readonly number[]])[] = [
   [/^4/, [13, 16, 19]],
@@ -123,7 +123,7 @@ const networks: readonly (readonly [prefix: RegExp, lengths: readonly number[]])
   [/^(?:9792|506(?:099|1)|636368|636297)/, [16, 18, 19]],
 ]
 
-/** Whether digits may be a card's number: their length and beginning are some network's, and the check digit is right. */
+/** Returns whether digits can be a card number: network prefix, length and check digit match. */
 export function isCardNumber(digits: string): boolean {
   const { length } = digits
   if (length < 13 || length > 19 || !/^\d+$/.test(digits)) return false
@@ -133,10 +133,10 @@ export function isCardNumber(digits: string): boolean {
   )
 }
 
-/** Replaces numbers of cards, in groups or not, with `mark`. */
+/** Replaces card numbers, grouped or not, with `mark`. */
 export function hideCards(text: string, mark: string): string {
   if (!hasDigits(text, 13)) return text
-  // Split by what is captured: every second piece is one of those.
+  // Splitting by a capturing pattern: every second piece is a match.
   const pieces = text.split(opaque)
   return pieces.map((piece, index) => (index % 2 === 1 ? piece : hideInPiece(piece, mark))).join('')
 }
@@ -157,7 +157,7 @@ function hideInPiece(text: string, mark: string): string {
   return ungrouped.replace(grouped, (match) => hideGroups(match, mark))
 }
 
-/** Between letters a short row of digits is more often a part of an id than a card. */
+/** Returns whether short digits stand between letters, more likely part of an id than a card number. */
 function isInsideId(text: string, at: number, length: number): boolean {
   return length < 15 && isLetter(text[at - 1]) && isLetter(text[at + length])
 }
@@ -166,7 +166,7 @@ function isLetter(character: string | undefined): boolean {
   return character !== undefined && /\p{L}/u.test(character)
 }
 
-/** A card may stand beside other numbers: of the groups each may be a card's first. */
+/** Redacts card numbers in a row of digit groups; each group may start a card number. */
 function hideGroups(match: string, mark: string): string {
   const groups = match.split(separators)
   const between = match.match(separators) ?? []
@@ -180,7 +180,7 @@ function hideGroups(match: string, mark: string): string {
   return shown
 }
 
-/** The longest that begins with a group. One dot between two is a decimal number's. */
+/** Returns the last group of the longest card number starting at `first`. A single dot means a decimal number. */
 function lastGroupOfCard(
   groups: readonly string[],
   between: readonly string[],
@@ -195,13 +195,13 @@ function lastGroupOfCard(
     if (digits.length > 19) break
     const isDecimal = index === first + 1 && between[first] === '.'
     if (index > first && !isDecimal && isCardNumber(digits)) found = index
-    // Only the last group of a card is shorter than four digits.
+    // Only the last group of a card number is shorter than four digits.
     if ((groups[index]?.length ?? 0) < 4) break
   }
   return found
 }
 
-/** By ISO/IEC 7812-1 annex B. */
+/** Checks the Luhn digit (ISO/IEC 7812-1 annex B). */
 function hasCheckDigit(digits: string): boolean {
   let sum = 0
   for (let index = 0; index < digits.length; index += 1) {

@@ -4,9 +4,9 @@ import { hiddenMark } from './redact-shapes.ts'
 
 const nameCharsMax = 96
 const quotesMax = 64
-/** Of names with spaces, as people write them, so many words count. */
+/** Maximum words of a name with spaces. */
 const wordsMax = 3
-/** What no name has in it. */
+/** Characters that cannot occur in a name. */
 const stops = new Set(Array.from(` \t\n\v\f\r"'\\=:;&,<>(){}|!?@#/`, (character) => character.charCodeAt(0)))
 const separator = /=>|={1,3}|:[:=]?/g
 const afterSeparator = /[^\S\r\n]{0,8}/y
@@ -16,16 +16,16 @@ const openingQuote = /\\{0,64}["']/y
 const unquoted = /[^\s&;"'<>]+/y
 const lineEnd = /[^\r\n]*/y
 const credentialScheme = /(?:bearer|basic|token|apikey|negotiate|ntlm|dpop)(?:[ \t+]|%20)+[^\s&;"'<>]*/iy
-/** Values that tell whether there is a secret. */
+/** Values that are no secret. */
 const saysNothing = /^(?:null|true|false|none|undefined)?$/i
-/** What stands behind a value, and in few at their end: `,` `.` `)` `]` `}`. */
+/** Character codes that usually follow a value: `,` `.` `)` `]` `}`. */
 const punctuation = new Set([44, 46, 41, 93, 125])
-/** Names of what takes the rest of its line. */
+/** Names whose value is the rest of the line. */
 const wholeLine = /(?:authorization|cookies?)$/i
 
 /**
- * Hides values that stand behind their names in a text that is no JSON: `name=value` as in forms, queries and logs, `Name: value`
- * as in heads of messages, quoted or not, and `<name>value</name>`. Linear in the text's length.
+ * Redacts values after secret names in text other than JSON: `name=value` as in forms, queries and logs, `Name: value`
+ * as in headers, quoted or not, and `<name>value</name>`. Linear in the text's length.
  */
 export function hidePairs(text: string, hides: HidesValue): string {
   const shown = text.includes('=') || text.includes(':') ? hideAssigned(text, hides) : text
@@ -39,7 +39,7 @@ function hideAssigned(text: string, hides: HidesValue): string {
   for (let found = separator.exec(text); found !== null; found = separator.exec(text)) {
     const resumeAt = separator.lastIndex
     const span = secretBehind(text, { nameEnd: found.index, valueFrom: resumeAt }, hides)
-    // What a value holds may look like a separator.
+    // A value may contain a separator.
     separator.lastIndex = resumeAt
     if (span === undefined || span.start < copiedTo) continue
     shown += `${text.slice(copiedTo, span.start)}${hiddenMark}`
@@ -69,7 +69,7 @@ function isQuote(character: string | undefined): boolean {
   return character === '"' || character === "'"
 }
 
-/** Where the name before a separator ends: before quotes, backslashes and spaces. */
+/** Returns the end of the name before a separator, without quotes, backslashes and spaces. */
 function endOfName(text: string, separatorAt: number): number {
   let at = separatorAt
   while (at > 0 && separatorAt - at < quotesMax && isQuoteOrSpace(text.charCodeAt(at - 1))) at -= 1
@@ -80,7 +80,7 @@ function isQuoteOrSpace(code: number): boolean {
   return code === 34 || code === 39 || code === 92 || code === 32 || (code >= 9 && code <= 13)
 }
 
-/** The name of a secret that ends at an index: the last word, or the last two or three. A mark of ours is no part of one. */
+/** Returns the secret name that ends at an index: the last one to three words. A redaction mark is not part of a name. */
 function nameBefore(text: string, end: number, hides: HidesValue): string | undefined {
   const isSecret = (name: string) => hides(name)
   const name = namesBefore(text, 0, end).find(isSecret)
@@ -91,7 +91,7 @@ function nameBefore(text: string, end: number, hides: HidesValue): string | unde
   return namesBefore(text, from + mark.index + mark[0].length, end).find(isSecret)
 }
 
-/** In forms a name may be encoded. */
+/** Returns possible names before an index, percent-decoded. */
 function namesBefore(text: string, from: number, end: number): string[] {
   const starts: number[] = []
   let at = end
@@ -115,7 +115,7 @@ interface Span {
   readonly end: number
 }
 
-/** Where a value is, without its quotes. */
+/** Returns the span of a value without its quotes. */
 function valueAt(
   text: string,
   start: number,
@@ -135,7 +135,7 @@ function valueAt(
   return { start, end }
 }
 
-/** Before the quote that closes: the same, with as many backslashes before it. The end where none does. */
+/** Returns the index of the closing quote with as many backslashes as the opening one, or the end. */
 function endOfQuoted(text: string, start: number, opening: string): number {
   const from = start + opening.length
   const quote = opening.slice(-1)
@@ -147,7 +147,7 @@ function endOfQuoted(text: string, start: number, opening: string): number {
   return text.length
 }
 
-/** Behind the bracket that closes what opens at `start`, to the end where none does. */
+/** Returns the index after the bracket that closes the one at `start`, or the end. */
 function endOfBrackets(text: string, start: number): number {
   let depth = 0
   for (let at = start; at < text.length; at += 1) {
@@ -184,14 +184,14 @@ function hideElements(text: string, hides: HidesValue): string {
   return shown + text.slice(copiedTo)
 }
 
-/** Undoes percent encoding wherever it is well formed; never throws. */
+/** Decodes well-formed percent encoding; never throws. */
 export function decodePercent(text: string): string {
   return text.replace(/(?:%[\da-f]{2})+/gi, (row) =>
     Buffer.from(row.replaceAll('%', ''), 'hex').toString('utf8'),
   )
 }
 
-/** Gives a text that was decoded once as it may be shown, or undefined when it is not looked into. */
+/** Redacts decoded content; undefined if it is nested too deeply. */
 export type ShowsInner = (text: string) => string | undefined
 
 const base64 = /[A-Za-z0-9+/_-]{12,}={0,2}/g
@@ -204,8 +204,8 @@ const escapes = /\\(?:u([\da-f]{4})|(["\\/nrt]))/gi
 const letters: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
 /**
- * Hides what holds a secret in base64, as a URL encodes it, in hexadecimal digits, or with the escapes of a JSON string: whole, so
- * that nothing is left to decode.
+ * Redacts encoded text that contains a secret, in base64, URL encoding, hexadecimal or JSON string escapes: as a whole, so
+ * that nothing remains to be decoded.
  */
 export function hideEncoded(text: string, shows: ShowsInner): string {
   let shown = text
@@ -222,14 +222,14 @@ export function hideEncoded(text: string, shows: ShowsInner): string {
   return shown
 }
 
-/** A slash may be one of its letters or stand before it, as in a path or a data URL: both are tried. */
+/** Tries base64 with and without slashes, since a slash can be part of it or precede it, as in a path or data URL. */
 function hideBase64(row: string, shows: ShowsInner): string {
   const whole = hideDecoded(row, textOfBase64, shows)
   if (whole !== row || !/[/_+-]/.test(row)) return whole
   return row.replace(/[A-Za-z0-9]{12,}={0,2}/g, (part) => hideDecoded(part, textOfBase64, shows))
 }
 
-/** Each word first; then all of it, since what belongs together may stand in several. */
+/** Decodes each word, then the whole text, since a secret may span several words. */
 function hidePercent(text: string, shows: ShowsInner): string {
   const shown = text.replace(words, (word) =>
     encodedByte.test(word) ? hideDecoded(word, decodePercent, shows) : word,
@@ -247,12 +247,12 @@ function textOfBase64(row: string): string | undefined {
 }
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-/** By character code, standard and URL-safe letters alike. */
+/** Base64 values by character code, standard and URL-safe alphabet. */
 const sextets = Uint8Array.from({ length: 128 }, (_none, code) =>
   Math.max(0, alphabet.indexOf(String.fromCharCode(code).replace('-', '+').replace('_', '/'))),
 )
 
-/** Looks at the first six bytes, so that most words and ids, which are no base64, cost next to nothing. */
+/** Checks the first six decoded bytes, a cheap test that rejects most words and ids. */
 function beginsAsText(row: string): boolean {
   let value = 0
   let follow = 0
@@ -269,7 +269,7 @@ function beginsAsText(row: string): boolean {
   return true
 }
 
-/** How many bytes of UTF-8 belong to the one that this byte begins; -1 for one of those, undefined for what is in no text. */
+/** Returns the number of UTF-8 continuation bytes after a byte, -1 for a continuation byte, undefined for bytes that do not occur in text. */
 function followsInUtf8(byte: number): number | undefined {
   if (byte < 0x80)
     return byte === 127 || (byte < 32 && byte !== 9 && byte !== 10 && byte !== 13) ? undefined : 0
@@ -282,7 +282,7 @@ function textOfHexadecimal(row: string): string | undefined {
   return textOf(Buffer.from(row, 'hex'))
 }
 
-/** Bytes that are text: UTF-8 without control characters other than white space; the last letter may be cut through. */
+/** Decodes bytes that are UTF-8 text without control characters except white space; the last character may be incomplete. */
 function textOf(bytes: Buffer): string | undefined {
   for (const byte of bytes)
     if (byte === 127 || (byte < 32 && byte !== 9 && byte !== 10 && byte !== 13)) return undefined

@@ -3,45 +3,45 @@ import { createHidesValue, type HidesValue, isCredentialHeader } from './redact-
 import { hiddenMark, hidePersonal, hideTokens, isCardNumber, unreadMark } from './redact-shapes.ts'
 import { hideEncoded, hidePairs } from './redact-text.ts'
 
-/** A payload as it may be shown. */
+/** Redacted payload. */
 export interface RedactedText {
   readonly text: string
-  /** Whether only its beginning is shown. */
+  /** True if the text is truncated. */
   readonly isCut: boolean
-  /** Characters of the whole. */
+  /** Characters of the original. */
   readonly charsTotal: number
 }
 
-/** Hides secrets. Nothing here throws; what it gives may be given to it again and stays as it is. */
+/** Redacts secrets. Never throws. Idempotent: redacting redacted text changes nothing. */
 export interface Redactor {
   /**
-   * A payload, or the first `charsMax` characters (default 65 536) of a longer one; what the bound cuts through is left out. JSON
-   * stays as it was received but for what is hidden, to the last digit and space; a cut one is not closed.
+   * Redacts a payload, or its first `charsMax` characters (default 65 536); a token cut by the bound is omitted. JSON
+   * is kept as received except for redacted values; truncated JSON is not closed.
    */
   payload(text: string, charsMax?: number): RedactedText
-  /** A short text: an answer, a message. What is over 65 536 characters is left out. */
+  /** Redacts a short text, such as a response or message. Text beyond 65 536 characters is omitted. */
   text(text: string): string
-  /** The values of headers, by the same rules and by what their names say in a message's head. */
+  /** Redacts header values by their content and by header names. */
   headers(headers: Readonly<Record<string, string>>): Record<string, string>
-  /** Whether what stands under a name is hidden, whatever it is. */
+  /** Returns whether any value under a name is redacted. */
   hides(name: string): boolean
 }
 
-/** How much of a payload is looked at and shown where nothing else is asked for. */
+/** Default maximum of redacted and shown characters. */
 export const shownCharsMax = 65_536
-/** Encodings one inside of the other that are looked into; what is deeper is hidden. */
+/** Maximum nested encodings that are decoded; deeper content is redacted. */
 const depthMax = 6
-/** How much may be read of a text and of what is encoded in it, for each of its characters. */
+/** Work bound: characters processed per character of input, decoded content included. */
 const readsPerChar = 24
 const readsMin = 65_536
-/** A cut goes back to a place where no secret can stand astride, as far as this. */
+/** Maximum characters removed before a cut, so that no secret is cut in half. */
 const cutBackMax = 4_096
 
 /**
- * Makes a redactor. It hides by name: values under the built-in names of secrets, and under `fields`, compared without case and
- * separators, in JSON, forms, XML, heads and logs; and by shape: numbers of cards, credentials, tokens, private keys, passwords in
- * URLs, e-mail addresses. It looks into JSON in strings, base64, hexadecimal digits and URL encoding. Hidden is `[redacted]`,
- * where its kind is known `[redacted: card number]`.
+ * Creates a redactor. Redacts by name: values under built-in secret names and under `fields`, compared without case and
+ * separators, in JSON, forms, XML, headers and logs; and by shape: card numbers, credentials, tokens, private keys, passwords in
+ * URLs, e-mail addresses. Decodes JSON in strings, base64, hexadecimal and URL encoding. The mark is `[redacted]`,
+ * or `[redacted: card number]` if the kind is known.
  */
 export function createRedactor(fields: readonly string[] = []): Redactor {
   const hides = createHidesValue(fields)
@@ -70,10 +70,10 @@ export function createRedactor(fields: readonly string[] = []): Redactor {
   }
 }
 
-/** One reading of a text, or of what is encoded in it. */
+/** Context of redacting a text or its decoded content. */
 interface Reading {
   readonly hides: HidesValue
-  /** Shared by all that is inside of one text. */
+  /** Work budget, shared by all nested content of one text. */
   readonly reads: { left: number }
   readonly depth: number
   readonly isCut: boolean
@@ -96,7 +96,7 @@ function showJson(text: string, reading: Reading): string | undefined {
   return redactJson(text, rules, reading.isCut)
 }
 
-/** Too short for a secret that is known by its shape or stands behind its name. */
+/** Strings too short and simple to contain a secret. */
 const plainString = /^[\w .-]{0,10}$/
 
 function showString(value: string, reading: Reading): string {
@@ -113,13 +113,13 @@ function showPlain(text: string, reading: Reading): string {
   return hidePersonal(encoded)
 }
 
-/** What was decoded once more; undefined where that is too deep to be looked into. */
+/** Redacts decoded content; undefined if it is nested too deeply. */
 function showInner(text: string, reading: Reading): string | undefined {
   if (reading.depth >= depthMax) return undefined
   return showAny(text, { ...reading, depth: reading.depth + 1, isCut: false })
 }
 
-/** Leaves out what may be the first part of a secret: the last word, and digits before it. */
+/** Removes a possible beginning of a secret at a cut: the last word and the digits before it. */
 function cutBack(text: string): string {
   const tail = text.slice(-cutBackMax)
   const rest = tail.replace(/[^\s&;,<>"']*$/, '').replace(/[\d\s+.-]{0,64}$/, '')

@@ -1,72 +1,72 @@
 import { type Clock, within } from '#internal/base/index.ts'
 
-/** What a check found; `reason` is for people and holds no secret. */
+/** Result of a check. `reason` is shown to operators and contains no secret. */
 export type CheckResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
 
-/** Tells whether one thing that this process needs is there. May be slow or throw: it is bounded and counts as not ok. */
+/** Checks one dependency of the process. Bounded in time; an exception counts as not ok. */
 export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>
 
-/** One named answer of a snapshot. */
+/** Result of one check by name. */
 export interface NamedCheck {
   readonly name: string
   readonly ok: boolean
   readonly reason: string | null
 }
 
-/** Health at a moment. */
+/** Readiness or liveness at one moment. */
 export interface HealthSnapshot {
   readonly ok: boolean
   readonly checks: readonly NamedCheck[]
 }
 
-/** Shows that a loop still turns. */
+/** Heartbeat of a loop. */
 export interface Heartbeat {
-  /** Says that the loop turned just now. */
+  /** Records a turn of the loop. */
   beat(): void
-  /** The loop ended as it should and is no longer watched. */
+  /** Unregisters a loop that ended normally. */
   stop(): void
 }
 
-/** A loop that is watched, at a moment. */
+/** State of a watched loop at one moment. */
 export interface HeartbeatState {
   readonly name: string
-  /** Since its last turn. */
+  /** Milliseconds since the last turn. */
   readonly silentMs: number
   readonly silentMsMax: number
 }
 
 /** Readiness and liveness of one process. */
 export interface Health {
-  /** Adds a readiness check; a repeated name throws. */
+  /** Adds a readiness check. @throws Error for a repeated name */
   addCheck(name: string, check: Check): void
-  /** Watches a loop: without a beat for `silentMsMax` the process counts as dead. A repeated name throws. */
+  /** Watches a loop: liveness fails without a beat for `silentMsMax`. @throws Error for a repeated name */
   addHeartbeat(name: string, silentMsMax: number): Heartbeat
-  /** From now on the process is not ready, so that no new work is sent to it. */
+  /** Makes the process not ready for good, so that load balancers stop sending work. */
   startDraining(): void
-  /** Whether `startDraining` was called; it stays so. */
+  /** True after `startDraining`. */
   isDraining(): boolean
-  /** Whether to send work here. Checks run at most once a second, however often this is asked; never rejects. */
+  /** Runs the readiness checks, at most once a second; otherwise returns the last result. Never rejects. */
   readiness(): Promise<HealthSnapshot>
-  /** All loops that are watched, in the order in which they began. */
+  /** Returns all watched loops in the order they were added. */
   heartbeats(): readonly HeartbeatState[]
-  /** Whether to restart the process: its loops only, since a store that is away is not mended by a restart. */
+  /** Returns whether the watched loops still turn. Ignores readiness checks, since a restart does not repair an unavailable store. */
   liveness(): HealthSnapshot
 }
 
-/** How health measures time. */
+/** Time sources of health. */
 export interface HealthOptions {
-  /** Default a monotonic one: a corrected wall clock must not make a process look dead. */
+  /** Default: monotonic, so that a corrected wall clock cannot fail liveness. */
   readonly clock?: Clock
-  /** Bound of one check; default 800 ms. */
+  /** Time limit of one check. Default 800 ms. */
   readonly checkMsMax?: number
 }
 
 const cacheMs = 1000
-/** What is missing may be there a moment later, as at every start. */
+/** Lifetime of a failed result: dependencies often become available within moments at start-up. */
 const cacheFailedMs = 50
 const reasonCharsMax = 200
 
-/** Makes the health of a process, with no check in it yet. */
+/** Creates the health of a process, without any check. */
 export function createHealth(options: HealthOptions = {}): Health {
   const { clock = { now: () => performance.now() }, checkMsMax = 800 } = options
   const checks = new Map<string, Check>()
@@ -86,12 +86,12 @@ export function createHealth(options: HealthOptions = {}): Health {
 
   return {
     addCheck(name, check) {
-      if (checks.has(name)) throw new Error(`there is already a check ${name}`)
+      if (checks.has(name)) throw new Error(`duplicate check ${name}`)
       checks.set(name, check)
       cached = undefined
     },
     addHeartbeat(name, silentMsMax) {
-      if (beats.has(name)) throw new Error(`there is already a heartbeat ${name}`)
+      if (beats.has(name)) throw new Error(`duplicate heartbeat ${name}`)
       const beat = { lastMs: clock.now(), silentMsMax }
       beats.set(name, beat)
       return {
@@ -99,7 +99,7 @@ export function createHealth(options: HealthOptions = {}): Health {
           beat.lastMs = clock.now()
         },
         stop: () => {
-          // Another of its name may have followed it.
+          // A newer check may have the same name.
           if (beats.get(name) === beat) beats.delete(name)
         },
       }
@@ -139,7 +139,7 @@ async function runCheck([name, check]: [string, Check], boundMs: number): Promis
   try {
     return named(name, await within(boundMs, Promise.try(check, cancel.signal), late))
   } catch (error) {
-    // Its message may quote an address or a statement; the check's own log line tells more.
+    // The message may contain an address or a statement, so only the error's name is shown; the check logs more.
     return named(name, { ok: false, reason: error instanceof Error ? `failed: ${error.name}` : 'failed' })
   } finally {
     cancel.abort()

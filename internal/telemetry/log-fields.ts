@@ -1,15 +1,15 @@
 import { createRedactor, isSecretName } from '#internal/redaction/index.ts'
 
-/** What a field's name says about its value. */
+/** Treatment of a field by its name. */
 export type Verdict = 'keep' | 'redact' | 'rename'
 
-/** Says what a field's name means for its value. */
+/** Classifies a field name. */
 export type JudgeName = (name: string) => Verdict
 
-/** Turns the fields of a log line into what may be printed. Never throws. */
+/** Redacts the fields of a log line. Never throws. */
 export type CleanFields = (fields: object, into: Record<string, unknown>) => void
 
-/** Prints fields as JSON, `,"name":value` for each, if all are plain texts and numbers; else undefined. Never throws. */
+/** Serializes fields as `,"name":value…` if all are plain strings and numbers; otherwise returns undefined. Never throws. */
 export type PrintFlat = (fields: object) => string | undefined
 
 /**
@@ -37,11 +37,11 @@ const membersMax = 64
 const textMax = 8192
 const namesRememberedMax = 2000
 const censored = '[redacted]'
-/** Taken by the line itself, so that no field can pass for its time or level; `__proto__` would not become a member at all. */
+/** Names reserved by the log line, so that no field can imitate its time or level. `__proto__` cannot be set as a member. */
 const ownNames = new Set(['time', 'level', 'service', 'version', 'msg', '__proto__'])
 
 /**
- * Makes the function that judges names, once for each.
+ * Creates the name classifier, which caches its results.
  * @throws RangeError for an empty list: a process that redacts nothing must not start
  */
 export function createNameJudge(redactedNames: readonly string[]): JudgeName {
@@ -61,7 +61,7 @@ export function createNameJudge(redactedNames: readonly string[]): JudgeName {
 }
 
 /**
- * Makes the function that cleans fields. Values under redacted names and secrets inside texts are
+ * Creates the redaction of fields. Values under redacted names and secrets inside texts are
  * replaced; depth, members and text are cut at their bounds.
  */
 export function createFieldCleaner(judge: JudgeName): CleanFields {
@@ -109,15 +109,15 @@ export function createFieldCleaner(judge: JudgeName): CleanFields {
     try {
       cleanMembers(fields, into, 0)
     } catch (error) {
-      // A getter or toJSON of somebody's object threw; the line must still come out.
+      // A getter or toJSON threw; the line must still be written.
       into._unprintable = error instanceof Error ? error.name : true
     }
   }
 }
 
-/** Makes the quick way for lines with nothing to clean in them, which those of requests are. */
+/** Creates the fast path for lines without anything to redact, such as request lines. */
 export function createFlatPrinter(judge: JudgeName): PrintFlat {
-  // Of a field's values the next is often the last one again: a route, an outcome.
+  // Consecutive values of a field are often equal: a route, an outcome.
   const lastOf = new Map<string, { readonly value: string; readonly member: string }>()
   const printMember = (name: string, value: unknown): string | undefined => {
     const last = lastOf.get(name)
@@ -144,19 +144,19 @@ export function createFlatPrinter(judge: JudgeName): PrintFlat {
     try {
       return print(fields)
     } catch {
-      // A getter threw; the cleaner says so in its line.
+      // A getter threw; the slow path reports it in the line.
       return undefined
     }
   }
 }
 
-/** What most secrets have in them that give themselves away; a text with one of these is looked at closely. */
+/** Substrings that hint at a secret; a text with one of them is fully redacted. */
 const tellTales = ['lk_', '://', '@', 'eyJ', 'sec_', '_live_', 'earer ']
 
-/** Text that stands in JSON as it is. */
+/** Text that needs no JSON escaping. */
 const plainText = /^[ !#-[\]-~]{0,256}$/
 
-/** Whether a text may stand in a line as it is, and `cleanText` would find nothing to do in it. */
+/** Returns whether a text needs neither escaping nor redaction. */
 function isPlain(text: string): boolean {
   return plainText.test(text) && !tellTales.some((part) => text.includes(part))
 }
@@ -172,7 +172,7 @@ function plainName(name: string): string {
 
 const redactor = createRedactor()
 
-/** Cuts a text at its bound and takes out what gives itself away by its shape, as wherever else texts are shown. */
+/** Truncates a text at its bound and redacts secrets in it by their shape. */
 function cleanText(value: string): string {
   return redactor.text(value.length > textMax ? `${value.slice(0, textMax)}…` : value)
 }

@@ -1,12 +1,12 @@
 import { writeSync } from 'node:fs'
 
-/** Where log lines go. */
+/** Destination of log lines. */
 export interface LogDestination {
-  /** Writes what it can now; returns how many bytes, 0 when the reader is behind. Throws only when it is gone for good. */
+  /** Writes what fits without blocking and returns the number of bytes, 0 if the reader is behind. Throws only when the reader is gone for good. */
   write(bytes: Uint8Array): number
 }
 
-/** Standard output, written without a stream in between, so that an exit loses nothing. */
+/** Standard output, written synchronously, so that an exit loses nothing. */
 export const stdoutDestination: LogDestination = {
   write(bytes) {
     try {
@@ -22,10 +22,10 @@ const flushAfterMs = 100
 const flushAtChars = 32_768
 const finishTriesMax = 50
 const finishWaitMs = 10
-/** Kept for a reader that is behind; beyond it lines are dropped and counted. */
+/** Maximum bytes buffered for a slow reader; further lines are dropped and counted. */
 const pendingBytesMax = 4 * 1024 * 1024
 
-/** Collects lines and writes them in batches: when 32 KiB are together, after 100 ms, and when told to. */
+/** Buffers lines and writes them in batches: at 32 KiB, after 100 ms, and on `flush`. */
 export class LogSink {
   readonly #destination: LogDestination
   #text = ''
@@ -39,7 +39,7 @@ export class LogSink {
     this.#destination = destination
   }
 
-  /** Lines dropped since the last call; 0 while there is still no room to tell of them. */
+  /** Returns and resets the count of dropped lines; 0 while there is no room to log it. */
   takeDropped(): number {
     if (this.#dropped === 0 || this.#pendingBytes >= pendingBytesMax) return 0
     const dropped = this.#dropped
@@ -47,7 +47,7 @@ export class LogSink {
     return dropped
   }
 
-  /** Takes one line, with its line feed. */
+  /** Adds one line, including its line feed. */
   add(line: string): void {
     if (this.#gone) return
     if (this.#pendingBytes >= pendingBytesMax) {
@@ -59,7 +59,7 @@ export class LogSink {
     else this.#timer ??= this.#startTimer()
   }
 
-  /** Writes all that the destination takes now; the rest is tried again after 100 ms. */
+  /** Writes what the destination accepts now and retries the rest after 100 ms. */
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -73,7 +73,7 @@ export class LogSink {
     if (this.#pending.length > 0) this.#timer = this.#startTimer()
   }
 
-  /** Writes all out, waiting up to half a second for a slow reader: for the process' end only, since it blocks. */
+  /** Writes everything, blocking up to 500 ms for a slow reader. For process exit only. */
   finish(): void {
     this.flush()
     for (let tries = 0; this.#pending.length > 0 && tries < finishTriesMax; tries += 1) {
@@ -108,7 +108,7 @@ export class LogSink {
     try {
       return this.#destination.write(bytes)
     } catch {
-      // Nobody reads any more: a log must not end the process that writes it.
+      // The reader is gone. Logging must not end the process.
       this.#gone = true
       this.#pending = []
       this.#pendingBytes = 0
@@ -125,7 +125,7 @@ const colours: Readonly<Record<string, string>> = {
 }
 const reset = '\x1b[0m'
 
-/** One line for a person: time, level, text, then the fields as `name=value`; a stack stands below. */
+/** Formats a line for a terminal: time, level, text, fields as `name=value`, stack traces below. */
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const { time, level, service: _service, version: _version, msg, ...fields } = line
   const stacks: string[] = []

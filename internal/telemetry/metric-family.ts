@@ -1,23 +1,23 @@
-/** Values of a metric's labels, in the order of its label names. */
+/** Label values in the order of the label names. */
 export type LabelValues<Labels extends readonly string[]> = { readonly [Index in keyof Labels]: string }
 
-/** One line of a metric, as the renderer takes it. */
+/** One sample of a metric for the renderer. */
 export interface Sample {
   readonly metricName?: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** One set of label values: it is found once and then counts without a look-up. */
+/** Series of one set of label values. Keep it to skip the look-up. */
 export interface Series {
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[]
 }
 
-/** Series of one metric: labels come from closed sets, so reaching this is a bug, which must not eat the memory. */
+/** Maximum series per metric. Labels come from closed sets, so reaching it is a bug that must not exhaust memory. */
 const seriesMax = 2000
 const overflow = 'other'
 
-/** One metric's series by their label values. */
+/** Series of one metric by label values. */
 export class MetricFamily<Labels extends readonly string[], Kind extends Series> {
   readonly #labels: Labels
   readonly #create: () => Kind
@@ -30,8 +30,8 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 
   /**
-   * The series of these values; keep it where the values do not change. A new one beyond 2 000 falls into the series whose
-   * labels all say `other`.
+   * Returns the series of these values. Keep it if the values do not change. Beyond 2 000 series, new ones share the series whose
+   * labels are all `other`.
    */
   with(...values: LabelValues<Labels>): Kind {
     const id = values.length === 1 ? String(values[0]) : values.join('\0')
@@ -47,7 +47,7 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
     )
   }
 
-  /** Everything of this metric, for the renderer. */
+  /** Returns all samples for the renderer. */
   samples(name: string): Sample[] {
     const samples: Sample[] = []
     for (const { values, series } of this.#series.values()) {
@@ -64,11 +64,11 @@ export class MetricFamily<Labels extends readonly string[], Kind extends Series>
   }
 }
 
-/** A number that only grows. */
+/** Counter. */
 export class CounterSeries implements Series {
   #value = 0
 
-  /** Adds `by`, default 1. A negative or broken number is left out, since it would look like a restart. */
+  /** Adds `by`, default 1. Ignores negative numbers and NaN, which would look like a restart. */
   inc(by = 1): void {
     if (by > 0) this.#value += by
   }
@@ -78,7 +78,7 @@ export class CounterSeries implements Series {
   }
 }
 
-/** A number that is what it is now. */
+/** Gauge. */
 export class GaugeSeries implements Series {
   #value = 0
   #isShown = true
@@ -89,7 +89,7 @@ export class GaugeSeries implements Series {
     this.#isShown = true
   }
 
-  /** Shows nothing from now on, until it is set: what nobody knows is not 0. */
+  /** Exposes no sample until the next `set`: an unknown value is not 0. */
   hide(): void {
     this.#isShown = false
   }
@@ -104,7 +104,7 @@ export class GaugeSeries implements Series {
   }
 }
 
-/** How values are spread over the buckets. */
+/** Histogram. */
 export class HistogramSeries implements Series {
   readonly #bounds: readonly number[]
   readonly #counts: Float64Array
@@ -115,7 +115,7 @@ export class HistogramSeries implements Series {
     this.#counts = new Float64Array(bounds.length + 1)
   }
 
-  /** Takes one value in the metric's unit; NaN is left out. */
+  /** Records one value in the metric's unit. Ignores NaN. */
   observe(value: number): void {
     if (Number.isNaN(value)) return
     let bucket = 0
@@ -140,7 +140,7 @@ export class HistogramSeries implements Series {
   }
 }
 
-/** The rooms that may own a metric; a name's second word. */
+/** Rooms that may own a metric: the second word of its name. */
 const rooms = [
   'config',
   'telemetry',
@@ -166,7 +166,7 @@ const units = {
   gauge: ['seconds', 'bytes', 'ratio', 'count', 'version'],
   histogram: ['seconds', 'bytes', 'count', 'ratio'],
 }
-/** Labels that Prometheus gives to what it scrapes, by its operator's monitors: ours of that name would be renamed. */
+/** Target labels of Prometheus and its operator. A metric label of the same name would be renamed. */
 const targetLabels = new Set([
   'job',
   'instance',
@@ -177,9 +177,9 @@ const targetLabels = new Set([
   'endpoint',
   'node',
 ])
-/** Names that others gave: dashboards and alerts for controller-runtime look for them as they are. */
+/** Names defined by controller-runtime, which its dashboards and alerts expect. */
 const adoptedNames = /^(workqueue|controller_runtime|leader_election|rest_client)_[a-z0-9_]*[a-z0-9]$/
-/** Labels that are never a closed set, or that a secret would hide in. */
+/** Labels with unbounded values, or values that could contain a secret. */
 const openLabels = new Set([
   'tenant_id',
   'key',
@@ -192,7 +192,7 @@ const openLabels = new Set([
   'le',
 ])
 
-/** Holds names to `latchkey_<room>_<noun>_<unit>`, or controller-runtime's own, and labels to closed sets. @throws RangeError */
+/** Checks that a name has the form `latchkey_<room>_<noun>_<unit>` or is one of controller-runtime's, and that labels are bounded. @throws RangeError */
 export function checkMetric(name: string, type: keyof typeof units, labels: readonly string[]): void {
   for (const label of labels) checkLabel(name, label)
   if (adoptedNames.test(name)) return

@@ -1,53 +1,53 @@
-/** What a span was doing, seen from this process. */
+/** Span kind. */
 export type SpanKind = 'internal' | 'server' | 'client' | 'consumer' | 'producer'
 
-/** Values that a span may carry; the same rules as for a log field. */
+/** Span attributes; the same rules as for log fields. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** What is known when a span begins. */
+/** Options of a span. */
 export interface SpanOptions {
   readonly kind?: SpanKind
-  /** The caller's `traceparent` header; it comes before the span that is under way here. */
+  /** `traceparent` header of the caller. Takes precedence over the active span. */
   readonly traceparent?: string | null
   readonly attributes?: SpanAttributes
 }
 
-/** A span under way. */
+/** Active span. */
 export interface TraceSpan {
   set(attributes: SpanAttributes): void
-  /** Marks the span as failed; `reason` is a word of a closed set. */
+  /** Marks the span as failed. `reason` comes from a closed set. */
   fail(reason: string): void
 }
 
 /** Spans of one process. */
 export interface Tracing {
-  /** Whether spans go anywhere: where it is false, skip even making the arguments. */
+  /** False if tracing is off; callers then skip building arguments. */
   readonly enabled: boolean
   /**
-   * Runs `work` inside a span that ends with it. What it throws passes through and marks the span as failed, by the error's
+   * Runs `work` inside a span that ends with it. An error passes through and marks the span as failed, by the error's
    * name only.
    */
   span<T>(name: string, options: SpanOptions, work: (span: TraceSpan) => Promise<T>): Promise<T>
-  /** The `traceparent` header for a call made now, or undefined outside of any span. */
+  /** Returns the `traceparent` header for an outgoing call, or undefined outside a span. */
   traceparent(): string | undefined
-  /** Sends what is left, for at most `timeoutMs`. Repeating it is harmless; never rejects. */
+  /** Flushes remaining spans within `timeoutMs`. Idempotent; never rejects. */
   close(timeoutMs: number): Promise<void>
 }
 
-/** What tracing is made with. */
+/** Options of `createTracing`. */
 export interface TracingOptions {
-  /** OTLP/HTTP receiver's base URL, to which `/v1/traces` is added; undefined switches tracing off. */
+  /** Base URL of the OTLP/HTTP receiver; `/v1/traces` is appended. Undefined turns tracing off. */
   readonly endpoint: string | undefined
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly serviceName: string
   readonly version: string
-  /** Share of traces begun here that are kept, 0 to 1; default 1. A caller's decision counts first. */
+  /** Share of traces started here that are sampled, 0 to 1. Default 1. A caller's sampling decision takes precedence. */
   readonly sampleRatio?: number
-  /** Hears of spans that could not be sent, once a batch. */
+  /** Called once per batch of spans that could not be sent. */
   readonly onLost?: (spans: number, error: Error | undefined) => void
 }
 
-/** Makes tracing. Without an endpoint nothing of OpenTelemetry is loaded, and a span costs one call. */
+/** Creates tracing. Without an endpoint, OpenTelemetry is not loaded and a span costs one call. */
 export async function createTracing(options: TracingOptions): Promise<Tracing> {
   const { endpoint } = options
   if (endpoint === undefined) return tracingOff
@@ -65,7 +65,7 @@ export const tracingOff: Tracing = {
   close: async () => undefined,
 }
 
-/** Where a span belongs: the parts of a `traceparent` header. */
+/** Parts of a `traceparent` header. */
 export interface TracePlace {
   readonly traceId: string
   readonly spanId: string
@@ -76,19 +76,19 @@ const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)
 
 /**
  * Reads a `traceparent` header of W3C Trace Context (https://www.w3.org/TR/trace-context/, read 2026-11).
- * @returns undefined for anything that the standard calls invalid: then a new trace begins
+ * @returns undefined for an invalid header, so that a new trace starts
  */
 export function parseTraceparent(header: string): TracePlace | undefined {
   if (header.length > 256) return undefined
   const [, version = '', traceId = '', spanId = '', flags = '', rest] = pattern.exec(header) ?? []
   if (version === '' || version === 'ff') return undefined
-  // Version 00 ends after its flags; a later one may go on.
+  // Version 00 ends after its flags; later versions may have more.
   if (version === '00' && rest !== undefined) return undefined
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }
 }
 
-/** Writes the header, version 00. */
+/** Formats a `traceparent` header, version 00. */
 export function formatTraceparent(place: TracePlace): string {
   return `00-${place.traceId}-${place.spanId}-${place.sampled ? '01' : '00'}`
 }
