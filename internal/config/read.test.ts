@@ -171,12 +171,12 @@ test('a field that no setting is named for is not printed', () => {
 
 const readme = new URL('../../README.md', import.meta.url)
 
-test('the table holds one row a setting, with its default', () => {
+test('settings table: has one row per setting with its default', () => {
   const rows = configTable().split('\n').slice(2)
   expect(rows).toHaveLength(Object.keys(settings).length)
   for (const row of rows) expect(row.split(/(?<!\\)\|/)).toHaveLength(7)
   expect(rows[0]).toBe(
-    '| `LATCHKEY_API_PORT` | port | `8080` | api, dev | Port of the public routes, `/v1/…`. |',
+    '| `LATCHKEY_API_PORT` | port | `8080` | api, dev | Port of the public API, `/v1/…`. |',
   )
   expect(configTable()).toContain(
     '| `LATCHKEY_KEY_RING` | id:base64 of 32 bytes, comma separated | required; dev: ',
