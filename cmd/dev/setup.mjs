@@ -68,7 +68,10 @@ async function runTest(bun, args) {
     ...[clusterTests, faultTests].map((path) => `--path-ignore-patterns=${path}/**`),
     // A process keeps its modules from file to file, and with them its stores.
     ...[`--parallel=${processes}`, '--no-isolate'],
-    ...(patterns.length === 0 ? [`--timings=${testTimings()}`, '--update-timings'] : []),
+    // Only by whole runs, whose durations are those of whole files.
+    ...(args.every((arg) => arg.startsWith('--reporter'))
+      ? [`--timings=${testTimings()}`, '--update-timings']
+      : []),
   ]
   const exitCode = await run(bun, ['test', ...flags, ...args])
   if (exitCode !== 0) explainPatterns(patterns)

@@ -26,7 +26,7 @@ afterAll(async () => {
 const traffic = (key = apiKey) => new DemoTraffic({ url: api.url, slug: 'demo', apiKey: key })
 const column = async (text: string) => (await pool.query<{ name: string }>(text)).rows.map(({ name }) => name)
 
-test('with the sample tenant as it is, every step comes to what it is meant to come to', async () => {
+test('demo traffic: every step gets the expected answer with the sample tenant', async () => {
   const demo = traffic()
   const steps: readonly DemoStep[] = [
     'event',
@@ -44,7 +44,7 @@ test('with the sample tenant as it is, every step comes to what it is meant to c
     'signature_mismatch',
     'timestamp_outside_window',
   ])
-  // What the API has counted is written within seconds, behind the calls.
+  // The API writes its counts within seconds, after the responses.
   const today = { tenants: 'all' as const, fromMs: Date.now() - 3_600_000, toMs: Date.now(), stepMs: 60_000 }
   const counted = await until('stats', async () => {
     const { total } = await readStats(pool, { ...today, toMs: Date.now() })
@@ -56,7 +56,7 @@ test('with the sample tenant as it is, every step comes to what it is meant to c
   })
 })
 
-test('a burst brings events of every provider, each read as its kind and marked, and tells the callback what to do', async () => {
+test('demo traffic: a burst sends events of every provider, each with a known type and the demo header', async () => {
   await traffic().burst(signal)
   const count = (condition: string) => column(`SELECT count(*)::text AS name FROM events WHERE ${condition}`)
   expect(await column('SELECT DISTINCT provider AS name FROM events ORDER BY 1')).toEqual(
@@ -64,7 +64,7 @@ test('a burst brings events of every provider, each read as its kind and marked,
   )
   const types = await column(`SELECT DISTINCT type AS name FROM events`)
   expect(types).toEqual(expect.arrayContaining(['payment.succeeded']))
-  // A type that no table lists is made of the provider's name.
+  // An unknown type would begin with the provider's name.
   expect(types.filter((type) => /^(card|storefront|codehost)\./.test(type))).toEqual([])
   expect(
     await count(`headers NOT LIKE '%"${demoHeader}":"%' AND headers NOT LIKE '%"latchkey-simulation":"%'`),
@@ -74,7 +74,7 @@ test('a burst brings events of every provider, each read as its kind and marked,
   )
 }, 30_000)
 
-test('gives up once nothing comes of it, and not before', async () => {
+test('demo traffic: is futile after twenty failed steps in a row, and not before', async () => {
   const stranger = new DemoTraffic({
     url: api.url,
     slug: 'nobody',

@@ -43,7 +43,7 @@ async function ask(url: string, statement: string): Promise<unknown> {
 const write = `CREATE TABLE kept AS SELECT 'yes'::text AS value`
 const read = 'SELECT value FROM kept'
 
-test('what was written before a stop is there after the next start, with the same password', async () => {
+test('postgres: data and password survive a stop', async () => {
   const dataDir = folder()
   const first = await start(dataDir)
   await ask(first.url, write)
@@ -55,8 +55,8 @@ test('what was written before a stop is there after the next start, with the sam
   await second.stop()
 })
 
-describe('a start after a kill -9', () => {
-  test('of a process that used it ends what was left running and keeps the data', async () => {
+describe('start after kill -9', () => {
+  test('postgres: a start ends the server that a killed process left running, and keeps its data', async () => {
     const dataDir = folder()
     const told: string[] = []
     const left = await start(dataDir)
@@ -68,7 +68,7 @@ describe('a start after a kill -9', () => {
     await next.stop()
   })
 
-  test('of Postgres itself recovers the data', async () => {
+  test('postgres: a start after a kill -9 of the server recovers its data', async () => {
     const dataDir = folder()
     const first = await start(dataDir, undefined, true)
     await ask(first.url, write)
@@ -79,14 +79,14 @@ describe('a start after a kill -9', () => {
     await next.stop()
   })
 
-  test('is not held up by a pid file whose pid another program has by now', async () => {
+  test('postgres: a pid file whose pid another program has by now does not block a start', async () => {
     const dataDir = folder()
     const first = await start(dataDir)
     signalProcess(first.pid, 'SIGKILL')
     await first.exited
     const home = postgresHome(dataDir)
     const { uid, gid } = statSync(home)
-    // Postgres looks at a process of its own user only.
+    // Postgres checks only processes of its own user.
     const sleeper = Bun.spawn(['sleep', '600'], { cwd: '/', ...(isRoot && { uid, gid }) })
     const pidFile = join(home, 'data', 'postmaster.pid')
     writeFileSync(pidFile, readFileSync(pidFile, 'utf8').replace(/^\d+/, String(sleeper.pid)))
@@ -98,7 +98,7 @@ describe('a start after a kill -9', () => {
     await sleeper.exited
   })
 
-  test('while the data were being made makes them anew', async () => {
+  test('postgres: half-made data of an interrupted start are made again', async () => {
     const dataDir = folder()
     mkdirSync(join(dataDir, 'postgres', 'data.new'), { recursive: true })
     writeFileSync(join(dataDir, 'postgres', 'data.new', 'PG_VERSION'), '18\n')
@@ -109,7 +109,7 @@ describe('a start after a kill -9', () => {
   })
 })
 
-test('data of another major version are refused with what to do, and left as they are', async () => {
+test('postgres: data of another major version are refused with a remedy, and left unchanged', async () => {
   const dataDir = folder()
   const first = await start(dataDir)
   await first.stop()
@@ -121,7 +121,7 @@ test('data of another major version are refused with what to do, and left as the
   expect(readFileSync(version, 'utf8')).toBe('9\n')
 })
 
-test('its password is needed and stands in a file of its owner alone; it listens on the loopback only', async () => {
+test('postgres: requires its password, which only its owner may read, and listens on the loopback only', async () => {
   const dataDir = folder()
   const postgres = await start(dataDir)
   const wrong = new URL(postgres.url)
@@ -134,7 +134,7 @@ test('its password is needed and stands in a file of its owner alone; it listens
 })
 
 if (isRoot) {
-  test('as root in a folder that only root may enter, the data are kept where their user reaches them', async () => {
+  test('postgres as root: data of a folder that only root may enter are kept in /var/lib/latchkey-dev', async () => {
     const dataDir = folder({ closed: true })
     const told: string[] = []
     const first = await start(dataDir, (line) => told.push(line))
@@ -150,7 +150,7 @@ if (isRoot) {
     expect(existsSync(home)).toBe(false)
   })
 
-  test('as root in such a folder, what an earlier folder of the same name left is not taken over', async () => {
+  test('postgres as root: data of an earlier folder of the same name are not taken over', async () => {
     const dataDir = folder({ closed: true })
     const first = await start(dataDir)
     await ask(first.url, write)
@@ -161,7 +161,7 @@ if (isRoot) {
     await second.stop()
   })
 
-  test('as root, what a closed folder that was removed by hand left is removed by the next', async () => {
+  test('postgres as root: a start removes the data of folders that were deleted by hand', async () => {
     const first = folder({ closed: true })
     await (await start(first)).stop()
     const forsaken = postgresHome(first)

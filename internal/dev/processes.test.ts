@@ -7,7 +7,7 @@ afterEach(() => {
   for (const child of started.splice(0)) child.kill('SIGKILL')
 })
 
-/** A shell that waits, known by a mark in its command line; `trap` says what it does with SIGTERM. */
+/** Starts a waiting shell with a mark in its command line; `trap` sets its reaction to SIGTERM. */
 async function startMarked(mark: string, trap = ''): Promise<Bun.Subprocess> {
   const script = `${trap}echo up; while :; do sleep 0.05; done`
   const child = Bun.spawn(['/bin/sh', '-c', script, mark], { stdout: 'pipe' })
@@ -17,13 +17,13 @@ async function startMarked(mark: string, trap = ''): Promise<Bun.Subprocess> {
   return child
 }
 
-describe('the processes of this machine', () => {
-  test('include our own, with its arguments', async () => {
+describe('listProcesses', () => {
+  test('listProcesses: includes our own process with its arguments', async () => {
     const own = (await listProcesses()).find(({ pid }) => pid === process.pid)
     expect(own?.command).toContain('test')
   })
 
-  test('leave out one that has ended', async () => {
+  test('listProcesses: leaves out a process that has ended', async () => {
     const child = await startMarked(randomUUID())
     child.kill('SIGKILL')
     await child.exited
@@ -48,12 +48,12 @@ test.each([
       { pid: 22_222, command: 'ps -axww' },
     ],
   ],
-])('the answer of ps is read: %s', (_case, text, expected) => {
+])('parsePs: %s', (_case, text, expected) => {
   expect(parsePs(text)).toEqual(expected)
 })
 
-describe('ending processes', () => {
-  test('ends those that are recognised and no other', async () => {
+describe('endProcesses', () => {
+  test('endProcesses: ends the matching process and no other', async () => {
     const [ours, others] = [randomUUID(), randomUUID()]
     const [mine, other] = [await startMarked(ours), await startMarked(others)]
     const ended = await endProcesses(
@@ -66,7 +66,7 @@ describe('ending processes', () => {
     expect(other.signalCode).toBeNull()
   })
 
-  test('goes on to the next signal when one is ignored', async () => {
+  test('endProcesses: sends the next signal when one is ignored', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
     await endProcesses(
@@ -80,7 +80,7 @@ describe('ending processes', () => {
     expect(child.signalCode).toBe('SIGKILL')
   })
 
-  test('reaches one that is suspended', async () => {
+  test('endProcesses: ends a suspended process', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark)
     child.kill('SIGSTOP')
@@ -89,7 +89,7 @@ describe('ending processes', () => {
     expect(child.signalCode).toBe('SIGTERM')
   })
 
-  test('names the one that survives every step', async () => {
+  test('endProcesses: throws with the pid of a process that survives every step', async () => {
     const mark = randomUUID()
     const child = await startMarked(mark, `trap '' TERM; `)
     const ending = endProcesses((command) => command.includes(mark), [{ signal: 'SIGTERM', waitMs: 50 }])
@@ -99,7 +99,7 @@ describe('ending processes', () => {
     await ending.catch(() => undefined)
   })
 
-  test('finds nothing to do the second time', async () => {
+  test('endProcesses: returns no pid where nothing matches', async () => {
     const mark = randomUUID()
     expect(await endProcesses((command) => command.includes(mark), [])).toEqual([])
   })

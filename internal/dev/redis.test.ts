@@ -35,7 +35,7 @@ async function ask(url: string, ...command: string[]): Promise<unknown> {
   }
 }
 
-test('what was written before a stop is there after the next start', async () => {
+test('redis: durable data survive a stop', async () => {
   const dataDir = folder()
   const first = await start(dataDir)
   await ask(first.url, 'SET', 'kept', 'yes')
@@ -45,7 +45,7 @@ test('what was written before a stop is there after the next start', async () =>
   await second.stop()
 })
 
-test('what was written before a kill -9 is there after the next start', async () => {
+test('redis: durable data survive a kill -9', async () => {
   const dataDir = folder()
   const first = await start(dataDir)
   await ask(first.url, 'SET', 'kept', 'yes')
@@ -56,7 +56,7 @@ test('what was written before a kill -9 is there after the next start', async ()
   await second.stop()
 })
 
-test('one that a predecessor left running is ended, and its data are kept', async () => {
+test('redis: a start ends the server that a killed process left running, and keeps its data', async () => {
   const dataDir = folder()
   const told: string[] = []
   const left = await start(dataDir)
@@ -68,7 +68,7 @@ test('one that a predecessor left running is ended, and its data are kept', asyn
   await next.stop()
 })
 
-test('it evicts nothing, keeps a log only when durable, and listens on the loopback alone', async () => {
+test('redis: evicts nothing, appends to a log only when durable, and listens on the loopback only', async () => {
   const [durable, volatile] = await Promise.all([start(folder()), start(folder(), { durable: false })])
   const setting = async (url: string, name: string) =>
     ((await ask(url, 'CONFIG', 'GET', name)) as Record<string, string>)[name]
@@ -80,8 +80,8 @@ test('it evicts nothing, keeps a log only when durable, and listens on the loopb
   await Promise.all([durable.stop(), volatile.stop()])
 })
 
-describe('its password', () => {
-  test('is needed, stands in a file of its owner alone, and in no command line', async () => {
+describe('redis password', () => {
+  test('redis: requires its password, which only its owner may read and no command line holds', async () => {
     const dataDir = folder()
     const redis = await start(dataDir)
     expect(ask(`redis://127.0.0.1:${redis.port}`, 'PING')).rejects.toThrow('NOAUTH')
@@ -92,7 +92,7 @@ describe('its password', () => {
   })
 })
 
-test('a kept port that somebody took is an error with the log, not an endless wait', async () => {
+test('redis: a given port that is taken is an error with the log', async () => {
   const port = await freePort()
   const taker = createServer((socket) => socket.destroy())
   await new Promise<void>((resolve) => taker.listen(port, '127.0.0.1', resolve))
@@ -102,7 +102,7 @@ test('a kept port that somebody took is an error with the log, not an endless wa
   await new Promise((resolve) => taker.close(resolve))
 })
 
-test('a suspended one is stopped all the same, and stopping twice is harmless', async () => {
+test('redis: stop ends a suspended server, and a second stop does nothing', async () => {
   const redis = await start(folder())
   redis.signal('SIGSTOP')
   await redis.stop()

@@ -239,7 +239,7 @@ describe('sink trial', () => {
 })
 
 describe('sink page', () => {
-  /** What a browser makes of it. */
+  /** Returns the names of elements and attributes that a browser would find. */
   async function elementsOf(text: string) {
     const names = new Set<string>()
     const attributes = new Set<string>()

@@ -23,7 +23,7 @@ async function runningIn(dataDir: string): Promise<string[]> {
     .filter((command) => command.includes(`${dataDir}/`))
 }
 
-/** A process that has both stores up and then does what `ending` says. */
+/** Starts a process that has both stores up and then runs the code in `ending`. */
 async function holder(dataDir: string, ending: string) {
   const code = `import { startStores } from '#internal/dev/index.ts'
     const stores = await startStores({ dataDir: ${JSON.stringify(dataDir)}, durable: true })
@@ -34,7 +34,7 @@ async function holder(dataDir: string, ending: string) {
   return child
 }
 
-test('a folder that a live process uses is refused with its pid and the setting, without touching its stores', async () => {
+test('stores: a folder in use is refused with its holder’s pid and the setting, and its stores are left alone', async () => {
   const dataDir = folder()
   const first = await startStores({ dataDir, durable: false })
   const before = await runningIn(dataDir)
@@ -50,14 +50,14 @@ test('a folder that a live process uses is refused with its pid and the setting,
   expect(await runningIn(dataDir)).toEqual([])
 })
 
-test('a folder that cannot be written is refused by name with the setting', () => {
+test('stores: a folder that cannot be written is refused with its name and the setting', () => {
   const dataDir = '/dev/null/nowhere'
   expect(startStores({ dataDir, durable: false })).rejects.toThrow(
     `${dataDir} cannot be written; perhaps another user made it: remove it as that user, or set LATCHKEY_DATA_DIR`,
   )
 })
 
-test('two folders serve side by side', async () => {
+test('stores: two folders run side by side', async () => {
   const both = await Promise.all(
     [folder(), folder()].map((dataDir) => startStores({ dataDir, durable: false })),
   )
@@ -65,7 +65,7 @@ test('two folders serve side by side', async () => {
   await Promise.all(both.map((stores) => stores.stop()))
 })
 
-test('given URLs are passed on and nothing is started for them', async () => {
+test('stores: given URLs are returned and nothing is started', async () => {
   const dataDir = folder()
   const given = { databaseUrl: 'postgres://db.example/latchkey', redisUrl: 'redis://redis.example' }
   const stores = await startStores({ dataDir, durable: false, ...given })
@@ -74,7 +74,7 @@ test('given URLs are passed on and nothing is started for them', async () => {
   await stores.stop()
 })
 
-test('a store that ends by itself is told by name', async () => {
+test('stores: `lost` names a store that ends by itself', async () => {
   const dataDir = folder()
   const stores = await startStores({ dataDir, durable: false, databaseUrl: 'postgres://db.example/latchkey' })
   const redis = (await listProcesses()).find(({ command }) => command.includes(`${dataDir}/redis/redis.conf`))
@@ -83,7 +83,7 @@ test('a store that ends by itself is told by name', async () => {
   await stores.stop()
 })
 
-test('removing a folder ends what runs on it', async () => {
+test('removeStores: ends the stores of a killed process and removes the folder', async () => {
   const dataDir = folder()
   const other = await holder(dataDir, 'setInterval(() => {}, 1000)')
   other.kill('SIGKILL')
@@ -95,10 +95,10 @@ test('removing a folder ends what runs on it', async () => {
 })
 
 test.each([
-  ['ends by itself', 'process.exit(0)'],
-  ['throws where nobody catches', 'setTimeout(() => { throw new Error("bug") }, 1)'],
-  ['rejects where nobody catches', 'Promise.reject(new Error("bug"))'],
-])('no store outlives a process that %s', async (_case, ending) => {
+  ['exits', 'process.exit(0)'],
+  ['throws uncaught', 'setTimeout(() => { throw new Error("bug") }, 1)'],
+  ['rejects unhandled', 'Promise.reject(new Error("bug"))'],
+])('stores: none outlives a process that %s', async (_case, ending) => {
   const dataDir = folder()
   const other = await holder(dataDir, ending)
   await other.exited
