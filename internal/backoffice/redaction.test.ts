@@ -11,7 +11,7 @@ let backoffice: TestBackoffice
 let receiver: CallbackReceiver
 let eventId: EventId
 
-/** What must never come out, and where it is planted. `gate` is hidden by its name alone, which the tenant has listed. */
+/** Planted secrets. `gate` is redacted by its name, which the tenant's spec lists. */
 const planted = {
   card: '4242 4242 4242 4242',
   mail: 'jane.roe@example.com',

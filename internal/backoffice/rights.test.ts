@@ -13,7 +13,7 @@ import {
   seedTenant,
 } from '#test/support/backoffice-tenants.ts'
 
-/** What the API server is asked, and what follows from its answers. What a real one says of real roles is in test/cluster. */
+/** Rights checks sent to a fake API server and their effects. Real roles are tested in test/cluster. */
 let backoffice: TestBackoffice
 let shop: SeededTenant
 let depot: SeededTenant
@@ -220,7 +220,7 @@ describe('invisible and missing objects', () => {
     ['a name', () => 'tenant?namespace=depots&name=crate', 'tenant?namespace=depots&name=nobody'],
     ['a key', () => `tenant?keyPrefix=${keyPrefix}`, 'tenant?keyPrefix=lk_nobodysx'],
   ]
-  /** Who has been told by the API server that they do not see all, and of one event that they do not see its tenant. */
+  /** A user for whom the denials of the cluster and of one event's tenant are cached. */
   const isRefused = async () => {
     token = someUser()
     expect((await call('GET', `events/${depot.eventId}`)).status).toBe(404)

@@ -44,7 +44,7 @@ interface Repeated {
   readonly method: string
   readonly path: () => string
   readonly options: () => CallOptions
-  /** What there is of it afterwards. */
+  /** State after the write. */
   readonly effect: () => Promise<unknown>
   readonly expected: unknown
   readonly action: string

@@ -34,7 +34,7 @@ type Found<Subject> =
 
 interface Question {
   readonly question: string
-  /** What will happen, to which tenant, and whether it can be undone. */
+  /** Consequences of the action, and whether it can be undone. */
   readonly text: ComponentChildren
   readonly button: string
   readonly tone?: 'danger'
