@@ -29,7 +29,7 @@ export const eventsRow = listRow<EventSummary, EventFilters>({
   fields: [
     { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(providerNames), none: 'Any' },
     { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
-    { kind: 'text', name: 'find', label: 'Event’s or provider’s id', placeholder: 'evt_…', charsMax: 255 },
+    { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
     { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
   ],
   more: {
