@@ -139,14 +139,7 @@ function kindOf(status: number, reason: string): KubeFailureKind {
   return status >= 400 && status < 500 && status !== 408 ? 'badRequest' : 'unavailable'
 }
 
-interface StatusFacts {
-  readonly reason: string
-  readonly message: string
-  readonly fields: readonly string[]
-  readonly retryAfterMs: number | undefined
-}
-
-function parseStatus(body: string): StatusFacts {
+function parseStatus(body: string) {
   const status = parseJson(body)
   if (!isObject(status) || status['kind'] !== 'Status')
     return { reason: '', message: '', fields: [], retryAfterMs: undefined }
