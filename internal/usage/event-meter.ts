@@ -2,14 +2,12 @@ import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
 import type { EffectiveLimits, EventLimitName } from './limits.ts'
 import { type Failure, inTurns, settleEach } from './meter.ts'
-import { meterKeys, monthEndMs } from './reading.ts'
+import { defineSeedScript, meterKeys, monthEndMs, seedMeter } from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import countEvents from './scripts/count-events.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
-import seedEvents from './scripts/seed-events.lua' with { type: 'text' }
-import { findUsage } from './store.ts'
 
 /** What a meter of events needs. */
 export interface EventMeterOptions {
@@ -71,7 +69,7 @@ export class EventMeter {
     const parts = [options.clockSource ?? clockLua, meterLua, eventsLua]
     this.#count = defineScript('count-events', '', [...parts, countEvents])
     this.#read = defineScript('read-events', 'no-writes', [...parts, readEvents])
-    this.#seed = defineScript('seed-events', '', [...parts, seedEvents])
+    this.#seed = defineSeedScript(options.clockSource)
   }
 
   /** Events that were given up uncounted since the process began: more tenants' waited than there is room for. */
@@ -208,16 +206,9 @@ export class EventMeter {
 
   /** Gives a tenant its meters of events; false for a deleted one. Of several processes that try one wins. */
   async #seedOnce(tenantId: TenantId): Promise<boolean> {
-    const { redis, pool, clock } = this.#options
-    const nowMs = clock.now()
-    const { deleted, hourAmount, monthAmount } = await findUsage(pool, tenantId, 'events', nowMs)
-    if (deleted) {
-      this.#known.delete(tenantId)
-      return false
-    }
-    const values = [Math.floor(nowMs / 3_600_000), hourAmount, monthEndMs(nowMs) / 1000, monthAmount]
-    await redis.evaluate(this.#seed, [meterKeys(tenantId).events], values.map(String))
-    return true
+    const { kind } = await seedMeter(this.#options, this.#seed, tenantId, 'events')
+    if (kind === 'deleted') this.#known.delete(tenantId)
+    return kind === 'seeded'
   }
 
   async #readCounts(tenantId: TenantId): Promise<void> {

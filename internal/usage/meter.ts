@@ -1,23 +1,20 @@
 import type { Pool } from 'pg'
-import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
+import { type Clock, type TenantId } from '#internal/base/index.ts'
 import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
 import type { LimitName } from '#internal/tenants/index.ts'
 import type { EffectiveLimits } from './limits.ts'
 import {
+  defineSeedScript,
   defineUsageScript,
   meterKeys,
-  monthEndMs,
   readMeters,
+  seedMeter,
   type UsageReading,
   type WindowCount,
 } from './reading.ts'
-import clockLua from './scripts/clock.lua' with { type: 'text' }
 import forget from './scripts/forget.lua' with { type: 'text' }
-import meterLua from './scripts/meter.lua' with { type: 'text' }
-import seed from './scripts/seed.lua' with { type: 'text' }
 import {
   findEpochs,
-  findUsage,
   type HourOfUsage,
   saveEpochs,
   saveHours,
@@ -58,7 +55,7 @@ export class Meter {
 
   constructor(options: MeterOptions) {
     this.#options = options
-    this.#seed = defineScript('seed', '', [options.clockSource ?? clockLua, meterLua, seed])
+    this.#seed = defineSeedScript(options.clockSource)
     this.#usage = defineUsageScript(options.clockSource)
   }
 
@@ -80,21 +77,11 @@ export class Meter {
   }
 
   async #seedOnce(tenantId: TenantId): Promise<void> {
-    const { redis, pool, clock } = this.#options
-    const nowMs = clock.now()
-    const known = await findUsage(pool, tenantId, 'locks', nowMs)
-    // A process that has not heard of the deletion yet must not bring back what was purged: nobody would remove it again.
-    if (known.deleted) throw new Error('the tenant is deleted: it gets no meters')
-    const [hour, monthEnd] = [Math.floor(nowMs / 3_600_000), monthEndMs(nowMs) / 1000]
-    const values = [hour, known.hourAmount, monthEnd, known.monthAmount]
-    const reply = await redis.evaluate(
-      this.#seed,
-      [meterKeys(tenantId).meta],
-      [randomToken(), ...values.map(String)],
-    )
-    const [, epoch] = reply as [string, string]
-    // Whoever lost the race writes the winner's epoch, so that a winner that dies here leaves nothing unwritten.
-    await this.#saveEpochs([{ tenantId, epoch, known: known.epoch }])
+    const seeding = await seedMeter(this.#options, this.#seed, tenantId, 'locks')
+    // A process that does not know of the deletion yet must not restore what was purged.
+    if (seeding.kind === 'deleted') throw new Error('the tenant is deleted: it gets no meters')
+    // The process that lost the race writes the winner's epoch too, so that a winner that dies here leaves nothing unwritten.
+    await this.#saveEpochs([{ tenantId, epoch: seeding.epoch, known: seeding.known }])
     this.markUsed(tenantId)
   }
 

@@ -1,9 +1,11 @@
-import type { TenantId } from '#internal/base/index.ts'
-import { defineScript, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
+import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
+import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
+import { findUsage } from './store.ts'
 
 /** What is counted, as `usage_hourly` names it. */
 export type MeterName = 'locks' | 'events'
@@ -37,6 +39,43 @@ export interface UsageReading {
 /** The script that reads a tenant's meters. @param clockSource Lua that defines `clock()` */
 export function defineUsageScript(clockSource: string = clockLua): RedisScript {
   return defineScript('usage', 'no-writes', [clockSource, meterLua, eventsLua, usage])
+}
+
+/** Defines the script that seeds a meter. @param clockSource Lua that defines `clock()` */
+export function defineSeedScript(clockSource: string = clockLua): RedisScript {
+  return defineScript('seed', '', [clockSource, meterLua, eventsLua, seed])
+}
+
+/** Result of seeding: the epoch of locks in Redis ('' for events), and the one that Postgres remembered before. */
+export type Seeding =
+  | { readonly kind: 'seeded'; readonly epoch: string; readonly known: string | undefined }
+  | { readonly kind: 'deleted' }
+
+/**
+ * Creates a tenant's meter in Redis from the counts of the running hour and month in Postgres. Of several processes that try, one
+ * wins; repeating it changes nothing. A deleted tenant gets none, because nothing would remove it again.
+ * @throws RedisUnavailable, and what Postgres throws
+ */
+export async function seedMeter(
+  { redis, pool, clock }: { readonly redis: RedisConnection; readonly pool: Pool; readonly clock: Clock },
+  script: RedisScript,
+  tenantId: TenantId,
+  meter: MeterName,
+): Promise<Seeding> {
+  const nowMs = clock.now()
+  const stored = await findUsage(pool, tenantId, meter, nowMs)
+  if (stored.deleted) return { kind: 'deleted' }
+  const keys = meterKeys(tenantId)
+  const [key, newEpoch] = meter === 'locks' ? [keys.meta, randomToken()] : [keys.events, '']
+  const counts = [
+    Math.floor(nowMs / 3_600_000),
+    stored.hourAmount,
+    monthEndMs(nowMs) / 1000,
+    stored.monthAmount,
+  ]
+  const reply = await redis.evaluate(script, [key], [newEpoch, ...counts.map(String)])
+  const [, epoch] = reply as [string, string]
+  return { kind: 'seeded', epoch, known: stored.epoch }
 }
 
 /** Reads a tenant's meters: one round trip, and it changes nothing. @throws RedisUnavailable */

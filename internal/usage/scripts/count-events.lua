@@ -1,6 +1,6 @@
--- Counts events that were committed. One atomic step; the same call of the same process again changes nothing.
--- KEYS: events. ARGV: process, number of the call, events of just now, then hours and their events: what could not be counted in
--- its time goes to the hour it came in, and to the running one where that hour's count was not kept here.
+-- Counts committed events in one atomic step. Repeating a call of the same process changes nothing.
+-- KEYS: events. ARGV: process, number of the call, events of the last seconds, then hours and their late events. Late events count in
+-- the hour they arrived in, or in the running one if Redis does not hold the count of that hour.
 local m = load_events(KEYS[1])
 if not m then return {'seed'} end
 local sec = clock()
@@ -12,7 +12,7 @@ if not last or tonumber(string.match(last, '^%d+')) < tonumber(ARGV[2]) then
   m.mc, m.hc, m.oc = m.mc + now, m.hc + now, m.oc + now
   for at = 4, #ARGV, 2 do
     local hour, late = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-    if hour >= m.hi or hour < m.sh or hour <= m.hi - EVENT_HOURS_KEPT then
+    if hour >= m.hi or hour < m.sh or hour <= m.hi - HOURS_KEPT then
       m.hc, m.oc = m.hc + late, m.oc + late
     else
       redis.call('HINCRBY', KEYS[1], 'H' .. hour, late)

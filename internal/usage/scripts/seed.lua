@@ -1,13 +1,21 @@
--- Gives a tenant its meters, unless they are there: of two that try, one wins, and the other's call changes nothing.
--- KEYS: meta. ARGV: epoch, the hour and its locks, the month's end (s) and its locks, as Postgres has them. A window that
--- is over by this clock counts from zero.
-local packed = redis.call('GET', KEYS[1])
-if packed then return {'kept', unpack_meter(packed).e} end
+-- Creates a tenant's meter of locks or of events from the counts in Postgres, unless it exists: of two concurrent calls one wins.
+-- KEYS: meta or events. ARGV: epoch of locks, '' for events; hour and its count; end of the month (s) and its count. A window that
+-- has ended by this clock counts from zero; the count of an ended hour of events is kept, for late events of that hour.
+local epoch, is_locks = ARGV[1], ARGV[1] ~= ''
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return {'kept', is_locks and unpack_meter(redis.call('GET', KEYS[1])).e or ''}
+end
 local sec = clock()
-local minute, hour, ending = math.floor(sec / 60), math.floor(sec / 3600), month_end(sec)
-write_meter(KEYS[1], {
-  e = ARGV[1], f = 0, mi = minute, mc = 0, by = 0, sm = minute,
-  hi = hour, hc = tonumber(ARGV[2]) == hour and tonumber(ARGV[3]) or 0,
-  me = ending, oc = tonumber(ARGV[4]) == ending and tonumber(ARGV[5]) or 0,
-})
-return {'seeded', ARGV[1]}
+local minute, hour, ending, known_hour = math.floor(sec / 60), math.floor(sec / 3600), month_end(sec), tonumber(ARGV[2])
+local m = {
+  e = epoch, f = 0, by = 0, sm = minute, mi = minute, mc = 0, sh = math.min(hour, known_hour),
+  hi = hour, hc = known_hour >= hour and tonumber(ARGV[3]) or 0,
+  me = ending, oc = tonumber(ARGV[4]) >= ending and tonumber(ARGV[5]) or 0,
+}
+if is_locks then
+  write_meter(KEYS[1], m)
+else
+  write_events(KEYS[1], m)
+  if known_hour < hour then redis.call('HSET', KEYS[1], 'H' .. known_hour, ARGV[3]) end
+end
+return {'seeded', epoch}

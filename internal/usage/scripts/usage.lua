@@ -1,6 +1,6 @@
--- Reads all meters of a tenant, for the roll-up and for people. Changes nothing. KEYS: meta, side, events. Gives the second, the
--- epoch ('' for none), bytes of records, then locks and events: nothing where there are no meters, else minute, its count, month's
--- end, its count, the minute and the month gone by ("<window> <count>", '' for none), then hours and counts, the running one first.
+-- Reads all meters of a tenant. Changes nothing. KEYS: meta, side, events. Returns the second, the epoch ('' for none), record bytes,
+-- then locks and events: empty without a meter, else minute, count, end of month, count, the closed minute and month
+-- ("<window> <count>", '' for none), then hours and counts, the running hour first.
 local function part(m, fields)
   local hash, closed = {}, {M = '', O = ''}
   for at = 1, #fields, 2 do
