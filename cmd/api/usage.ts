@@ -8,7 +8,7 @@ import type { Directory } from '#internal/tenants/index.ts'
 import { EventMeter, LimitsInForce, limitsChannel, Meter } from '#internal/usage/index.ts'
 import type { Telemetry } from './telemetry.ts'
 
-/** What usage stands on. */
+/** Dependencies of `startUsage`. */
 export interface UsageParts {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -16,7 +16,7 @@ export interface UsageParts {
   readonly settings: SettingsWatch
 }
 
-/** What counts, and what limits. */
+/** Meters and limits of a process. */
 export interface Usage {
   readonly meter: Meter
   readonly eventMeter: EventMeter

@@ -6,13 +6,13 @@ import type { CheckRequest } from './requests.ts'
 import { type AcquireInput, entryKey, type RecordStore } from './store.ts'
 import type { Waiters } from './wait.ts'
 
-/** What a check comes to: an outcome that is no error. */
+/** Outcome of a check that is no error. */
 export type Acquired = Exclude<AcquireOutcome, { kind: 'mismatch' | 'limited' | 'long' }>
 
-/** What records need to know of a tenant. */
+/** Part of a tenant that records use. */
 export type RecordTenant = Pick<DirectoryTenant, 'id' | 'records' | 'limits'>
 
-/** What records are made with. */
+/** Dependencies of the record routes. */
 export interface Records {
   readonly store: RecordStore
   readonly waiters: Waiters

@@ -21,7 +21,7 @@ const batchRecordBytesMax = 4 * 1024 * 1024
 const sliceChecks = 20
 /** The same for long records, in bytes; a longer one comes alone. */
 const sliceBytes = 256 * 1024
-/** What has no answer by then is refused like a check by itself would be. */
+/** Deadline of a batch; checks without an answer by then are refused like single checks. */
 const batchMsMax = 900
 
 /**

@@ -12,11 +12,11 @@ beforeAll(async () => {
 }, 30_000)
 afterAll(() => lab.close())
 
-/** How callers meet is up to Redis, so a situation or a fault may need some runs to show. */
+/** Runs: the interleaving of callers is up to Redis, so a situation or a fault may need several to appear. */
 const seedsMax = 30
 const size = { callers: 24, rounds: 12, keys: ['a', 'b', 'c', 'd'] }
 
-/** What a call met, in the words of `situations`. */
+/** Situation of a call, by its name in `situations`. */
 function situationOf(call: HistoryCall): string {
   if (call.do === 'acquire' && call.outcome.kind === 'locked' && call.outcome.takenOver) return 'take-over'
   if (call.do === 'acquire' || call.do === 'fetch') return `${call.do} ${call.outcome.kind}`

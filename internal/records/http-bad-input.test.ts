@@ -127,7 +127,7 @@ const integerCases = (least: number, most: number): Case[] => [
   ['beyond 2^53', 1e21],
 ]
 
-/** How a field's rule is told in an error, with values beside it and values inside. */
+/** Error text of a field's rule, with values outside and inside it. */
 const rules = {
   text: (most: number) => ({
     told: [`a string of 1 to ${most} characters without control characters`],

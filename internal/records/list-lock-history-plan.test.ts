@@ -92,7 +92,7 @@ async function walked(changes: Changes): Promise<{ entries: LockHistoryEntry[]; 
 
 const from = today - 40 * dayMs
 
-/** Of a row that is looked at in the order of an index a block is read at most, beside the way down into each partition. */
+/** Block bound: an examined row costs at most one block, plus the descent into each partition. */
 const cases: readonly (readonly [what: string, changes: Changes, found: number, blocksMax: number])[] = [
   ['nothing', {}, 50, 600],
   ['another tenant', { tenantId: other }, 0, 600],

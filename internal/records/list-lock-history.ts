@@ -10,7 +10,7 @@ import {
 } from './lock-history.ts'
 import { joinFacts } from './lock-history-notes.ts'
 
-/** Which entries of a tenant. A key is looked for within its scope. */
+/** Filter of a tenant's lock history. A key needs its scope. */
 export type LockHistoryFilter = {
   readonly tenantId: TenantId
   readonly state?: LockState | undefined
@@ -34,7 +34,7 @@ export interface LockHistoryPage {
   readonly next?: number
 }
 
-/** What a tenant's days may be at most, as the schema of the resource has it. */
+/** Maximum retention of a tenant in days, as in the schema of the resource. */
 const daysMax = 90
 const fenceMax = Number.MAX_SAFE_INTEGER
 /** The last moment that a fence can name, in 2255; days end there, too. */
@@ -139,7 +139,7 @@ function joinNeighbours(page: readonly LockFacts[]): LockFacts[] {
  */
 export const examinedMax = 2_000
 
-/** Which rows a page is made of. */
+/** Selection of the rows of a page. */
 export interface LockHistorySelection {
   readonly tenantId: TenantId
   readonly scope: string | undefined
@@ -275,7 +275,7 @@ function endingConditions(state: LockState | undefined, parameters: Parameters):
   return ending === undefined ? [] : [`ending = ${parameters.add(ending)}`]
 }
 
-/** That a lock has expired is written nowhere: its time tells. */
+/** Returns the condition for `running` or `expired`, which depends on the clock and is stored nowhere. */
 function holdingConditions({ state, nowMs }: LockHistorySelection, parameters: Parameters): string[] {
   if (state !== 'running' && state !== 'expired') return []
   return [`held_until ${state === 'running' ? '>' : '<='} ${parameters.add(new Date(nowMs).toISOString())}`]

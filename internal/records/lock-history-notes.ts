@@ -1,7 +1,7 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { acquiredAtMsOf, type LockAddress, type LockFacts, type LockNote } from './lock-history.ts'
 
-/** How much a buffer holds. */
+/** Bounds of a buffer. */
 export interface NoteBufferBounds {
   /** Notes of all tenants together. */
   readonly notesMax: number
@@ -24,7 +24,7 @@ interface Queue {
   bytes: number
 }
 
-/** What a note takes beside its texts. */
+/** Bytes of a note beside its texts. */
 const noteBytes = 200
 /** Tenants that are looked at for the one that has most; of an unfair one its own notes do so, too. */
 const looksMax = 4
@@ -34,7 +34,7 @@ const kindNumbers = { acquired: 0, extended: 1, completed: 2, released: 3, taken
 
 /**
  * Notes on their way to Postgres. This is on the way of every lock, hence columns that are made once instead of an object a note.
- * When it is full, the oldest note of a tenant that has much goes: its own where the tenant itself has most of those looked at.
+ * A full buffer drops the oldest note of the tenant with most bytes among the pusher and the tenants examined.
  */
 export class NoteBuffer {
   readonly #bytesMax: number
@@ -197,7 +197,7 @@ function valueOf(note: LockNote): number {
   return note.kind === 'acquired' || note.kind === 'extended' ? note.heldMs : 0
 }
 
-/** What a note alone tells of an execution. */
+/** Returns the facts of a single note. */
 export function factsOf({ scope, key }: LockAddress, note: LockNote): LockFacts {
   const { fence, kind } = note
   const nothing = { heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
@@ -226,8 +226,8 @@ export function factsOf({ scope, key }: LockAddress, note: LockNote): LockFacts 
 }
 
 /**
- * Joins what is known of one execution: of its holdings the latest, of its ends the earliest. In any order, grouping and repetition
- * the same facts give the same; `write-executions.ts` says it again in SQL.
+ * Joins facts of one lock: the latest extension and the earliest end win. Commutative, associative and idempotent. The upsert of
+ * `lock-history-recorder.ts` does the same in SQL.
  */
 export function joinFacts(one: LockFacts, other: LockFacts): LockFacts {
   const { heldUntilMs, extendedAtMs } = compareHolding(one, other) >= 0 ? one : other

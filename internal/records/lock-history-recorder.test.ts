@@ -236,7 +236,7 @@ interface Story {
   readonly end: 'completed' | 'released' | 'taken_over' | 'open'
   readonly endedAfterMs: number
   readonly beginningKnown: boolean
-  /** How often the end is told again, later. */
+  /** Number of later repetitions of the end. */
   readonly repeats: number
 }
 

@@ -10,13 +10,13 @@ import {
 import { acquiredAtMsOf, type Ending, type LockFacts, type NoteLock } from './lock-history.ts'
 import { factsOf, type HeldNote, joinFacts, NoteBuffer, type NoteBufferBounds } from './lock-history-notes.ts'
 
-/** What a recorder needs. */
+/** Options of `LockHistoryRecorder`. */
 export interface LockHistoryRecorderOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /** Days that a tenant's executions are kept; undefined for one that is gone, whose notes go, too. */
+  /** Returns the retention of a tenant's lock history, in days; undefined for a deleted one, whose notes are dropped. */
   readonly retentionDaysOf: (tenantId: TenantId) => number | undefined
-  /** Hears of notes that will not be written, at the next flush: `full` buffer, or `refused` by Postgres for `cause`. */
+  /** Called at a flush for dropped notes: `full` buffer, or `refused` by Postgres with `cause`. */
   readonly onDropped: (reason: DropReason, notes: number, cause?: unknown) => void
   /** Default 16 384 notes and 8 MiB. */
   readonly bounds?: NoteBufferBounds
@@ -24,7 +24,7 @@ export interface LockHistoryRecorderOptions {
   readonly batchesMax?: number
 }
 
-/** Why notes were dropped: a closed set, fit for a metric's label. */
+/** Reasons for dropped notes: a closed set, usable as a metric label. */
 export const dropReasons = ['full', 'refused'] as const
 /** One of the reasons for which notes are dropped. */
 export type DropReason = (typeof dropReasons)[number]

@@ -1,6 +1,6 @@
 import type { TenantId } from '#internal/base/index.ts'
 
-/** Whose lock, on what. */
+/** Address of a lock. */
 export interface LockAddress {
   readonly tenantId: TenantId
   readonly scope: string
@@ -21,22 +21,22 @@ export type LockNote =
 /** Takes note of what happened to a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
 export type NoteLock = (address: LockAddress, note: LockNote) => void
 
-/** How an execution stands. `expired` is a lock whose time is over and whose holder was not heard of; it may still complete. */
+/** States of a lock in its history. `expired`: its time is over without a known end; the late holder may still complete it. */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
-/** One of the states of an execution. */
+/** State of a lock in its history. */
 export type LockState = (typeof lockStates)[number]
 
-/** How an execution ended; `open` while it has not. */
+/** End of a lock; `open` without one. */
 export type Ending = 'open' | 'completed' | 'released' | 'taken_over'
 
-/** What is known of an execution: a part of it, or all. */
+/** Known facts of a lock, possibly partial. */
 export interface LockFacts {
   readonly fence: number
   readonly scope: string
   readonly key: string
   /** null where only the end was heard of. */
   readonly heldUntilMs: number | null
-  /** When the lock was last extended or entered again. */
+  /** Time of the last extension or re-entry. */
   readonly extendedAtMs: number | null
   readonly endedAtMs: number | null
   readonly ending: Ending
@@ -66,7 +66,7 @@ export function acquiredAtMsOf(fence: number): number {
   return Math.floor(fence / 1000)
 }
 
-/** How an execution stands at a time. A clock that went back makes no negative duration. */
+/** Describes a lock at a time. A clock that went back gives no negative duration. */
 export function describeLock(facts: LockFacts, nowMs: number): LockHistoryEntry {
   const { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, status } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)

@@ -64,7 +64,7 @@ const locksPerMinute = 6
 /** Below any count of bytes, which is 0 where the bytes of a living entry were swept. */
 const alwaysExceeded = -1_000_000
 
-/** What the scripts promise, said once more and plainly. It forgets an entry only when told, as Redis' own expiry would. */
+/** Reference model of the scripts. It removes an entry only on request, in place of Redis' expiry. */
 class Model {
   readonly entries = new Map<string, Lock | Saved>()
   nowMs = labStartMs

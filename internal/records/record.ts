@@ -2,7 +2,7 @@ import type { ErrorCode } from '#internal/base/index.ts'
 import type { LockLimitName } from '#internal/usage/index.ts'
 
 /**
- * What became of a check: the saved response, the lock, or why neither. `record` is JSON text
+ * Outcome of a check: the saved response, the lock, or the reason for neither. `record` is JSON text
  * `{"status":…,"headers":{…},"body":…}` whose parts are as they were received.
  */
 export type AcquireOutcome =
@@ -25,24 +25,24 @@ export interface LongOutcome {
   readonly bytes: number
 }
 
-/** What a check is counted as: a closed set, fit for a metric's label. */
+/** Outcome of a check: a closed set, usable as a metric label. */
 export type CheckOutcome = 'hit' | 'locked' | 'taken_over' | 'busy' | ErrorCode
 
-/** What became of a save. `lost`: the token owns nothing any more. `exists`: another result was saved before. */
+/** Result of a save. `lost`: the token owns no lock any more. `exists`: another result was saved before. */
 export type SaveOutcome = { readonly kind: 'saved' } | { readonly kind: 'exists' } | { readonly kind: 'lost' }
 
-/** What a look-up found. */
+/** Result of a fetch. */
 export type FetchOutcome =
   | { readonly kind: 'hit'; readonly record: string }
   | LongOutcome
   | { readonly kind: 'none' }
 
-/** What became of a lock that was to be extended. */
+/** Result of extending a lock. */
 export type ExtendOutcome =
   | { readonly kind: 'extended'; readonly fence: number; readonly expiresInMs: number }
   | { readonly kind: 'lost' }
 
-/** How long a lock and a record live, in milliseconds. */
+/** Lifetimes of a lock and its record, in milliseconds. */
 export interface Lifetimes {
   readonly ttlMs: number
   readonly lockMs: number
@@ -65,12 +65,12 @@ export function decideLifetimes(
 
 const retryAfterMsMax = 1000
 
-/** When to ask again for a busy key: at the lock's end, but no later than in a second, since most work is done sooner. */
+/** Returns the delay before the next check of a busy key: until the lock's end, at most a second, since most work ends sooner. */
 export function suggestRetryMs(remainingMs: number): number {
   return Math.max(1, Math.min(Math.ceil(remainingMs), retryAfterMsMax))
 }
 
-/** How long a waiter sleeps before it looks again by itself: until the lock's end, its own deadline, or a second. */
+/** Returns the sleep of a waiter before its next poll: until the lock's end, its deadline, or a second. */
 export function decideWaitMs(remainingMs: number, deadlineMs: number, nowMs: number): number {
   return Math.max(0, Math.min(suggestRetryMs(remainingMs), deadlineMs - nowMs))
 }

@@ -44,7 +44,7 @@ function saveInput(tenantId: TenantId, changes: Partial<SaveInput> = {}): SaveIn
   }
 }
 
-/** What an entry is, read behind the product's back. */
+/** State of an entry, read directly from Redis. */
 async function readState(tenantId: TenantId): Promise<string> {
   const entry = await lab.raw.get(entryKey(acquireInput(tenantId)))
   if (entry === null) return 'none'
@@ -61,7 +61,7 @@ const acquireAs = (tenantId: TenantId, lockToken: string, attemptId: string) =>
 const afterLock = (tenantId: TenantId, locks: number) =>
   lab.setClock(tenantId, labStartMs + locks * (lockMs + 1))
 
-/** How to get into each state. A is the first holder, B the one that took over. */
+/** Steps that lead to each state. A is the first holder, B the one that took over. */
 const states: Record<string, (tenantId: TenantId) => Promise<unknown>> = {
   'no entry': async () => undefined,
   'held by A': (t) => acquireAs(t, 'A', 'a'),
@@ -111,7 +111,7 @@ const remove = (lockToken: string) => async (tenantId: TenantId) =>
 const extend = (lockToken: string) => async (tenantId: TenantId) =>
   (await lab.store.extend(acquireInput(tenantId), lockToken, 30_000)).kind
 
-/** What is done in each state; N is a token that nobody had before. */
+/** Operations in each state; N is a new token. */
 const steps: Record<string, (tenantId: TenantId) => Promise<string>> = {
   acquire: acquire({}),
   'acquire, attempt a': acquire({ attemptId: 'a' }),

@@ -6,14 +6,14 @@ import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.t
 import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
 
-/** Which entry of which tenant. */
+/** Address of an entry. */
 export interface RecordAddress {
   readonly tenantId: TenantId
   readonly scope: string
   readonly key: string
 }
 
-/** What an acquisition is made with. */
+/** Input of an acquisition. */
 export interface AcquireInput extends RecordAddress, Lifetimes {
   /** A fresh token; the lock's own if it is taken. */
   readonly lockToken: string
@@ -21,17 +21,17 @@ export interface AcquireInput extends RecordAddress, Lifetimes {
   readonly fingerprint: string
   /** Empty for none. */
   readonly attemptId: string
-  /** Whether the caller will wait for a busy key, so that its end must be published. */
+  /** The caller waits for a busy key, so the end of its lock must be published. */
   readonly waits: boolean
   readonly limits: LockLimits
   /**
-   * How a long record is answered. By default with the record, where there is room for it; `sized`: with its bytes; `whole`:
+   * Answer for a long record. By default with the record, where there is room for it; `sized`: with its bytes; `whole`:
    * with the record, for which the caller has taken room in `answers`.
    */
   readonly long?: 'sized' | 'whole'
 }
 
-/** What a save is made with. */
+/** Input of a save. */
 export interface SaveInput extends RecordAddress {
   /** Empty for none. */
   readonly lockToken: string
@@ -43,7 +43,7 @@ export interface SaveInput extends RecordAddress {
   readonly record: string
 }
 
-/** What a store may be made with beside Redis and the meter. */
+/** Options of `RecordStore`. */
 export interface RecordStoreOptions {
   /** Other scripts than the product's, for tests. */
   readonly scripts?: RecordScripts
@@ -51,7 +51,7 @@ export interface RecordStoreOptions {
   readonly note?: NoteLock
 }
 
-/** How long a call may take in all: its script, the seeding of its tenant's meters, the script again. */
+/** Deadline of a call: its script, seeding of the tenant's meters, the script again. */
 const callMsMax = 900
 /**
  * Calls under way in one process; a tenant gets a quarter. Fewer than the connection bears, so that room is left there for
@@ -334,7 +334,7 @@ function parseAcquired(reply: readonly unknown[]): AcquireOutcome {
   }
 }
 
-/** What an entry's record was asked for with: its fourth line, '' for none. */
+/** Returns the fingerprint of an entry's record: its fourth line, '' for none. */
 function fingerprintOf(entry: string): string {
   return entry.split('\n', 4)[3] ?? ''
 }

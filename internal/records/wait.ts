@@ -23,7 +23,7 @@ const waitersMax = 1000
 /** Tries of one waiter: its deadline ends it sooner unless somebody takes and frees the key without pause. */
 const attemptsMax = 500
 
-/** How long a waiter lets the subscription take before it tries again without. */
+/** Maximum wait for the subscription before a waiter polls without it. */
 const subscribeMsMax = 150
 
 interface Channel {
@@ -43,7 +43,7 @@ export class Waiters {
     this.#redis = redis
   }
 
-  /** How many wait now. */
+  /** Number of waiting callers. */
   get count(): number {
     return this.#places.taken
   }

@@ -24,7 +24,7 @@ export type SettingName =
   | 'retention.payloadDays'
   | 'retention.eventDays'
 
-/** What a setting can be set to. */
+/** Value of a setting. */
 export type SettingValue = boolean | number | string
 
 /** Everything that is known about a setting but its name. */
@@ -32,9 +32,9 @@ export interface SettingDefinition {
   /** `any`: for the installation, and for one tenant beside it. */
   readonly scope: 'any' | 'installation'
   readonly schema: TSchema
-  /** What a value has to be, in words. */
+  /** Description of valid values, for messages. */
   readonly expected: string
-  /** What holds while it is not set; null: nothing does. */
+  /** Default value; null for none. */
   readonly default: SettingValue | null
   readonly doc: string
 }
@@ -90,7 +90,7 @@ export const settingDefinitions: Readonly<Record<SettingName, SettingDefinition>
 /** All names, in the order in which settings are listed. */
 export const settingNames = Object.keys(settingDefinitions) as readonly SettingName[]
 
-/** Whether this is the name of a setting. */
+/** Returns whether a text is the name of a setting. */
 export function isSettingName(name: string): name is SettingName {
   return Object.hasOwn(settingDefinitions, name)
 }
@@ -130,7 +130,7 @@ function days(standard: number, doc: string): SettingDefinition {
   }
 }
 
-/** What is in force in this process. Never changes: a change brings another one. */
+/** Settings in force in this process. Immutable: a change creates a new object. */
 export interface RuntimeSettings {
   /** Grows with every write of any setting; 0 while none was read. */
   readonly version: number
@@ -138,7 +138,7 @@ export interface RuntimeSettings {
   readonly isForwardingPaused: boolean
   /** Nothing is sent to the callbacks of these. */
   readonly forwardingPausedFor: ReadonlySet<TenantId>
-  /** Whether calls of this provider for this tenant are put off. Costs two look-ups in memory. */
+  /** Returns whether intake of this provider is paused for this tenant. Two look-ups in memory. */
   isProviderPaused(provider: ProviderName, tenantId: TenantId): boolean
   /** Settings that pause something, for the installation and for tenants. */
   readonly pauses: number
@@ -211,13 +211,13 @@ function limitsOf(values: ReadonlyMap<string, SettingValue>): Limits {
 /** A setting that somebody wants to write or read: nothing of it is checked yet. */
 export interface SettingInput {
   readonly name: string
-  /** Whether it is for one tenant. */
+  /** True for a setting of one tenant. */
   readonly ofTenant: boolean
   /** Left out where a setting is only named. */
   readonly value?: unknown
 }
 
-/** What a check found; a problem is a sentence for whoever asked, which tells what to do next. */
+/** Result of a check; a problem is a sentence for the caller with the next step. */
 export type CheckedSetting<Checked> = Checked | { readonly kind: 'refused'; readonly problem: string }
 
 /** Checks that there is a setting of this name, and that it can be one tenant's where it is to be. Pure. */
@@ -247,12 +247,12 @@ export function checkSetting(
   return { kind: 'ok', name, value: input.value }
 }
 
-/** Whether a setting can have this value. Pure. */
+/** Validates a value of a setting. Pure. */
 export function isValueOf(name: SettingName, value: unknown): value is SettingValue {
   return Value.Check(settingDefinitions[name].schema, value)
 }
 
-/** What a person typed for a value: `true`, `false` and numbers are such, all else is text for `checkSetting` to judge. Pure. */
+/** Parses typed text into a value: `true`, `false` and numbers, else text for `checkSetting` to validate. Pure. */
 export function parseSettingText(text: string): SettingValue {
   if (text === 'true' || text === 'false') return text === 'true'
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text
@@ -261,7 +261,7 @@ export function parseSettingText(text: string): SettingValue {
 /** Values as far as they are set. */
 export type SetValues = Readonly<Partial<Record<SettingName, SettingValue>>>
 
-/** Of these two the first may not be over the second, nor for a soft limit its hard one. */
+/** Pairs of settings whose first value may not exceed the second, such as a soft and a hard limit. */
 const ordered: readonly (readonly [SettingName, SettingName])[] = [
   ['retention.payloadDays', 'retention.eventDays'],
   ...settingNames

@@ -91,7 +91,7 @@ export async function lockSettings(client: PoolClient): Promise<number> {
 }
 
 // The lock lets a deletion wait until the setting is there, so that its purge finds it.
-/** Whether there is such a tenant, which then is not deleted before the transaction ends. */
+/** Returns whether the tenant exists, and keeps it from being deleted until the transaction ends. */
 export async function lockTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
   const { rowCount } = await client.query(
     'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE',
@@ -100,7 +100,7 @@ export async function lockTenant(client: PoolClient, tenantId: TenantId): Promis
   return rowCount === 1
 }
 
-/** How many other tenants this setting is set for. Exact while the version's row is locked. */
+/** Counts the other tenants with this setting. Exact while the version's row is locked. */
 export async function countOtherTenants(
   client: PoolClient,
   { name, tenantId }: Pick<StoredSetting, 'name' | 'tenantId'>,
@@ -118,10 +118,10 @@ export async function listInstallationSettings(client: PoolClient): Promise<read
   return rows.flatMap(toStored)
 }
 
-/** What `writeRow` leaves behind; without a value the setting is not set any more. */
+/** Write of one row; without a value the row is removed. */
 export interface SettingChange extends Omit<StoredSetting, 'value'> {
   readonly value: SettingValue | undefined
-  /** What it was before, for the audit log. */
+  /** Value before the write, for the audit log. */
   readonly old: SettingValue | undefined
 }
 
@@ -160,9 +160,9 @@ function toStored({ name, tenantId, value, ...rest }: RawSetting): StoredSetting
 export interface ListedSetting {
   readonly name: SettingName
   readonly definition: SettingDefinition
-  /** What was set; undefined where the default holds. */
+  /** Value that is set; undefined where the default applies. */
   readonly stored: StoredSetting | undefined
-  /** What holds: what was set, or else the default; null where nothing does. */
+  /** Value in force: the one that is set, else the default; null for none. */
   readonly value: SettingValue | null
 }
 
@@ -178,23 +178,23 @@ export async function listSettings(pool: Pool, tenantId: TenantId | null): Promi
     })
 }
 
-/** Which setting is to be cleared, and by whom. */
+/** Setting to clear, and the actor. */
 export interface SettingClearing {
   readonly name: string
   /** null: for the whole installation. */
   readonly tenantId: TenantId | null
-  /** Who does it, for the audit log: 1 to 200 printable characters. */
+  /** Actor for the audit log: 1 to 200 printable characters. */
   readonly by: string
   /** The version that was seen, 0 for a setting that was not set: with another one there now, nothing is written. */
   readonly expectedVersion?: number | undefined
 }
 
-/** Which setting is to have which value. */
+/** Setting to write, with its value. */
 export interface SettingWriting extends SettingClearing {
   readonly value: unknown
 }
 
-/** What became of a write. `version` is 0 for what is not set any more. `present`: what is there in place of what was expected; undefined when it is not set. */
+/** Result of a write. `version` is 0 for what is not set any more. `present`: what is there in place of what was expected; undefined when it is not set. */
 export type SettingWritten =
   | {
       readonly kind: 'written'
@@ -205,7 +205,7 @@ export type SettingWritten =
   | { readonly kind: 'conflict'; readonly present: StoredSetting | undefined }
   | { readonly kind: 'refused'; readonly problem: string }
 
-/** What settings are written with. */
+/** Dependencies of writing settings. */
 export interface WritingParts {
   readonly pool: Pool
   readonly clock: Clock

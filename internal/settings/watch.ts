@@ -5,18 +5,18 @@ import type { Health, Logger } from '#internal/telemetry/index.ts'
 import { type RuntimeSettings, toRuntimeSettings } from './definitions.ts'
 import { readSettings, readSettingsVersion } from './store.ts'
 
-/** What a watch is made of. The pool stays its owner's. */
+/** Options of a watch. The caller closes the pool. */
 export interface SettingsWatchOptions {
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Pick<Logger, 'info' | 'warn'>
   /** Longest wait between two looks, default 1 s. */
   readonly pollMs?: number
-  /** Where the watch shows that it still looks. */
+  /** Heartbeat of the watch's polling loop. */
   readonly health?: Health
 }
 
-/** Told of what is in force from now on. Must not throw. */
+/** Called when settings change. Must not throw. */
 export type SettingsListener = (settings: RuntimeSettings) => void
 
 /** Waits after failed looks: never longer than Postgres may stay unnoticed once it is back. */
@@ -44,7 +44,7 @@ export class SettingsWatch {
     this.#options = options
   }
 
-  /** What is in force now. Ask each time: it is another object after a change. */
+  /** Settings in force. Read it each time: a change replaces the object. */
   get current(): RuntimeSettings {
     return this.#current
   }

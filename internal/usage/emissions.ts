@@ -1,21 +1,21 @@
 import type { TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
 
-/** Usage that another system tells of. */
+/** Usage reported by another system. */
 export interface UsageEmission {
   /** The other system's own name for it, unique within the tenant: 1 to 128 printable characters. */
   readonly id: string
   readonly tenantId: TenantId
-  /** What was used, such as `exports.rows`: dotted lowercase, at most 64 characters; `locks` and `events` are counted by us. */
+  /** Meter, such as `exports.rows`: dotted lowercase, at most 64 characters; `locks` and `events` are reserved. */
   readonly kind: string
   /** A whole number from 0 up. */
   readonly count: number
-  /** When, ms since the epoch: it counts for that UTC hour. At most 35 days ago, and not ahead by over 5 minutes. */
+  /** Time, ms since the epoch: it counts for that UTC hour. At most 35 days ago and 5 minutes ahead. */
   readonly at: number
 }
 
 /**
- * What became of an emission. `known`: the same was recorded before, and nothing changed. `conflict`: another one was, under this id.
+ * Result of recording. `known`: the same emission was recorded before; nothing changed. `conflict`: the id belongs to another one.
  */
 export type UsageRecorded =
   | { readonly kind: 'recorded' | 'known' | 'conflict' }

@@ -9,12 +9,12 @@ import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
 
-/** What a meter of events needs. */
+/** Options of `EventMeter`. The caller closes its connections. */
 export interface EventMeterOptions {
   readonly redis: RedisConnection
   readonly pool: Pool
   readonly clock: Clock
-  /** Told of a tenant whose events were counted, so that its hours are rolled up. */
+  /** Called when events of a tenant were counted, so that its hours are rolled up. */
   markUsed(tenantId: TenantId): void
   /** Lua that defines `clock()`, for tests that move it. */
   readonly clockSource?: string
@@ -27,7 +27,7 @@ export interface CountedEvent {
   readonly receivedAtMs: number
 }
 
-/** What is remembered of a tenant with limits; times are this process'. */
+/** State of a tenant with limits; times by this process' clock. */
 interface Known {
   activeMs: number
   heardMs: number
@@ -60,7 +60,7 @@ export class EventMeter {
   readonly #sending = new Map<TenantId, Promise<void>>()
   #calls = 0
   #heardMs = Number.NEGATIVE_INFINITY
-  /** How far Redis' clock is ahead of ours. */
+  /** Lead of Redis' clock over ours, ms. */
   #offsetMs = 0
   #uncounted = 0
 
@@ -244,7 +244,7 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Who failed comes after all others, so that it keeps nobody's turn from coming where time is up. */
+/** Moves a failed tenant to the end, so that it does not starve the others when time is up. */
 function moveToEnd<V>(map: Map<TenantId, V>, tenantId: TenantId): void {
   const value = map.get(tenantId)
   if (value === undefined) return
@@ -286,7 +286,7 @@ export class EventTally {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
 
-  /** What goes into the next call: the one that was not confirmed, or all that waits. Undefined when nothing does. */
+  /** Returns the next call: the unconfirmed one, or all that waits; undefined when nothing waits. */
   next(nowMs: number, nextCall: () => number): TallyCall | undefined {
     if (this.events === 0) return undefined
     if (!this.#sent) {
@@ -318,7 +318,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** What has waited too long to count as of just now goes to its hour. */
+  /** Moves fresh events that waited too long to their hour. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -333,8 +333,7 @@ class Batch {
 }
 
 /**
- * Whether an event may come in. `free`: it may. `over`: it may, and is marked, since the month's hard limit is reached. `limited`: it
- * may not.
+ * Verdict on an event. `free`: accepted. `over`: accepted and marked, because the month's hard limit is reached. `limited`: refused.
  */
 export type EventVerdict =
   | { readonly kind: 'free' }
@@ -355,14 +354,14 @@ export interface EventCounts {
   readonly monthCount: number
 }
 
-/** What is known when an event comes. */
+/** Facts that decide about an event. */
 export interface EventFacts {
   readonly counts: EventCounts
   /** Events committed here that are not in the counts yet. */
   readonly waiting: number
   /** Redis' clock, ms. */
   readonly nowMs: number
-  /** Whether Redis answered of late; while it is away no event is refused. */
+  /** Redis answered within the last second; without it no event is refused. */
   readonly isRedisThere: boolean
 }
 

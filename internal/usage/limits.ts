@@ -10,9 +10,9 @@ export type EventLimitName = 'eventsPerMinute' | 'eventsPerMonth'
 
 /** A limit in force; `null` is none. */
 export interface LimitBounds {
-  /** From here on the tenant is warned of. */
+  /** Usage at which the tenant's soft limit is reported. */
   readonly soft: number | null
-  /** This much may be used. */
+  /** Maximum usage. */
   readonly hard: number | null
 }
 
@@ -29,15 +29,15 @@ export interface LimitOverride {
   readonly limit: LimitName
   /** `null`: no limit for that time. */
   readonly hard: number | null
-  /** Milliseconds since the epoch; from then on it means nothing. */
+  /** End of the override, ms since the epoch. */
   readonly untilMs: number
 }
 
-/** What decides about a tenant's limits, strongest first: overrides for hard ones, its own spec, the defaults that were set. */
+/** Sources of a tenant's limits, strongest first: overrides (hard limits only), its spec, the defaults. */
 export interface LimitSources {
   readonly overrides: readonly LimitOverride[]
   readonly spec: Limits
-  /** What was set for tenants that leave a limit open; what it leaves open too is built in. */
+  /** Runtime settings for limits that the spec leaves open; the built-in ones apply after them. */
   readonly defaults: Limits
   readonly nowMs: number
 }
@@ -98,24 +98,24 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
   }
 }
 
-/** What limits in force are made of. The pool stays its owner's. */
+/** Options of `LimitsInForce`. The caller closes the pool. */
 export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
   /**
-   * What was set for tenants that leave a limit open; asked for each look-up, and what was worked out before is kept as long as it
-   * gives the same object. Default: nothing was set.
+   * Returns the defaults for limits that a spec leaves open. Called on each look-up; cached limits stay valid while it returns the
+   * same object. Default: none.
    */
   defaults?(): Limits
 }
 
-/** Whose limits: a tenant of the directory. */
+/** Tenant with the limits of its spec. */
 export interface LimitedTenant {
   readonly id: TenantId
   readonly limits: Limits
 }
 
-/** A tenant's limits in the two forms in which they are needed. */
+/** Limits of a tenant: all of them, and the hard ones of locks. */
 export interface TenantLimits {
   readonly all: EffectiveLimits
   /** The hard ones that the acquire script checks. */
@@ -125,7 +125,7 @@ export interface TenantLimits {
 interface Overridden {
   readonly spec: Limits
   readonly limits: TenantLimits
-  /** When the first of its overrides lapses. */
+  /** End of the override that ends first, ms since the epoch. */
   readonly untilMs: number
 }
 

@@ -23,22 +23,22 @@ import {
   usageRowsMax,
 } from './store.ts'
 
-/** What the meter needs. */
+/** Options of `Meter`. */
 export interface MeterOptions {
   readonly redis: RedisConnection
   readonly pool: Pool
   readonly clock: Clock
-  /** Hears of a tenant whose data in Redis was lost, once for each loss. */
+  /** Called once for each loss of a tenant's data in Redis. */
   readonly onEpochLost: (tenantId: TenantId) => void
   /** A tenant's limits, of which the soft ones are looked after here; undefined for one that is not known. Default: none are. */
   limitsOf?(tenantId: TenantId): EffectiveLimits | undefined
-  /** Hears of a soft limit that was reached: of all processes one, once a period. Must not throw. */
+  /** Called for a soft limit that was reached, in one process and once per period. Must not throw. */
   onSoftCrossing?(crossing: SoftCrossing): void
   /** Lua that defines `clock()`, for tests that move it. */
   readonly clockSource?: string
 }
 
-/** Crossings that are remembered as told; with more it begins anew, and Postgres says that they were told. */
+/** Maximum crossings remembered as reported; above it the memory is cleared, and Postgres still holds them. */
 const toldMax = 10_000
 
 /**
@@ -159,16 +159,16 @@ function nameOf({ tenantId, limit, periodMs }: SoftCrossing): string {
   return `${tenantId} ${limit} ${periodMs}`
 }
 
-/** One for whom the work failed. */
+/** Item for which the work failed. */
 export interface Failure<T> {
   readonly each: T
   readonly error: unknown
 }
 
-/** What is left to be done after all were gone through. */
+/** Rest of the work after one pass. */
 export interface TurnsTaken<T> {
   readonly failed: readonly Failure<T>[]
-  /** Those whose turn did not come: time was up. They come first the next time, so that it does come. */
+  /** Items not started because time was up. They come first in the next pass. */
   readonly left: readonly T[]
 }
 
@@ -217,7 +217,7 @@ export async function settleEach<T, R>(
 export interface SoftCrossing {
   readonly tenantId: TenantId
   readonly limit: LimitName
-  /** When the period began: a minute, a month, or a day for bytes of records. UTC, ms. */
+  /** Start of the period: a minute, a month, or a day for record bytes. UTC, ms since the epoch. */
   readonly periodMs: number
   readonly used: number
   readonly soft: number

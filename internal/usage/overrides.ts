@@ -3,29 +3,29 @@ import { type Pool, type PoolClient, type RedisConnection, withTx } from '#inter
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import type { LimitOverride } from './limits.ts'
 
-/** The channel on which whoever wrote overrides says so, for all processes. The message means nothing. */
+/** Redis channel that wakes all processes after a write of overrides. The message is empty. */
 export const limitsChannel = 'latchkey:limits'
 
-/** Tells all processes that overrides changed. Repeating it is harmless. @throws RedisUnavailable: they will poll */
+/** Notifies all processes of changed overrides. Repeating it is harmless. @throws RedisUnavailable: processes then poll */
 export async function tellLimits(redis: RedisConnection): Promise<void> {
   await redis.publish(limitsChannel, '')
 }
 
-/** What overrides are written with. */
+/** Dependencies of writing overrides. */
 export interface OverrideParts {
   readonly pool: Pool
   readonly clock: Clock
 }
 
-/** Which override goes, and by whose hand. */
+/** Override to clear, and the actor. */
 export interface OverrideClearing {
   readonly tenantId: TenantId
   readonly limit: LimitName
-  /** Who does it, for the audit log: 1 to 200 printable characters. */
+  /** Actor for the audit log: 1 to 200 printable characters. */
   readonly by: string
 }
 
-/** Which hard limit holds until when, and why. */
+/** Override to set, with its end and reason. */
 export interface OverrideSetting extends OverrideClearing {
   /** `null`: no limit for that time. */
   readonly hard: number | null
@@ -35,7 +35,7 @@ export interface OverrideSetting extends OverrideClearing {
   readonly reason: string
 }
 
-/** What became of a write. `existed`: there was one to clear. */
+/** Result of a write. `existed`: there was an override to clear. */
 export type OverrideWritten =
   | { readonly kind: 'written' }
   | { readonly kind: 'cleared'; readonly existed: boolean }
@@ -166,7 +166,7 @@ export async function lockOverrides(client: PoolClient, nowMs: number): Promise<
   await client.query('DELETE FROM limit_overrides WHERE until <= $1', [new Date(nowMs)])
 }
 
-/** Whether there is such a tenant, which then is not deleted before the transaction ends: its purge finds the override. */
+/** Returns whether the tenant exists, and keeps it from being deleted until the transaction ends, so that its purge finds the override. */
 export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
   const { rowCount } = await client.query(
     'SELECT FROM tenants WHERE id = $1 AND deleted_at IS NULL FOR SHARE',
@@ -175,7 +175,7 @@ export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Pr
   return rowCount === 1
 }
 
-/** How many overrides there are beside this one. Exact while the version's row is locked. */
+/** Counts the other overrides. Exact while the version's row is locked. */
 export async function countOtherOverrides(
   client: PoolClient,
   { tenantId, limit }: Pick<StoredOverride, 'tenantId' | 'limit'>,

@@ -11,10 +11,10 @@ import {
   statNames,
 } from './stats-tally.ts'
 
-/** Whose stats: the installation as a whole, or some tenants', at most 1 000. */
+/** Scope of a query: the whole installation, or at most 1 000 tenants. */
 export type StatsTenants = 'all' | readonly TenantId[]
 
-/** What is asked for. Times in milliseconds since the epoch. */
+/** Query for stats. Times in milliseconds since the epoch. */
 export interface StatsQuery {
   readonly tenants: StatsTenants
   readonly fromMs: number
@@ -30,7 +30,7 @@ export interface LatencyStats {
   readonly p99: number | undefined
 }
 
-/** What happened in a time. */
+/** Sums over a span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
   /** Refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
@@ -39,9 +39,9 @@ export interface StatsSums extends Readonly<Record<StatName, number>> {
 
 /** A point of a chart. */
 export interface StatsPoint extends StatsSums {
-  /** When it begins, ms since the epoch. */
+  /** Start, ms since the epoch. */
   readonly atMs: number
-  /** The queue at its worst; only of the installation, and undefined where nobody looked. */
+  /** Maximum of the queue; only for the installation, and undefined without a reading. */
   readonly queue: QueueSight | undefined
 }
 
@@ -50,7 +50,7 @@ export interface Stats {
   readonly stepMs: number
   /** One for each step, oldest first, those in which nothing happened too. */
   readonly points: readonly StatsPoint[]
-  /** Of all points together. */
+  /** Sums over all points. */
   readonly total: StatsSums
 }
 
@@ -190,10 +190,10 @@ export function percentileMs(buckets: readonly number[], share: number): number 
   return latencyBoundsMs.at(-1)
 }
 
-/** Which tenants are asked for. Times in milliseconds since the epoch. */
+/** Query for a ranking. Times in milliseconds since the epoch. */
 export interface RankRequest {
   readonly tenants: StatsTenants
-  /** Of more than 24 h the last 24 count. */
+  /** At most 24 h before `toMs`; an earlier start is cut off. */
   readonly fromMs: number
   readonly toMs: number
   readonly orderBy: StatName
@@ -201,7 +201,7 @@ export interface RankRequest {
   readonly limit: number
 }
 
-/** What happened for one tenant. */
+/** Counts of one tenant. */
 export interface TenantStats extends Readonly<Record<StatName, number>> {
   readonly tenantId: TenantId
 }

@@ -6,7 +6,7 @@ import { findOverrides } from './overrides.ts'
 import { countAt, defineUsageScript, monthEndMs, readMeters, type UsageReading } from './reading.ts'
 import { findUsage, type HourAmount, listHours } from './store.ts'
 
-/** What usage is read with. */
+/** Dependencies of `readUsage`. */
 export interface ReadUsageParts {
   readonly pool: Pool
   readonly redis: RedisConnection
@@ -31,7 +31,7 @@ export interface LimitUsage {
         readonly setAtMs: number
       }
     | undefined
-  /** When the window ends; undefined for bytes of records, which have none. */
+  /** End of the window; undefined for record bytes, which have none. */
   readonly resetsAtMs: number | undefined
 }
 
@@ -43,7 +43,7 @@ export interface UsageReport {
   readonly hours: readonly HourAmount[]
 }
 
-/** Which hours are asked for, ms since the epoch; at most 62 days, of which the last ones are given. */
+/** Span of hours, ms since the epoch; only its last 62 days are returned. */
 export interface UsageSpan {
   readonly fromMs: number
   readonly toMs: number

@@ -7,7 +7,7 @@ import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
 import { findUsage } from './store.ts'
 
-/** What is counted, as `usage_hourly` names it. */
+/** Name of a meter in `usage_hourly`. */
 export type MeterName = 'locks' | 'events'
 
 /** A minute or a month and what was counted in it. */
@@ -25,7 +25,7 @@ export interface MeterReading {
   readonly hours: readonly { readonly hour: number; readonly amount: number }[]
 }
 
-/** All that Redis has counted of a tenant, by its own clock. */
+/** Meters of a tenant in Redis, by Redis' clock. */
 export interface UsageReading {
   readonly tenantId: TenantId
   readonly nowMs: number
@@ -102,7 +102,7 @@ export function countAt(windows: readonly WindowCount[], nowMs: number): number 
   return windows.find(({ endMs }) => endMs > nowMs)?.count ?? 0
 }
 
-/** When the UTC month that holds a moment ends, ms. */
+/** Returns the end of the UTC month that holds a moment, ms since the epoch. */
 export function monthEndMs(nowMs: number): number {
   const now = new Date(nowMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)

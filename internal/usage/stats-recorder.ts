@@ -11,12 +11,12 @@ import {
   type StatsTally,
 } from './stats-tally.ts'
 
-/** What a recorder works with. */
+/** Options of `StatsRecorder`. */
 export interface StatsRecorderOptions {
   readonly pool: Pool
   readonly tally: StatsTally
   readonly clock: Clock
-  /** Hears of what will not be written, since Postgres will never take it. Must not throw. */
+  /** Called with the cells of a batch that Postgres rejected; they are dropped. Must not throw. */
   readonly onRefused: (cells: number, cause: unknown) => void
 }
 
@@ -24,7 +24,7 @@ const cellsMax = 2_000
 const batchesMax = 5
 /** Hours are added to once a minute: they change with every minute, and nobody looks at them that closely. */
 const hoursWaitMs = 60_000
-/** Of the end of a process: more than a full tally has. */
+/** Batches of the last flush: more than a full tally holds. */
 const lastBatchesMax = 20
 
 /**
@@ -112,9 +112,9 @@ function addTo(sums: Map<string, StatsCell>, tenantId: TenantId | '', cell: Stat
   sums.set(name, sum)
 }
 
-/** What one writer adds at once. */
+/** Batch of one writer, added in one statement. */
 export interface StatsBatch {
-  /** Nobody else's name. */
+  /** Unique name of the writer. */
   readonly writer: string
   /** Grows with each batch of the writer. */
   readonly turn: number

@@ -11,7 +11,7 @@ function movedTally(bounds?: { cellsMax: number; causesMax: number }) {
   return { clock, tally: new StatsTally(clock, bounds) }
 }
 
-/** What was counted, by name. */
+/** Counts by name. */
 const named = ({ counts }: StatsCell) =>
   Object.fromEntries(countColumns.flatMap((name, at) => (counts[at] ? [[name, counts[at]]] : [])))
 

@@ -1,8 +1,8 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 
 /**
- * What is counted. `accepted`: new events that were taken, those that went to the `spool` first included. `refused`: calls that got
- * no 2xx. `delivered`, `failed`: rounds that ended. `attemptsFailed`: calls of callbacks that did not do.
+ * Names of the counts. `accepted`: new events, including those that went to the spool first. `refused`: calls without a 2xx answer.
+ * `delivered`, `failed`: completed delivery cycles. `attemptsFailed`: failed delivery attempts.
  */
 export const statNames = [
   'accepted',
@@ -13,7 +13,7 @@ export const statNames = [
   'failed',
   'attemptsFailed',
 ] as const
-/** One of the things that are counted. */
+/** Name of a count. */
 export type StatName = (typeof statNames)[number]
 
 /** Upper bounds of the buckets of latency, in milliseconds; one more bucket holds what took longer. */
@@ -28,7 +28,7 @@ export const countColumns: readonly string[] = [
   'latency_over',
 ]
 
-/** Where the buckets begin among a cell's counts. */
+/** Index of the first latency bucket in a cell's counts. */
 export const latencyFrom = statNames.length
 
 /** A minute in milliseconds. */
@@ -40,7 +40,7 @@ export const hourMs = 3_600_000
 export interface StatsCell {
   /** '' for the installation as a whole. */
   readonly tenantId: TenantId | ''
-  /** When the minute or hour began, ms since the epoch. */
+  /** Start of the minute or hour, ms since the epoch. */
   readonly atMs: number
   /** As `countColumns` has them. */
   readonly counts: number[]
@@ -67,13 +67,13 @@ export function addCell(to: StatsCell, from: StatsCell): void {
   for (const [cause, count] of from.causes) to.causes.set(cause, (to.causes.get(cause) ?? 0) + count)
 }
 
-/** Which of the buckets a latency falls into, from 0. */
+/** Returns the index of a latency's bucket, from 0. */
 export function bucketOf(latencyMs: number): number {
   const at = latencyBoundsMs.findIndex((bound) => latencyMs <= bound)
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/** What a tally is bounded by. */
+/** Bounds of a tally. */
 export interface TallyBounds {
   /** Tenants times minutes that are held at a time. */
   readonly cellsMax: number

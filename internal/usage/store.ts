@@ -3,13 +3,13 @@ import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/ind
 import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
 
-/** What a meter is seeded with when Redis has none. */
+/** Usage in Postgres from which a meter is seeded. */
 export interface StoredUsage {
-  /** The asked hour's, as far as it was rolled up. */
+  /** Rolled-up amount of the requested hour. */
   readonly hourAmount: number
-  /** That of the month which holds the hour. */
+  /** Rolled-up amount of its month. */
   readonly monthAmount: number
-  /** The tenant was deleted: nothing may be begun for it any more. */
+  /** The tenant is deleted and gets no meters. */
   readonly deleted: boolean
   /** The epoch that is remembered; undefined for a tenant without one. */
   readonly epoch: string | undefined
@@ -28,7 +28,7 @@ export interface HourOfUsage {
 export interface TenantEpoch {
   readonly tenantId: TenantId
   readonly epoch: string
-  /** What Postgres remembered before Redis was asked; undefined for nothing. */
+  /** Epoch in Postgres before Redis was read; undefined for none. */
   readonly known: string | undefined
 }
 
@@ -165,9 +165,9 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** What was counted in an hour, by whom ever: our own meters, and what other systems told of. */
+/** Amount of an hour: from our own meters and from emissions. */
 export interface HourAmount {
-  /** When the hour began, ms since the epoch. */
+  /** Start of the hour, ms since the epoch. */
   readonly hourMs: number
   readonly meter: string
   readonly amount: number
