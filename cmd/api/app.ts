@@ -47,7 +47,7 @@ export type ApiConfig = Pick<
   IntakeConfig &
   BindConfig & {
     readonly keyRing: KeyRing
-    /** How long new calls are still taken once the process is ending; default 0. */
+    /** Time for which new calls are accepted after shutdown began; default 0. */
     readonly shutdownDelaySeconds?: number
   }
 
@@ -64,7 +64,7 @@ export interface Api extends KeyRingParts {
   readonly settings: SettingsWatch
   readonly stats: StatsTally
   readonly usage: Usage
-  /** Told of each answered request; for other ports of this process, too. */
+  /** Records an answered request; also used by other ports of this process. */
   observe(event: RequestEvent, cause: unknown): void
 }
 

@@ -1,3 +1,4 @@
+import { and, eq, getTableColumns, gte, or, sql } from 'drizzle-orm'
 import {
   type Clock,
   dayAfter,
@@ -9,12 +10,13 @@ import {
 import {
   BufferedWriter,
   ensurePartitions,
+  orm,
   type Pool,
-  textArrayParam,
   writeRowsOrThrow,
 } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { RefusalCause } from './provider.ts'
+import { refusedCalls } from './tables.ts'
 
 /** Causes of refusing a call for a known tenant, besides those of the adapters; a closed set, used as metric label. */
 export const refusedCauses = [
@@ -129,7 +131,8 @@ export class RefusedCalls {
 
   async #write(calls: readonly NotedCall[]): Promise<void> {
     const rejected = await writeRowsOrThrow(calls, {
-      write: (part) => insertRefusedCalls(this.#pool, part),
+      // Idempotent: a repeat meets its own ids.
+      write: (part) => orm(this.#pool).insert(refusedCalls).values(part.map(rowOf)).onConflictDoNothing(),
       createPartitions: (part) => {
         const days = new Set(part.map(expiresOn))
         return ensurePartitions(
@@ -153,28 +156,9 @@ function expiresOn({ atMs, days }: NotedCall): string {
   return dayAfter(atMs, days)
 }
 
-// Idempotent: a repeat meets its own ids.
-async function insertRefusedCalls(pool: Pool, calls: readonly NotedCall[]): Promise<void> {
-  const column = (pick: (call: NotedCall) => string | null) => textArrayParam(calls.map(pick))
-  await pool.query({
-    name: 'insert_refused_calls',
-    text: `INSERT INTO refused_calls (id, expires_on, tenant_id, provider, cause, refused_at, source_address, headers, sample)
-      SELECT id, expires_on::date, tenant_id, provider, cause, refused_at::timestamptz, source_address, headers, sample
-      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-        AS c(id, expires_on, tenant_id, provider, cause, refused_at, source_address, headers, sample)
-      ON CONFLICT DO NOTHING`,
-    values: [
-      column(({ id }) => id),
-      column(expiresOn),
-      column(({ tenantId }) => tenantId),
-      column(({ provider }) => provider),
-      column(({ cause }) => cause),
-      column(({ atMs }) => new Date(atMs).toISOString()),
-      column(({ sourceAddress }) => sourceAddress),
-      column(({ headers }) => headers),
-      column(({ sample }) => sample),
-    ],
-  })
+function rowOf(call: NotedCall): typeof refusedCalls.$inferInsert {
+  const { days: _days, atMs, ...columns } = call
+  return { ...columns, expiresOn: expiresOn(call), refusedAt: new Date(atMs) }
 }
 
 /** Request for a page of a tenant's refused calls. */
@@ -210,35 +194,8 @@ export interface RefusedPage {
 /** Sorts after every id. */
 const behindAll = 'ref_~'
 
-interface ExaminedCall extends RefusedCallView {
-  /** The last call examined; included even if it does not match the filter. */
-  readonly isEdge: boolean
-}
-
 /** Calls that a filtered page examines. */
 const examinedMax = 1_000
-
-// Index: (tenant_id, id), in its order, in partitions that have not expired. The tenant stands in the comparison and in the order, so
-// that the planner chooses no other index.
-const listText = `
-SELECT id, provider, cause, floor(extract(epoch FROM refused_at) * 1000)::bigint AS "refusedAtMs",
-  source_address AS "sourceAddress", headers, sample
-FROM refused_calls
-WHERE expires_on >= $1::date AND (tenant_id, id) >= ($2, '') AND (tenant_id, id) < ($2, $3)
-ORDER BY tenant_id DESC, id DESC LIMIT $4::bigint`
-
-// As above, within a bounded range whose last row is always included, to tell where it ended.
-const searchText = `
-SELECT id, provider, cause, "refusedAtMs", "sourceAddress", headers, sample, nth = ${examinedMax} AS "isEdge"
-FROM (
-  SELECT id, provider, cause, floor(extract(epoch FROM refused_at) * 1000)::bigint AS "refusedAtMs",
-    source_address AS "sourceAddress", headers, sample, tenant_id, row_number() OVER (ORDER BY tenant_id DESC, id DESC) AS nth
-  FROM refused_calls
-  WHERE expires_on >= $1::date AND (tenant_id, id) >= ($2, '') AND (tenant_id, id) < ($2, $3)
-  ORDER BY tenant_id DESC, id DESC LIMIT ${examinedMax}
-) AS examined
-WHERE ($5::text IS NULL OR provider = $5) AND ($6::text IS NULL OR cause = $6) OR nth = ${examinedMax}
-ORDER BY tenant_id DESC, id DESC LIMIT $4::bigint`
 
 /**
  * Lists a tenant's refused calls, without expired ones. With a filter it examines at most 1 000 calls. Needs a pool with
@@ -251,20 +208,49 @@ export async function listRefusedCalls(
   nowMs: number,
 ): Promise<RefusedPage> {
   expectPageLimit(limit, 'calls')
-  const values = [dayAfter(nowMs, 0), tenantId, after ?? behindAll, limit + 1]
+  const db = orm(pool)
+  // The index over tenant and id, in its order: the tenant stands in comparison and order, so that the planner chooses no other.
+  const key = sql`(${refusedCalls.tenantId}, ${refusedCalls.id})`
+  const isInRange = and(
+    gte(refusedCalls.expiresOn, dayAfter(nowMs, 0)),
+    sql`${key} >= (${tenantId}, '') AND ${key} < (${tenantId}, ${after ?? behindAll})`,
+  )
+  const order = sql`tenant_id DESC, id DESC`
   if (provider === undefined && cause === undefined) {
-    const { rows } = await pool.query<RefusedCallView>({ name: 'list_refused_calls', text: listText, values })
-    const { page, next } = pageOf(rows, limit)
-    return { calls: page, next }
+    const calls = db
+      .select()
+      .from(refusedCalls)
+      .where(isInRange)
+      .orderBy(order)
+      .limit(limit + 1)
+    const { page, next } = pageOf(await calls.prepare('list_refused_calls').execute(), limit)
+    return { calls: page.map(viewOf), next }
   }
-  const { rows } = await pool.query<ExaminedCall>({
-    ...{ name: 'search_refused_calls', text: searchText },
-    values: [...values, provider ?? null, cause ?? null],
-  })
+  const nth = sql`row_number() OVER (ORDER BY ${order})`.mapWith(Number).as('nth')
+  const examined = db
+    .select({ ...getTableColumns(refusedCalls), nth })
+    .from(refusedCalls)
+    .where(isInRange)
+    .orderBy(order)
+    .limit(examinedMax)
+    .as('examined')
+  const isMatch = and(
+    provider === undefined ? undefined : eq(examined.provider, provider),
+    cause === undefined ? undefined : eq(examined.cause, cause),
+  )
+  // The last examined row is always included, to tell where the search ended.
+  const rows = await db
+    .select({ ...examined._.selectedFields, isMatch: sql<boolean>`${isMatch}`.as('is_match') })
+    .from(examined)
+    .where(or(isMatch, eq(examined.nth, examinedMax)))
+    .orderBy(order)
+    .limit(limit + 1)
   const { page, next } = pageOf(rows, limit)
-  const isMeant = (call: RefusedCallView) =>
-    (provider === undefined || call.provider === provider) && (cause === undefined || call.cause === cause)
-  const calls = page.filter(isMeant).map(({ isEdge: _edge, ...call }) => call)
-  // Older calls than the last examined row were not searched.
-  return { calls, next: next ?? page.find(({ isEdge }) => isEdge)?.id }
+  const calls = page.filter((row) => row.isMatch).map(viewOf)
+  return { calls, next: next ?? page.find((row) => row.nth === examinedMax)?.id }
+}
+
+function viewOf(row: typeof refusedCalls.$inferSelect): RefusedCallView {
+  const { id, provider, cause, refusedAt, sourceAddress, headers, sample } = row
+  return { id, provider, cause, refusedAtMs: refusedAt.getTime(), sourceAddress, headers, sample }
 }

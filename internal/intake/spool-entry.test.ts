@@ -39,14 +39,14 @@ describe('spool encoding', () => {
 describe('unreadable spool entries', () => {
   test.each<readonly [string, Partial<Record<keyof ReceivedEvent, unknown>>]>([
     ['without a dedupe key', { dedupeKey: undefined }],
-    ['with a dedupe key that is none', { dedupeKey: 'x'.repeat(32) }],
-    ['with a tenant that is none', { tenantId: 'ten_1' }],
-    ['with a provider nobody knows', { provider: 'letters' }],
+    ['with a malformed dedupe key', { dedupeKey: 'x'.repeat(32) }],
+    ['with a malformed tenant id', { tenantId: 'ten_1' }],
+    ['with an unknown provider', { provider: 'letters' }],
     ['with a time that is a text', { receivedAtMs: '1' }],
     ['with a time that no date has', { occurredAtMs: 8.64e15 }],
     ['with half a millisecond', { occurredAtMs: 0.5 }],
-    ['with a day that is none', { expiresOn: '2026-13-01' }],
-    ['with a state of later', { state: 'processed' }],
+    ['with an invalid day', { expiresOn: '2026-13-01' }],
+    ['with an unknown state', { state: 'processed' }],
     ['without headers', { headers: null }],
   ])('spool entry: one %s is unreadable', (_name, fields) => {
     expect(decodeEntry(encodedWith(fields)).event).toBeUndefined()
@@ -55,9 +55,9 @@ describe('unreadable spool entries', () => {
 
   test.each([
     ['without fields', []],
-    ['with facts that are no JSON', ['id', receivedEvent().id, 'facts', '{', 'payload', '{}']],
+    ['with facts that are not JSON', ['id', receivedEvent().id, 'facts', '{', 'payload', '{}']],
     ['with facts that are null', ['id', receivedEvent().id, 'facts', 'null', 'payload', '{}']],
-    ['with an id that is none', ['id', 'evt_1', ...encodeEntryTail()]],
+    ['with a malformed id', ['id', 'evt_1', ...encodeEntryTail()]],
     ['without a payload', ['id', receivedEvent().id, ...encodeEntryTail().slice(0, 2)]],
     ['with a value that looks like a name', ['x', 'id', 'y', 'facts', 'z', 'payload']],
   ])('spool entry: one %s is unreadable', (_name, fields) => {

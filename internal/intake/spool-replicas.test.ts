@@ -78,7 +78,7 @@ describe('spool with a replica', () => {
       const [info] = await command(lab.server, ['INFO', 'replication'])
       return /slave\d+:.*state=online/.test(String(info)) || undefined
     })
-    // Nobody waited for a replica that was not known of, so nobody may say that it has the event.
+    // No write waited for the unknown replica, so it may lack the event.
     expect(await spool.append(receivedEvent())).toBe('unavailable')
     await untilTakes(spool)
     expect((await idsAt(replica)).length).toBeGreaterThan(0)

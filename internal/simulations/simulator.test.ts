@@ -177,7 +177,7 @@ describe('retried steps', () => {
 
   test('simulator: gives up an event that is seven days late', async () => {
     const { id } = await lab.start('acme', { stepSeconds: 0 })
-    // Nobody was there to try it: it is not sent, although it could be now.
+    // No process ran meanwhile: it is not sent, although it could be now.
     await lab.pass(7 * 86_400_000 + 1_000)
     await lab.simulator().runOnce()
     expect(await read(id)).toMatchObject({ state: 'failed', cause: 'too_late' })

@@ -15,12 +15,12 @@ const below = { issuer: 'Test Middle', issuerKey: middle.privateKey }
 const signer = authority.issue()
 const deep = authority.issue(below)
 
-const judge = (...pems: string[]) => validateChain(pems.join(''), { roots: [authority.root], subject })
+const validate = (...pems: string[]) => validateChain(pems.join(''), { roots: [authority.root], subject })
 const refused = (cause: string) => ({ kind: 'refused' as const, cause: cause as 'certificate_untrusted' })
 
 test('validateChain: a signer below a root is trusted within the validity of both', () => {
   const short = authority.issue({ validFromMs: nowMs - 2 * dayMs, validToMs: nowMs + dayMs })
-  const verdict = judge(short.pem)
+  const verdict = validate(short.pem)
   if (verdict.kind !== 'trusted') throw new Error(JSON.stringify(verdict))
   expect(verdict.signer.key.equals(new X509Certificate(short.pem).publicKey)).toBe(true)
   expect(verdict.signer).toMatchObject({ validFromMs: nowMs - dayMs, validToMs: nowMs + dayMs })
@@ -34,7 +34,7 @@ describe('chains', () => {
     ['with a certificate too many', [signer.pem, stranger.pem]],
     ['with words around its certificates', ['# the signer\n', signer.pem, '\n# the end']],
   ])('validateChain: a chain %s is trusted', (_what, pems) => {
-    expect(judge(...pems).kind).toBe('trusted')
+    expect(validate(...pems).kind).toBe('trusted')
   })
 
   test('validateChain: a root may be signed by another authority', () => {
@@ -60,7 +60,7 @@ describe('chains', () => {
   const chainOf = (issuer: string) => [under(issuer), ...links.map(({ pem }) => pem)]
 
   test('validateChain: a chain of five is trusted', () => {
-    expect(judge(...chainOf('C')).kind).toBe('trusted')
+    expect(validate(...chainOf('C')).kind).toBe('trusted')
   })
 
   test.each([
@@ -72,7 +72,7 @@ describe('chains', () => {
     ['whose middle may sign some names only', [belowConstrained.pem, constrained.pem]],
     ['of six', chainOf('D')],
   ])('validateChain: a chain %s is not trusted', (_what, pems) => {
-    expect(judge(...pems)).toEqual(refused('certificate_untrusted'))
+    expect(validate(...pems)).toEqual(refused('certificate_untrusted'))
   })
 
   const chainVia = (middles: Parameters<typeof authority.issue>[0][]) => {
@@ -122,7 +122,7 @@ describe('chains', () => {
     ['whose signer is for any purpose', [withPurposes(any)]],
     ['whose authority is for TLS', chainVia([{ extensions: [purposes(server, client)] }])],
   ])('validateChain: a chain %s is trusted', (_what, pems) => {
-    expect(judge(...pems).kind).toBe('trusted')
+    expect(validate(...pems).kind).toBe('trusted')
   })
 
   test.each<[string, string[]]>([
@@ -150,7 +150,7 @@ describe('chains', () => {
     ],
     ['whose signer has an empty list of purposes', [withPurposes()]],
   ])('validateChain: a chain %s is not trusted', (_what, pems) => {
-    const verdict = judge(...pems)
+    const verdict = validate(...pems)
     // The runtime itself may be unable to read what is malformed.
     expect(verdict.kind === 'unreadable' ? refused('certificate_untrusted') : verdict).toEqual(
       refused('certificate_untrusted'),
@@ -165,19 +165,19 @@ describe('chains', () => {
   test('validateChain: uses an alternative issuer without a path limit', () => {
     const named = { subject: 'Via 0', authority: true }
     const [leaf = '', first = '', second = ''] = chainVia([{ pathLengthMax: 0 }, {}])
-    expect(judge(leaf, first, second)).toEqual(refused('certificate_untrusted'))
-    expect(judge(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
+    expect(validate(leaf, first, second)).toEqual(refused('certificate_untrusted'))
+    expect(validate(leaf, first, second, authority.issue(named).pem).kind).toBe('trusted')
   })
 
   test('validateChain: a chain that begins with the authority has the wrong subject', () => {
-    expect(judge(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
+    expect(validate(middle.pem, deep.pem)).toEqual(refused('certificate_subject_mismatch'))
   })
 
   test('validateChain: a certificate with a changed byte is not trusted', () => {
     const der = Buffer.from(new X509Certificate(signer.pem).raw)
     der.writeUInt8(der.readUInt8(der.length - 1) ^ 1, der.length - 1)
     const pem = `-----BEGIN CERTIFICATE-----\n${der.toString('base64')}\n-----END CERTIFICATE-----\n`
-    expect(judge(pem)).toEqual(refused('certificate_untrusted'))
+    expect(validate(pem)).toEqual(refused('certificate_untrusted'))
   })
 })
 
@@ -198,12 +198,12 @@ describe('weak certificates', () => {
     ],
     ['a key that is not RSA', [authority.issue({ publicKey: curve.publicKey }).pem]],
   ])('validateChain: %s is weak', (_what, pems) => {
-    expect(judge(...pems)).toEqual(refused('certificate_weak'))
+    expect(validate(...pems)).toEqual(refused('certificate_weak'))
   })
 })
 
 describe('common name', () => {
-  const named = (name: string) => judge(authority.issue({ subject: name }).pem)
+  const named = (name: string) => validate(authority.issue({ subject: name }).pem)
 
   test.each(['messageverificationcerts.paypal.com', 'MessageVerificationCerts.sandbox.PayPal.com'])(
     'validateChain: %s is a valid signer name',
@@ -233,7 +233,7 @@ test.each([
   ['half a certificate', signer.pem.slice(0, 600)],
   ['eleven certificates', signer.pem.repeat(11)],
 ])('validateChain: %s is unreadable', (_what, pem) => {
-  expect(judge(pem)).toEqual({ kind: 'unreadable' })
+  expect(validate(pem)).toEqual({ kind: 'unreadable' })
 })
 
 test('writeCertificate: the runtime reads back all values', () => {

@@ -7,42 +7,42 @@ export interface UnsignedCall {
 }
 
 /**
- * What the shared suite has to know of one way to call a provider: how its vendor writes and signs a call. Only tests use it.
- * It signs by itself, not by the adapter's own pieces, so that a mistake there is not made twice.
+ * Describes one way in which a vendor writes and signs calls, for the shared suite. Used by tests only.
+ * Signs independently of the adapter's functions, so that a bug there is not repeated here.
  */
 export interface ConformanceKit {
-  /** Names the way, where a provider has several. */
+  /** Distinguishes several kits of a provider. */
   readonly title: string
   readonly provider: AnyProvider
-  /** Five secrets in the form that the vendor issues; names of keys where it signs with certificates. */
+  /** Five secrets in the vendor's form; names of keys for certificates. */
   readonly secrets: readonly [string, string, string, string, string]
   readonly settings: ProviderSettings
-  /** Writes a call as the vendor does; an id of undefined is left out. */
+  /** Writes a call as the vendor does; omits an id of undefined. */
   compose(event: { readonly eventId: string | undefined; readonly type: string }): UnsignedCall
-  /** Verifies under some of the secrets, where the adapter does not make its keys of them. */
+  /** Verifies with some of the secrets, if the adapter does not derive its keys from them. */
   verify?(call: ProviderCall, secrets: readonly string[]): Verification
   /** Only one secret at a time signs for a tenant. */
   readonly alone?: true
-  /** All headers of the signed call. */
+  /** Returns all headers of the signed call. */
   sign(call: UnsignedCall, secret: string, nowMs: number): Readonly<Record<string, string>>
-  /** Puts the signature into the body, where that is its place. */
+  /** Adds the signature to the body, if it belongs there. */
   seal?(body: Uint8Array, secret: string): Uint8Array
-  /** Undefined where the body has the signature: its form is then for the provider's own test. */
+  /** Undefined if the body contains the signature; its form is then tested by the provider's own test. */
   readonly signatureHeader: string | undefined
-  /** The payload of a composed body, where it is neither the body nor the form's field `payload`. */
+  /** Returns the payload of a composed body, if it is neither the body nor its form field `payload`. */
   payloadOf?(body: Uint8Array): string
-  /** Events have no id of the vendor's: it is made of what was signed. */
+  /** The vendor sends no event id; the adapter derives one from the signed bytes. */
   readonly ownIds?: true
-  /** The header that carries the event's id; undefined where the body does. */
+  /** Header with the event's id; undefined if the body has it. */
   readonly idHeader: string | undefined
-  /** Each header that has twins, with all of its names, the neutral one first. */
+  /** Names of each header with twins, the neutral one first. */
   readonly twins: readonly (readonly string[])[]
-  /** Whether the time is part of what is signed. */
+  /** Whether a time is signed. */
   readonly timed: boolean
-  /** How far that time may lie back, where it is not as far as it may lie ahead. */
+  /** Maximum age of that time, if it differs from the maximum ahead. */
   readonly pastMsMax?: number
-  /** Whether the digest is written in hex; in base64 otherwise. */
+  /** Whether the digest is hex; otherwise base64. */
   readonly hex: boolean
-  /** Values of the signature's header in schemes that are not accepted. */
+  /** Signature headers in schemes that are refused. */
   readonly otherSchemes: readonly string[]
 }

@@ -8,10 +8,10 @@ const names = ['CERT-1', 'CERT-2', 'CERT-3', 'CERT-4', 'CERT-5'] as const
 const webhookId = '1JE4291016473214C'
 const keyPair = () => generateKeyPairSync('rsa', { modulusLength: 2048 })
 const pairs = new Map(names.map((name) => [name as string, keyPair()]))
-/** Signs what nobody is to believe. */
-const nobody = keyPair()
-/** Is believed where the vendor's certificate is another one than all of these. */
-const somebodyElse = keyPair()
+/** Signs calls that must not be verified. */
+const untrusted = keyPair()
+/** Trusted if no secret matches, so that every listed key is a mismatch. */
+const unrelated = keyPair()
 
 const header = (name: string) => [`wallet-${name}`, `paypal-${name}`]
 
@@ -70,10 +70,10 @@ export const kits: readonly ConformanceKit[] = [
 ]
 
 function keyOf(name: string): KeyObject {
-  return (pairs.get(name) ?? nobody).privateKey
+  return (pairs.get(name) ?? untrusted).privateKey
 }
 
 function signerOf([name = '']: readonly string[]): TrustedSigner {
-  const { publicKey } = pairs.get(name) ?? somebodyElse
+  const { publicKey } = pairs.get(name) ?? unrelated
   return { key: publicKey, validFromMs: 0, validToMs: Number.MAX_SAFE_INTEGER }
 }
