@@ -36,8 +36,8 @@ export interface DeliveriesParts extends KeyRingParts {
 
 const queuePool = {
   applicationName: 'latchkey-forwarder',
-  /** One claim, two completion batches, one for other statements. */
-  connectionsMax: 4,
+  /** One claim, two loads, two completion batches, one for other statements. */
+  connectionsMax: 6,
   queryTimeoutMs: 5_000,
   /** Sessions cache one plan per partition day; recycling them bounds that cache. */
   lifetimeMsMax: 3_600_000,

@@ -23,7 +23,7 @@ import { type OpensSecrets, PreparedTenants } from './prepared-tenant.ts'
 
 /** Dependencies of a forwarder. Their owners close them. */
 export interface ForwarderOptions {
-  /** Made with `queueSessionSettings`; at least 4 connections. */
+  /** Made with `queueSessionSettings`; at least 6 connections. */
   readonly pool: Pool
   readonly directory: Pick<Directory, 'findTenantById' | 'hasSnapshot'>
   readonly secrets: OpensSecrets
