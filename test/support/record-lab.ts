@@ -85,6 +85,9 @@ export function countedBytes(
   }
 }
 
+/** Longer than in production, so that a busy machine does not fail tests of other behaviour. */
+const redisMsMax = 10_000
+
 /** Opens a lab on a database of its own, and on the tests' Redis unless another one is given. */
 export async function openRecordLab(
   options: { readonly scripts?: RecordScripts; readonly redisUrl?: string; readonly note?: NoteLock } = {},
@@ -92,7 +95,7 @@ export async function openRecordLab(
   const redisUrl = options.redisUrl ?? (await testStores()).redisUrl
   const database = await createMigratedDatabase()
   const raw = await openRawRedis(redisUrl)
-  const redis = openRedis({ url: redisUrl, onError: () => undefined })
+  const redis = openRedis({ url: redisUrl, deadlineMs: redisMsMax, onError: () => undefined })
   await untilReady(redis)
   const pool = openPool(database.url)
   let meterMs = labStartMs
