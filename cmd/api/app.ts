@@ -81,7 +81,7 @@ const stores = {
   queryTimeoutMs: 2000,
   sessionSettings: { jit: 'off', enable_seqscan: 'off' },
 }
-/** What is left of the process' time is for the calls under way and for the stores. */
+/** Divisor of the shutdown time for the delay; the rest is for calls in flight and the stores. */
 const delayShare = 4
 /**
  * Longer than a short body and the store's answer after it may take; callers that wait are answered at once. A long body

@@ -3,7 +3,7 @@ import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** What deliveries tell about themselves. */
+/** Metrics and log lines of deliveries. */
 export interface DeliveryTelemetry extends ForwarderObserver {
   /** Has gauges read from it when they are scraped. */
   watch(stats: () => ForwarderStats): void

@@ -1,11 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { and, asc, count, eq, inArray, lt, lte, or, sql } from 'drizzle-orm'
-import { customType, jsonb, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { type Clock, randomToken } from '#internal/base/index.ts'
 import { orm, type Pool, type PoolClient, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import type { Access, Unavailable } from './access.ts'
 import { type Actor, actorName } from './actor.ts'
 import { writeAudit } from './audit.ts'
+import { sessions as table } from './tables.ts'
 
 /** A session of the dashboard. */
 export interface Session {
@@ -68,19 +68,6 @@ const tokenPattern = /^[\w-]{43}$/
 /** Key of the advisory lock that makes sign-ins run one after the other. */
 const startLock = 7_260_114
 
-const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' }).notNull()
-const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
-
-/** Sessions; see migration 0009. */
-const table = pgTable('sessions', {
-  idSha256: bytea('id_sha256').primaryKey(),
-  actor: jsonb('actor').$type<Actor>().notNull(),
-  name: text('actor_name').notNull(),
-  tenantId: text('tenant_id'),
-  startedAt: at('created_at'),
-  seenAt: at('seen_at'),
-  endsAt: at('ends_at'),
-})
 type Row = typeof table.$inferSelect
 
 /** Creates the sessions of a process. Holds no state. */

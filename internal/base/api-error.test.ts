@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { apiError, errorCodes, errorEnvelope, statusOf } from './api-error.ts'
 
 describe('every error of the catalogue', () => {
-  test.each([...errorCodes])('%s has the envelope of the contract', (code) => {
+  test.each([...errorCodes])('error %s: has the envelope of the contract', (code) => {
     const envelope = errorEnvelope(apiError(code), 'r-1')
     expect(Object.keys(envelope)).toEqual(['message', 'error', 'statusCode', 'code', 'requestId'])
     expect(envelope).toMatchObject({ statusCode: statusOf(code), code, requestId: 'r-1' })
@@ -26,7 +26,7 @@ test.each([
   expect(errorEnvelope(apiError(code), 'r')).toMatchObject({ statusCode: status, error: phrase })
 })
 
-test('a text of its own replaces the catalogue’s, and headers stay out of the body', () => {
+test('errorEnvelope: a specific message replaces the default, headers are not in the body', () => {
   const error = apiError('invalid_request', '"key" is required', { Connection: 'close' })
   expect(errorEnvelope(error, 'r').message).toBe('"key" is required')
   expect(error.headers).toEqual({ Connection: 'close' })

@@ -27,7 +27,7 @@ describe('base 32', () => {
     expect(encodeBase32(new Uint8Array(bytes))).toBe(text)
   })
 
-  test('two inputs of one length never meet', () => {
+  test('encodeBase32: different inputs of equal length give different texts', () => {
     const bytes = fc.uint8Array({ minLength: 16, maxLength: 16 })
     fc.assert(
       fc.property(bytes, bytes, (one, other) => {
@@ -38,7 +38,7 @@ describe('base 32', () => {
 })
 
 describe('a tenant’s id', () => {
-  test('is read back as it was made, whatever its bytes', () => {
+  test('parseTenantId: accepts every id of tenantIdFromBytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 40 }), (bytes) => {
         const tenantId = tenantIdFromBytes(bytes)
@@ -48,7 +48,7 @@ describe('a tenant’s id', () => {
     )
   })
 
-  test('is not made of fewer bytes', () => {
+  test('tenantIdFromBytes: throws for fewer than 16 bytes', () => {
     expect(() => tenantIdFromBytes(new Uint8Array(15))).toThrow(RangeError)
   })
 
@@ -61,7 +61,7 @@ describe('a tenant’s id', () => {
     ['capitals', `ten_${'A'.repeat(26)}`],
     ['braces, which would end its hash tag', `ten_${'0'.repeat(25)}}`],
     ['a line after it', `ten_${'0'.repeat(26)}\n`],
-  ])('is not %s', (_case, text) => {
+  ])('parseTenantId: rejects %s', (_case, text) => {
     expect(() => parseTenantId(text)).toThrow(RangeError)
   })
 })
@@ -72,11 +72,11 @@ describe('a token', () => {
     [9, 12],
     [32, 43],
     [4096, 5462],
-  ])('of %d bytes has %d characters of base64url', (byteCount, length) => {
+  ])('randomToken: %d bytes give %d characters of base64url', (byteCount, length) => {
     expect(randomToken(byteCount)).toMatch(new RegExp(`^[A-Za-z0-9_-]{${length}}$`))
   })
 
-  test('is never given twice, also over many draws of odd lengths', () => {
+  test('randomToken: never repeats over many draws of odd lengths', () => {
     const tokens = Array.from({ length: 5000 }, (_none, index) => randomToken(16 + (index % 3)))
     expect(new Set(tokens).size).toBe(tokens.length)
     expect(tokens.filter((token) => /^A+$/.test(token))).toEqual([])
@@ -88,7 +88,7 @@ const times = fc.integer({ min: 0, max: 2 ** 45 })
 const days = fc.integer({ min: 1, max: 255 })
 
 describe('an event id', () => {
-  test('tells when it was made and when its event may go, whatever the random bytes', () => {
+  test('event id: encodes time of receipt and expiry day, whatever the random bytes', () => {
     fc.assert(
       fc.property(times, days, (timeMs, eventDays) => {
         const id = createEventId(timeMs, eventDays)
@@ -99,7 +99,7 @@ describe('an event id', () => {
     )
   })
 
-  test('sorts as text by the time it was made', () => {
+  test('event id: sorts by time of receipt', () => {
     fc.assert(
       fc.property(times, fc.integer({ min: 1, max: 1e9 }), days, (timeMs, laterMs, eventDays) => {
         expect(createEventId(timeMs, eventDays) < createEventId(timeMs + laterMs, 1)).toBe(true)
@@ -107,7 +107,7 @@ describe('an event id', () => {
     )
   })
 
-  test('is never the same twice', () => {
+  test('event id: never repeats', () => {
     expect(new Set(Array.from({ length: 10_000 }, () => createEventId(noon, 90))).size).toBe(10_000)
   })
 
@@ -124,11 +124,11 @@ test.each([
   ['the last moment of a day', '2026-11-21T23:59:59.999Z', 1, '2026-11-23'],
   ['over the end of a year', '2026-12-31T12:00:00.000Z', 7, '2027-01-08'],
   ['90 days', '2026-11-21T12:00:00.000Z', 90, '2027-02-20'],
-])('a row is kept whole days: %s', (_name, at, eventDays, day) => {
+])('dayAfter: %s', (_name, at, eventDays, day) => {
   expect(dayAfter(Date.parse(at), eventDays)).toBe(day)
 })
 
-test('base 32 comes back as the bytes it was made of', () => {
+test('decodeBase32: inverts encodeBase32', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 0, maxLength: 40 }), (bytes) => {
       expect(new Uint8Array(decodeBase32(encodeBase32(bytes)))).toEqual(bytes)

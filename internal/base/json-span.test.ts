@@ -24,20 +24,20 @@ describe('a member keeps its received text', () => {
     expect(valueOf(text, 'body')).toBe(expected)
   })
 
-  test('an inner member of the same name is not taken', () => {
+  test('findMembers: ignores nested members of the same name', () => {
     expect(valueOf('{"x":{"body":1}}', 'body')).toBeUndefined()
   })
 
-  test('a name that stands twice is reported, also when escaped', () => {
+  test('findMembers: reports a duplicate name, also if escaped', () => {
     expect(findMembers('{"body":1,"b\\u006fdy":2}')).toEqual({ kind: 'repeated', name: 'body' })
   })
 
-  test('a hundred thousand levels do not exhaust the stack', () => {
+  test('findMembers: 100 000 levels do not exhaust the stack', () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000)
     expect(valueOf(`{"body":${deep}}`, 'body')).toBe(deep)
   })
 
-  test('every member of any JSON object is found with its value', () => {
+  test('findMembers: finds every member of random JSON objects', () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue()),
@@ -65,11 +65,11 @@ test.each([
   ['one', '[1]', ['1']],
   ['scalars', '[1, "a,]" ,true,null]', ['1', '"a,]"', 'true', 'null']],
   ['nested', '[[1,[2]] , {"a":[3,"]"]},[]]', ['[1,[2]]', '{"a":[3,"]"]}', '[]']],
-])('the elements of an array are found: %s', (_name, text, elements) => {
+])('findElements: %s', (_name, text, elements) => {
   expect(findElements(text).map(({ start, end }) => text.slice(start, end))).toEqual(elements)
 })
 
-test('looking for elements in what is no array ends', () => {
+test('findElements: terminates for text that is no array', () => {
   for (const text of ['', '[', '[}', '[,}', '[1', '["', '7', '[1}2]']) findElements(text)
 })
 
@@ -79,7 +79,7 @@ test.each([
   ['one twice', '{"a":1,"b":2,"a":1}', true],
   ['one twice, once escaped', '{"a":1,"\\u0061":2}', true],
   ['__proto__ twice', '{"__proto__":1,"__proto__":2}', true],
-])('a repeated member is noticed: %s', (_case, text, expected) => {
+])('hasRepeatedMember: %s', (_case, text, expected) => {
   expect(hasRepeatedMember(text, JSON.parse(text) as object)).toBe(expected)
 })
 
@@ -101,11 +101,11 @@ describe('nesting', () => {
     ['brackets without end', '['.repeat(100_000), true],
     ['a string without end', `["${'['.repeat(1000)}`, false],
     ['nothing', '', false],
-  ])('%s: too deep is %p', (_case, text, expected) => {
+  ])('isNestedTooDeep: %s is %p', (_case, text, expected) => {
     expect(isNestedTooDeep(text)).toBe(expected)
   })
 
-  test('too deep is what has more than 256 levels, for any JSON', () => {
+  test('isNestedTooDeep: true above 256 levels, for random JSON', () => {
     const depthOf = (value: unknown): number =>
       typeof value === 'object' && value !== null
         ? 1 + Math.max(0, ...Object.values(value).map((each) => depthOf(each)))

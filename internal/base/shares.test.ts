@@ -1,14 +1,14 @@
 import { expect, test } from 'bun:test'
 import { Bell, Shares } from './shares.ts'
 
-test('one owner gets a quarter and leaves the rest to the others', () => {
+test('Shares: one owner gets at most a quarter', () => {
   const shares = new Shares(100)
   expect([shares.take(20, 'a'), shares.take(6, 'a'), shares.take(5, 'a')]).toEqual([true, false, true])
   expect(['b', 'c', 'd', 'e'].map((owner) => shares.take(25, owner))).toEqual([true, true, true, false])
   expect(shares.taken).toBe(100)
 })
 
-test('what is given back can be taken again, by its owner and by others', () => {
+test('Shares: a returned amount can be taken again by any owner', () => {
   const shares = new Shares(40)
   for (const owner of ['a', 'b', 'c', 'd']) expect(shares.take(10, owner)).toBe(true)
   expect([shares.take(1, 'a'), shares.take(1, 'e')]).toEqual([false, false])
@@ -18,7 +18,7 @@ test('what is given back can be taken again, by its owner and by others', () => 
   expect([shares.take(3, 'e'), shares.take(1, 'b')]).toEqual([true, true])
 })
 
-test('more than a quarter is for an owner that has nothing else', () => {
+test('Shares: only an owner without a share may take more than a quarter', () => {
   const shares = new Shares(100)
   expect(shares.take(90, 'a')).toBe(true)
   expect(shares.take(1, 'a')).toBe(false)
@@ -26,7 +26,7 @@ test('more than a quarter is for an owner that has nothing else', () => {
   expect(shares.take(10, 'b')).toBe(true)
 })
 
-test('a refusal takes nothing', () => {
+test('Shares: a refused take changes nothing', () => {
   const shares = new Shares(8)
   expect(shares.take(9, 'a')).toBe(false)
   expect(shares.taken).toBe(0)
@@ -35,20 +35,20 @@ test('a refusal takes nothing', () => {
 
 const soonMs = 900
 
-test('a sleep lasts as long as it was asked for', async () => {
+test('Bell: sleep lasts the requested time', async () => {
   const startedAt = performance.now()
   await new Bell().sleep(50)
   expect(performance.now() - startedAt).toBeWithin(49, soonMs)
 })
 
-test('a ring ends the sleep', async () => {
+test('Bell: ring ends the sleep', async () => {
   const bell = new Bell()
   const sleeping = bell.sleep(60_000)
   bell.ring()
   await sleeping
 })
 
-test('a ring while nobody sleeps ends the next sleep, and that one only', async () => {
+test('Bell: a ring without a sleeper ends only the next sleep', async () => {
   const bell = new Bell()
   bell.ring()
   bell.ring()

@@ -16,7 +16,7 @@ test.each([
 })
 
 describe('a wait', () => {
-  test('is a whole number in the upper half of its bound, and the bound never shrinks', () => {
+  test('backoffMs: returns an integer in the upper half of a bound that never shrinks', () => {
     const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     const limits = fc.record({
       firstMs: fc.integer({ min: 2, max: 10_000 }),
@@ -38,12 +38,12 @@ describe('a wait', () => {
 
 const never = () => new Promise<string>(() => undefined)
 
-test('work in time gives its value, or its error', async () => {
+test('within: settles like work that is in time', async () => {
   expect(await within(1000, Promise.resolve('value'), () => 'late')).toBe('value')
   await expect(within(1000, Promise.reject(new Error('own')), () => 'late')).rejects.toThrow('own')
 })
 
-test('work that is late gives what the deadline gives or throws', async () => {
+test('within: returns or throws the result of late after the deadline', async () => {
   expect(await within(10, never(), () => 'late')).toBe('late')
   const thrown = within(10, never(), () => {
     throw new RangeError('too late')
@@ -51,7 +51,7 @@ test('work that is late gives what the deadline gives or throws', async () => {
   await expect(thrown).rejects.toThrow(RangeError)
 })
 
-test('an error that comes after the deadline is nobody’s', async () => {
+test('within: ignores an error after the deadline', async () => {
   const { promise, reject } = Promise.withResolvers<string>()
   expect(await within(10, promise, () => 'late')).toBe('late')
   reject(new Error('unheard'))
@@ -59,29 +59,29 @@ test('an error that comes after the deadline is nobody’s', async () => {
 })
 
 describe('a guarded call', () => {
-  test('gives its value when it comes in time', async () => {
+  test('Deadlines: returns a value that is in time', async () => {
     expect(await new Deadlines(1000).guard(Promise.resolve('value'), () => 'late')).toBe('value')
   })
 
-  test('gives its error when that comes in time', async () => {
+  test('Deadlines: throws an error that is in time', async () => {
     const failing = new Deadlines(1000).guard(Promise.reject(new Error('own')), () => 'late')
     await expect(failing).rejects.toThrow('own')
   })
 
-  test('gives what the deadline gives, at its time and at most a moment later', async () => {
+  test('Deadlines: returns the result of late at most 50 ms after the deadline', async () => {
     const startedAt = performance.now()
     expect(await new Deadlines(100).guard(never(), () => 'late')).toBe('late')
     expect(performance.now() - startedAt).toBeWithin(99, 800)
   })
 
-  test('throws what the deadline throws', async () => {
+  test('Deadlines: throws the error of late', async () => {
     const late = new Deadlines(10).guard(never(), () => {
       throw new RangeError('too late')
     })
     await expect(late).rejects.toThrow(RangeError)
   })
 
-  test('is told of its deadline once, and not at all when it was in time', async () => {
+  test('Deadlines: calls late once, and not if the call was in time', async () => {
     const deadlines = new Deadlines(30)
     const told: string[] = []
     const { promise, resolve } = Promise.withResolvers<string>()
@@ -94,7 +94,7 @@ describe('a guarded call', () => {
   })
 })
 
-test('ten thousand calls under one timer each get their own end', async () => {
+test('Deadlines: 10 000 calls under one timer settle independently', async () => {
   const deadlines = new Deadlines(60)
   const ends = await Promise.all(
     Array.from({ length: 10_000 }, (_none, index) =>

@@ -15,7 +15,7 @@ function problemsOf(env: Environment, process: ProcessName = 'api'): readonly st
   return read.kind === 'invalid' ? read.problems : []
 }
 
-test('with nothing but its stores a process has every default', () => {
+test('readConfig: applies all defaults if only the stores are set', () => {
   const read = readConfig(stores, { process: 'api' })
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
   const { config } = read
@@ -30,7 +30,7 @@ test('with nothing but its stores a process has every default', () => {
   expect(Object.isFrozen(config)).toBe(true)
 })
 
-test('dev starts with no environment at all, and may call back to loopback and private networks', () => {
+test('readConfig: dev needs no settings and allows callbacks to loopback and private networks', () => {
   const read = readConfig({}, { process: 'dev' })
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'))
   expect(read.config.databaseUrl).toBeUndefined()
@@ -38,7 +38,7 @@ test('dev starts with no environment at all, and may call back to loopback and p
   expect(read.config.callbackCidrsMax).toContain('127.0.0.0/8')
 })
 
-test.each([...processNames])('%s names every setting that it misses', (process) => {
+test.each([...processNames])('readConfig: %s reports every missing setting', (process) => {
   const read = readConfig({}, { process })
   const required = Object.values(settings as Record<string, Setting>).filter((setting) =>
     setting.requiredBy?.includes(process),
@@ -48,32 +48,32 @@ test.each([...processNames])('%s names every setting that it misses', (process) 
   for (const setting of required) expect(problems.join('\n')).toContain(`${setting.env} is missing`)
 })
 
-test('all problems come at once', () => {
+test('readConfig: reports all problems at once', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: 'x', LATCHKEY_LOG_LEVEL: 'loud', LATCHKEY_NO: '1' })).toHaveLength(3)
 })
 
-test('an empty value counts as unset', () => {
+test('readConfig: treats an empty value as unset', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: '', LATCHKEY_TRUSTED_PROXIES: '' })).toEqual([])
   expect(problemsOf({ LATCHKEY_DATABASE_URL: '' })).toEqual([
     'LATCHKEY_DATABASE_URL is missing: api needs it (postgres URL)',
   ])
 })
 
-test('settings of another process are known but not looked at', () => {
+test('readConfig: does not validate settings of other processes', () => {
   expect(problemsOf({ LATCHKEY_DEV_SINK_PORT: 'broken', LATCHKEY_API_PORT: 'broken' }, 'migrate')).toEqual([])
 })
 
-test('a variable of somebody else is left alone', () => {
+test('readConfig: ignores foreign variables', () => {
   expect(problemsOf({ PATH: '/bin', OTEL_METRICS_EXPORTER: 'none', IDEMPOTENCY_OTHER: '1' })).toEqual([])
 })
 
 describe('an unknown name', () => {
-  test('is a problem with the name that was probably meant', () => {
+  test('readConfig: an unknown name suggests the closest setting', () => {
     expect(problemsOf({ LATCHKEY_TRUSTED_PROXY: '10.0.0.0/8' })).toEqual([
       'LATCHKEY_TRUSTED_PROXY is not a setting: did you mean LATCHKEY_TRUSTED_PROXIES?',
     ])
   })
-  test('that is close to nothing is to be removed', () => {
+  test('readConfig: an unknown name without a close setting is to be removed', () => {
     expect(problemsOf({ LATCHKEY_FLUX_CAPACITOR: 'x' })).toEqual([
       'LATCHKEY_FLUX_CAPACITOR is not a setting: remove it',
     ])
@@ -82,25 +82,25 @@ describe('an unknown name', () => {
     'LATCHKEY_API_SERVICE_HOST',
     'LATCHKEY_API_PORT_8080_TCP_ADDR',
     'LATCHKEY_API_SERVICE_PORT_HTTP',
-  ])('%s, which a Service injects, gets the hint', (name) => {
+  ])('readConfig: %s, injected for a Service, gets the hint about enableServiceLinks', (name) => {
     expect(problemsOf({ [name]: 'x' })).toEqual([
       `${name} is not a setting; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod`,
     ])
   })
 })
 
-test('a port that a Service injected gets the hint', () => {
+test('readConfig: a port value injected for a Service gets the hint about enableServiceLinks', () => {
   expect(problemsOf({ LATCHKEY_API_PORT: 'tcp://10.0.0.1:8080' })).toEqual([
     'LATCHKEY_API_PORT: expected a whole number from 0 to 65535; Kubernetes injected it for a Service: set enableServiceLinks: false on the pod',
   ])
 })
 
-test('the demo is refused where its tenant is not', () => {
+test('readConfig: refuses LATCHKEY_DEV_DEMO with another tenants folder', () => {
   expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true' }, 'dev')).toEqual([])
   expect(problemsOf({ LATCHKEY_DEV_DEMO: 'true', LATCHKEY_TENANTS_DIR: '/t' }, 'dev')).toHaveLength(1)
 })
 
-test('no problem quotes a value', () => {
+test('readConfig: no problem contains a value', () => {
   const secret = 'hunter2'
   for (const [, setting] of Object.entries(settings as Record<string, Setting>)) {
     const problems = problemsOf({ [setting.env]: `\x01${secret}` }, setting.usedBy[0])
@@ -110,7 +110,7 @@ test('no problem quotes a value', () => {
 })
 
 describe('the schema', () => {
-  test('has a default for dev and elsewhere that its own kind accepts', () => {
+  test('settings: every default parses with its own type', () => {
     for (const setting of Object.values(settings as Record<string, Setting>)) {
       for (const text of [setting.default, setting.defaultInDev]) {
         if (text !== undefined)
@@ -118,11 +118,11 @@ describe('the schema', () => {
       }
     }
   })
-  test('names each variable once', () => {
+  test('settings: each variable is defined once', () => {
     const names = Object.values(settings).map((setting) => setting.env)
     expect(new Set(names).size).toBe(names.length)
   })
-  test('lets dev read everything but what is about a cluster, and requires nothing of who does not use it', () => {
+  test('settings: dev uses all but cluster settings, and no process requires a setting it does not use', () => {
     const ofCluster = [
       'LATCHKEY_KEY_RING_REPLACES_LOST',
       'LATCHKEY_PUBLIC_URL',
@@ -141,7 +141,7 @@ describe('the schema', () => {
   })
 })
 
-test('a printed configuration holds what is set, and no secret', () => {
+test('printableConfig: contains set values and no secret', () => {
   const read = readConfig(
     {
       LATCHKEY_DATABASE_URL: 'postgres://app:pw-database@db/latchkey',
@@ -165,7 +165,7 @@ test('a printed configuration holds what is set, and no secret', () => {
   expect(printed).not.toHaveProperty('OTEL_EXPORTER_OTLP_ENDPOINT')
 })
 
-test('a field that no setting is named for is not printed', () => {
+test('printableConfig: omits unknown fields', () => {
   expect(printableConfig({ other: 'secret' })).toEqual({})
 })
 
@@ -183,7 +183,7 @@ test('settings table: has one row per setting with its default', () => {
   )
 })
 
-test('the README shows this table between its markers', () => {
+test('settings table: README.md contains it between its markers', () => {
   const shown = /<!-- config:begin -->\n+([\s\S]*?)\n+<!-- config:end -->/.exec(
     readFileSync(readme, 'utf8'),
   )?.[1]

@@ -32,7 +32,7 @@ const url = (query: string) => `${stores.LATCHKEY_DATABASE_URL}${query}`
 const ca = () => path('ca.crt')
 
 describe('TLS of a store', () => {
-  test('is taken with a CA, a client certificate with its key, and a name', () => {
+  test('store TLS: accepts a CA, a client certificate with its key, and a server name', () => {
     const env = {
       LATCHKEY_DATABASE_TLS_CA_FILE: ca(),
       LATCHKEY_DATABASE_TLS_CERT_FILE: client.cert,
@@ -50,7 +50,7 @@ describe('TLS of a store', () => {
     ['that is empty', 'empty.pem', 'it holds no PEM certificate'],
     ['that is a key', 'client.key', 'it holds no PEM certificate'],
     ['with a certificate that is none', 'broken.pem', 'its certificate 1 cannot be read'],
-  ])('refuses a CA file %s, by the name of the setting', (_name, file, fault) => {
+  ])('store TLS: rejects a CA file %s and names the setting', (_name, file, fault) => {
     expect(problemsOf({ LATCHKEY_REDIS_TLS_CA_FILE: path(file) })).toEqual([
       `LATCHKEY_REDIS_TLS_CA_FILE: expected the path of a readable PEM file: ${fault}`,
     ])
@@ -108,11 +108,11 @@ describe('TLS of a store', () => {
       }),
       'LATCHKEY_DATABASE_TLS_CA_FILE contradicts LATCHKEY_DATABASE_URL: a Unix socket has no TLS',
     ],
-  ])('refuses %s', (_name, env, problem) => {
+  ])('store TLS: rejects %s', (_name, env, problem) => {
     expect(problemsOf(env())).toEqual([problem])
   })
 
-  test('needs a store of its own, which the one that dev starts is not', () => {
+  test('store TLS: is rejected for the embedded stores of dev', () => {
     const read = readConfig({ LATCHKEY_REDIS_TLS_CA_FILE: ca() }, { process: 'dev' })
     expect(read.kind === 'invalid' && read.problems).toEqual([
       'LATCHKEY_REDIS_TLS_CA_FILE needs LATCHKEY_REDIS_URL',

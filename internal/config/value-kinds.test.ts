@@ -42,7 +42,7 @@ const accepted: [string, ValueKind<unknown>, string, unknown][] = [
   ],
   ['a Cluster', redisUrl, 'rediss+cluster://h:1,h2:2', 'rediss+cluster://h:1,h2:2'],
 ]
-test.each(accepted)('%s is read', (_case, kind, value, expected) => {
+test.each(accepted)('setting value: accepts %s', (_case, kind, value, expected) => {
   expect(kind.parse(value)).toEqual({ kind: 'ok', value: expected })
 })
 
@@ -86,7 +86,7 @@ const refused: [string, ValueKind<unknown>, string][] = [
   ['a Cluster with a database', redisUrl, 'redis+cluster://a/1'],
   ['a host without name', redisUrl, 'redis://:6379'],
 ]
-test.each(refused)('%s is refused', (_case, kind, value) => {
+test.each(refused)('setting value: rejects %s', (_case, kind, value) => {
   expect(kind.parse(value).kind).toBe('invalid')
 })
 
@@ -100,7 +100,7 @@ describe('a printed URL', () => {
       'redis+sentinel://h/m?sentinelPassword=[redacted]&database=1',
     ],
     ['https://collector:4318', 'https://collector:4318'],
-  ])('%s holds no password', (url, printed) => {
+  ])('printed URL %s: contains no password', (url, printed) => {
     expect(withoutPassword(url)).toBe(printed)
   })
 })

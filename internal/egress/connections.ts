@@ -22,7 +22,7 @@ export interface EgressProxy {
   readonly authorization: string | undefined
 }
 
-/** How connections leave the platform. */
+/** Route of outgoing connections: direct or through a proxy. */
 export interface ConnectPath {
   /** Proxy that opens each connection by CONNECT. */
   readonly egressProxy: EgressProxy | undefined

@@ -51,7 +51,7 @@ async function fillDay(receivedMs: number, eventDays: number, tenantId: TenantId
   )
 }
 
-/** How many events a page has, and what its statements do in the plans that their session keeps. */
+/** Returns the number of events on a page and the plans of its statements. */
 async function page(filter: EventFilter): Promise<{ plans: PlanNode[]; count: number }> {
   const range = rangeOf(filter, nowMs)
   const scan = { filter, range, order: 'newest', rowsMax: 50, examinedMax: 2_000 } as const

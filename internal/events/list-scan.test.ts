@@ -10,7 +10,7 @@ const nowMs = Date.now()
 const providers = ['card', 'generic', 'wallet'] as const
 const types = ['order.created', 'order.paid', 'chargeback.lost'] as const
 
-/** What is known of an event without asking Postgres. */
+/** Expected event, known without Postgres. */
 interface Known {
   readonly id: EventId
   readonly tenantId: TenantId
@@ -70,7 +70,7 @@ async function completeAll(): Promise<void> {
   await listFailedEvents(lab.pool)
 }
 
-/** What a filter means, told without Postgres: the oldest first. */
+/** Reference implementation of a filter without Postgres, oldest first. */
 function expected(filter: EventFilter): EventId[] {
   return known
     .filter(

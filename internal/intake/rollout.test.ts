@@ -235,7 +235,7 @@ async function moveTo(stage: string): Promise<void> {
   await poll(async () => isThere(), { deadlineMs: 5_000 })
 }
 
-/** How many calls of the wallet this process refused for a cause. */
+/** Returns the number of wallet calls refused for a cause. */
 async function countOf(cause: string): Promise<number> {
   const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
   const line = new RegExp(`^latchkey_webhooks_calls_total{provider="wallet",outcome="${cause}"} (\\d+)$`, 'm')

@@ -41,7 +41,7 @@ function start(options: Partial<LoopOptions> = {}) {
   return { loop, held, errors }
 }
 
-test('turns follow each other with the interval between them', async () => {
+test('loop: waits the interval between turns', async () => {
   let turns = 0
   const { loop, held } = start({
     runOnce: async () => {
@@ -57,7 +57,7 @@ test('turns follow each other with the interval between them', async () => {
   expect(held.asked.slice(0, 3)).toEqual([1000, 1000, 1000])
 })
 
-test('the interval varies by its jitter', async () => {
+test('loop: varies the interval by its jitter', async () => {
   const low = start({ jitter: 0.2, random: () => 0 })
   const high = start({ jitter: 0.2, random: () => 1 })
   await until(() => low.held.asked.length > 0 && high.held.asked.length > 0)
@@ -65,7 +65,7 @@ test('the interval varies by its jitter', async () => {
   await Promise.all([low.loop.stop(), high.loop.stop()])
 })
 
-test('failures are told, are followed by growing pauses, and are forgotten after a good turn', async () => {
+test('loop: reports failures, backs off, and resets after a successful turn', async () => {
   let fails = true
   const { loop, held, errors } = start({
     backoff: { firstMs: 100, maxMs: 300 },
@@ -87,9 +87,9 @@ test('failures are told, are followed by growing pauses, and are forgotten after
 })
 
 test.each([
-  ['counts as dead, where its failures are silence', true, false],
-  ['counts as alive, where it only has to turn', undefined, true],
-])('a loop whose turns all fail %s', async (_case, failuresStopHeartbeat, isAlive) => {
+  ['fails liveness with failuresStopHeartbeat', true, false],
+  ['stays alive by default', undefined, true],
+])('loop: %s if all turns fail', async (_case, failuresStopHeartbeat, isAlive) => {
   let nowMs = 0
   const health = createHealth({ clock: { now: () => nowMs } })
   const { loop, held } = start({
@@ -105,7 +105,7 @@ test.each([
   await loop.stop()
 })
 
-test('a turn that throws before its first wait is a failure like any other', async () => {
+test('loop: handles a synchronous throw like a rejection', async () => {
   const { loop, held, errors } = start({
     runOnce: () => {
       throw new Error('at once')
@@ -117,7 +117,7 @@ test('a turn that throws before its first wait is a failure like any other', asy
 })
 
 describe('wake', () => {
-  test('ends the pause', async () => {
+  test('loop wake: ends the pause', async () => {
     const { loop, held } = start()
     await until(() => held.asked.length === 1)
     loop.wake()
@@ -125,7 +125,7 @@ describe('wake', () => {
     await loop.stop()
   })
 
-  test('during a turn makes another follow at once, and only one', async () => {
+  test('loop wake: during a turn starts exactly one more turn at once', async () => {
     let turns = 0
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     const { loop, held } = start({
@@ -143,7 +143,7 @@ describe('wake', () => {
     await loop.stop()
   })
 
-  test('does not cut the pause after a failure', async () => {
+  test('loop wake: does not shorten the backoff after a failure', async () => {
     const { loop, held, errors } = start({ runOnce: () => Promise.reject(new Error('no')) })
     await until(() => held.asked.length === 1)
     for (let i = 0; i < 10; i += 1) loop.wake()
@@ -156,7 +156,7 @@ describe('wake', () => {
 })
 
 describe('runOnce', () => {
-  test('runs a turn of its own and gives what it throws to its caller alone', async () => {
+  test('loop runOnce: runs a turn and throws its error to the caller only', async () => {
     let turns = 0
     const { loop, held, errors } = start({
       runOnce: async () => {
@@ -172,7 +172,7 @@ describe('runOnce', () => {
     await loop.stop()
   })
 
-  test('never overlaps another turn', async () => {
+  test('loop runOnce: never overlaps another turn', async () => {
     let running = 0
     let most = 0
     const { loop, held } = start({
@@ -191,7 +191,7 @@ describe('runOnce', () => {
 })
 
 describe('stop', () => {
-  test('tells the turn under way, waits for it, and begins no other', async () => {
+  test('loop stop: aborts the current turn, waits for it, starts no other', async () => {
     let turns = 0
     let finished = false
     const { loop } = start({
@@ -213,7 +213,7 @@ describe('stop', () => {
     expect([turns, finished]).toEqual([1, true])
   })
 
-  test('does not report the turn that it ended', async () => {
+  test('loop stop: does not report the aborted turn as failed', async () => {
     const { loop, errors } = start({
       runOnce: (signal) =>
         new Promise((_resolve, reject) => {
@@ -225,7 +225,7 @@ describe('stop', () => {
     expect(errors).toEqual([])
   })
 
-  test('before the first turn keeps it from beginning', async () => {
+  test('loop stop: before the first turn prevents it', async () => {
     let turns = 0
     const { loop } = start({
       runOnce: async () => {
@@ -238,7 +238,7 @@ describe('stop', () => {
   })
 })
 
-test('a turn that takes too long is told so', async () => {
+test('loop: aborts the signal of a turn that exceeds its time limit', async () => {
   const { loop, errors } = start({
     turnMsMax: 10,
     runOnce: (signal) =>
@@ -250,7 +250,7 @@ test('a turn that takes too long is told so', async () => {
   await loop.stop()
 })
 
-test('a stuck turn makes the process count as dead, a failing one does not', async () => {
+test('loop: a stuck turn fails liveness, a failing one does not', async () => {
   let nowMs = 0
   const health = createHealth({ clock: { now: () => nowMs } })
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()

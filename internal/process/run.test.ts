@@ -47,7 +47,7 @@ function run(body: string, graceMs = 2000) {
 }
 
 describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
-  test('closes everything in reverse order and exits with 0', async () => {
+  test('runProcess: closes in reverse order and exits with 0', async () => {
     const { child, seen, end } = run(`await scope.open(part('a')); await scope.open(part('b'))`)
     await seen('process is up')
     child.kill(signal)
@@ -58,7 +58,7 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
     expect(lines.at(-1)?.msg).toBe('process has ended')
   })
 
-  test('a second time ends it at once', async () => {
+  test('runProcess: a second signal exits at once', async () => {
     const { child, seen, end } = run(
       `await scope.open(part('hangs', () => new Promise(() => undefined), 60_000))`,
       60_000,
@@ -71,7 +71,7 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
   })
 })
 
-test('a signal during the start closes what was opened until then', async () => {
+test('runProcess: a signal during start-up closes what is open', async () => {
   const { child, seen, end } = run(`
     await scope.open(part('a'))
     log.info({}, 'waiting')
@@ -114,7 +114,7 @@ describe('what is broken is logged, everything is closed, and the code is 1:', (
   })
 })
 
-test('a start that failed for a reason that has a sentence says that alone', async () => {
+test('runProcess: prints only the message of an explained start-up failure', async () => {
   const program = `
     import { createLogger } from '${rooms}telemetry/index.ts'
     import { runProcess } from '${rooms}process/index.ts'
@@ -126,6 +126,6 @@ test('a start that failed for a reason that has a sentence says that alone', asy
   expect([out, err, await child.exited]).toEqual(['', '\nCome nearer: too far\n\n', 1])
 })
 
-test('a process that asks for its own end exits with 0', async () => {
+test('runProcess: exits with 0 if a part requests the stop', async () => {
   expect((await run('scope.stop()').end()).code).toBe(0)
 })

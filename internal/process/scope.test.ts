@@ -19,7 +19,7 @@ function create() {
   return { scope, lines, stops }
 }
 
-test('what was opened is closed in reverse order, with what it gave', async () => {
+test('scope: closes resources in reverse order', async () => {
   const { scope } = create()
   const closed: string[] = []
   for (const name of ['a', 'b', 'c']) {
@@ -34,7 +34,7 @@ test('what was opened is closed in reverse order, with what it gave', async () =
   expect(closed).toEqual(['C', 'B', 'A'])
 })
 
-test('a step that fails passes its error on and is not closed', async () => {
+test('scope: a failed step throws its error and is not closed', async () => {
   const { scope } = create()
   const closed: string[] = []
   const fails = scope.open({
@@ -49,7 +49,7 @@ test('a step that fails passes its error on and is not closed', async () => {
   expect(closed).toEqual([])
 })
 
-test('a closer that throws or hangs does not keep the others open', async () => {
+test('scope: a closer that throws or hangs does not block the others', async () => {
   const { scope, lines } = create()
   const closed: string[] = []
   const add = (name: string, close: () => unknown, closeMsMax = 5000) =>
@@ -71,7 +71,7 @@ test('a closer that throws or hangs does not keep the others open', async () => 
   )
 })
 
-test('the whole time is a bound, and the last ones still get a chance', async () => {
+test('scope: bounds the total closing time and still gives the last ones a minimum', async () => {
   const { scope } = create()
   let closed = false
   await scope.open({
@@ -93,7 +93,7 @@ test('the whole time is a bound, and the last ones still get a chance', async ()
   expect(closed).toBe(true)
 })
 
-test('a part is told what is left of the process’ time, never less than its last chance', async () => {
+test('scope: passes the remaining time to each closer, at least the minimum', async () => {
   const { scope } = create()
   const told: number[] = []
   await scope.open({ name: 'last', open: () => 1, close: (_value, leftMs) => told.push(leftMs) })
@@ -112,7 +112,7 @@ test('a part is told what is left of the process’ time, never less than its la
   expect(last).toBe(200)
 })
 
-test('a step under way when the end begins is closed too, and no further one is opened', async () => {
+test('scope: closes a step in progress and opens no further one after shutdown starts', async () => {
   const { scope } = create()
   const closed: string[] = []
   const { promise: gate, resolve: release } = Promise.withResolvers<string>()
@@ -128,7 +128,7 @@ test('a step under way when the end begins is closed too, and no further one is 
   )
 })
 
-test('a part that cannot go on asks for the end with its error', () => {
+test('scope: a failed part stops the process with its error', () => {
   const { scope, stops } = create()
   const error = new Error('cannot go on')
   scope.stop(error)

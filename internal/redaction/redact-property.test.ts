@@ -90,7 +90,7 @@ function holds(text: string, sought: string, depth = 0): boolean {
 
 const runs = { numRuns: 400 }
 
-test('a secret under its name never comes out, whatever it is nested and encoded in', () => {
+test('redactor: hides a secret under its name in any nesting and encoding', () => {
   const planted = fc.record({
     name: secretName,
     value: fc.oneof(
@@ -126,7 +126,7 @@ const flat: Record<string, (name: string, value: string) => string> = {
   broken: (name, value) => `{"a":[1,{"${name}" : "${value}"`,
 }
 
-test('a secret beside its name never comes out of forms, XML, heads, logs and pairs', () => {
+test('redactor: hides a secret after its name in forms, XML, headers, logs and pairs', () => {
   const planted = fc.record({
     name: secretName,
     value: secret,
@@ -155,7 +155,7 @@ const cardNumber = fc
   })
 const grouped = (number: string, by: string) => (number.match(/.{1,4}/g) ?? []).join(by)
 
-test('a secret of a known shape never comes out, wherever it stands', () => {
+test('redactor: hides a secret of a known shape anywhere', () => {
   const card = fc
     .tuple(cardNumber, fc.constantFrom('', ' ', '-', '.'))
     .map(([number, by]) => ({ text: grouped(number, by), sought: grouped(number, by) }))
@@ -183,7 +183,7 @@ test('a secret of a known shape never comes out, wherever it stands', () => {
   )
 })
 
-test('what holds no secret stays as it is, and JSON with one stays JSON of the same form', () => {
+test('redactor: keeps harmless text unchanged and JSON with a secret valid', () => {
   fc.assert(
     fc.property(tree, secretName, fc.constantFrom(0, 2), (value, name, indent) => {
       const text = JSON.stringify(value, null, indent)
@@ -196,7 +196,7 @@ test('what holds no secret stays as it is, and JSON with one stays JSON of the s
   )
 })
 
-test('nothing makes it throw, and what it gave it leaves as it is', () => {
+test('redactor: never throws and is idempotent', () => {
   const pieces = fc.constantFrom(
     ...[
       '{',

@@ -192,32 +192,32 @@ const kept: readonly (readonly [what: string, text: string])[] = [
   ['ids with digits', '{"a":"ch_3SLYyY2eZvKYlo2C1hIjKlMn","b":"PP-000-042-663-135"}'],
 ]
 
-describe('hides', () => {
+describe('redactor hides', () => {
   test.each(hidden)('%s', (_what, text, expected) => {
     expect(shown(text)).toBe(expected)
     expect(shown(expected)).toBe(expected)
   })
 })
 
-describe('keeps', () => {
+describe('redactor keeps', () => {
   test.each(kept)('%s', (_what, text) => {
     expect(shown(text)).toBe(text)
   })
 })
 
-test('there are enough cases', () => {
+test('redactor tests: have enough cases', () => {
   expect(hidden.length + kept.length).toBeGreaterThanOrEqual(80)
 })
 
-describe('of the vendors’ samples', () => {
+describe('redactor and vendor samples', () => {
   const root = new URL('../intake/providers/', import.meta.url).pathname
   const paths = [...new Glob('*/fixtures/*').scanSync(root)].sort()
 
-  test('there are some', () => {
+  test('vendor samples: exist', () => {
     expect(paths.length).toBeGreaterThan(20)
   })
 
-  test.each(paths)('%s is kept but for e-mail addresses', async (path) => {
+  test.each(paths)('vendor sample %s: only e-mail addresses are redacted', async (path) => {
     const text = await Bun.file(`${root}${path}`).text()
     const withoutMail = text.replace(/[\w.-]+@example\.com/g, '[redacted: e-mail]')
     expect(shown(text)).toBe(withoutMail)
@@ -226,7 +226,7 @@ describe('of the vendors’ samples', () => {
 })
 
 describe('headers', () => {
-  test('are hidden by name and by shape', () => {
+  test('redactor headers: redacts by name and by shape', () => {
     const headers = {
       'content-type': 'application/json; charset=utf-8',
       authorization: '1001',
@@ -252,7 +252,7 @@ describe('headers', () => {
     })
   })
 
-  test('of any name are values, not members of their object', () => {
+  test('redactor headers: special names such as __proto__ are plain members', () => {
     const headers = JSON.parse('{"__proto__":"token=abc"}') as Record<string, string>
     expect(JSON.stringify(redactor.headers(headers))).toBe('{"__proto__":"token=[redacted]"}')
   })
@@ -261,7 +261,7 @@ describe('headers', () => {
 describe('a long payload', () => {
   const cut = (text: string, charsMax: number) => redactor.payload(text, charsMax)
 
-  test('is shown to the bound and not beyond', () => {
+  test('redactor: truncates a long payload at its bound', () => {
     const text = JSON.stringify({ list: Array.from({ length: 20_000 }, (_none, nth) => ({ nth })) })
     const whole = redactor.payload(text)
     expect(whole).toMatchObject({ isCut: true, charsTotal: text.length })
@@ -276,7 +276,7 @@ describe('a long payload', () => {
     ['XML', '<a><password>hunter2hunter2</password><b>4242 4242 4242 4242</b><c>1</c></a>'],
     ['text', 'paid with 4242 4242 4242 4242 by sk_live_hunter2hunter2, password: hunter2hunter2'],
     ['base64', base64('{"first":1,"password":"hunter2hunter2","card":"4242424242424242"}')],
-  ])('%s, cut at any place, shows no part of a secret', (_what, text) => {
+  ])('redactor: %s, cut anywhere, shows no part of a secret', (_what, text) => {
     for (let at = 0; at < text.length; at += 1) {
       const { text: seen } = cut(text, at)
       expect(seen).not.toMatch(/hunt|4242/)
@@ -286,7 +286,7 @@ describe('a long payload', () => {
   })
 })
 
-test('what is encoded more often than is looked into is hidden', () => {
+test('redactor: hides content that is encoded too deeply', () => {
   let text = '{"note":"hunter2"}'
   for (let times = 0; times < 9; times += 1) text = JSON.stringify(text)
   expect(shown(text)).not.toContain('hunter2')

@@ -55,7 +55,7 @@ const bounds = {
   connectTimeoutMs: 5_000,
 }
 
-/** What a pool says of the server: that the connection is TLS, or the reason of readiness. */
+/** Returns the readiness result: that the connection uses TLS, or the failure reason. */
 async function askPostgres(url: string, tls: StoreTls): Promise<string> {
   const pool = createPool({ ...bounds, url, tls })
   try {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 
-/** How a store is reached under TLS; an empty object verifies against public CAs and the host's name. */
+/** TLS settings of a store. An empty object verifies against public CAs and the host name. */
 export interface StoreTls {
   readonly caFile?: string | undefined
   readonly certFile?: string | undefined
@@ -10,13 +10,13 @@ export interface StoreTls {
   readonly serverName?: string | undefined
 }
 
-/** Where a store is. Without `tls` the URL alone decides. */
+/** Address of a store. Without `tls`, only the URL decides. */
 export interface StoreAddress {
   readonly url: string
   readonly tls?: StoreTls | undefined
 }
 
-/** What one TLS connection is made with. */
+/** Options of one TLS connection. */
 export interface TlsMaterial {
   readonly ca?: string
   readonly cert?: string

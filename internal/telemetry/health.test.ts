@@ -12,7 +12,7 @@ function movable(startMs = 1000) {
 }
 
 describe('readiness', () => {
-  test('is as good as its worst check, each with its reason', async () => {
+  test('readiness: fails with any failing check and lists each check with its reason', async () => {
     const health = createHealth()
     health.addCheck('postgres', () => ({ ok: true }))
     health.addCheck('redis', async () => ({ ok: false, reason: 'maxmemory-policy is allkeys-lru' }))
@@ -25,7 +25,7 @@ describe('readiness', () => {
     })
   })
 
-  test('a check that hangs is not ok within its bound, and is told to stop', async () => {
+  test('readiness: a hanging check fails within its bound and gets an aborted signal', async () => {
     const health = createHealth({ checkMsMax: 20 })
     let aborted = false
     health.addCheck('hung', (signal) => {
@@ -46,7 +46,7 @@ describe('readiness', () => {
       },
     ],
     ['rejects', () => Promise.reject(new TypeError('postgres://u:secret@h'))],
-  ])('a check that %s is not ok, and its message stays inside', async (_case, check) => {
+  ])('readiness: a check that %s fails without exposing the error message', async (_case, check) => {
     const health = createHealth()
     health.addCheck('broken', check)
     expect((await health.readiness()).checks).toEqual([
@@ -54,7 +54,7 @@ describe('readiness', () => {
     ])
   })
 
-  test('checks run once a second, however many ask', async () => {
+  test('readiness: runs checks at most once a second', async () => {
     const clock = movable()
     const health = createHealth({ clock })
     let runs = 0
@@ -71,7 +71,7 @@ describe('readiness', () => {
     expect(runs).toBe(2)
   })
 
-  test('a process that is ending is not ready at once', async () => {
+  test('readiness: fails at once after startDraining', async () => {
     const health = createHealth()
     expect((await health.readiness()).ok).toBe(true)
     health.startDraining()
@@ -80,7 +80,7 @@ describe('readiness', () => {
 })
 
 describe('liveness', () => {
-  test('holds while every loop turns, and ends with the first that does not', () => {
+  test('liveness: holds while every loop turns and fails with the first silent one', () => {
     const clock = movable()
     const health = createHealth({ clock })
     const flush = health.addHeartbeat('flush', 5000)
@@ -99,7 +99,7 @@ describe('liveness', () => {
     expect(health.liveness().ok).toBe(true)
   })
 
-  test('a loop that ended as it should is not missed', () => {
+  test('liveness: ignores a loop that ended normally', () => {
     const clock = movable()
     const health = createHealth({ clock })
     health.addHeartbeat('once', 10).stop()
@@ -107,7 +107,7 @@ describe('liveness', () => {
     expect(health.liveness()).toEqual({ ok: true, checks: [] })
   })
 
-  test('one that ends a second time does not end what followed it under its name', () => {
+  test('liveness: ending a heartbeat twice does not end a newer one of the same name', () => {
     const clock = movable()
     const health = createHealth({ clock })
     const first = health.addHeartbeat('loop', 10)
@@ -118,14 +118,14 @@ describe('liveness', () => {
     expect(health.liveness().ok).toBe(false)
   })
 
-  test('draining does not make a process dead', () => {
+  test('liveness: holds while draining', () => {
     const health = createHealth()
     health.startDraining()
     expect(health.liveness().ok).toBe(true)
   })
 })
 
-test('a name is taken once', () => {
+test('health: rejects duplicate names', () => {
   const health = createHealth()
   health.addCheck('a', () => ({ ok: true }))
   health.addHeartbeat('a', 1)

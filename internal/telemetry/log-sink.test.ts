@@ -27,7 +27,7 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-test('lines are written together, by themselves, soon', async () => {
+test('log sink: writes buffered lines together within 100 ms', async () => {
   const reader = slowReader(Number.MAX_SAFE_INTEGER)
   const sink = new LogSink(reader)
   for (let i = 0; i < 10; i += 1) sink.add(`${i}\n`)
@@ -36,7 +36,7 @@ test('lines are written together, by themselves, soon', async () => {
   expect([reader.writes, reader.text]).toEqual([1, '0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n'])
 })
 
-test('many lines do not wait for the timer', () => {
+test('log sink: writes a full buffer without waiting', () => {
   const reader = slowReader(Number.MAX_SAFE_INTEGER)
   const sink = new LogSink(reader)
   for (let i = 0; i < 2000; i += 1) sink.add(`${'x'.repeat(31)}\n`)
@@ -45,7 +45,7 @@ test('many lines do not wait for the timer', () => {
   expect(reader.text).toHaveLength(64_000)
 })
 
-test('a reader that takes a part gets the rest later, in order', async () => {
+test('log sink: writes the rest later and in order after a partial write', async () => {
   const reader = slowReader(3)
   const sink = new LogSink(reader)
   sink.add('first\n')
@@ -58,7 +58,7 @@ test('a reader that takes a part gets the rest later, in order', async () => {
 })
 
 describe('a reader that takes nothing', () => {
-  test('costs bounded memory, and the lines lost are counted and told of', () => {
+  test('log sink: bounds memory for a blocked reader, counts and reports dropped lines', () => {
     const reader = slowReader(0)
     const log = createLogger({ level: 'info', service: 's', version: 'v', destination: reader })
     for (let i = 0; i < 40_000; i += 1) log.info({ filler: 'x'.repeat(200) }, 'line')
@@ -75,7 +75,7 @@ describe('a reader that takes nothing', () => {
     expect(last[1]).toContain('"msg":"after"')
   })
 
-  test('is asked 51 times at the end of the process, which takes half a second, and then left', () => {
+  test('log sink: at exit retries a blocked reader 51 times within 500 ms, then gives up', () => {
     const reader = slowReader(0)
     const sink = new LogSink(reader)
     sink.add('x\n')
@@ -84,7 +84,7 @@ describe('a reader that takes nothing', () => {
   })
 })
 
-test('a reader that is gone does not end the writer', () => {
+test('log sink: survives a closed reader', () => {
   let writes = 0
   const sink = new LogSink({
     write() {
@@ -99,7 +99,7 @@ test('a reader that is gone does not end the writer', () => {
   expect(writes).toBe(1)
 })
 
-test('a process that exits right after a line has written it', async () => {
+test('log sink: an exit right after a line still writes it', async () => {
   const program = `import { createLogger } from ${JSON.stringify(new URL('log.ts', import.meta.url).pathname)}
     createLogger({ level: 'info', service: 's', version: 'v' }).info({ n: 1 }, 'last words')
     process.exit(3)`

@@ -38,7 +38,7 @@ function open(options: Partial<LoggerOptions> = {}): {
   }
 }
 
-test('a line is one JSON object with time, level, service, version, text and fields', () => {
+test('logger: writes one JSON object with time, level, service, version, text and fields', () => {
   const { log, lines } = open()
   log.warn({ status: 503, durationMs: 1.5 }, 'store is away')
   expect(lines()).toEqual([
@@ -54,7 +54,7 @@ test('a line is one JSON object with time, level, service, version, text and fie
   ])
 })
 
-test('levels below the configured one are not written', () => {
+test('logger: skips levels below the configured one', () => {
   const { log, lines } = open({ level: 'warn' })
   log.debug({}, 'a')
   log.info({}, 'b')
@@ -63,7 +63,7 @@ test('levels below the configured one are not written', () => {
   expect(lines().map((line) => line.msg)).toEqual(['c', 'd'])
 })
 
-test('a logger that would redact nothing is not made', () => {
+test('logger: rejects an empty list of redacted names', () => {
   expect(() => open({ redactedNames: [] })).toThrow(RangeError)
   expect(() => open({ redactedNames: ['-'] })).toThrow(RangeError)
 })
@@ -90,21 +90,21 @@ describe('redaction', () => {
     ],
     ['members of a driver’s error', { cause: Object.assign(new Error('x'), { detail: 'hunter2' }) }],
     ['bytes', { raw: Buffer.from('hunter2') }],
-  ])('hides %s', (_case, fields) => {
+  ])('log redaction: hides %s', (_case, fields) => {
     const { log, text } = open()
     log.info(fields, 'x')
     expect(text()).toContain('"msg":"x"')
     expect(text()).not.toContain('hunter2')
   })
 
-  test('leaves names that only resemble a secret’s', () => {
+  test('log redaction: keeps fields whose names only resemble secret names', () => {
     const { log, lines } = open()
     log.info({ keyId: 'k1', secretName: 'acme', scopes: 2 }, 'x')
     expect(lines()[0]).toMatchObject({ keyId: 'k1', secretName: 'acme', scopes: 2 })
   })
 })
 
-describe('whatever is logged, the line comes out', () => {
+describe('logger: writes a line for every input', () => {
   const loop: Record<string, unknown> = { a: 1 }
   loop.self = loop
   test.each([
@@ -131,20 +131,20 @@ describe('whatever is logged, the line comes out', () => {
     expect(text().length).toBeLessThan(20_000)
   })
 
-  test('a field cannot pass for the line’s own members', () => {
+  test('logger: a field cannot override members of the line', () => {
     const { log, lines } = open()
     log.info(JSON.parse('{"level":"debug","msg":"forged","__proto__":{"a":1}}') as object, 'real')
     expect(lines()[0]).toMatchObject({ level: 'info', msg: 'real', level_: 'debug', msg_: 'forged' })
   })
 
-  test('a line feed in a value stays inside its line', () => {
+  test('logger: escapes a line feed in a value', () => {
     const { log, text } = open()
     log.info({ value: 'a\n{"level":"error"}' }, 'x')
     expect(text().trim().split('\n')).toHaveLength(1)
   })
 })
 
-test('an error shows its name, message, code, stack and cause', () => {
+test('logger: an error field shows name, message, code, stack and cause', () => {
   const { log, lines } = open()
   log.error(
     { cause: new TypeError('outer', { cause: Object.assign(new Error('inner'), { code: 'E1' }) }) },
@@ -158,7 +158,7 @@ test('an error shows its name, message, code, stack and cause', () => {
   })
 })
 
-test('pretty lines are short and keep the stack readable', () => {
+test('pretty logger: writes short lines and readable stack traces', () => {
   const { log, text } = open({ pretty: true })
   log.info({ port: 8080, url: 'http://localhost:8080', note: 'two words', ms: 1.2345 }, 'listening')
   log.error({ cause: new Error('boom') }, 'failed')
@@ -199,11 +199,11 @@ test.each([
   [0.25, 1_000, 250],
   [0.001, 10_000, 10],
   [0, 1_000, 0],
-])('of a share of %d %d lines become %d', (share, lines, written) => {
+])('sampler: at share %d, %d lines become %d', (share, lines, written) => {
   expect(Math.abs(letThrough(share, lines) - written)).toBeLessThanOrEqual(share > 0 && share < 1 ? 1 : 0)
 })
 
-test('a share that changes holds from the next line on', () => {
+test('sampler: applies a changed share from the next line on', () => {
   let share = 0
   const sampler = createSampler(() => share)
   expect([sampler(), sampler()]).toEqual([false, false])

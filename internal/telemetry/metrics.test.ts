@@ -12,7 +12,7 @@ function create(): Metrics {
   return createMetrics({ service: 'api', version: '1.2.3' })
 }
 
-test('counters, gauges and histograms come out in the text format', async () => {
+test('metrics: renders counters, gauges and histograms in the text format', async () => {
   const metrics = create()
   const calls = metrics.counter({
     name: 'latchkey_http_calls_total',
@@ -49,7 +49,7 @@ test('counters, gauges and histograms come out in the text format', async () => 
     expect(text.split('\n')).toContain(line)
 })
 
-test('every line is one of the text format', async () => {
+test('metrics: every rendered line is valid text format', async () => {
   const metrics = create()
   metrics
     .histogram({ name: 'latchkey_http_call_seconds', help: 'a\\b\nc', labels: [], buckets })
@@ -61,7 +61,7 @@ test('every line is one of the text format', async () => {
   expect((await metrics.render()).contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
 })
 
-test('a process shows its memory, its CPU and how long its loop was held', async () => {
+test('process metrics: show memory, CPU and event loop lag', async () => {
   const metrics = create()
   const value = async (name: string) =>
     Number(new RegExp(`^${name} (.+)$`, 'm').exec((await metrics.render()).text)?.[1])
@@ -82,7 +82,7 @@ test('a process shows its memory, its CPU and how long its loop was held', async
   metrics.close()
 })
 
-test('a gauge that is read at the scrape is read at each', async () => {
+test('gauge with collect: is read at each scrape', async () => {
   const metrics = create()
   let size = 1
   metrics.gauge({
@@ -96,7 +96,7 @@ test('a gauge that is read at the scrape is read at each', async () => {
   expect(await render(metrics)).toContain('latchkey_tenants_directory_count 2\n')
 })
 
-test('a gauge that is hidden shows no sample until it is set again', async () => {
+test('gauge: hide removes the sample until the next set', async () => {
   const metrics = create()
   const gauge = metrics.gauge({ name: 'latchkey_tenants_directory_count', help: 'x', labels: ['kind'] })
   gauge.with('a').set(1)
@@ -111,7 +111,7 @@ test('a gauge that is hidden shows no sample until it is set again', async () =>
   expect(await render(metrics)).toContain('latchkey_tenants_directory_count{kind="a"} 0\n')
 })
 
-test('a label that is not a closed set costs bounded memory', async () => {
+test('metrics: bound the series of an unbounded label', async () => {
   const metrics = create()
   const calls = metrics.counter({
     name: 'latchkey_http_calls_total',
@@ -124,7 +124,7 @@ test('a label that is not a closed set costs bounded memory', async () => {
   expect(text).toContain('latchkey_http_calls_total{route="other",outcome="other"} 8000')
 })
 
-test('a counter never falls and a histogram takes numbers only', async () => {
+test('metrics: counters never fall and histograms ignore NaN', async () => {
   const metrics = create()
   const calls = metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] }).with()
   calls.inc(2)
@@ -147,7 +147,7 @@ describe('a name', () => {
     ['without unit', 'latchkey_http_calls'],
     ['with capitals', 'latchkey_http_Calls_total'],
     ['of a gauge', 'latchkey_http_call_bytes'],
-  ])('%s is refused for a counter', (_case, name) => {
+  ])('metric name: a counter rejects %s', (_case, name) => {
     expect(() => create().counter({ name, help: 'x', labels: [] })).toThrow(RangeError)
   })
 
@@ -163,7 +163,7 @@ describe('a name', () => {
     },
   )
 
-  test('is taken once', () => {
+  test('metric name: rejects a duplicate', () => {
     const metrics = create()
     metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })
     expect(() => metrics.counter({ name: 'latchkey_http_calls_total', help: 'x', labels: [] })).toThrow()
@@ -178,7 +178,7 @@ describe('a name', () => {
     },
   )
 
-  test.each([[[]], [[1, 1]], [[2, 1]]])('buckets %p are refused', (bounds) => {
+  test.each([[[]], [[1, 1]], [[2, 1]]])('histogram: rejects buckets %p', (bounds) => {
     expect(() =>
       create().histogram({ name: 'latchkey_http_call_seconds', help: 'x', labels: [], buckets: bounds }),
     ).toThrow(RangeError)

@@ -71,7 +71,7 @@ function start(
 const callerTrace = '0af7651916cd43dd8448eb211c80319c'
 const callerSpan = 'b7ad6b7169203331'
 
-test('spans arrive with parent, kind, attributes, status, service and headers', async () => {
+test('tracing: exports parent, kind, attributes, status, service and headers', async () => {
   const otlp = receiver()
   const tracing = await start(`${otlp.endpoint}/`)
   let outbound: string | undefined
@@ -111,7 +111,7 @@ test('spans arrive with parent, kind, attributes, status, service and headers', 
   })
 })
 
-test('spans arrive without being asked for, soon after their end', async () => {
+test('tracing: exports spans soon after their end', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   await tracing.span('one', {}, async () => undefined)
@@ -123,7 +123,7 @@ test('spans arrive without being asked for, soon after their end', async () => {
   await tracing.close(1000)
 })
 
-test('concurrent spans keep their own parents', async () => {
+test('tracing: concurrent spans keep their parents', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   await Promise.all(
@@ -143,7 +143,7 @@ test('concurrent spans keep their own parents', async () => {
   expect(new Set(otlp.spans().map((span) => span.traceId)).size).toBe(3)
 })
 
-test('what the work throws passes through, and its message is not sent', async () => {
+test('tracing: an error passes through and its message is not exported', async () => {
   const otlp = receiver()
   const tracing = await start(otlp.endpoint)
   const failing = tracing.span('broken', {}, () => Promise.reject(new TypeError('password hunter2')))
@@ -169,7 +169,7 @@ describe('sampling', () => {
     expect(outbound).toEndWith(`-${flags}`)
   })
 
-  test('a trace begun here with share 0 is not sent', async () => {
+  test('tracing: sample ratio 0 exports no trace started here', async () => {
     const otlp = receiver()
     const tracing = await start(otlp.endpoint, { sampleRatio: 0 })
     await tracing.span('x', {}, async () => undefined)
@@ -179,7 +179,7 @@ describe('sampling', () => {
 })
 
 describe('a receiver', () => {
-  test('that hangs does not hold up the end', async () => {
+  test('tracing: a hanging receiver does not delay shutdown', async () => {
     const otlp = receiver(() => new Promise<Response>(() => undefined))
     const tracing = await start(otlp.endpoint)
     await tracing.span('x', {}, async () => undefined)
@@ -188,7 +188,7 @@ describe('a receiver', () => {
     expect(performance.now() - startedMs).toBeLessThan(2000)
   })
 
-  test('that refuses is reported with what was lost', async () => {
+  test('tracing: a rejected export is reported with the number of lost spans', async () => {
     const otlp = receiver(() => new Response('no', { status: 400 }))
     const lost: number[] = []
     const tracing = await start(otlp.endpoint, { onLost: (spans) => lost.push(spans) })
@@ -197,7 +197,7 @@ describe('a receiver', () => {
     expect(lost).toEqual([1])
   })
 
-  test('that hangs costs bounded memory: spans beyond the queue are dropped', async () => {
+  test('tracing: a hanging receiver costs bounded memory, excess spans are dropped', async () => {
     let release: (response: Response) => void = () => undefined
     const hung = new Promise<Response>((resolve) => {
       release = resolve
@@ -219,7 +219,7 @@ describe('a receiver', () => {
 
 describe('without an endpoint', () => {
   let tracing: Tracing
-  test('work runs, and there is no traceparent to pass on', async () => {
+  test('tracing without an endpoint: runs the work and returns no traceparent', async () => {
     tracing = await start(undefined)
     expect(tracing.enabled).toBe(false)
     const result = await tracing.span(
@@ -235,7 +235,7 @@ describe('without an endpoint', () => {
     await tracing.close(1)
   })
 
-  test('the SDK is not loaded', async () => {
+  test('tracing without an endpoint: does not load the SDK', async () => {
     const index = JSON.stringify(new URL('index.ts', import.meta.url).pathname)
     const loaded = async (endpoint: string) => {
       const program = `import { createTracing } from ${index}
@@ -257,7 +257,7 @@ test.each([
   ['not sampled', `00-${trace}-${span}-00`, false],
   ['other flags set', `00-${trace}-${span}-03`, true],
   ['a later version with more parts', `cc-${trace}-${span}-01-what-comes`, true],
-])('%s is read', (_case, header, sampled) => {
+])('traceparent: parses %s', (_case, header, sampled) => {
   expect(parseTraceparent(header)).toEqual({ traceId: trace, spanId: span, sampled })
 })
 
@@ -272,11 +272,11 @@ test.each([
   ['no flags', `00-${trace}-${span}`],
   ['spaces', ` 00-${trace}-${span}-01`],
   ['far too long', `cc-${trace}-${span}-01-${'x'.repeat(300)}`],
-])('%s begins a new trace', (_case, header) => {
+])('traceparent: %s starts a new trace', (_case, header) => {
   expect(parseTraceparent(header)).toBeUndefined()
 })
 
-test('what is written is read back', () => {
+test('traceparent: parse inverts format', () => {
   const hex = (length: number) =>
     fc
       .array(fc.constantFrom(...'0123456789abcdef'.split('')), { minLength: length, maxLength: length })

@@ -16,7 +16,7 @@ import { createPool, type Pool, type PoolClient } from './pool.ts'
 
 let database: TestDatabase
 let pool: Pool
-/** Whoever gets in the way, in a transaction. */
+/** Connection that holds a conflicting transaction. */
 let other: PoolClient
 beforeAll(async () => {
   database = await createMigratedDatabase()

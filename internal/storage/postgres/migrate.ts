@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto'
 import type { Pool, PoolClient } from 'pg'
 import { type Migration, migrations as ownMigrations } from './migrations/list.ts'
 
-/** Where `migrate` reports; the shape of pino's loggers. */
+/** Logger of `migrate`, compatible with pino. */
 export interface MigrateLog {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
 }
 
-/** How `migrate` runs. */
+/** Options of `migrate`. */
 export interface MigrateOptions {
   readonly log: MigrateLog
-  /** How long to wait for another process that migrates, default 60 s. */
+  /** Maximum wait for another migrating process. Default 60 s. */
   readonly lockTimeoutMs?: number
   /** Bound of one migration, default 10 min. */
   readonly migrationTimeoutMs?: number
@@ -19,7 +19,7 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[]
 }
 
-/** What `migrate` found: the version before and after. */
+/** Schema version before and after `migrate`. */
 export interface MigrateResult {
   readonly versionBefore: number
   readonly versionAfter: number

@@ -84,7 +84,7 @@ async function createPartition(client: PoolClient, wanted: WantedPartition): Pro
   )
 }
 
-/** How long a live tenant's data is kept. */
+/** Retention of an active tenant's data. */
 interface RetentionPair {
   readonly payloadDays: number
   readonly eventDays: number
@@ -156,7 +156,7 @@ export interface ExpiredPartition {
   readonly state: 'attached' | 'detaching' | 'detached'
 }
 
-/** What a turn of dropping came to. */
+/** Result of dropping expired partitions. */
 export interface DroppedPartitions {
   readonly dropped: readonly ExpiredPartition[]
   /** Those that somebody used for longer than is waited for; the next turn tries them again. */
@@ -165,13 +165,13 @@ export interface DroppedPartitions {
   readonly hasMore: boolean
 }
 
-/** What dropping is done with. */
+/** Options of dropping expired partitions. */
 export interface DropOptions {
   /** A session that nobody else uses, outside of a transaction, and that alone in this database drops partitions. */
   readonly session: PoolClient
   readonly nowMs: number
   readonly signal: AbortSignal
-  /** Told of each as it is gone, with how long that took in milliseconds. Must not throw. */
+  /** Called for each dropped partition with the duration in milliseconds. Must not throw. */
   readonly onDropped?: (partition: ExpiredPartition, durationMs: number) => void
 }
 
@@ -190,7 +190,7 @@ export function lastExpiredDay(nowMs: number): Day {
   return new Date(nowMs - marginMs).toISOString().slice(0, 10)
 }
 
-/** How long ago in milliseconds the oldest of these could have gone; 0 for none. Pure. */
+/** Returns the milliseconds since the oldest of these partitions expired; 0 for none. Pure. */
 export function expiredAgeMs(partitions: readonly ExpiredPartition[], nowMs: number): number {
   const oldest = partitions.map(({ day }) => day).toSorted()[0]
   return oldest === undefined ? 0 : Math.max(0, nowMs - marginMs - Date.parse(oldest))

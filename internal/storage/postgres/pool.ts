@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from 'pg'
 import pg from 'pg'
 import { asTlsFailure, type StoreAddress, type StoreTls, TlsFailure, tlsReader } from '../tls.ts'
 
-/** What a pool of connections is made with. Every wait in it has a bound. */
+/** Options of a connection pool. Every wait is bounded. */
 export interface PoolOptions extends StoreAddress {
   /** A `postgres://` URL; `?host=/dir` connects through a socket. With `tls` it says nothing of TLS that counts. */
   readonly url: string
@@ -17,13 +17,13 @@ export interface PoolOptions extends StoreAddress {
   readonly lifetimeMsMax?: number
   /** Server settings of its sessions, such as `jit: 'off'`. Plain words only. */
   readonly sessionSettings?: Readonly<Record<string, string>>
-  /** Told of connections that broke while idle; the pool has already dropped them. Must not throw. */
+  /** Called for connections that broke while idle, after the pool has dropped them. Must not throw. */
   readonly onIdleError?: (error: Error) => void
 }
 
 export type { Pool, PoolClient } from 'pg'
 
-/** How much longer than the server's own time-out a client waits: then the network or the server is gone. */
+/** Margin of the client's time-out over the server's. Beyond it, the network or the server is gone. */
 const clientGraceMs = 250
 const int8Oid = 20
 

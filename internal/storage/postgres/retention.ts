@@ -8,7 +8,7 @@ import {
 } from './partitions.ts'
 import type { Pool, PoolClient } from './pool.ts'
 
-/** What one statement removed. */
+/** Rows deleted by one statement. */
 export interface RemovedRows {
   readonly removed: number
   /** Whether there may be more of them. */
@@ -29,18 +29,18 @@ export interface RetentionObserver {
   rowsRemoved(table: string, count: number): void
   /** A step failed; the others went on. */
   failed(table: string, error: unknown): void
-  /** How long ago the oldest expired partition that is still there could have gone; 0 for none. From every process. */
+  /** Called with the age since expiry of the oldest remaining expired partition in milliseconds; 0 for none. Called in every process. */
   expiredAgeSeen(ageMs: number): void
 }
 
-/** What a turn is made with. */
+/** Options of a retention turn. */
 export interface RetentionTurn {
-  /** Of two connections at least; statements may take as long as its time-out. */
+  /** Pool with at least two connections. Its statement time-out bounds each statement. */
   readonly pool: Pool
   readonly nowMs: number
   /** Ends the turn between two statements. */
   readonly signal: AbortSignal
-  /** What refers to rows of partitions, and goes before them. */
+  /** Steps for tables that refer to rows of partitions; run before the partitions are dropped. */
   readonly before: readonly RetentionStep[]
   readonly after: readonly RetentionStep[]
   readonly observer: RetentionObserver
@@ -144,7 +144,7 @@ const timeColumns = {
   usage_hourly: 'hour',
 } as const
 
-/** Which rows of a table are to go: those of this day and of earlier ones, or those from before a moment. */
+/** Bound of the rows to delete: up to and including a day, or before a moment. */
 export type OldestRows =
   | { readonly table: keyof typeof dayColumns; readonly lastDay: Day; readonly rowsMax?: number }
   | { readonly table: keyof typeof timeColumns; readonly before: Date; readonly rowsMax?: number }

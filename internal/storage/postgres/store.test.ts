@@ -1,7 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { getTableColumns, getTableName } from 'drizzle-orm'
-import type { PgTable } from 'drizzle-orm/pg-core'
 import { poll } from '#internal/dev/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { createTestDatabase, type TestDatabase } from '#test/support/stores.ts'
@@ -10,7 +8,6 @@ import { migrate, schemaVersion, schemaVersionNeeded } from './migrate.ts'
 import { type Migration, migrations } from './migrations/list.ts'
 import { ensurePartitions } from './partitions.ts'
 import { createPool, type Pool, textArrayParam, withTx } from './pool.ts'
-import * as schema from './schema.ts'
 
 const silent = { info: () => {}, warn: () => {} }
 const open: Pool[] = []
@@ -116,26 +113,6 @@ describe('a migrated database', () => {
     expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
   })
 
-  /** Their statements are written by hand; what they hold is told in their migrations. */
-  const withoutDescription = [
-    ...['events', 'event_payloads', 'attempts', 'refused_calls'],
-    ...['dedupe_keys', 'deliveries_due', 'tenant_queues', 'record_epochs'],
-    ...['executions', 'settings', 'settings_version', 'limit_overrides', 'limit_overrides_version'],
-    ...['usage_emissions', 'replays', 'simulations', 'sessions', 'failed_events'],
-    ...['stats_minutely', 'stats_hourly', 'stats_queue', 'stats_writers'],
-  ]
-
-  test('has exactly the tables and columns that schema.ts describes', async () => {
-    const { rows } = await poolOf(database.url).query<{ table_name: string; columns: string[] }>(
-      `SELECT table_name, array_agg(concat_ws(' ', column_name::text, replace(data_type, 'ARRAY', substr(udt_name, 2) || '[]'),
-         CASE is_nullable WHEN 'NO' THEN 'not null' END) ORDER BY column_name) AS columns
-       FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
-         AND table_name <> ALL ($1) GROUP BY table_name ORDER BY table_name`,
-      [withoutDescription],
-    )
-    expect(Object.fromEntries(rows.map((row) => [row.table_name, row.columns]))).toEqual(describedTables())
-  })
-
   test('gives bigint as numbers, and fails rather than rounding one', async () => {
     const pool = poolOf(database.url)
     expect((await pool.query('SELECT 9007199254740991::bigint AS n')).rows).toEqual([
@@ -224,22 +201,6 @@ describe('a migrated database', () => {
     })
   })
 })
-
-function describedTables(): Record<string, string[]> {
-  const tables = Object.values(schema).filter(
-    (one): one is Exclude<typeof one, (...args: never[]) => unknown> => {
-      return typeof one !== 'function'
-    },
-  )
-  return Object.fromEntries(
-    tables.map((table: PgTable) => {
-      const columns = Object.values(getTableColumns(table)).map((column) => {
-        return `${column.name} ${column.getSQLType()}${column.notNull ? ' not null' : ''}`
-      })
-      return [getTableName(table), columns.sort()]
-    }),
-  )
-}
 
 async function activity(pool: Pool, application: string, text: string): Promise<number> {
   const { rowCount } = await pool.query(

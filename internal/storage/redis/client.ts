@@ -21,7 +21,7 @@ import type { RedisScript } from './script.ts'
 import { completeTracingChannel } from './tracing-channel.ts'
 import { parseRedisUrl } from './url.ts'
 
-/** How to reach Redis, and within which bounds. */
+/** Options of a Redis connection. */
 export interface RedisOptions extends StoreAddress {
   /** One of the forms that `parseRedisUrl` reads; `rediss…` for `tls`. */
   readonly url: string

@@ -17,17 +17,17 @@ import {
 } from './slot-map.ts'
 import type { RedisNode } from './url.ts'
 
-/** How often the map of slots is read again while every master answers, while one does not, and at the very most. */
+/** Refresh intervals of the slot map: while every master answers, while one does not, and the minimum. */
 const calmMs = 5000
 const urgentMs = 500
 const leastMs = 100
 /** A node without a reply to the question for the map for this long is passed over. */
 const askMsMax = 700
-/** How often one command follows a redirection. */
+/** Maximum redirections per command. */
 const redirectionsMax = 3
-/** How long a command waits for the connection to a node that a redirection was the first to name. */
+/** Maximum wait of a command for the connection to a node first named by a redirection. */
 const redirectionMsMax = 500
-/** What a node that left the map still has under way gets this long. */
+/** Time for commands in flight on a node that left the map. */
 const retireMs = 1000
 
 /** Sends each key's command to the master of its slot, by the map that the nodes give out. */

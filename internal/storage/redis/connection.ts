@@ -1,7 +1,7 @@
 import type { KeptReply, RedisDurability } from './durability.ts'
 import type { RedisScript } from './script.ts'
 
-/** Why there was no answer: a closed set, fit for a metric's label. */
+/** Reason of a missing reply. Closed set, usable as a metric label. */
 export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
 
 /** The store did not give an answer, so nothing is known about what was asked: callers answer 503. */
@@ -15,10 +15,10 @@ export class RedisUnavailable extends Error {
   }
 }
 
-/** What a listener of a channel gets. */
+/** Listener of a pub/sub channel. */
 export type ChannelListener = (message: string) => void
 
-/** What `INFO` tells about a server that records depend on. */
+/** Facts from `INFO` that records depend on. */
 export interface RedisServerFacts {
   /** Such as `7.0.15`. */
   readonly version: string

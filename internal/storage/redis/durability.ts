@@ -1,6 +1,6 @@
 import { ErrorReply } from 'redis'
 
-/** How a server keeps what is written to it, as it tells itself. */
+/** Durability of a server's writes, as the server reports it. */
 export interface RedisDurability {
   /**
    * Every write is on disk before it is answered, also while the file is rewritten: `appendonly`, `appendfsync` and
@@ -11,7 +11,7 @@ export interface RedisDurability {
   readonly replicas: number | undefined
 }
 
-/** What a script gave, and how well that is kept. */
+/** Reply of a script with the durability of its writes. */
 export interface KeptReply {
   readonly reply: unknown
   /** Replicas that have what the script wrote; 0 where none was waited for. */

@@ -2,7 +2,7 @@ import { Bell, backoffMs, within } from '#internal/base/index.ts'
 import { RedisUnavailable } from './connection.ts'
 import { RedisSession, type RedisTarget } from './session.ts'
 
-/** What a link tells its owner. */
+/** Callbacks of a link. */
 export interface LinkEvents {
   /** Hears of every failed attempt to connect and of every lost connection. */
   readonly onError: (error: unknown) => void

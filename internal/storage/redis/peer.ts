@@ -3,7 +3,7 @@ import type { RedisServers, RedisTarget } from './session.ts'
 import { RedisSubscriber } from './subscriber.ts'
 import type { RedisNode } from './url.ts'
 
-/** What a peer tells its owner. */
+/** Callbacks of a peer. */
 export interface PeerEvents {
   readonly onError: (error: unknown) => void
   readonly onUp?: () => void
@@ -34,12 +34,12 @@ export class RedisPeer {
   }
 }
 
-/** How two addresses are told apart. */
+/** Returns the key that identifies an address. */
 export function nodeName(node: RedisNode): string {
   return `${node.host}:${node.port}`
 }
 
-/** How to reach a data server at `node` with what the URL says. */
+/** Returns the target of a data server at `node` with the URL's credentials and TLS. */
 export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget {
   return {
     node,

@@ -8,7 +8,7 @@ import { Pulse } from './pulse.ts'
 import type { RedisServers, RedisTarget } from './session.ts'
 import type { RedisNode } from './url.ts'
 
-/** How often the sentinels are asked for the master while it answers, while it does not, and at the very most. */
+/** Poll intervals of the Sentinels: while the master answers, while it does not, and the minimum. */
 const calmMs = 1000
 const urgentMs = 200
 const leastMs = 20
@@ -111,7 +111,7 @@ export class SentinelDriver implements RedisDriver {
 }
 
 /**
- * Which master to change to; undefined to stay. While the present one answers, it takes more votes than it has, so that a
+ * Returns the master to switch to, or undefined to stay. While the current one answers, a switch needs more votes than it has, so that a
  * sentinel cut off from the others changes nothing. While it does not, one vote for another is enough: the leader of a
  * failover knows of it a second before the others do, and a server that turns out to be no master is not used.
  */

@@ -15,7 +15,7 @@ export interface RedisTarget {
   readonly masterOnly: boolean
 }
 
-/** Where Redis is and how to sign in, with what its TLS connections are made with. */
+/** Address and credentials of Redis, with TLS options. */
 export interface RedisServers extends RedisAddress {
   readonly readTls: RedisTarget['tls']
 }

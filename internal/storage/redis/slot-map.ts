@@ -1,6 +1,6 @@
 import type { RedisNode } from './url.ts'
 
-/** How many slots a cluster has. */
+/** Number of hash slots of a Cluster. */
 export const slotCount = 16_384
 
 /** Consecutive slots, ends included, and the master that holds them. */
@@ -10,7 +10,7 @@ export interface SlotRange {
   readonly master: RedisNode
 }
 
-/** Where a reply says that a command must go. */
+/** Redirection of a command (MOVED or ASK). */
 export interface Redirection {
   readonly kind: 'moved' | 'ask'
   readonly slot: number

@@ -11,14 +11,14 @@ interface Channel {
   settling: Promise<void> | undefined
 }
 
-/** What a subscriber tells its owner. */
+/** Callbacks of a subscriber. */
 export interface SubscriberEvents {
   readonly onError: (error: unknown) => void
   /** The server has ended a subscription, since its slot went elsewhere. */
   readonly onChannelMoved: () => void
 }
 
-/** How long the first subscription waits for the connection it causes. */
+/** Maximum wait of the first subscription for its connection. */
 const connectMsMax = 500
 
 /**

@@ -4,7 +4,7 @@ export interface RedisNode {
   readonly port: number
 }
 
-/** Where Redis is and how to sign in, read from `LATCHKEY_REDIS_URL`. */
+/** Address and credentials of Redis, parsed from `LATCHKEY_REDIS_URL`. */
 export interface RedisAddress {
   readonly mode: 'standalone' | 'sentinel' | 'cluster'
   readonly tls: boolean

@@ -4,7 +4,7 @@ import { card } from './provider.ts'
 
 const digest = 'a'.repeat(64)
 
-/** How the card provider's vendor writes and signs calls. */
+/** Builds calls as the vendor of `card` formats and signs them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'card',

@@ -38,7 +38,7 @@ const json: ConformanceKit = {
   otherSchemes: [`sha1=${'a'.repeat(40)}`, `sha512=${'a'.repeat(128)}`, `SHA256=${'a'.repeat(64)}`],
 }
 
-/** How the codehost provider's vendor writes and signs calls, in both of its content types. */
+/** Builds calls as the vendor of `codehost` formats and signs them, in both content types. */
 export const kits: readonly ConformanceKit[] = [
   json,
   {

@@ -18,7 +18,7 @@ function signed(payload: string, privateKey: string): string {
   return `${publicKey}|${createHmac('sha1', key).update(payload).digest('hex')}`
 }
 
-/** How the gateway provider's vendor writes and signs calls. */
+/** Builds calls as the vendor of `gateway` formats and signs them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'gateway',

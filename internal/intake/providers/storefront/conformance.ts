@@ -4,7 +4,7 @@ import { storefront } from './provider.ts'
 
 const twins = (name: string) => [`x-storefront-${name}`, `x-shopify-${name}`, `shopify-${name}`]
 
-/** How the storefront provider's vendor writes and signs calls. */
+/** Builds calls as the vendor of `storefront` formats and signs them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'storefront',

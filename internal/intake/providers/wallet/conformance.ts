@@ -15,7 +15,7 @@ const unrelated = keyPair()
 
 const header = (name: string) => [`wallet-${name}`, `paypal-${name}`]
 
-/** How the wallet provider's vendor writes and signs calls. */
+/** Builds calls as the vendor of `wallet` formats and signs them. */
 export const kits: readonly ConformanceKit[] = [
   {
     title: 'wallet',

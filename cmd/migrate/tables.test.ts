@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { getTableColumns, getTableName, is } from 'drizzle-orm'
+import { PgTable } from 'drizzle-orm/pg-core'
+import * as access from '#internal/access/tables.ts'
+import * as events from '#internal/events/tables.ts'
+import * as intake from '#internal/intake/tables.ts'
+import * as replays from '#internal/replays/tables.ts'
+import * as simulations from '#internal/simulations/tables.ts'
+import { createPool, type Pool } from '#internal/storage/index.ts'
+import * as storage from '#internal/storage/postgres/schema.ts'
+import * as tenants from '#internal/tenants/tables.ts'
+import { createMigratedDatabase } from '#test/support/migrated-database.ts'
+import type { TestDatabase } from '#test/support/stores.ts'
+
+let database: TestDatabase
+let pool: Pool
+beforeAll(async () => {
+  database = await createMigratedDatabase()
+  const bounds = { connectionsMax: 1, queryTimeoutMs: 15_000, connectTimeoutMs: 5_000 }
+  pool = createPool({ url: database.url, applicationName: 'test', ...bounds })
+})
+afterAll(async () => {
+  await pool.end()
+  await database.drop()
+})
+
+const rooms = [access, events, intake, replays, simulations, storage, tenants]
+const all = rooms.flatMap((room) => Object.values(room).filter((each): each is PgTable => is(each, PgTable)))
+
+/** Tables whose statements are written without Drizzle. */
+const undefinedTables = [
+  ...[
+    'executions',
+    'record_epochs',
+    'settings',
+    'settings_version',
+    'limit_overrides',
+    'limit_overrides_version',
+  ],
+  ...[
+    'usage_emissions',
+    'stats_minutely',
+    'stats_hourly',
+    'stats_queue',
+    'stats_writers',
+    'schema_migrations',
+  ],
+]
+
+test('table definitions: cover every table of the migrations, each once', async () => {
+  const { rows } = await pool.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class
+     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`,
+  )
+  const defined = [...all.map(getTableName), ...undefinedTables]
+  expect(defined.toSorted()).toEqual(rows.map(({ name }) => name).toSorted())
+})
+
+test.each(all.map((table) => [getTableName(table), table] as const))(
+  'table definition %s: has the columns and types of the migrated table',
+  async (name, table) => {
+    const { rows } = await pool.query<{ name: string; type: string; isRequired: boolean }>(
+      `SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS "isRequired" FROM pg_attribute
+       WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attname`,
+      [name],
+    )
+    const defined = Object.values(getTableColumns(table)).map((column) => ({
+      ...{ name: column.name, type: column.getSQLType(), isRequired: column.notNull },
+    }))
+    expect(defined.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual(rows)
+  },
+)
