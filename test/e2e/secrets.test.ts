@@ -261,7 +261,7 @@ async function runMisfits(): Promise<void> {
     LATCHKEY_DATABASE_URL: `postgres://latchkey:${wrong}@${nowhere}/latchkey`,
     LATCHKEY_REDIS_URL: redis.url.replace(redis.password, wrong),
   })
-  await away.logged('Redis cannot be reached')
+  await away.logged('Redis connection failed')
   const health = await (await fetch(`${away.opsUrl}/readyz`)).text()
   away.signal('SIGTERM')
   expect(await away.exited).toBe(0)

@@ -96,7 +96,7 @@ describe('store TLS failures', () => {
         .output()
         .split('\n')
         .filter((line) => line.includes('TLS: certificate not trusted'))
-      return lines.some((line) => line.includes('Redis cannot be reached')) && lines.length > 1
+      return lines.some((line) => line.includes('Redis connection failed')) && lines.length > 1
     })
     api.signal('SIGTERM')
     await api.exited

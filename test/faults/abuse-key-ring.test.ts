@@ -23,7 +23,7 @@ const slugs = [`one-${suffix}`, `two-${suffix}`] as const
 const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcdef`
 /** Value in the providers' Secret that is too short to be in force. */
 const shortSecret = 'hunter2'
-const unreadableLine = 'secrets of a tenant cannot be opened with the key ring'
+const unreadableLine = 'key ring cannot decrypt tenant secret'
 const unfitLine = 'key ring decrypts none of the stored secrets; process stays unready'
 
 let database: TestDatabase
