@@ -6,7 +6,7 @@ import { Ajv } from 'ajv'
 import { parse } from 'yaml'
 import { type Setting, settings } from '#internal/config/settings.ts'
 import { unverifiedOutcomes } from '#internal/intake/index.ts'
-import { crdFiles, parseTenant } from '#internal/tenants/index.ts'
+import { parseTenant } from '#internal/tenants/index.ts'
 import packageJson from '../../package.json'
 
 const root = resolve(import.meta.dir, '../..')
@@ -441,17 +441,13 @@ describe('Chart.yaml', () => {
   })
 
   test('the definitions are those that the chart installs and Helm keeps, and the example is a valid Tenant', () => {
-    expect(
-      filesIn(`${chartFolder}/files/crds`)
+    const names = (folder: string) =>
+      filesIn(folder)
         .map((path) => basename(path))
-        .toSorted(),
-    ).toEqual(
-      crdFiles()
-        .map(({ name }) => name)
-        .toSorted(),
-    )
-    const definitions = crdFiles()
-      .map(({ text }) => parse(text.split('\n---\n')[0] ?? '') as Named)
+        .toSorted()
+    expect(names(`${chartFolder}/files/crds`)).toEqual(names('crds'))
+    const definitions = filesIn('crds')
+      .map((path) => parse(read(path).split('\n---\n')[0] ?? '') as Named)
       .filter(({ kind }) => kind === 'CustomResourceDefinition')
     expect(listed('crds').map(({ name }) => name)).toEqual(definitions.map(({ metadata }) => metadata.name))
     for (const example of listed('crdsExamples')) expect(parseTenant(example)).toMatchObject({ kind: 'ok' })

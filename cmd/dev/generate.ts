@@ -1,17 +1,16 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { configTable } from '#internal/config/index.ts'
-import { crdFiles } from '#internal/tenants/index.ts'
 import { noticesPath, noticesText } from './notices.ts'
 
 const root = resolve(import.meta.dir, '../..')
 
 /** Returns the text of each committed file that follows from code, by its path from the repository's root. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
-  const crds = crdFiles().flatMap(({ name, text }) => [
-    [`crds/${name}`, text] as const,
-    [`charts/latchkey/files/crds/${name}`, kept(text)] as const,
-  ])
+  const crds = readdirSync(resolve(root, 'crds')).map((name) => {
+    const text = readFileSync(resolve(root, 'crds', name), 'utf8')
+    return [`charts/latchkey/files/crds/${name}`, kept(text)] as const
+  })
   const readme = readFileSync(resolve(root, 'README.md'), 'utf8')
   const table = /(?<=<!-- config:begin -->\n+)[\s\S]*?(?=\n+<!-- config:end -->)/
   return new Map([

@@ -1,9 +1,6 @@
 export { grantCommand, secretsRole } from './cluster/secrets.ts'
 export type { ClusterSource, ClusterSourceOptions } from './cluster/source.ts'
 export { startClusterSource } from './cluster/source.ts'
-export { TenantStatus } from './crd/status.ts'
-export type { CrdFile } from './crd/tenant-crd.ts'
-export { adoptAnnotation, crdFiles, tenantResource } from './crd/tenant-crd.ts'
 export type { Directory, DirectoryOptions } from './directory.ts'
 export { createDirectory, directoryChannel, notifyDirectories } from './directory.ts'
 export type {

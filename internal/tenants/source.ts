@@ -1,8 +1,7 @@
 import type { ObjectPlace, Occurrence } from '#internal/kube/index.ts'
-import type { TenantStatus } from './crd/status.ts'
 import type { TenantSpec } from './model.ts'
 import type { SecretManifest } from './secret-manifest.ts'
-import type { TenantObject } from './tenant-object.ts'
+import type { TenantObject, TenantStatus } from './tenant-object.ts'
 
 /** A validated Tenant. */
 export interface TenantManifest {

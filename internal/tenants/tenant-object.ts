@@ -1,12 +1,27 @@
 import { createHash } from 'node:crypto'
 import { type TenantId, tenantIdFromBytes } from '#internal/base/index.ts'
 import { type KubeObject, resource } from '#internal/kube/index.ts'
-import type { TenantStatus } from './crd/status.ts'
-import { tenantResource } from './crd/tenant-crd.ts'
-import { tenantApiVersion } from './model.ts'
+import { tenantApiVersion, type WebhookUrl } from './model.ts'
 import { parseTenant } from './parse.ts'
-import { messageCharactersMax } from './reconcile/conditions.ts'
+import { messageCharactersMax, type WantedCondition } from './reconcile/conditions.ts'
 import type { TenantManifest } from './source.ts'
+
+/** Status of a Tenant, written by the operator; `crds/` describes its fields. Contains no value of a secret. */
+export interface TenantStatus {
+  readonly observedGeneration?: number
+  readonly tenantId?: string
+  readonly conditions?: readonly (WantedCondition & {
+    readonly lastTransitionTime: string
+    readonly observedGeneration?: number
+  })[]
+  readonly urls?: readonly WebhookUrl[]
+  readonly secrets?: readonly {
+    readonly name: string
+    /** resourceVersion last read; absent if none was read. */
+    readonly version?: string
+    readonly generated?: boolean
+  }[]
+}
 
 /** A Tenant resource. `parseTenantObject` validates its spec. */
 export interface TenantObject extends KubeObject {
@@ -18,11 +33,13 @@ export interface TenantObject extends KubeObject {
 export const tenantObjects = resource<TenantObject>({
   apiVersion: tenantApiVersion,
   kind: 'Tenant',
-  plural: tenantResource.plural,
+  plural: 'tenants',
 })
 
 /** Keeps a deleted Tenant until its rows in Postgres are hidden, and removed if its policy says so. */
 export const tenantFinalizer = 'latchkey.dev/rows'
+/** Annotation that adopts the retained data of a deleted tenant, given its id. Only the platform may set it. */
+export const adoptAnnotation = 'latchkey.dev/adopt'
 /** Annotation of a Tenant that resumes deliveries to its suspended callback; removed once that is done. */
 export const resumeCallbackAnnotation = 'latchkey.dev/resume-callback'
 

@@ -5,12 +5,11 @@ import { stringify } from 'yaml'
 import { type ObjectPlace, objectKey } from '#internal/kube/index.ts'
 import { superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
-import type { TenantStatus } from '../crd/status.ts'
 import type { TenantLog } from '../log.ts'
 import { tenantApiVersion } from '../model.ts'
 import { type SecretManifest, tenantLabel } from '../secret-manifest.ts'
 import type { GeneratedSecret, SecretRead, SecretWritten, TenantSecrets, TenantSource } from '../source.ts'
-import { slugOf, type TenantObject } from '../tenant-object.ts'
+import { slugOf, type TenantObject, type TenantStatus } from '../tenant-object.ts'
 import {
   type FileDocument,
   type FolderTenant,

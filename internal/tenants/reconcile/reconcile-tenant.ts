@@ -1,9 +1,14 @@
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
-import { adoptAnnotation } from '../crd/tenant-crd.ts'
 import { type SecretRead, type TenantManifest, type TenantSecrets, tooManyNamespaces } from '../source.ts'
 import { findTenantIdOfUid } from '../store.ts'
-import { parseTenantObject, resumeCallbackAnnotation, slugOf, type TenantObject } from '../tenant-object.ts'
+import {
+  adoptAnnotation,
+  parseTenantObject,
+  resumeCallbackAnnotation,
+  slugOf,
+  type TenantObject,
+} from '../tenant-object.ts'
 import { type Applied, adoptTenant, applyPlan } from './apply.ts'
 import { expectMine, notifyChanged, type ReconcileContext } from './context.ts'
 import { finishDeletion, removeNamesake, removeVanished } from './delete-tenant.ts'

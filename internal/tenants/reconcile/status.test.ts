@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { Value } from '@sinclair/typebox/value'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { Ajv } from 'ajv'
+import { parse } from 'yaml'
 import { RedisUnavailable } from '#internal/storage/index.ts'
-import { TenantStatus } from '../crd/status.ts'
 import type { SecretRead } from '../source.ts'
-import { parseTenantObject, type TenantObject, tenantIdOfUid } from '../tenant-object.ts'
+import { parseTenantObject, type TenantObject, type TenantStatus, tenantIdOfUid } from '../tenant-object.ts'
 import type { Condition } from './conditions.ts'
 import { OtherWriter } from './context.ts'
 import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure } from './delete-tenant.ts'
@@ -13,6 +15,16 @@ import { conditionEvents, refusedStatus, sameStatus, statusOf } from './status.t
 
 const now = Date.parse('2026-11-01T09:00:00.123Z')
 const tenantId = tenantIdOfUid('u1')
+
+const definition = parse(
+  readFileSync(resolve(import.meta.dir, '../../../crds/latchkey.dev_tenants.yaml'), 'utf8'),
+) as { spec: { versions: [{ schema: { openAPIV3Schema: { properties: { status: object } } } }] } }
+const { status: statusSchema } = definition.spec.versions[0].schema.openAPIV3Schema.properties
+const validateStatus = new Ajv({ strict: false, validateFormats: false }).compile(
+  JSON.parse(
+    JSON.stringify(statusSchema).replaceAll('"properties":', '"additionalProperties":false,"properties":'),
+  ),
+)
 
 function object(fields: Partial<TenantObject> = {}, meta: object = {}): TenantObject {
   return {
@@ -81,7 +93,7 @@ test('statusOf: contains id, webhook URLs and Secrets, but no secret value', () 
       { name: 'acme-generic' },
     ],
   })
-  expect([...Value.Errors(TenantStatus, status)]).toEqual([])
+  expect(validateStatus(status) ? [] : validateStatus.errors).toEqual([])
   expect(JSON.stringify(status)).not.toContain('hunter2')
 })
 
