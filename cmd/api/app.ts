@@ -2,7 +2,8 @@ import { type KeyRingParts, openKeyRing } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort } from '#cmd/serving/ops.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { startStats } from '#cmd/serving/stats.ts'
-import { databaseOf, openStores, redisOf } from '#cmd/serving/stores.ts'
+import { openStores } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { countRequestsByTenant } from '#cmd/serving/tenant-series.ts'
 import { openDirectory } from '#cmd/serving/tenants.ts'
 import { authenticateApiKey, type Principal } from '#internal/access/index.ts'
@@ -19,7 +20,6 @@ import {
 } from '#internal/http/index.ts'
 import { webhookRoutes } from '#internal/intake/index.ts'
 import { contractRoutes } from '#internal/openapi/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import {
   explainStoreError,
   RecordStore,
@@ -29,14 +29,14 @@ import {
 } from '#internal/records/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import { simulationRoutes } from '#internal/simulations/index.ts'
-import { type RedisConnection, redisCheck, schemaCheck } from '#internal/storage/index.ts'
+import { type RedisConnection, redisCheck } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
 import type { ApiKeyScope, Directory, KeyRing } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
 import { startSimulations } from './simulations.ts'
-import { registerGauges, startLoops, type Telemetry, traced } from './telemetry.ts'
+import { registerGauges, startReadiness, traced, withRecordEvents } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
@@ -90,58 +90,53 @@ const delayShare = 4
 const drainMsMax = 12_000
 
 /** Opens the API's parts in order: stores, tenants, records, the loops behind them, then the two ports. */
-export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: Scope): Promise<Api> {
-  const { metrics, health } = telemetry
-  const ops = await openOpsPort({ ...config, check: 'api port', reason: 'not opened yet' }, telemetry, scope)
-  const { pool, redis } = await openStores(
-    { ...stores, database: databaseOf(config), redis: redisOf(config) },
-    telemetry,
-    scope,
-  )
-  const settings = await openSettings({ pool, redis }, telemetry, scope)
-  const directory = await openDirectory(pool, telemetry, scope)
-  const ring = await openKeyRing({ pool, directory, keyRing: config.keyRing }, telemetry, scope)
+export async function startApi(process: Host, config: ApiConfig): Promise<Api> {
+  const host = withRecordEvents(process)
+  const { metrics, health } = host
+  const ops = await openOpsPort(host, { ...config, check: 'api port', reason: 'not opened yet' })
+  const { pool, redis } = await openStores(host, config, stores)
+  const settings = await openSettings(host, { pool, redis })
+  const directory = await openDirectory(host, { pool, redis })
+  const ring = await openKeyRing(host, { pool, directory, keyRing: config.keyRing })
   const waiters = new Waiters(redis)
-  health.addCheck('schema', schemaCheck(pool))
   health.addCheck('redis', redisCheck(redis))
   registerGauges(metrics, directory, waiters)
-  await startLoops({ scope, telemetry, redis, directory })
-  const usage = await startUsage({ pool, redis, directory, settings }, telemetry, scope)
+  await startReadiness(host)
+  const usage = await startUsage(host, { pool, redis, directory, settings })
   const retentionDefaults = () => settings.current.retention
-  const lockHistory = await startLockHistory({ pool, directory, retentionDefaults }, telemetry, scope)
+  const lockHistory = await startLockHistory(host, { pool, directory, retentionDefaults })
   const records = {
     store: new RecordStore(redis, usage.meter, { note: lockHistory.note }),
     waiters,
     ttlSecondsMax: config.recordTtlSecondsMax,
     bodyBytesMax: config.recordBodyBytesMax,
     limitsOf: (tenant: RecordTenant) => usage.limits.of(tenant).locks,
-    onChecked: telemetry.checked,
-    ending: scope.signal,
+    onChecked: host.checked,
+    ending: host.scope.signal,
   }
-  const stats = await startStats(pool, telemetry, scope)
-  const intake = await startIntake(
-    config,
-    { pool, redis, directory, secrets: ring.secrets, settings, usage, stats },
-    telemetry,
-    scope,
-  )
-  const simulations = await startSimulations(
-    { pool, directory, intake, stats, retentionDefaults },
-    telemetry,
-    scope,
-  )
+  const stats = await startStats(host, pool)
+  const intake = await startIntake(host, config, {
+    pool,
+    redis,
+    directory,
+    secrets: ring.secrets,
+    settings,
+    usage,
+    stats,
+  })
+  const simulations = await startSimulations(host, { pool, directory, intake, stats, retentionDefaults })
   const routes: readonly Route<Principal, ApiKeyScope>[] = [
     ...bindRoutes(recordRoutes, records),
     ...bindRoutes(webhookRoutes, intake),
     ...bindRoutes(simulationRoutes, simulations),
     ...contractRoutes(),
   ]
-  const observe = requestObserver(telemetry, { directory, settings })
+  const observe = requestObserver(host, { directory, settings })
   const delayMs = (config.shutdownDelaySeconds ?? 0) * 1000
-  const server = await scope.open({
+  const server = await host.scope.open({
     name: 'api port',
     open: () =>
-      listen(publicServer(telemetry, { directory, routes, observe }), config.apiPort, config.bindAddress),
+      listen(publicServer(host, { directory, routes, observe }), config.apiPort, config.bindAddress),
     close: async (opened, leftMs) => {
       health.startDraining()
       // Load balancers go on sending until they have seen that the process is not ready; connections that are kept end meanwhile.
@@ -158,7 +153,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry, scope: S
 }
 
 function requestObserver(
-  { log, metrics }: Telemetry,
+  { log, metrics }: Host,
   { directory, settings }: Pick<Api, 'directory' | 'settings'>,
 ): Api['observe'] {
   const keepsLine = createSampler(() => settings.current.logShare)
@@ -174,7 +169,7 @@ interface PublicParts extends Pick<Api, 'directory' | 'observe'> {
   readonly routes: readonly Route<Principal, ApiKeyScope>[]
 }
 
-function publicServer({ tracing, health }: Telemetry, { directory, routes, observe }: PublicParts) {
+function publicServer({ tracing, health }: Host, { directory, routes, observe }: PublicParts) {
   return createServer<Principal, ApiKeyScope>({
     routes,
     authorize: (authorization, scope) => authenticateApiKey(directory, authorization, scope),

@@ -1,3 +1,4 @@
+import type { Host } from '#cmd/serving/telemetry.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   type CallOutcome,
@@ -13,7 +14,6 @@ import {
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import type { Telemetry } from './telemetry.ts'
 
 /** Metrics and log lines of the intake. */
 export interface IntakeObserver {
@@ -42,13 +42,13 @@ function limitedTo(ms: number): () => boolean {
 }
 
 /** Declares the metrics of the intake. Call once per process. */
-export function createIntakeObserver({ log, metrics }: Telemetry): IntakeObserver {
+export function createIntakeObserver({ log, metrics }: Host): IntakeObserver {
   return { ...callObserver(log, metrics), ...spoolObserver(log, metrics) }
 }
 
 function callObserver(
-  log: Telemetry['log'],
-  metrics: Telemetry['metrics'],
+  log: Host['log'],
+  metrics: Host['metrics'],
 ): Pick<IntakeObserver, 'called' | 'storeFailed' | 'storeBreaker' | 'watch'> {
   const calls = metrics.counter({
     name: 'latchkey_webhooks_calls_total',
@@ -94,8 +94,8 @@ function callObserver(
 }
 
 function spoolObserver(
-  log: Telemetry['log'],
-  metrics: Telemetry['metrics'],
+  log: Host['log'],
+  metrics: Host['metrics'],
 ): Pick<IntakeObserver, 'spoolRefused' | 'spoolDead' | 'spoolSeen'> {
   const refused = metrics.counter({
     name: 'latchkey_webhooks_spool_refused_total',
@@ -141,7 +141,7 @@ export interface CertificateObserver {
 }
 
 /** Declares the metrics of certificate fetches. Call once per process. */
-export function createCertificateObserver({ log, metrics }: Telemetry): CertificateObserver {
+export function createCertificateObserver({ log, metrics }: Host): CertificateObserver {
   const fetches = metrics.counter({
     name: 'latchkey_webhooks_certificate_fetches_total',
     help: 'Fetches of providers’ signing certificates, by outcome.',

@@ -9,6 +9,7 @@ import {
   type RedisSettings,
   redisOf,
 } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
 import { type StoreBatchOptions, storeBatch, tellForwarders } from '#internal/events/index.ts'
@@ -29,7 +30,6 @@ import {
   wallet,
   walletSources,
 } from '#internal/intake/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
@@ -40,7 +40,6 @@ import {
   createIntakeObserver,
   type IntakeObserver,
 } from './intake-telemetry.ts'
-import type { Telemetry } from './telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** Settings of the intake. */
@@ -93,12 +92,11 @@ const spoolStatsMs = 5_000
 
 /** Opens the webhook intake and starts its background loops, for the scope's life. */
 export async function startIntake(
+  host: Host,
   config: IntakeConfig,
   { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
-  telemetry: Telemetry,
-  scope: Scope,
 ): Promise<Intake> {
-  const observer = createIntakeObserver(telemetry)
+  const observer = createIntakeObserver(host)
   const storing: StoreBatchOptions = {
     pool,
     // A lost publish delays the delivery until a forwarder polls.
@@ -106,25 +104,21 @@ export async function startIntake(
     onStored: (events) => usage.eventMeter.countStored(events),
     onError: observer.storeFailed,
   }
-  const queue = await openQueues(config, { storing, observer }, telemetry, scope)
+  const queue = await openQueues(host, config, { storing, observer })
   const refusedCalls = new RefusedCalls(pool, systemClock)
-  await openLoop(
-    {
-      ...{ name: 'refused calls', intervalMs: refusedFlushMs, turnMsMax },
-      runOnce: () => refusedCalls.flush(),
-      onError: (cause, failures) =>
-        telemetry.log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
-      lastTurn: () => refusedCalls.flush(),
-    },
-    telemetry,
-    scope,
-  )
-  const largeBodies = await scope.open({
+  await openLoop(host, {
+    ...{ name: 'refused calls', intervalMs: refusedFlushMs, turnMsMax },
+    runOnce: () => refusedCalls.flush(),
+    onError: (cause, failures) =>
+      host.log.warn({ failures, cause }, 'refused calls could not be written; retrying'),
+    lastTurn: () => refusedCalls.flush(),
+  })
+  const largeBodies = await host.scope.open({
     name: 'large bodies',
     open: () => new LargeBodies(),
     close: (opened) => opened.close(),
   })
-  const certificates = await openCertificates(config, telemetry, scope)
+  const certificates = await openCertificates(host, config)
   observer.watch({ queue, refusedCalls })
   return {
     ...{ queue, largeBodies, certificates, refusedCalls, clock: systemClock },
@@ -150,19 +144,16 @@ interface Storing {
 }
 
 async function openQueues(
+  host: Host,
   config: IntakeConfig,
   { storing, observer }: Storing,
-  telemetry: Telemetry,
-  scope: Scope,
 ): Promise<SizedQueues> {
-  const spool = await startSpool(config, { storing, observer }, telemetry, scope)
-  const largePool = await openPostgres(
-    'postgres for large events',
-    { ...largeEvents, ...databaseOf(config) },
-    telemetry,
-    scope,
-  )
-  return scope.open({
+  const spool = await startSpool(host, config, { storing, observer })
+  const largePool = await openPostgres(host, 'postgres for large events', {
+    ...largeEvents,
+    ...databaseOf(config),
+  })
+  return host.scope.open({
     name: 'event queues',
     open: () =>
       new SizedQueues({
@@ -176,50 +167,36 @@ async function openQueues(
 }
 
 /** Opens the spool and starts its drain. Its Redis connection is its own, since waiting for a replica blocks later commands. */
-async function startSpool(
-  config: IntakeConfig,
-  { storing, observer }: Storing,
-  telemetry: Telemetry,
-  scope: Scope,
-): Promise<Spool> {
-  const { log } = telemetry
+async function startSpool(host: Host, config: IntakeConfig, { storing, observer }: Storing): Promise<Spool> {
+  const { log } = host
   const options = { ...redisOf(config), deadlineMs: spoolDeadlineMs }
-  const redis = await openRedisOf('redis of the spool', options, telemetry, scope)
+  const redis = await openRedisOf(host, 'redis of the spool', options)
   const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
   const drain = new Drain({
     redis,
     storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
     onDead: observer.spoolDead,
   })
-  await openLoop(
-    {
-      ...{ name: 'spool drain', intervalMs: drainMs, turnMsMax: drainTurnMsMax, backoff: drainBackoff },
-      runOnce: (signal) => drain.runOnce(signal),
-      onError: (cause, failures) => log.debug({ failures, cause }, 'spool drain failed; retrying'),
-    },
-    telemetry,
-    scope,
-  )
-  await openLoop(
-    {
-      ...{ name: 'spool stats', intervalMs: spoolStatsMs, turnMsMax: drainTurnMsMax },
-      runOnce: async () => observer.spoolSeen(await spool.stats()),
-      onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
-    },
-    telemetry,
-    scope,
-  )
+  await openLoop(host, {
+    ...{ name: 'spool drain', intervalMs: drainMs, turnMsMax: drainTurnMsMax, backoff: drainBackoff },
+    runOnce: (signal) => drain.runOnce(signal),
+    onError: (cause, failures) => log.debug({ failures, cause }, 'spool drain failed; retrying'),
+  })
+  await openLoop(host, {
+    ...{ name: 'spool stats', intervalMs: spoolStatsMs, turnMsMax: drainTurnMsMax },
+    runOnce: async () => observer.spoolSeen(await spool.stats()),
+    onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
+  })
   return spool
 }
 
 async function openCertificates(
+  host: Host,
   config: Pick<IntakeConfig, 'egressProxy' | 'certificates'>,
-  telemetry: Telemetry,
-  scope: Scope,
 ): Promise<CertificateStore> {
   const { sources = walletSources, roots, serverCa, resolve, cidrs = [] } = config.certificates ?? {}
   const { egressProxy } = config
-  const outbound = await scope.open({
+  const outbound = await host.scope.open({
     name: 'calls for certificates',
     open: () => createOutbound({ cidrsMax: cidrs, ports: 'any', egressProxy, ca: serverCa, resolve }),
     close: (opened) => opened.close(),
@@ -228,7 +205,7 @@ async function openCertificates(
   const trusted = (roots ?? [...tls.rootCertificates, ...tls.getCACertificates('extra')]).map(
     (pem) => new X509Certificate(pem),
   )
-  const observer = createCertificateObserver(telemetry)
+  const observer = createCertificateObserver(host)
   const store = new CertificateStore({
     sources,
     fetchText: createCertificateFetch(outbound, cidrs),

@@ -1,7 +1,6 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import { LockHistoryRecorder } from '#internal/records/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
@@ -23,11 +22,10 @@ const backoff = { firstMs: 200, maxMs: 2_000 }
 
 /** Starts the lock history recorder. Flushes it to Postgres every 500 ms and when the scope closes. Declares metrics; call once. */
 export async function startLockHistory(
+  host: Host,
   { pool, directory, retentionDefaults }: LockHistoryParts,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<LockHistoryRecorder> {
-  const { log, metrics } = telemetry
+  const { log, metrics } = host
   const dropped = metrics.counter({
     name: 'latchkey_records_history_dropped_total',
     help: 'Lock history notes that were dropped: the buffer was full, or Postgres rejected their data.',
@@ -51,15 +49,11 @@ export async function startLockHistory(
     'Lock history notes not yet written to Postgres.',
     () => recorder.size,
   )
-  await openLoop(
-    {
-      ...{ name: 'lock history', intervalMs: flushMs, turnMsMax, backoff },
-      runOnce: () => recorder.flush(),
-      onError: (cause, failures) => log.warn({ failures, cause }, 'lock history flush failed; retrying'),
-      lastTurn: () => recorder.flushAll(),
-    },
-    telemetry,
-    scope,
-  )
+  await openLoop(host, {
+    ...{ name: 'lock history', intervalMs: flushMs, turnMsMax, backoff },
+    runOnce: () => recorder.flush(),
+    onError: (cause, failures) => log.warn({ failures, cause }, 'lock history flush failed; retrying'),
+    lastTurn: () => recorder.flushAll(),
+  })
   return recorder
 }

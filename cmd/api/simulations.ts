@@ -1,13 +1,12 @@
 import { openLoop } from '#cmd/serving/loop.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Intake } from '#internal/intake/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import { type Simulations, Simulator, type StepReport } from '#internal/simulations/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Directory, type RetentionDays, retentionOf } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 import { countCall } from './intake-telemetry.ts'
-import type { Telemetry } from './telemetry.ts'
 
 /** Dependencies of simulations. */
 export interface SimulationParts {
@@ -26,24 +25,19 @@ const turnMsMax = 10_000
 
 /** Starts to send due simulated events, for the scope's life; returns the dependencies of the route. */
 export async function startSimulations(
+  host: Host,
   { pool, directory, intake, stats, retentionDefaults }: SimulationParts,
-  telemetry: Telemetry,
-  scope: Scope,
 ): Promise<Simulations> {
   const simulator = new Simulator({
     ...{ pool, directory, intake, clock: systemClock },
-    onStep: stepObserver(telemetry, stats),
+    onStep: stepObserver(host, stats),
   })
-  const loop = await openLoop(
-    {
-      ...{ name: 'simulations', intervalMs: pollMs, turnMsMax },
-      runOnce: (signal) => simulator.runOnce(signal),
-      onError: (cause, failures) =>
-        telemetry.log.warn({ failures, cause }, 'due simulations could not be claimed; retrying'),
-    },
-    telemetry,
-    scope,
-  )
+  const loop = await openLoop(host, {
+    ...{ name: 'simulations', intervalMs: pollMs, turnMsMax },
+    runOnce: (signal) => simulator.runOnce(signal),
+    onError: (cause, failures) =>
+      host.log.warn({ failures, cause }, 'due simulations could not be claimed; retrying'),
+  })
   return {
     ...{ pool, callers: intake.callers, clock: systemClock },
     eventDaysOf: (tenant) => retentionOf(tenant.retention, retentionDefaults()).eventDays,
@@ -51,7 +45,7 @@ export async function startSimulations(
   }
 }
 
-function stepObserver({ log, metrics }: Telemetry, stats: StatsTally): (report: StepReport) => void {
+function stepObserver({ log, metrics }: Host, stats: StatsTally): (report: StepReport) => void {
   const steps = metrics.counter({
     name: 'latchkey_simulations_steps_total',
     help: 'Simulated webhook calls, by provider and outcome.',

@@ -1,21 +1,14 @@
 import { openLoop } from '#cmd/serving/loop.ts'
-import {
-  createProcessTelemetry,
-  type ProcessTelemetry,
-  type TelemetryOptions,
-} from '#cmd/serving/telemetry.ts'
-import { startTenantSubscription } from '#cmd/serving/tenants.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Traced } from '#internal/http/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import type { RedisConnection } from '#internal/storage/index.ts'
 import { type Metrics, type OwnedLogger, type Tracing, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
-/** Telemetry of the API. */
-export interface Telemetry extends ProcessTelemetry {
+/** A process that serves records or reads their usage: its host, with the metrics of records and meters. */
+export interface ApiHost extends Host {
   /** Counts an answered check, single or in a batch. */
   checked(outcome: CheckOutcome): void
   /** Counts and logs the loss of a tenant's records in Redis: completed operations may run again. */
@@ -26,20 +19,15 @@ export interface Telemetry extends ProcessTelemetry {
   softLimitCrossed(crossing: SoftCrossing): void
 }
 
-/** Creates logger, metrics, tracing and health of the API. */
-export async function createTelemetry(options: TelemetryOptions): Promise<Telemetry> {
-  return withRecordEvents(await createProcessTelemetry(options))
-}
-
-/** Adds the metrics of the API. Call once per process. */
-export function withRecordEvents(telemetry: ProcessTelemetry): Telemetry {
-  return { ...telemetry, ...recordEvents(telemetry.log, telemetry.metrics) }
+/** Adds the metrics of records and meters. Call once per process. */
+export function withRecordEvents(host: Host): ApiHost {
+  return { ...host, ...recordEvents(host.log, host.metrics) }
 }
 
 function recordEvents(
   log: OwnedLogger,
   metrics: Metrics,
-): Pick<Telemetry, 'checked' | 'epochLost' | 'flushFailed' | 'softLimitCrossed'> {
+): Pick<ApiHost, 'checked' | 'epochLost' | 'flushFailed' | 'softLimitCrossed'> {
   const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
@@ -103,31 +91,14 @@ export function traced(tracing: Tracing): Traced {
   return (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work)
 }
 
-/** Dependencies of `startLoops`. */
-export interface LoopParts {
-  readonly scope: Scope
-  readonly telemetry: Telemetry
-  readonly redis: RedisConnection
-  readonly directory: Directory
-}
-
 const readinessMs = 5000
 const turnMsMax = 5000
 
-/** Starts the background loops: readiness evaluation and tenant change subscription. */
-export async function startLoops({ scope, telemetry, redis, directory }: LoopParts): Promise<void> {
-  const { log, health } = telemetry
-  // Some checks pass for good once they have passed, so they run even if nothing polls readiness.
-  await openLoop(
-    {
-      name: 'readiness',
-      intervalMs: readinessMs,
-      turnMsMax,
-      runOnce: async () => void (await health.readiness()),
-      onError: (error, failures) => log.debug({ failures, cause: error }, 'readiness evaluation failed'),
-    },
-    telemetry,
-    scope,
-  )
-  await startTenantSubscription(redis, directory, telemetry, scope)
+/** Evaluates readiness every 5 s for the scope's life: some checks pass for good once they have passed, whether or not a probe asks. */
+export async function startReadiness(host: Host): Promise<void> {
+  await openLoop(host, {
+    ...{ name: 'readiness', intervalMs: readinessMs, turnMsMax },
+    runOnce: async () => void (await host.health.readiness()),
+    onError: (cause, failures) => host.log.debug({ failures, cause }, 'readiness evaluation failed'),
+  })
 }

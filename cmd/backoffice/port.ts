@@ -2,7 +2,7 @@ import { countCall } from '#cmd/api/intake-telemetry.ts'
 import { type Usage } from '#cmd/api/usage.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { type Access, type AccessObserver, createAccess, createSessions } from '#internal/access/index.ts'
 import { type Backoffice, createBackoffice, internalRoutes, isStoreAway } from '#internal/backoffice/index.ts'
 import { apiError, systemClock } from '#internal/base/index.ts'
@@ -21,7 +21,6 @@ import {
 import { Callers } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
 import { internalContractRoutes } from '#internal/openapi/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
@@ -73,38 +72,30 @@ const drainMsMax = 35_000
 
 /** Opens the port of the internal contract and the dashboard for the scope's life. Returns the actual port. */
 export async function openBackofficePort(
+  host: Host,
   config: BackofficePortConfig,
   parts: BackofficePortParts,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<number> {
   const pools = {
-    pool: await openPostgres(
-      'postgres of the backoffice',
-      { ...writePool, ...databaseOf(config) },
-      telemetry,
-      scope,
-    ),
-    readPool: await openPostgres(
-      'postgres of the backoffice’s reads',
-      { ...readPool, ...databaseOf(config) },
-      telemetry,
-      scope,
-    ),
+    pool: await openPostgres(host, 'postgres of the backoffice', { ...writePool, ...databaseOf(config) }),
+    readPool: await openPostgres(host, 'postgres of the backoffice’s reads', {
+      ...readPool,
+      ...databaseOf(config),
+    }),
   }
   const access = createAccess({
     ...{ directory: parts.directory, clock: systemClock, transport: parts.transport },
     devToken: config.devToken,
-    observer: accessObserver(telemetry),
+    observer: accessObserver(host),
   })
-  const backoffice = await openBackoffice(config, { ...parts, ...pools, access }, telemetry, scope)
+  const backoffice = await openBackoffice(host, config, { ...parts, ...pools, access })
   const dashboard = createDashboard({
     ...{ backoffice, access, directory: parts.directory, clock: systemClock },
     sessions: createSessions({ pool: pools.pool, clock: systemClock, access }),
     isDev: config.devToken !== undefined,
     statsNote: config.statsNote,
   })
-  unlabelled(telemetry.metrics).gauge('latchkey_dashboard_live_pages_count', 'Open live pages.', () =>
+  unlabelled(host.metrics).gauge('latchkey_dashboard_live_pages_count', 'Open live pages.', () =>
     dashboard.liveCount(),
   )
   const routes = [
@@ -112,12 +103,11 @@ export async function openBackofficePort(
     ...internalContractRoutes(),
     ...dashboard.routes,
   ]
-  const server = await scope.open({
+  const server = await host.scope.open({
     name: 'backoffice port',
-    open: () =>
-      listen(portServer(parts, telemetry, routes, dashboard), config.backofficePort, config.bindAddress),
+    open: () => listen(portServer(parts, host, routes, dashboard), config.backofficePort, config.bindAddress),
     close: async (opened) => {
-      telemetry.health.startDraining()
+      host.health.startDraining()
       // Load balancers keep sending until they see that the process is not ready.
       await Bun.sleep(config.drainMs ?? 0)
       dashboard.close()
@@ -135,10 +125,9 @@ interface UseCaseParts extends BackofficePortParts {
 }
 
 async function openBackoffice(
+  { log, scope }: Host,
   { callbackCidrsMax, callbackPorts, egressProxy, publicUrl }: BackofficePortConfig,
   { settings, usage, stats, ...parts }: UseCaseParts,
-  { log }: ProcessTelemetry,
-  scope: Scope,
 ): Promise<Backoffice> {
   const outbound = await scope.open({
     name: 'test calls to callbacks',
@@ -162,7 +151,7 @@ async function openBackoffice(
 
 function portServer(
   { observe }: BackofficePortParts,
-  { tracing, health }: ProcessTelemetry,
+  { tracing, health }: Host,
   routes: readonly Route<never, never>[],
   dashboard: Dashboard,
 ) {
@@ -189,7 +178,7 @@ function explainDatabase(error: unknown) {
 }
 
 /** Counts access reviews, and logs failed ones. Declares a metric: call it once per process. */
-function accessObserver({ log, metrics }: Pick<ProcessTelemetry, 'log' | 'metrics'>): AccessObserver {
+function accessObserver({ log, metrics }: Pick<Host, 'log' | 'metrics'>): AccessObserver {
   const reviews = metrics.counter({
     name: 'latchkey_access_reviews_total',
     help: 'Token and access reviews sent to the API server, by outcome; cached answers are not counted.',

@@ -3,13 +3,13 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { startApi } from '#cmd/api/app.ts'
-import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { type BackofficePortConfig, openBackofficePort } from '#cmd/backoffice/port.ts'
 import { startDeliveries } from '#cmd/forwarder/deliveries.ts'
 import { startReplays } from '#cmd/forwarder/replays.ts'
 import { startRetention } from '#cmd/forwarder/retention.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { databaseOf } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { randomToken } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { inPortTurn, portChooser, StoreStartError, startSink, startStores } from '#internal/dev/index.ts'
@@ -31,12 +31,7 @@ const addressesFile = 'stores.json'
 type Env = Readonly<Record<string, string | undefined>>
 
 /** Opens everything in order: stores, schema, the API, the folder's tenants, deliveries and the demo; then prints the addresses. */
-export async function startDev(
-  config: Config<'dev'>,
-  env: Env,
-  telemetry: Telemetry,
-  scope: Scope,
-): Promise<void> {
+export async function startDev(host: Host, config: Config<'dev'>, env: Env): Promise<void> {
   const startedAtMs = performance.now()
   const dataDir = resolve(root, config.dataDir)
   const tenantsDir = resolve(root, config.tenantsDir)
@@ -44,31 +39,27 @@ export async function startDev(
     throw new StoreStartError(
       `There is no folder ${tenantsDir}: make it, or set LATCHKEY_TENANTS_DIR to another`,
     )
-  const { databaseUrl, redisUrl } = await openStores(config, dataDir, scope)
+  const { databaseUrl, redisUrl } = await openStores(config, dataDir, host.scope)
   const database = databaseOf({ ...config, databaseUrl })
-  await applyMigrations(database, telemetry)
+  await applyMigrations(database, host)
   const addresses = { LATCHKEY_DATABASE_URL: databaseUrl, LATCHKEY_REDIS_URL: redisUrl }
-  await leaveAddresses({ ...addresses, ...tlsSettingsOf(env) }, dataDir, scope)
+  await leaveAddresses({ ...addresses, ...tlsSettingsOf(env) }, dataDir, host.scope)
   const keyRing = await openKeyRing(config.keyRing, dataDir)
   const stores = { databaseUrl, redisUrl, keyRing }
   const statsNote = createStatsNote()
   const { api, sink, dashboard } = await inPortTurn(() =>
-    openPorts({ ...config, ...stores, statsNote: statsNote.note }, env, telemetry, scope),
+    openPorts(host, { ...config, ...stores, statsNote: statsNote.note }, env),
   )
   const { directory, redis, secrets, keyRingGate, settings, stats } = api
-  const tenants = await startDevTenants(
-    {
-      ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
-      callbackBounds: callbackBoundsOf(config),
-    },
-    telemetry,
-    scope,
-  )
+  const tenants = await startDevTenants(host, {
+    ...{ database, redis, tenantsDir, dataDir, keyRing, directory, sinkUrl: sink.url },
+    callbackBounds: callbackBoundsOf(config),
+  })
   // Opened after the sink, so that at the end deliveries stop before their receiver does.
   const delivering = { redis, directory, secrets, keyRingGate, settings, stats }
-  await startDeliveries({ ...config, ...stores }, delivering, telemetry, scope)
-  await startReplays({ ...config, databaseUrl }, redis, telemetry, scope)
-  await startRetention({ ...config, databaseUrl }, telemetry, scope)
+  await startDeliveries(host, { ...config, ...stores }, delivering)
+  await startReplays(host, { ...config, databaseUrl }, redis)
+  await startRetention(host, { ...config, databaseUrl })
   if (isOpenToOthers(config))
     say(
       'Other machines can reach this server, and the sample tenants’ keys are public: unset LATCHKEY_BIND_ADDRESS and LATCHKEY_OPS_BIND_ADDRESS to listen on loopback',
@@ -80,7 +71,7 @@ export async function startDev(
       ...{ apiUrl: api.url, opsUrl: api.opsUrl, sinkUrl: sink.url },
     }),
   )
-  await startDemo({ config, env, database, directory, apiUrl: api.url, say, statsNote }, telemetry, scope)
+  await startDemo(host, { config, env, database, directory, apiUrl: api.url, say, statsNote })
 }
 
 function isOpenToOthers({
@@ -98,7 +89,7 @@ interface PortsConfig
 }
 
 /** Chooses and opens all ports. To be called in the port turn. */
-async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, scope: Scope) {
+async function openPorts(host: Host, config: PortsConfig, env: Env) {
   const { bindAddress, keyRing } = config
   const choosePort = portChooser({ env, say, bindAddress })
   const apiPort = await choosePort({ name: 'API', env: 'LATCHKEY_API_PORT', port: config.apiPort })
@@ -109,10 +100,10 @@ async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, sc
   const sinkPort = await choosePort({
     ...{ name: 'receiver of deliveries', env: 'LATCHKEY_DEV_SINK_PORT', port: config.devSinkPort },
   })
-  const api = await startApi({ ...config, apiPort, opsPort }, telemetry, scope)
+  const api = await startApi(host, { ...config, apiPort, opsPort })
   const { directory } = api
   let pages = ''
-  const sink = await scope.open({
+  const sink = await host.scope.open({
     name: 'dev sink',
     open: () =>
       startSink({
@@ -123,7 +114,7 @@ async function openPorts(config: PortsConfig, env: Env, telemetry: Telemetry, sc
   })
   const devToken = randomToken()
   const opened = { ...config, backofficePort, devToken, publicUrl: api.url }
-  const port = await openBackofficePort(opened, api, telemetry, scope)
+  const port = await openBackofficePort(host, opened, api)
   pages = `http://${urlHost(bindAddress)}:${port}/sign-in#token=${devToken}`
   return { api, sink, dashboard: pages }
 }
@@ -169,7 +160,7 @@ function tlsSettingsOf(env: Env): Env {
   )
 }
 
-async function applyMigrations(database: StoreAddress, { log }: Telemetry): Promise<void> {
+async function applyMigrations(database: StoreAddress, { log }: Host): Promise<void> {
   const pool = createPool({
     ...{ ...database, applicationName: 'latchkey-dev migrate', connectionsMax: 1 },
     ...{ queryTimeoutMs: 60_000, connectTimeoutMs: 10_000 },

@@ -1,11 +1,10 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import type { DashboardOptions } from '#internal/dashboard/index.ts'
 import { DemoTraffic, readMadeUpUntil, writeDemoHistory } from '#internal/dev/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { StoreAddress } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import { knowsSampleKey, sampleTenant } from './welcome.ts'
@@ -57,15 +56,11 @@ export function createStatsNote(): StatsNote {
  * Starts the sample tenant's demo traffic for the scope's life: a burst, then about one event each four seconds. Writes a made-up
  * history first. Does nothing without the sample tenants, or where it is switched off.
  */
-export async function startDemo(
-  options: DemoOptions,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
+export async function startDemo(host: Host, options: DemoOptions): Promise<void> {
   const { config, env, database, directory, apiUrl, say, statsNote } = options
   const tenant = directory.findTenantBySlug(sampleTenant.slug)
   if (env['LATCHKEY_TENANTS_DIR'] || !tenant || !knowsSampleKey(directory)) return
-  const pool = await openPostgres('postgres of the demo', { ...historyPool, ...database }, telemetry, scope)
+  const pool = await openPostgres(host, 'postgres of the demo', { ...historyPool, ...database })
   const noteHistory = async () => {
     const untilMs = await readMadeUpUntil(pool, tenant.id)
     if (untilMs !== undefined) statsNote.know(tenant.id, untilMs)
@@ -76,25 +71,21 @@ export async function startDemo(
   say('Demo traffic: made-up events of the sample tenant arrive continuously (LATCHKEY_DEV_DEMO=false: none)')
   const traffic = new DemoTraffic({ ...sampleTenant, url: apiUrl })
   let hasBegun = false
-  await openLoop(
-    {
-      ...{ name: 'demo traffic', intervalMs, turnMsMax, jitter: 0.5 },
-      runOnce: async (signal) => {
-        if (traffic.isFutile) return
-        if (hasBegun) await traffic.next(signal)
-        else {
-          await writeDemoHistory({ pool, tenantId: tenant.id, nowMs: Date.now(), random: Math.random })
-          await noteHistory()
-          hasBegun = true
-          await traffic.burst(signal)
-        }
-        if (traffic.isFutile)
-          say('Demo traffic: the sample tenant was changed and its calls fail: demo traffic has ended')
-      },
-      onError: (cause, failures) =>
-        telemetry.log.warn({ failures, cause }, 'demo history could not be written, will be retried'),
+  await openLoop(host, {
+    ...{ name: 'demo traffic', intervalMs, turnMsMax, jitter: 0.5 },
+    runOnce: async (signal) => {
+      if (traffic.isFutile) return
+      if (hasBegun) await traffic.next(signal)
+      else {
+        await writeDemoHistory({ pool, tenantId: tenant.id, nowMs: Date.now(), random: Math.random })
+        await noteHistory()
+        hasBegun = true
+        await traffic.burst(signal)
+      }
+      if (traffic.isFutile)
+        say('Demo traffic: the sample tenant was changed and its calls fail: demo traffic has ended')
     },
-    telemetry,
-    scope,
-  )
+    onError: (cause, failures) =>
+      host.log.warn({ failures, cause }, 'demo history could not be written, will be retried'),
+  })
 }

@@ -1,6 +1,5 @@
-import { createTelemetry } from '#cmd/api/telemetry.ts'
 import { readConfigOrExit } from '#cmd/serving/run.ts'
-import { openTraces } from '#cmd/serving/telemetry.ts'
+import { createProcessTelemetry, openTraces } from '#cmd/serving/telemetry.ts'
 import { StoreStartError } from '#internal/dev/index.ts'
 import { runProcess, type Scope } from '#internal/process/index.ts'
 import { version } from '../../package.json'
@@ -8,15 +7,16 @@ import { startDev } from './app.ts'
 
 const parentCheckMs = 500
 const config = readConfigOrExit('dev')
-const telemetry = await createTelemetry({ ...config, service: 'latchkey-dev', version })
+const telemetry = await createProcessTelemetry({ ...config, service: 'latchkey-dev', version })
 await runProcess({
   name: 'dev',
   log: telemetry.log,
   graceMs: config.shutdownGraceSeconds * 1000,
   start: async (scope) => {
     endWithParent(scope)
-    await openTraces(telemetry, scope)
-    await startDev(config, process.env, telemetry, scope)
+    const host = { ...telemetry, scope }
+    await openTraces(host)
+    await startDev(host, config, process.env)
   },
   explain: (cause) => (cause instanceof StoreStartError ? cause.message : undefined),
 })

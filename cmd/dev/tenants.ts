@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import type { Telemetry } from '#cmd/api/telemetry.ts'
 import { openPostgres } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
   createFolderSource,
@@ -47,12 +46,8 @@ const inForceMsMax = 5000
 const sinkHost = 'sink.localhost'
 
 /** Reconciles the folder's tenants until the scope ends; readiness waits until they are in force once. Returns them as of then. */
-export async function startDevTenants(
-  options: DevTenantsOptions,
-  telemetry: Telemetry,
-  scope: Scope,
-): Promise<DevTenants> {
-  const { log, health } = telemetry
+export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
+  const { log, health } = host
   const { directory, keyRing, redis, callbackBounds } = options
   const source = createFolderSource({
     tenantsDir: options.tenantsDir,
@@ -61,17 +56,12 @@ export async function startDevTenants(
     log,
     health,
   })
-  const pool = await openPostgres(
-    'postgres of the tenants folder',
-    {
-      ...options.database,
-      applicationName: 'latchkey-dev',
-      connectionsMax: 2,
-      queryTimeoutMs: 5000,
-    },
-    telemetry,
-    scope,
-  )
+  const pool = await openPostgres(host, 'postgres of the tenants folder', {
+    ...options.database,
+    applicationName: 'latchkey-dev',
+    connectionsMax: 2,
+    queryTimeoutMs: 5000,
+  })
   const controller = createTenantController({
     ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
     callbackBounds,
@@ -92,7 +82,7 @@ export async function startDevTenants(
       ? { ok: true }
       : { ok: false, reason: `the tenants of ${options.tenantsDir} are not in force yet` },
   )
-  await scope.open({
+  await host.scope.open({
     name: 'tenants folder',
     open: () => controller.start(),
     close: () => controller.stop(),

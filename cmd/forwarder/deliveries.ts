@@ -3,14 +3,13 @@ import { startSubscription } from '#cmd/serving/loop.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { pausedBy, startQueueStats } from '#cmd/serving/stats.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { countAttemptsByTenant } from '#cmd/serving/tenant-series.ts'
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { Forwarder } from '#internal/delivery/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
 import { decodeDue, dueChannel, queueSessionSettings, tellForwarders } from '#internal/events/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
@@ -50,34 +49,32 @@ const reserveMs = 1_000
 
 /** Runs the forwarder for the scope's life. */
 export async function startDeliveries(
+  host: Host,
   config: DeliveriesConfig,
   { redis, directory, secrets, keyRingGate, settings, stats }: DeliveriesParts,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<void> {
-  const { health, tracing } = telemetry
+  const { health, tracing } = host
   const observer = createDeliveryTelemetry(
-    telemetry,
+    host,
     createSampler(() => settings.current.logShare),
     stats,
   )
-  const pool = await openPostgres(
-    'postgres of deliveries',
-    { ...queuePool, ...databaseOf(config), sessionSettings: queueSessionSettings },
-    telemetry,
-    scope,
-  )
-  const outbound = await scope.open({
+  const pool = await openPostgres(host, 'postgres of deliveries', {
+    ...queuePool,
+    ...databaseOf(config),
+    sessionSettings: queueSessionSettings,
+  })
+  const outbound = await host.scope.open({
     name: 'callbacks',
     open: () => createOutbound({ ...callbackBoundsOf(config), egressProxy: config.egressProxy }),
     close: (opened) => opened.close(),
   })
-  const forwarder = await scope.open({
+  const forwarder = await host.scope.open({
     name: 'deliveries',
     open: () => {
       const opened = new Forwarder({
         ...{ pool, directory, outbound, tracing, health },
-        observer: countAttemptsByTenant(observer, telemetry.metrics, directory),
+        observer: countAttemptsByTenant(observer, host.metrics, directory),
         ...{ secrets, clock: systemClock },
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         // With an unverified key ring this process could not sign deliveries that another process can.
@@ -94,16 +91,10 @@ export async function startDeliveries(
   void keyRingGate.opened.then(() => forwarder.notify('all'))
   observer.watch(() => forwarder.stats())
   // The forwarder's poll covers missed messages.
-  await startSubscription(
-    {
-      name: 'delivery subscription',
-      channel: dueChannel,
-      onMessage: (message) => forwarder.notify(decodeDue(message)),
-      missing: 'not yet subscribed to due deliveries',
-    },
-    redis,
-    telemetry,
-    scope,
-  )
-  await startQueueStats({ pool, settings, stats }, telemetry, scope)
+  await startSubscription(host, redis, {
+    name: 'delivery subscription',
+    channel: dueChannel,
+    onMessage: (message) => forwarder.notify(decodeDue(message)),
+  })
+  await startQueueStats(host, { pool, settings, stats })
 }

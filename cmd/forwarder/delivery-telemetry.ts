@@ -1,4 +1,4 @@
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/delivery/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
@@ -19,7 +19,7 @@ const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
  * @param keepsLine asked for each delivery that arrived, whose line is left out where it says no
  */
 export function createDeliveryTelemetry(
-  telemetry: ProcessTelemetry,
+  telemetry: Host,
   keepsLine: Sampler,
   stats: StatsTally,
 ): DeliveryTelemetry {
@@ -50,7 +50,7 @@ export function countAttempt(stats: StatsTally, { delivery, content, ending }: A
 }
 
 function workObserver(
-  { log, metrics }: ProcessTelemetry,
+  { log, metrics }: Host,
   keepsLine: Sampler,
 ): Pick<ForwarderObserver, 'claimed' | 'attempted' | 'leasesLost' | 'released' | 'failed'> {
   const { counter, histogram } = unlabelled(metrics)
@@ -142,7 +142,7 @@ function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): o
 function troubleObserver({
   log,
   metrics,
-}: ProcessTelemetry): Pick<
+}: Host): Pick<
   ForwarderObserver,
   'unwritable' | 'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
 > {
@@ -197,7 +197,7 @@ function troubleObserver({
   }
 }
 
-function gauges({ metrics }: ProcessTelemetry): Pick<DeliveryTelemetry, 'watch'> {
+function gauges({ metrics }: Host): Pick<DeliveryTelemetry, 'watch'> {
   return {
     watch(stats) {
       const { gauge } = unlabelled(metrics)

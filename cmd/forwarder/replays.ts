@@ -1,8 +1,7 @@
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { eventReadSettings, tellForwarders } from '#internal/events/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import { type ReplayStep, startReplayer } from '#internal/replays/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 
@@ -17,20 +16,14 @@ const replayPool = {
 
 /** Runs replay jobs for the scope's life on its own connection, so that deliveries never wait for them. */
 export async function startReplays(
+  host: Host,
   settings: DatabaseSettings,
   redis: RedisConnection,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<void> {
-  const { log, health } = telemetry
-  const observe = observer(telemetry)
-  const pool = await openPostgres(
-    'postgres of replays',
-    { ...replayPool, ...databaseOf(settings) },
-    telemetry,
-    scope,
-  )
-  await scope.open({
+  const { log, health } = host
+  const observe = observer(host)
+  const pool = await openPostgres(host, 'postgres of replays', { ...replayPool, ...databaseOf(settings) })
+  await host.scope.open({
     name: 'replays',
     open: () =>
       startReplayer({
@@ -43,7 +36,7 @@ export async function startReplays(
   })
 }
 
-function observer({ log, metrics }: ProcessTelemetry): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
+function observer({ log, metrics }: Host): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
   const events = metrics.counter({
     name: 'latchkey_deliveries_replayed_total',
     help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',

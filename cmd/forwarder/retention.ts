@@ -1,10 +1,10 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from '#internal/events/index.ts'
-import type { Scope, SupervisedLoop } from '#internal/process/index.ts'
+import type { SupervisedLoop } from '#internal/process/index.ts'
 import { forgetReplays } from '#internal/replays/index.ts'
 import { forgetSimulations } from '#internal/simulations/index.ts'
 import {
@@ -40,34 +40,24 @@ const backoff = { firstMs: 5_000, maxMs: intervalMs }
  * Deletes expired data on start and every 5 minutes for the scope's life, on its own connections. Safe in any number of processes: an
  * advisory lock lets one run at a time.
  */
-export async function startRetention(
-  settings: DatabaseSettings,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
-  const pool = await openPostgres(
-    'postgres of retention',
-    { ...retentionPool, ...databaseOf(settings) },
-    telemetry,
-    scope,
-  )
+export async function startRetention(host: Host, settings: DatabaseSettings): Promise<void> {
+  const pool = await openPostgres(host, 'postgres of retention', {
+    ...retentionPool,
+    ...databaseOf(settings),
+  })
   const steps = retentionSteps(pool)
   const observer = createObserver(
-    telemetry,
+    host,
     [...steps.before, ...steps.after].map(({ table }) => table),
   )
-  const loop: SupervisedLoop = await openLoop(
-    {
-      ...{ name: 'retention', intervalMs, turnMsMax, backoff },
-      runOnce: async (signal) => {
-        const result = await runRetention({ ...steps, pool, nowMs: systemClock.now(), signal, observer })
-        if (result === 'more') loop.wake()
-      },
-      onError: (cause, failures) => telemetry.log.warn({ failures, cause }, 'retention failed; retrying'),
+  const loop: SupervisedLoop = await openLoop(host, {
+    ...{ name: 'retention', intervalMs, turnMsMax, backoff },
+    runOnce: async (signal) => {
+      const result = await runRetention({ ...steps, pool, nowMs: systemClock.now(), signal, observer })
+      if (result === 'more') loop.wake()
     },
-    telemetry,
-    scope,
-  )
+    onError: (cause, failures) => host.log.warn({ failures, cause }, 'retention failed; retrying'),
+  })
 }
 
 /** Returns all row-deleting steps in order. */
@@ -95,7 +85,7 @@ export function retentionSteps(pool: Pool): RetentionSteps {
   }
 }
 
-function createObserver({ log, metrics }: ProcessTelemetry, tables: readonly string[]): RetentionObserver {
+function createObserver({ log, metrics }: Host, tables: readonly string[]): RetentionObserver {
   const labelled = (name: string, help: string) => metrics.counter({ name, help, labels: ['table'] })
   const dropped = labelled('latchkey_storage_partitions_dropped_total', 'Dropped expired partitions.')
   const blocked = labelled(
@@ -138,31 +128,22 @@ const aheadIntervalMs = 3_600_000
 const aheadTurnMsMax = 60_000
 
 /** Creates the partitions of the next days on start and every hour, for the scope's life. */
-export async function startPartitionsAhead(
-  pool: Pool,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
-  const { log, metrics } = telemetry
+export async function startPartitionsAhead(host: Host, pool: Pool): Promise<void> {
+  const { log, metrics } = host
   let verifiedMs = systemClock.now()
   unlabelled(metrics).gauge(
     'latchkey_storage_partitions_ahead_age_seconds',
     'Seconds since the partitions of today and the next two days were last verified; before the first time, since the start.',
     () => Math.max(0, systemClock.now() - verifiedMs) / 1000,
   )
-  await openLoop(
-    {
-      ...{ name: 'partitions ahead', intervalMs: aheadIntervalMs, turnMsMax: aheadTurnMsMax },
-      runOnce: async (signal) => {
-        const nowMs = systemClock.now()
-        const made = await ensurePartitionsAhead(pool, nowMs, signal)
-        verifiedMs = nowMs
-        if (made > 0) log.info({ made }, 'partitions created ahead')
-      },
-      onError: (cause, failures) =>
-        log.warn({ failures, cause }, 'creating partitions ahead failed; retrying'),
+  await openLoop(host, {
+    ...{ name: 'partitions ahead', intervalMs: aheadIntervalMs, turnMsMax: aheadTurnMsMax },
+    runOnce: async (signal) => {
+      const nowMs = systemClock.now()
+      const made = await ensurePartitionsAhead(pool, nowMs, signal)
+      verifiedMs = nowMs
+      if (made > 0) log.info({ made }, 'partitions created ahead')
     },
-    telemetry,
-    scope,
-  )
+    onError: (cause, failures) => log.warn({ failures, cause }, 'creating partitions ahead failed; retrying'),
+  })
 }

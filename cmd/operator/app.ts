@@ -3,15 +3,8 @@ import { hostname } from 'node:os'
 import { openKeyRingGate } from '#cmd/serving/key-ring.ts'
 import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/ops.ts'
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
-import {
-  type DatabaseSettings,
-  databaseOf,
-  openStores,
-  type RedisSettings,
-  redisOf,
-  type Stores,
-} from '#cmd/serving/stores.ts'
-import type { ProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { type DatabaseSettings, openStores, type RedisSettings, type Stores } from '#cmd/serving/stores.ts'
+import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
@@ -24,8 +17,6 @@ import {
   startElection,
   startEventRecorder,
 } from '#internal/kube/index.ts'
-import type { Scope } from '#internal/process/index.ts'
-import { schemaCheck } from '#internal/storage/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
 import {
   fenceName,
@@ -70,30 +61,21 @@ const stores = { applicationName: 'latchkey-operator', connectionsMax: 9, queryT
 const stopMsMax = 15_000
 
 /** Starts the operator: the ops port, stores, the cluster's Tenants and Secrets, then the election. */
-export async function startOperator(
-  config: OperatorConfig,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<RunningOperator> {
-  const { log, metrics, health } = telemetry
-  const ops = await openOpsPort({ ...config, check: 'operator', reason: 'not started yet' }, telemetry, scope)
-  await watchOutgoingCalls(ops.ownUrl, telemetry, scope)
-  const { pool, redis } = await openStores(
-    { ...stores, database: databaseOf(config), redis: redisOf(config) },
-    telemetry,
-    scope,
-  )
-  health.addCheck('schema', schemaCheck(pool))
+export async function startOperator(host: Host, config: OperatorConfig): Promise<RunningOperator> {
+  const { log, metrics, health } = host
+  const ops = await openOpsPort(host, { ...config, check: 'operator', reason: 'not started yet' })
+  await watchOutgoingCalls(host, ops.ownUrl)
+  const { pool, redis } = await openStores(host, config, stores)
   const { keyRing, keyRingReplacesLost: replacesLost } = config
-  const gate = await openKeyRingGate({ pool, keyRing, replacesLost }, telemetry, scope)
+  const gate = await openKeyRingGate(host, { pool, keyRing, replacesLost })
   const kubeMetrics = createKubeMetrics(metrics)
-  const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: scope.signal })
+  const cluster = await reachCluster(config, { log, metrics: kubeMetrics, signal: host.scope.signal })
   const client = createKubeClient(cluster.transport)
-  const parts = await openTenants(config, { cluster, client, pool, redis }, telemetry, scope)
+  const parts = await openTenants(host, config, { cluster, client, pool, redis })
   showReadiness(metrics, parts.source)
   const openElection = async () => {
-    if (scope.signal.aborted) return
-    await scope.open({
+    if (host.scope.signal.aborted) return
+    await host.scope.open({
       name: 'election',
       open: () =>
         startElection({
@@ -112,16 +94,15 @@ export async function startOperator(
     ops.markStarted()
   }
   // A leader replaces secrets that it cannot open, sealed with its own first key: with a wrong ring no other process could open them.
-  void gate.opened.then(openElection).catch((error: unknown) => scope.stop(error))
+  void gate.opened.then(openElection).catch((error: unknown) => host.scope.stop(error))
   return { opsPort: ops.port }
 }
 
 /** Followers watch the cluster too, so that a new leader starts at once. */
 async function openTenants(
+  { log, health, scope }: Host,
   config: OperatorConfig,
   { cluster, client, pool, redis }: Stores & { readonly cluster: Cluster; readonly client: KubeClient },
-  { log, health }: ProcessTelemetry,
-  scope: Scope,
 ): Promise<TenantParts> {
   const events = await scope.open({
     name: 'events',
@@ -177,7 +158,7 @@ function showReadiness(metrics: Metrics, source: Pick<TenantSource, 'tenants'>):
   })
 }
 
-function reportElection(log: ProcessTelemetry['log'], metrics: KubeMetrics, event: ElectionEvent): void {
+function reportElection(log: Host['log'], metrics: KubeMetrics, event: ElectionEvent): void {
   switch (event.kind) {
     case 'leading':
       metrics.setLeading(leaseName, true)

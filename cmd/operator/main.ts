@@ -1,7 +1,4 @@
 import { readConfigOrExit, runServing } from '#cmd/serving/run.ts'
 import { startOperator } from './app.ts'
 
-const config = readConfigOrExit('operator')
-await runServing('operator', config, ({ keyRing, version, telemetry, scope }) =>
-  startOperator({ ...config, keyRing, version }, telemetry, scope),
-)
+await runServing('operator', readConfigOrExit('operator'), startOperator)

@@ -1,4 +1,3 @@
-import type { Scope } from '#internal/process/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import {
@@ -9,7 +8,7 @@ import {
   SecretOpener,
 } from '#internal/tenants/index.ts'
 import { openLoop } from './loop.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 /** Secret opener and gate of a process. */
 export interface KeyRingParts {
@@ -32,11 +31,10 @@ const turnMsMax = 10_000
 
 /** Opens the key ring gate and the secret opener for the scope's life and declares their metrics. Call once per process. */
 export async function openKeyRing(
+  host: Host,
   { directory, ...options }: KeyRingOptions & { readonly directory: Directory },
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<KeyRingParts> {
-  const { log, metrics } = telemetry
+  const { log, metrics } = host
   const secrets = new SecretOpener({
     ...{ keyRing: options.keyRing, directory },
     onUnreadable: ({ tenant, field, keyIds }) => {
@@ -52,16 +50,15 @@ export async function openKeyRing(
     'Tenants with secrets that this process cannot decrypt with its key ring.',
     () => secrets.countUnreadableTenants(),
   )
-  return { secrets, keyRingGate: await openKeyRingGate(options, telemetry, scope) }
+  return { secrets, keyRingGate: await openKeyRingGate(host, options) }
 }
 
 /** Opens only the gate, for a process without a directory. Call once per process. */
 export async function openKeyRingGate(
+  host: Host,
   { pool, keyRing, replacesLost = false }: KeyRingOptions,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
 ): Promise<KeyRingGate> {
-  const { log, metrics, health } = telemetry
+  const { log, metrics, health } = host
   const gate = new KeyRingGate({
     ...{ pool, keyRing, replacesLost },
     onOpened: (opening) => reportOpening(log, opening),
@@ -77,21 +74,17 @@ export async function openKeyRingGate(
     '1 while the key ring decrypts none of the stored secrets, so that the process is not ready; otherwise 0.',
     () => (gate.unfit ? 1 : 0),
   )
-  const loop = await openLoop(
-    {
-      ...{ name: 'key ring', intervalMs: lookMs, turnMsMax, backoff: { firstMs: 100, maxMs: lookMs } },
-      runOnce: (signal) => gate.runOnce(signal),
-      onError: (cause, failures) =>
-        log.warn({ failures, cause }, 'key ring check could not read stored secrets; retrying'),
-    },
-    telemetry,
-    scope,
-  )
+  const loop = await openLoop(host, {
+    ...{ name: 'key ring', intervalMs: lookMs, turnMsMax, backoff: { firstMs: 100, maxMs: lookMs } },
+    runOnce: (signal) => gate.runOnce(signal),
+    onError: (cause, failures) =>
+      log.warn({ failures, cause }, 'key ring check could not read stored secrets; retrying'),
+  })
   void gate.opened.then(() => loop.stop())
   return gate
 }
 
-function reportOpening(log: ProcessTelemetry['log'], opening: GateOpening): void {
+function reportOpening(log: Host['log'], opening: GateOpening): void {
   if (opening === 'replacesLost')
     log.warn({}, 'key ring replaces a lost one; all tenant secrets will be re-encrypted')
   else log.info({ because: opening }, 'key ring verified')

@@ -1,6 +1,6 @@
-import { type LoopOptions, type Scope, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
+import { type LoopOptions, type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { ChannelListener, RedisConnection } from '#internal/storage/index.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 /** Options of `openLoop`. */
 export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
@@ -10,9 +10,8 @@ export interface ProcessLoopOptions extends Omit<LoopOptions, 'health'> {
 
 /** Runs a loop for the scope's life, adds its heartbeat to health and counts its failures. */
 export function openLoop(
+  { health, loopFailed, scope }: Host,
   { lastTurn, ...options }: ProcessLoopOptions,
-  { health, loopFailed }: Pick<ProcessTelemetry, 'health' | 'loopFailed'>,
-  scope: Scope,
 ): Promise<SupervisedLoop> {
   const { name } = options
   const onError = (error: unknown, failures: number) => {
@@ -37,8 +36,6 @@ export interface SubscriptionOptions {
   readonly name: string
   readonly channel: string
   readonly onMessage: ChannelListener
-  /** Constant log message while Redis has not been reachable yet. */
-  readonly missing: string
 }
 
 const subscribeMs = 5_000
@@ -49,25 +46,19 @@ const turnMsMax = 5_000
  * caller must also poll, and readiness does not depend on the subscription.
  */
 export async function startSubscription(
-  { name, channel, onMessage, missing }: SubscriptionOptions,
+  host: Host,
   redis: RedisConnection,
-  telemetry: Pick<ProcessTelemetry, 'log' | 'health' | 'loopFailed'>,
-  scope: Scope,
+  { name, channel, onMessage }: SubscriptionOptions,
 ): Promise<void> {
   let subscribed = false
-  await openLoop(
-    {
-      name,
-      intervalMs: subscribeMs,
-      turnMsMax,
-      runOnce: async () => {
-        if (subscribed) return
-        await redis.subscribe(channel, onMessage)
-        subscribed = true
-      },
-      onError: (cause, failures) => telemetry.log.debug({ failures, cause }, missing),
+  await openLoop(host, {
+    ...{ name, intervalMs: subscribeMs, turnMsMax },
+    runOnce: async () => {
+      if (subscribed) return
+      await redis.subscribe(channel, onMessage)
+      subscribed = true
     },
-    telemetry,
-    scope,
-  )
+    onError: (cause, failures) =>
+      host.log.debug({ channel, failures, cause }, 'Redis channel not subscribed yet; retrying'),
+  })
 }

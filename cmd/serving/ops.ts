@@ -1,8 +1,7 @@
 import type { Config } from '#internal/config/index.ts'
 import { createOpsServer, listen } from '#internal/http/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import { openLoop } from './loop.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 /** Listen addresses. Default: all interfaces. */
 export type BindConfig = Partial<Pick<Config<'api'>, 'bindAddress' | 'opsBindAddress'>>
@@ -30,9 +29,8 @@ export interface OpsPort {
  * never answers "ready" with no checks registered.
  */
 export async function openOpsPort(
+  { health, metrics, scope }: Pick<Host, 'health' | 'metrics' | 'scope'>,
   { opsPort, bindAddress, opsBindAddress = bindAddress, check, reason }: OpsPortOptions,
-  { health, metrics }: Pick<ProcessTelemetry, 'health' | 'metrics'>,
-  scope: Scope,
 ): Promise<OpsPort> {
   let started = false
   health.addCheck(check, () => (started ? { ok: true } : { ok: false, reason }))
@@ -59,28 +57,20 @@ const turnMsMax = 3_000
  * Calls the own ops port through the runtime's connection pool every 5 s. If the pool is exhausted, no outgoing call can proceed and
  * only a restart helps, so liveness fails. Failures of other servers do not affect this check.
  */
-export async function watchOutgoingCalls(
-  opsUrl: string,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
-  await openLoop(
-    {
-      name: 'outgoing calls',
-      intervalMs: everyMs,
-      turnMsMax,
-      backoff: { firstMs: 500, maxMs: everyMs },
-      failuresStopHeartbeat: true,
-      runOnce: (signal) => callSelf(opsUrl, AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)])),
-      onError: (error, failures) =>
-        telemetry.log.error(
-          { failures, cause: error instanceof Error ? error.name : 'unknown' },
-          'outgoing-call self-check failed',
-        ),
-    },
-    telemetry,
-    scope,
-  )
+export async function watchOutgoingCalls(host: Host, opsUrl: string): Promise<void> {
+  await openLoop(host, {
+    name: 'outgoing calls',
+    intervalMs: everyMs,
+    turnMsMax,
+    backoff: { firstMs: 500, maxMs: everyMs },
+    failuresStopHeartbeat: true,
+    runOnce: (signal) => callSelf(opsUrl, AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)])),
+    onError: (error, failures) =>
+      host.log.error(
+        { failures, cause: error instanceof Error ? error.name : 'unknown' },
+        'outgoing-call self-check failed',
+      ),
+  })
 }
 
 /** Calls the own ops port. Any HTTP status counts as success. @throws if there is no response */

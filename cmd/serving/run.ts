@@ -1,8 +1,8 @@
 import { type Config, type ProcessName, printableConfig, readConfig } from '#internal/config/index.ts'
-import { runProcess, type Scope } from '#internal/process/index.ts'
+import { runProcess } from '#internal/process/index.ts'
 import { type KeyRing, parseKeyRing } from '#internal/tenants/index.ts'
 import { version } from '../../package.json'
-import { createProcessTelemetry, openTraces, type ProcessTelemetry } from './telemetry.ts'
+import { createProcessTelemetry, type Host, openTraces } from './telemetry.ts'
 
 /** Settings that all long-running processes share. */
 export type ServingConfig = Pick<
@@ -16,13 +16,8 @@ export type ServingConfig = Pick<
   | 'otelSamplerRatio'
 >
 
-/** Dependencies that `runServing` passes to a process. */
-export interface ServingParts {
-  readonly keyRing: KeyRing
-  readonly version: string
-  readonly telemetry: ProcessTelemetry
-  readonly scope: Scope
-}
+/** Settings with the key ring parsed, and the version of this build. */
+type RunningConfig<C> = Omit<C, 'keyRing'> & { readonly keyRing: KeyRing; readonly version: string }
 
 /** Actual listening ports, also if the configured ones are 0. */
 export interface ServingPorts {
@@ -35,12 +30,13 @@ export interface ServingPorts {
  * Runs a long-running process: parses the key ring, creates telemetry, then `start` opens the rest through the scope. Never returns;
  * exits with code 2 for an invalid key ring, otherwise with the code of `runProcess`.
  */
-export async function runServing(
+export async function runServing<C extends ServingConfig>(
   name: ProcessName,
-  config: ServingConfig,
-  start: (parts: ServingParts) => Promise<ServingPorts>,
+  config: C,
+  start: (host: Host, config: RunningConfig<C>) => Promise<ServingPorts>,
 ): Promise<never> {
-  const ring = parseKeyRing(config.keyRing)
+  const { keyRing: keyRingText, ...others } = config
+  const ring = parseKeyRing(keyRingText)
   const keyRing =
     ring.kind === 'invalid' ? exitForSettings([`LATCHKEY_KEY_RING: ${ring.message}`]) : ring.keyRing
   const telemetry = await createProcessTelemetry({ ...config, service: `latchkey-${name}`, version })
@@ -51,8 +47,9 @@ export async function runServing(
     log,
     graceMs: config.shutdownGraceSeconds * 1000,
     start: async (scope) => {
-      await openTraces(telemetry, scope)
-      const { port, opsPort } = await start({ keyRing, version, telemetry, scope })
+      const host = { ...telemetry, scope }
+      await openTraces(host)
+      const { port, opsPort } = await start(host, { ...others, keyRing, version })
       log.info({ port, opsPort }, 'listening')
     },
   })

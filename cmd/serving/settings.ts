@@ -1,24 +1,19 @@
 import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import { SettingsWatch, settingsChannel } from '#internal/settings/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import { startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 /**
  * Watches the runtime settings for the scope's life. Tries one read before it returns; if that fails, the defaults apply until Postgres
  * is reachable.
  */
-export async function openSettings(
-  { pool, redis }: Stores,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<SettingsWatch> {
-  const { log, health, metrics } = telemetry
-  const settings = await scope.open({
+export async function openSettings(host: Host, { pool, redis }: Stores): Promise<SettingsWatch> {
+  const { log, health, metrics } = host
+  const settings = await host.scope.open({
     name: 'runtime settings',
     open: async () => {
       const opened = new SettingsWatch({ pool, clock: systemClock, log, health })
@@ -41,17 +36,10 @@ export async function openSettings(
     'Number of active pause settings: forwarding or a provider paused, globally or for a tenant.',
     () => settings.current.pauses,
   )
-  await startSubscription(
-    {
-      name: 'settings subscription',
-      channel: settingsChannel,
-      onMessage: () => settings.notify(),
-      missing: 'not yet subscribed to settings changes',
-    },
-    redis,
-    telemetry,
-    scope,
-  )
+  await startSubscription(host, redis, {
+    ...{ name: 'settings subscription', channel: settingsChannel },
+    onMessage: () => settings.notify(),
+  })
   return settings
 }
 

@@ -1,12 +1,11 @@
 import { type Clock, systemClock } from '#internal/base/index.ts'
 import { type PausedForwarding, type QueueDepth, readQueueDepth } from '#internal/events/index.ts'
-import type { Scope } from '#internal/process/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import { StatsRecorder, StatsTally } from '#internal/usage/index.ts'
 import { openLoop } from './loop.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 const flushMs = 5_000
 const flushTurnMsMax = 15_000
@@ -16,8 +15,8 @@ const flushBackoff = { firstMs: 1_000, maxMs: 15_000 }
  * Creates the in-memory stats tally of this process. Flushes it to Postgres every 5 s and when the scope closes. Declares metrics; call
  * once per process.
  */
-export async function startStats(pool: Pool, telemetry: ProcessTelemetry, scope: Scope): Promise<StatsTally> {
-  const { log, metrics } = telemetry
+export async function startStats(host: Host, pool: Pool): Promise<StatsTally> {
+  const { log, metrics } = host
   const { gauge } = unlabelled(metrics)
   const tally = new StatsTally(systemClock)
   gauge(
@@ -34,16 +33,12 @@ export async function startStats(pool: Pool, telemetry: ProcessTelemetry, scope:
     ...{ pool, tally, clock: systemClock },
     onRefused: (cells, cause) => log.error({ cells, cause }, 'Postgres rejected stats; dropped'),
   })
-  await openLoop(
-    {
-      ...{ name: 'stats', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
-      runOnce: () => recorder.flush(),
-      onError: (cause, failures) => log.warn({ failures, cause }, 'stats flush failed; retrying'),
-      lastTurn: () => recorder.flushAll(),
-    },
-    telemetry,
-    scope,
-  )
+  await openLoop(host, {
+    ...{ name: 'stats', intervalMs: flushMs, turnMsMax: flushTurnMsMax, backoff: flushBackoff },
+    runOnce: () => recorder.flush(),
+    onError: (cause, failures) => log.warn({ failures, cause }, 'stats flush failed; retrying'),
+    lastTurn: () => recorder.flushAll(),
+  })
   return tally
 }
 
@@ -64,25 +59,17 @@ const knownMsMax = 30_000
  * Reads the queue depth every 5 s for the scope's life and exposes it as gauges with the same values in every process. Exposes no sample
  * before the first read, nor 30 s after the last successful one.
  */
-export async function startQueueStats(
-  { pool, settings, stats }: QueueStatsParts,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
-  const show = showQueue(telemetry.metrics)
-  await openLoop(
-    {
-      ...{ name: 'delivery queue', intervalMs: lookMs, turnMsMax },
-      runOnce: async () => {
-        const depth = await readQueueDepth(pool, pausedBy(settings))
-        show(depth)
-        stats.noteQueue(depth)
-      },
-      onError: (cause, failures) => telemetry.log.debug({ failures, cause }, 'queue depth read failed'),
+export async function startQueueStats(host: Host, { pool, settings, stats }: QueueStatsParts): Promise<void> {
+  const show = showQueue(host.metrics)
+  await openLoop(host, {
+    ...{ name: 'delivery queue', intervalMs: lookMs, turnMsMax },
+    runOnce: async () => {
+      const depth = await readQueueDepth(pool, pausedBy(settings))
+      show(depth)
+      stats.noteQueue(depth)
     },
-    telemetry,
-    scope,
-  )
+    onError: (cause, failures) => host.log.debug({ failures, cause }, 'queue depth read failed'),
+  })
 }
 
 /** Returns the paused parts of forwarding. Everything is paused until the settings have been read once. */

@@ -1,4 +1,3 @@
-import type { Scope } from '#internal/process/index.ts'
 import {
   createPool,
   openRedis,
@@ -8,8 +7,9 @@ import {
   type RedisOptions,
   type StoreAddress,
   type StoreTls,
+  schemaCheck,
 } from '#internal/storage/index.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Host } from './telemetry.ts'
 
 /** Postgres address and TLS settings. */
 export interface DatabaseSettings {
@@ -59,12 +59,6 @@ function tlsOf(tls: StoreTls): StoreTls | undefined {
   return Object.values(tls).some((value) => value !== undefined) ? tls : undefined
 }
 
-/** Options of `openStores`. */
-export interface StoresOptions extends Omit<PostgresOptions, 'url' | 'tls'> {
-  readonly database: StoreAddress
-  readonly redis: StoreAddress
-}
-
 /** Postgres pool and Redis connection of a process. */
 export interface Stores {
   readonly pool: Pool
@@ -76,23 +70,25 @@ export type PostgresOptions = Omit<PoolOptions, 'connectTimeoutMs' | 'onIdleErro
 
 const connectMsMax = 2_000
 
-/** Opens Postgres and Redis for the scope's life. Neither needs to be reachable yet. */
+/**
+ * Opens Postgres and Redis for the scope's life. Neither needs to be reachable yet; the process is not ready before Postgres has the
+ * schema of this version.
+ */
 export async function openStores(
-  { database, redis: redisAddress, ...pooled }: StoresOptions,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
+  host: Host,
+  settings: DatabaseSettings & RedisSettings,
+  options: Omit<PostgresOptions, 'url' | 'tls'>,
 ): Promise<Stores> {
-  const pool = await openPostgres('postgres', { ...database, ...pooled }, telemetry, scope)
-  const redis = await openRedisOf('redis', redisAddress, telemetry, scope)
-  return { pool, redis }
+  const pool = await openPostgres(host, 'postgres', { ...options, ...databaseOf(settings) })
+  host.health.addCheck('schema', schemaCheck(pool))
+  return { pool, redis: await openRedisOf(host, 'redis', redisOf(settings)) }
 }
 
 /** Opens a Postgres pool for the scope's life. `name` appears in logs and metrics. */
 export function openPostgres(
+  { log, connectionBroke, watchPool, scope }: Host,
   name: string,
   options: PostgresOptions,
-  { log, connectionBroke, watchPool }: Pick<ProcessTelemetry, 'log' | 'connectionBroke' | 'watchPool'>,
-  scope: Scope,
 ): Promise<Pool> {
   const onIdleError = (error: Error) => {
     connectionBroke(name)
@@ -111,10 +107,9 @@ export function openPostgres(
 
 /** Opens a Redis connection for the scope's life. `name` appears in logs. */
 export function openRedisOf(
+  { redisError, redisRefused, scope }: Host,
   name: string,
   options: Pick<RedisOptions, 'url' | 'tls' | 'deadlineMs'>,
-  { redisError, redisRefused }: Pick<ProcessTelemetry, 'redisError' | 'redisRefused'>,
-  scope: Scope,
 ): Promise<RedisConnection> {
   return scope.open({
     name,

@@ -26,6 +26,11 @@ export interface ProcessTelemetry extends Watched {
   redisRefused(reason: RedisFailure): void
 }
 
+/** A process while it runs: its telemetry, and the scope that closes what was opened. */
+export interface Host extends ProcessTelemetry {
+  readonly scope: Scope
+}
+
 /** Options of `createProcessTelemetry`. */
 export interface TelemetryOptions {
   readonly service: string
@@ -66,10 +71,7 @@ export async function createProcessTelemetry(options: TelemetryOptions): Promise
 }
 
 /** Flushes unsent spans when the scope closes. Open it first, so that it closes last. */
-export async function openTraces(
-  { tracing }: Pick<ProcessTelemetry, 'tracing'>,
-  scope: Scope,
-): Promise<void> {
+export async function openTraces({ tracing, scope }: Pick<Host, 'tracing' | 'scope'>): Promise<void> {
   await scope.open({
     name: 'traces',
     open: () => tracing,

@@ -1,17 +1,16 @@
 import { systemClock } from '#internal/base/index.ts'
-import type { Scope } from '#internal/process/index.ts'
-import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { createDirectory, type Directory, directoryChannel } from '#internal/tenants/index.ts'
 import { startSubscription } from './loop.ts'
-import type { ProcessTelemetry } from './telemetry.ts'
+import type { Stores } from './stores.ts'
+import type { Host } from './telemetry.ts'
 
-/** Opens the tenant directory for the scope's life. The process is not ready before the first successful read. */
-export async function openDirectory(
-  pool: Pool,
-  { log, health }: ProcessTelemetry,
-  scope: Scope,
-): Promise<Directory> {
-  const directory = await scope.open({
+/**
+ * Opens the tenant directory for the scope's life. It polls Postgres, and reads at once when a Redis message tells of a change. The
+ * process is not ready before the first successful read; readiness does not depend on Redis.
+ */
+export async function openDirectory(host: Host, { pool, redis }: Stores): Promise<Directory> {
+  const { log, health } = host
+  const directory = await host.scope.open({
     name: 'tenants',
     open: async () => {
       const opened = createDirectory({ pool, clock: systemClock, log, health })
@@ -23,25 +22,9 @@ export async function openDirectory(
   health.addCheck('tenants', () =>
     directory.hasSnapshot() ? { ok: true } : { ok: false, reason: 'tenants have not been read yet' },
   )
+  await startSubscription(host, redis, {
+    ...{ name: 'tenant subscription', channel: directoryChannel },
+    onMessage: () => directory.notify(),
+  })
   return directory
-}
-
-/** Refreshes the directory when tenants change, by Redis pub/sub. The directory also polls. */
-export function startTenantSubscription(
-  redis: RedisConnection,
-  directory: Directory,
-  telemetry: ProcessTelemetry,
-  scope: Scope,
-): Promise<void> {
-  return startSubscription(
-    {
-      name: 'tenant subscription',
-      channel: directoryChannel,
-      onMessage: () => directory.notify(),
-      missing: 'not yet subscribed to tenant changes',
-    },
-    redis,
-    telemetry,
-    scope,
-  )
 }

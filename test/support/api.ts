@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Api, type ApiConfig, startApi } from '#cmd/api/app.ts'
-import { createTelemetry } from '#cmd/api/telemetry.ts'
+import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
@@ -123,7 +123,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   await tenants.apply(options.manifests ?? tenantYaml('acme', testApiKey))
 
   const chunks: string[] = []
-  const telemetry = await createTelemetry({
+  const telemetry = await createProcessTelemetry({
     service: 'latchkey-api',
     version: '0.0.0-test',
     logLevel: 'debug',
@@ -145,7 +145,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     recordTtlSecondsMax: options.recordTtlSecondsMax ?? 2_592_000,
     recordBodyBytesMax: options.recordBodyBytesMax ?? 262_144,
   }
-  const api = await startApi(config, telemetry, scope)
+  const api = await startApi({ ...telemetry, scope }, config)
   const url = `http://localhost:${api.port}`
   return {
     url,

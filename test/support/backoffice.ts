@@ -2,7 +2,7 @@ import { openBackofficePort } from '#cmd/backoffice/port.ts'
 import { openSettings } from '#cmd/serving/settings.ts'
 import { openStores } from '#cmd/serving/stores.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
-import { openDirectory, startTenantSubscription } from '#cmd/serving/tenants.ts'
+import { openDirectory } from '#cmd/serving/tenants.ts'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import { createRequestObserver } from '#internal/http/index.ts'
 import { createTransport, type Transport } from '#internal/kube/index.ts'
@@ -72,18 +72,15 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
     logDestination: { write: (bytes) => chunks.push(new TextDecoder().decode(bytes)) && bytes.length },
   })
   const scope = new OwnedScope({ log: telemetry.log, stop: () => undefined })
+  const host = { ...telemetry, scope }
   const stores = { applicationName: 'test backoffice', connectionsMax: 3, queryTimeoutMs: 5_000 }
-  const { pool, redis } = await openStores(
-    { ...stores, database: { url: databaseUrl }, redis: { url: redisUrl } },
-    telemetry,
-    scope,
-  )
-  const settings = await openSettings({ pool, redis }, telemetry, scope)
-  const directory = await openDirectory(pool, telemetry, scope)
-  await startTenantSubscription(redis, directory, telemetry, scope)
+  const { pool, redis } = await openStores(host, { databaseUrl, redisUrl }, stores)
+  const settings = await openSettings(host, { pool, redis })
+  const directory = await openDirectory(host, { pool, redis })
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
   const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
   const port = await openBackofficePort(
+    host,
     {
       ...{ backofficePort: 0, databaseUrl, devToken: adminToken },
       ...{ callbackCidrsMax: ['127.0.0.0/8'], callbackPorts: 'any', egressProxy: undefined },
@@ -101,8 +98,6 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
       ...(transport && { transport }),
       observe: createRequestObserver({ ...telemetry, clock: systemClock }),
     },
-    telemetry,
-    scope,
   )
   return {
     ...{ url: `http://127.0.0.1:${port}`, pool, redis, directory },

@@ -20,7 +20,10 @@ await runProcess({
   graceMs: config.shutdownGraceSeconds * 1000,
   start: async (scope) => {
     const leaseMs = Number(process.argv[2])
-    const { opsPort } = await startForwarder({ ...config, keyRing: testKeyRing, leaseMs }, telemetry, scope)
+    const { opsPort } = await startForwarder(
+      { ...telemetry, scope },
+      { ...config, keyRing: testKeyRing, leaseMs },
+    )
     telemetry.log.info({ opsPort }, 'listening')
   },
 })
