@@ -51,12 +51,12 @@ function callObserver(
   metrics: Host['metrics'],
 ): Pick<IntakeObserver, 'called' | 'storeFailed' | 'storeBreaker' | 'watch'> {
   const calls = metrics.counter({
-    name: 'latchkey_webhooks_calls_total',
+    name: 'latchkey_intake_calls_total',
     help: 'Webhook calls for known tenants, by provider and outcome.',
     labels: ['provider', 'outcome'],
   })
   const failures = metrics.counter({
-    name: 'latchkey_webhooks_store_failures_total',
+    name: 'latchkey_intake_store_failures_total',
     help: 'Failed inserts of events: Postgres unavailable, or an event whose data it rejects.',
     labels: ['kind'],
   })
@@ -79,13 +79,13 @@ function callObserver(
     watch({ queue, refusedCalls }) {
       const { gauge } = unlabelled(metrics)
       gauge(
-        'latchkey_webhooks_store_breaker_open_count',
+        'latchkey_intake_store_breaker_open_count',
         'Event queues (0 to 2: small and large events) with an open circuit breaker: their events are spooled at once.',
         () => queue.openBreakers,
       )
-      gauge('latchkey_webhooks_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
+      gauge('latchkey_intake_pending_count', 'Events whose calls wait for a commit.', () => queue.size)
       gauge(
-        'latchkey_webhooks_refused_dropped_count',
+        'latchkey_intake_refused_dropped_count',
         'Refused calls since the start that were counted but not recorded.',
         () => refusedCalls.dropped,
       )
@@ -98,12 +98,12 @@ function spoolObserver(
   metrics: Host['metrics'],
 ): Pick<IntakeObserver, 'spoolRefused' | 'spoolDead' | 'spoolSeen'> {
   const refused = metrics.counter({
-    name: 'latchkey_webhooks_spool_refused_total',
+    name: 'latchkey_intake_spool_refused_total',
     help: 'Events that could not be spooled while Postgres was unavailable; providers were asked to send them again.',
     labels: ['reason'],
   })
   const dead = metrics.counter({
-    name: 'latchkey_webhooks_spool_dead_total',
+    name: 'latchkey_intake_spool_dead_total',
     help: 'Spool entries moved to the dead stream: unreadable, or rejected by Postgres.',
     labels: ['reason'],
   })
@@ -112,12 +112,12 @@ function spoolObserver(
   let seen: SpoolStats = { entries: 0, bytes: 0, oldestAgeMs: 0, deadEntries: 0, deadBytes: 0 }
   const { gauge } = unlabelled(metrics)
   const entriesHelp = 'Events in Redis that wait for Postgres.'
-  gauge('latchkey_webhooks_spool_entries_count', entriesHelp, () => seen.entries)
-  gauge('latchkey_webhooks_spool_bytes', 'Bytes of the spool, including dead entries.', () => seen.bytes)
+  gauge('latchkey_intake_spool_entries_count', entriesHelp, () => seen.entries)
+  gauge('latchkey_intake_spool_bytes', 'Bytes of the spool, including dead entries.', () => seen.bytes)
   const ageHelp = 'Age of the oldest event in the spool.'
-  gauge('latchkey_webhooks_spool_oldest_age_seconds', ageHelp, () => seen.oldestAgeMs / 1000)
+  gauge('latchkey_intake_spool_oldest_age_seconds', ageHelp, () => seen.oldestAgeMs / 1000)
   const deadHelp = 'Entries in the dead stream of the spool.'
-  gauge('latchkey_webhooks_spool_dead_count', deadHelp, () => seen.deadEntries)
+  gauge('latchkey_intake_spool_dead_count', deadHelp, () => seen.deadEntries)
   return {
     spoolRefused(reason, events, cause) {
       refused.with(reason).inc(events)
@@ -143,7 +143,7 @@ export interface CertificateObserver {
 /** Declares the metrics of certificate fetches. Call once per process. */
 export function createCertificateObserver({ log, metrics }: Host): CertificateObserver {
   const fetches = metrics.counter({
-    name: 'latchkey_webhooks_certificate_fetches_total',
+    name: 'latchkey_intake_certificate_fetches_total',
     help: 'Fetches of providers’ signing certificates, by outcome.',
     labels: ['outcome'],
   })
@@ -158,7 +158,7 @@ export function createCertificateObserver({ log, metrics }: Host): CertificateOb
     watch(store) {
       const help = 'Time until the first signing certificate used within a day expires; +Inf without any.'
       unlabelled(metrics).gauge(
-        'latchkey_webhooks_certificate_expiry_seconds',
+        'latchkey_intake_certificate_expiry_seconds',
         help,
         () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY,
       )

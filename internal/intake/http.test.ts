@@ -345,7 +345,7 @@ describe('refused call', () => {
     expect(await count('refused_calls')).toBeLessThanOrEqual(seconds * 10)
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     const counted =
-      /latchkey_webhooks_calls_total\{provider="generic",outcome="signature_mismatch"\} (\d+)/.exec(metrics)
+      /latchkey_intake_calls_total\{provider="generic",outcome="signature_mismatch"\} (\d+)/.exec(metrics)
     expect(Number(counted?.[1])).toBeGreaterThanOrEqual(100)
   })
 

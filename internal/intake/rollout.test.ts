@@ -238,7 +238,7 @@ async function moveTo(stage: string): Promise<void> {
 /** Returns the number of wallet calls refused for a cause. */
 async function countOf(cause: string): Promise<number> {
   const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
-  const line = new RegExp(`^latchkey_webhooks_calls_total{provider="wallet",outcome="${cause}"} (\\d+)$`, 'm')
+  const line = new RegExp(`^latchkey_intake_calls_total{provider="wallet",outcome="${cause}"} (\\d+)$`, 'm')
   return Number(line.exec(metrics)?.[1] ?? 0)
 }
 
@@ -363,10 +363,10 @@ describe('unavailable certificate', () => {
   test('wallet: certificate fetches and expiry are exported as metrics', async () => {
     await send('running', walletBody())
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
-    expect(metrics).toMatch(/latchkey_webhooks_certificate_fetches_total\{outcome="failed"\} [1-9]/)
-    expect(metrics).toMatch(/latchkey_webhooks_certificate_fetches_total\{outcome="refused"\} [1-9]/)
-    expect(metrics).toMatch(/latchkey_webhooks_calls_total\{provider="wallet",outcome="certificate_weak"\} 1/)
-    const seconds = /^latchkey_webhooks_certificate_expiry_seconds (\S+)$/m.exec(metrics)?.[1]
+    expect(metrics).toMatch(/latchkey_intake_certificate_fetches_total\{outcome="failed"\} [1-9]/)
+    expect(metrics).toMatch(/latchkey_intake_certificate_fetches_total\{outcome="refused"\} [1-9]/)
+    expect(metrics).toMatch(/latchkey_intake_calls_total\{provider="wallet",outcome="certificate_weak"\} 1/)
+    const seconds = /^latchkey_intake_certificate_expiry_seconds (\S+)$/m.exec(metrics)?.[1]
     expect(Number(seconds) / 86_400).toBeWithin(364, 365.1)
   })
 })

@@ -196,8 +196,8 @@ describe('chart', () => {
       triggers: { metricType: string; metadata: Record<string, string> }[]
     }
     expect(spec.triggers.map(({ metadata }) => metadata['query'])).toEqual([
-      'max(latchkey_deliveries_due_count{namespace="latchkey"}) + (max(latchkey_webhooks_spool_entries_count{namespace="latchkey"}) or vector(0))',
-      'max(latchkey_deliveries_oldest_age_seconds{namespace="latchkey"} or latchkey_webhooks_spool_oldest_age_seconds{namespace="latchkey"})',
+      'max(latchkey_deliveries_due_count{namespace="latchkey"}) + (max(latchkey_intake_spool_entries_count{namespace="latchkey"}) or vector(0))',
+      'max(latchkey_deliveries_oldest_age_seconds{namespace="latchkey"} or latchkey_intake_spool_oldest_age_seconds{namespace="latchkey"})',
     ])
     for (const { metricType, metadata } of spec.triggers)
       expect([metricType, metadata['ignoreNullValues']]).toEqual(['AverageValue', 'false'])

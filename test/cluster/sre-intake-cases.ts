@@ -130,17 +130,17 @@ export const objectiveCases: readonly AlertCase[] = [
   }),
 ]
 
-const spoolRefused = of('latchkey_webhooks_spool_refused_total', 'reason="full"')
-const fetched = (outcome: string) => of('latchkey_webhooks_certificate_fetches_total', `outcome="${outcome}"`)
+const spoolRefused = of('latchkey_intake_spool_refused_total', 'reason="full"')
+const fetched = (outcome: string) => of('latchkey_intake_certificate_fetches_total', `outcome="${outcome}"`)
 const called = (outcome: string) =>
-  of('latchkey_webhooks_calls_total', `provider="card",outcome="${outcome}"`)
+  of('latchkey_intake_calls_total', `provider="card",outcome="${outcome}"`)
 
 /** Cases of the intake alerts. */
 export const intakeCases: readonly AlertCase[] = [
-  gauge('SpoolInUse', of('latchkey_webhooks_spool_entries_count'), [12, 0], {
+  gauge('SpoolInUse', of('latchkey_intake_spool_entries_count'), [12, 0], {
     ...{ when: 'events wait in Redis', fires: 'warning', value: '12' },
   }),
-  gauge('SpoolNotDraining', of('latchkey_webhooks_spool_oldest_age_seconds'), [1200, 600], {
+  gauge('SpoolNotDraining', of('latchkey_intake_spool_oldest_age_seconds'), [1200, 600], {
     ...{ when: 'an event has been spooled for 20 minutes', fires: 'critical', value: '20m 0s' },
   }),
   rise('SpoolRefusing', spoolRefused, {
@@ -148,18 +148,18 @@ export const intakeCases: readonly AlertCase[] = [
   }),
   alertCase('SpoolDeadEntries', {
     ...{ when: 'there is a dead letter', fires: 'warning', value: '1' },
-    series: { [of('latchkey_webhooks_spool_dead_count')]: always(1) },
-    quiet: { 'there is no dead letter': { [of('latchkey_webhooks_spool_dead_count')]: always(0) } },
+    series: { [of('latchkey_intake_spool_dead_count')]: always(1) },
+    quiet: { 'there is no dead letter': { [of('latchkey_intake_spool_dead_count')]: always(0) } },
   }),
   rise('RecordsLost', of('latchkey_records_epochs_lost_total'), {
     ...{ when: 'Redis lost the records of tenants', fires: 'critical', value: '5.357', at: '40m' },
   }),
-  rise('EventsUnstorable', of('latchkey_webhooks_store_failures_total', 'kind="refused"'), {
+  rise('EventsUnstorable', of('latchkey_intake_store_failures_total', 'kind="refused"'), {
     ...{ when: 'Postgres refuses an event', fires: 'critical', value: '5.357' },
     quiet: {
       'Postgres is unavailable': {
-        [of('latchkey_webhooks_store_failures_total', 'kind="refused"')]: always(0),
-        [of('latchkey_webhooks_store_failures_total', 'kind="unavailable"')]: perMinute(60),
+        [of('latchkey_intake_store_failures_total', 'kind="refused"')]: always(0),
+        [of('latchkey_intake_store_failures_total', 'kind="unavailable"')]: perMinute(60),
       },
     },
   }),
@@ -224,11 +224,11 @@ export const intakeCases: readonly AlertCase[] = [
   }),
   alertCase('WalletCertificateExpiring', {
     ...{ when: 'a used certificate expires in two days', fires: 'warning', value: '2d 0h 0m 0s', at: '2h' },
-    series: { [of('latchkey_webhooks_certificate_expiry_seconds')]: always(172_800) },
+    series: { [of('latchkey_intake_certificate_expiry_seconds')]: always(172_800) },
     quiet: {
-      'it is good for a month': { [of('latchkey_webhooks_certificate_expiry_seconds')]: always(2_592_000) },
+      'it is good for a month': { [of('latchkey_intake_certificate_expiry_seconds')]: always(2_592_000) },
       'no certificate is used': {
-        [of('latchkey_webhooks_certificate_expiry_seconds')]: Array(180).fill('Inf').join(' '),
+        [of('latchkey_intake_certificate_expiry_seconds')]: Array(180).fill('Inf').join(' '),
       },
     },
   }),

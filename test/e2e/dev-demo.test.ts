@@ -32,8 +32,8 @@ async function metric(name: string, labels: string): Promise<number> {
 test('dev demo: the sample tenant has stored, refused and delivered traffic, none of which is printed at the terminal', async () => {
   await server.prints('Demo traffic')
   await until('metrics', async () => {
-    const stored = await metric('latchkey_webhooks_calls_total', 'outcome="stored"')
-    const refused = await metric('latchkey_webhooks_calls_total', 'outcome="signature_mismatch"')
+    const stored = await metric('latchkey_intake_calls_total', 'outcome="stored"')
+    const refused = await metric('latchkey_intake_calls_total', 'outcome="signature_mismatch"')
     const processed = await metric('latchkey_deliveries_endings_total', 'ending="processed"')
     return stored > 20 && refused > 0 && processed > 20
   })
