@@ -132,8 +132,7 @@ export const objectiveCases: readonly AlertCase[] = [
 
 const spoolRefused = of('latchkey_intake_spool_refused_total', 'reason="full"')
 const fetched = (outcome: string) => of('latchkey_intake_certificate_fetches_total', `outcome="${outcome}"`)
-const called = (outcome: string) =>
-  of('latchkey_intake_calls_total', `provider="card",outcome="${outcome}"`)
+const called = (outcome: string) => of('latchkey_intake_calls_total', `provider="card",outcome="${outcome}"`)
 
 /** Cases of the intake alerts. */
 export const intakeCases: readonly AlertCase[] = [
