@@ -154,7 +154,7 @@ const rooms = [
   'usage',
   'stats',
   'records',
-  'webhooks',
+  'intake',
   'deliveries',
   'simulations',
   'backoffice',
