@@ -1,13 +1,14 @@
+import { randomUUID } from 'node:crypto'
 import {
   cardPayment,
   type DemoEvent,
-  type DemoSigning,
   demoFates,
   demoHeader,
   demoReference,
   demoSignature,
   makeDemoEvent,
   pick,
+  type Random,
 } from './demo-events.ts'
 
 /** Address of the API, and the sample tenant's slug and API key. */
@@ -18,48 +19,23 @@ export interface DemoTarget {
   readonly apiKey: string
 }
 
-/** One call of the demo. `badSignature`, `oldTimestamp` and `notEnabled` are calls that the API has to refuse. */
-export type DemoStep =
-  | 'event'
-  | 'duplicate'
-  | 'badSignature'
-  | 'oldTimestamp'
-  | 'notEnabled'
-  | 'record'
-  | 'simulation'
+/** Calls that the API answers with 2xx but for those with a wrong signature, an old timestamp or a provider that is not enabled. */
+const rareSteps = ['duplicate', 'badSignature', 'oldTimestamp', 'notEnabled'] as const
+/** One call of the demo. */
+export type DemoStep = 'event' | 'record' | 'simulation' | (typeof rareSteps)[number]
 
 const callMsMax = 5_000
-const burstEvents = 24
+const burstEvents = 36
 const oldMs = 3_600_000
 /** Failed steps in a row after which the demo ends: the sample tenant was changed. */
 const failuresMax = 20
-/** Order of the steps, repeated for ever. */
-const steps: readonly DemoStep[] = [
-  ...([
-    'event',
-    'record',
-    'event',
-    'event',
-    'badSignature',
-    'event',
-    'record',
-    'event',
-    'duplicate',
-  ] as const),
-  ...([
-    'event',
-    'event',
-    'record',
-    'oldTimestamp',
-    'event',
-    'event',
-    'notEnabled',
-    'event',
-    'record',
-  ] as const),
-]
-/** Steps from one simulation to the next, about ten minutes. */
-const simulationEvery = 150
+
+/** Returns the nth step: mostly events, and a simulation about each ten minutes. */
+function stepOf(nth: number): DemoStep {
+  if (nth % 150 === 0) return 'simulation'
+  if (nth % 4 === 0) return 'record'
+  return nth % 6 === 1 ? (rareSteps[Math.floor(nth / 6) % rareSteps.length] ?? 'event') : 'event'
+}
 
 /**
  * Calls the API as providers and clients of the sample tenant would, one call per step, with occasional failures. Every event carries
@@ -67,12 +43,12 @@ const simulationEvery = 150
  */
 export class DemoTraffic {
   readonly #target: DemoTarget
-  readonly #random: () => number
+  readonly #random: Random
   #stepCount = 0
   #failures = 0
   #last: DemoEvent | undefined
 
-  constructor(target: DemoTarget, random: () => number = Math.random) {
+  constructor(target: DemoTarget, random: Random = Math.random) {
     this.#target = target
     this.#random = random
   }
@@ -82,9 +58,10 @@ export class DemoTraffic {
     return this.#failures >= failuresMax
   }
 
-  /** Takes some steps of each kind at once, so that pages have something to show. Never fails. */
+  /** Takes steps of each kind at once, so that pages have something to show. Never fails. */
   async burst(signal: AbortSignal): Promise<void> {
-    for (const step of ['simulation', ...steps, ...new Array<'event'>(burstEvents).fill('event')] as const) {
+    const events = new Array<DemoStep>(burstEvents).fill('event')
+    for (const step of ['simulation', 'record', 'record', 'event', ...rareSteps, ...events] as const) {
       if (signal.aborted || this.isFutile) return
       await this.take(step, signal)
     }
@@ -93,8 +70,7 @@ export class DemoTraffic {
   /** Takes the next step. Never fails. */
   async next(signal: AbortSignal): Promise<void> {
     this.#stepCount += 1
-    const isSimulation = this.#stepCount % simulationEvery === 0
-    await this.take(isSimulation ? 'simulation' : (steps[this.#stepCount % steps.length] ?? 'event'), signal)
+    await this.take(stepOf(this.#stepCount), signal)
   }
 
   /** Takes a step; returns whether the API answered as expected. Never fails. */
@@ -107,80 +83,77 @@ export class DemoTraffic {
   async #run(step: DemoStep, signal: AbortSignal): Promise<boolean> {
     const atMs = Date.now()
     const make = () => makeDemoEvent(atMs, this.#random)
+    const sent = async (event: DemoEvent, signature: Record<string, string>) => {
+      const chance = this.#random()
+      const fate = demoFates[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
+      return this.#hook({ ...event, headers: { ...event.headers, ...signature, [demoHeader]: fate } }, signal)
+    }
     switch (step) {
       case 'event':
         this.#last = make()
-        return (await this.#send(this.#last, { atMs }, signal)) === 200
+        return (await sent(this.#last, demoSignature(this.#last, atMs))) === 200
       case 'duplicate':
         this.#last ??= make()
-        return (await this.#send(this.#last, { atMs }, signal)) === 200
-      case 'badSignature':
-        return (await this.#send(make(), { atMs, secret: 'of another account' }, signal)) === 400
-      case 'oldTimestamp':
-        return (await this.#send(cardPayment(atMs, this.#random), { atMs: atMs - oldMs }, signal)) === 400
+        return (await sent(this.#last, demoSignature(this.#last, atMs))) === 200
+      case 'badSignature': {
+        const event = make()
+        return (await sent(event, demoSignature(event, atMs, 'of another account'))) === 400
+      }
+      case 'oldTimestamp': {
+        const event = cardPayment(atMs, this.#random)
+        return (await sent(event, demoSignature(event, atMs - oldMs))) === 400
+      }
       case 'notEnabled':
-        return (await this.#hook('paypal', { body: '{"id":"WH-DEMO"}', headers: {} }, signal)) === 403
+        return (
+          (await this.#hook({ provider: 'paypal', body: '{"id":"WH-DEMO"}', headers: {} }, signal)) === 403
+        )
       case 'record':
         return this.#record(signal)
-      case 'simulation':
-        return this.#simulate(signal)
+      case 'simulation': {
+        const ending = { outcome: pick(['won', 'lost'], this.#random), stepSeconds: 60 }
+        const reference = demoReference + randomUUID().slice(0, 8)
+        const body = { provider: 'card', amount: 4200, currency: 'EUR', ...ending, reference }
+        return (await this.#keyed('POST', '/v1/simulate/chargeback', body, signal)).status === 202
+      }
     }
   }
 
-  #send(event: DemoEvent, signing: DemoSigning, signal: AbortSignal): Promise<number> {
-    const chance = this.#random()
-    const fate = demoFates[chance < 0.85 ? 0 : chance < 0.97 ? 1 : 2]
-    const headers = { ...event.headers, ...demoSignature(event, signing), [demoHeader]: fate }
-    return this.#hook(event.provider, { body: event.body, headers }, signal)
-  }
-
   async #hook(
-    provider: string,
-    { body, headers }: Pick<DemoEvent, 'body' | 'headers'>,
+    { provider, body, headers }: Omit<DemoEvent, 'provider'> & { readonly provider: string },
     signal: AbortSignal,
   ): Promise<number> {
     const path = `/v1/t/${this.#target.slug}/webhooks/${provider}`
-    const response = await this.#call(path, { method: 'POST', body, headers }, signal)
-    await response.body?.cancel()
-    return response.status
+    return (await this.#call(path, { method: 'POST', body, headers }, signal)).status
   }
 
   /** Acquires and saves a checkout; sometimes the caller crashes in between, or asks once more afterwards. */
   async #record(signal: AbortSignal): Promise<boolean> {
-    const at = { scope: 'demo-checkout', key: `order-${crypto.randomUUID().slice(0, 8)}` }
+    const at = { scope: 'demo-checkout', key: `order-${randomUUID().slice(0, 8)}` }
     const acquired = await this.#keyed('POST', '/v1/record', { ...at, lockSeconds: 30 }, signal)
-    const { lockToken } = (await acquired.json()) as { lockToken?: string }
+    const { lockToken } = acquired.json as { lockToken?: string }
     if (lockToken === undefined) return false
     if (this.#random() < 0.1) return true
-    const body = {
-      id: `ch_${crypto.randomUUID().slice(0, 8)}`,
-      amount: pick([1490, 3900, 5450], this.#random),
-    }
+    const body = { id: `ch_${randomUUID().slice(0, 8)}`, amount: pick([1490, 3900, 5450], this.#random) }
     const saved = await this.#keyed('PUT', '/v1/record', { ...at, lockToken, status: 201, body }, signal)
-    await saved.body?.cancel()
-    if (this.#random() < 0.3) await (await this.#keyed('POST', '/v1/record', at, signal)).body?.cancel()
-    return saved.ok
+    if (this.#random() < 0.3) await this.#keyed('POST', '/v1/record', at, signal)
+    return saved.status === 200
   }
 
-  async #simulate(signal: AbortSignal): Promise<boolean> {
-    const outcome = pick(['won', 'lost'], this.#random)
-    const reference = demoReference + crypto.randomUUID().slice(0, 8)
-    const body = { provider: 'card', amount: 4200, currency: 'EUR', outcome, stepSeconds: 60, reference }
-    const response = await this.#keyed('POST', '/v1/simulate/chargeback', body, signal)
-    await response.body?.cancel()
-    return response.status === 202
-  }
-
-  #keyed(method: 'POST' | 'PUT', path: string, body: object, signal: AbortSignal): Promise<Response> {
+  #keyed(method: 'POST' | 'PUT', path: string, body: object, signal: AbortSignal) {
     const headers = { authorization: `Bearer ${this.#target.apiKey}` }
     return this.#call(path, { method, headers, body: JSON.stringify(body) }, signal)
   }
 
-  #call(path: string, init: RequestInit, signal: AbortSignal): Promise<Response> {
-    return fetch(this.#target.url + path, {
+  async #call(
+    path: string,
+    init: RequestInit,
+    signal: AbortSignal,
+  ): Promise<{ status: number; json: unknown }> {
+    const response = await fetch(this.#target.url + path, {
       ...init,
       headers: { 'content-type': 'application/json', ...(init.headers as Record<string, string>) },
       signal: AbortSignal.any([signal, AbortSignal.timeout(callMsMax)]),
     })
+    return { status: response.status, json: await response.json() }
   }
 }
