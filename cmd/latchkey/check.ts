@@ -1,7 +1,6 @@
-import { type Command, misused, wantsHelp } from './command.ts'
+import { type Command, misuse } from './command.ts'
 
-const name = 'latchkey check'
-const help = `usage: ${name} URL...     calls each address, and checks that all of them answer 2xx
+const help = `usage: latchkey check URL...     calls each address, and checks that all of them answer 2xx
 
 It retries for 30 s, since a process that was just started may not be ready. It needs no settings.
 Exit codes: 0 all do, 1 one does not, 2 misused.`
@@ -13,14 +12,11 @@ const answerMsMax = 5_000
 /** Checks that addresses answer, for the test of an installation: `latchkey check`. */
 export const checkCommand: Command = {
   summary: 'checks that addresses answer',
+  help,
   async run(args, terminal) {
-    if (wantsHelp(args)) {
-      terminal.say(help)
-      return 0
-    }
-    if (args.length === 0) return misused(terminal, 'Name an address', name)
+    if (args.length === 0) return misuse('Name an address')
     const odd = args.find((each) => !isHttp(each))
-    if (odd !== undefined) return misused(terminal, 'An address has to begin with http:// or https://', name)
+    if (odd !== undefined) return misuse('An address has to begin with http:// or https://')
     const untilMs = performance.now() + deadlineMs
     const answers = await Promise.all(args.map((url) => callUntil(url, untilMs)))
     for (const { url, text } of answers) terminal.say(`${url}: ${text}`)

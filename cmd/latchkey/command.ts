@@ -1,5 +1,7 @@
 import { hostname } from 'node:os'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { databaseOf, redisOf } from '#cmd/serving/stores.ts'
+import { type TenantId, toWire } from '#internal/base/index.ts'
 import { type Environment, readConfig } from '#internal/config/index.ts'
 import {
   createPool,
@@ -8,6 +10,7 @@ import {
   type RedisConnection,
   type StoreAddress,
 } from '#internal/storage/index.ts'
+import { findLiveTenantId } from '#internal/tenants/index.ts'
 
 /** Exit code of a command: 0 done, 1 failed, 2 misused. undefined: a process that sets its own. */
 export type ExitCode = 0 | 1 | 2 | undefined
@@ -25,8 +28,10 @@ export interface Terminal {
 export interface Command {
   /** One line for the overview. */
   readonly summary: string
+  /** Answer to `--help`. */
+  readonly help: string
   /** Runs it with the arguments after its name. Must not throw for anything that can be typed. */
-  run(args: readonly string[], terminal: Terminal): Promise<ExitCode>
+  run(args: readonly string[], terminal: Terminal): Promise<ExitCode | Misuse>
 }
 
 /** Stores of a command. */
@@ -48,32 +53,58 @@ const notifyAgainMs = 25
 /** Bound of an actor's name in the audit log. */
 const actorCharsMax = 200
 
-/** Returns true for a call of help, also beside other arguments. */
-export function wantsHelp(args: readonly string[]): boolean {
-  return args.includes('--help') || args.includes('-h')
+/** Validation error of a command's arguments. */
+export interface Misuse {
+  readonly kind: 'misused'
+  readonly text: string
 }
 
-/** Prints what was misused and where to read on; returns the exit code for it. */
-export function misused(terminal: Terminal, text: string, command: string): 2 {
-  terminal.complain(`${text}\nSee: ${command} --help`)
-  return 2
+/** Makes a validation error. */
+export function misuse(text: string): Misuse {
+  return { kind: 'misused', text }
 }
 
-/** Prints the result of a command, as text or as JSON; returns the exit code of success. */
-export function answer(
-  { json }: { readonly json: boolean },
-  { say }: Terminal,
-  result: { readonly text: string; readonly json: unknown },
-): 0 {
-  say(json ? JSON.stringify(result.json, null, 2) : result.text)
-  return 0
+/** Parses arguments as `parseArgs` does, its error included. */
+export function parseOptions<Options extends NonNullable<ParseArgsConfig['options']>>(
+  args: readonly string[],
+  options: Options,
+) {
+  try {
+    return { kind: 'parsed', ...parseArgs({ args: [...args], options, allowPositionals: true }) } as const
+  } catch (error) {
+    return misuse(error instanceof Error ? error.message : 'The arguments cannot be read')
+  }
 }
 
-/** Prints why a command failed, as text or as JSON; returns the exit code of failure. */
-export function fail({ json }: { readonly json: boolean }, terminal: Terminal, problem: string): 1 {
-  if (json) terminal.say(JSON.stringify({ problem }, null, 2))
-  else terminal.complain(problem)
-  return 1
+/** Text and JSON of a result, or a problem. Timestamps of the JSON may be in milliseconds. */
+export type Result =
+  | { readonly text: string; readonly json: unknown }
+  /** Default JSON: the problem. */
+  | { readonly problem: string; readonly json?: unknown }
+
+/** Prints a result, as text or as JSON; returns its exit code. */
+export function answer(result: Result, isJson: boolean, terminal: Terminal): 0 | 1 {
+  const isFailure = 'problem' in result
+  const json = isFailure ? (result.json ?? { problem: result.problem }) : result.json
+  if (isJson) terminal.say(JSON.stringify(toWire(json), null, 2))
+  else if (isFailure) terminal.complain(result.problem)
+  else terminal.say(result.text)
+  return isFailure ? 1 : 0
+}
+
+/** Result of a command for an id or slug that no tenant has. */
+export const noTenant = { problem: 'There is no tenant of that id or slug' } as const
+
+/** Finds the tenant of an option `--tenant`; null without the option, undefined for an unknown tenant. */
+export async function tenantOf(pool: Pool, named: string | undefined): Promise<TenantId | null | undefined> {
+  return named === undefined ? null : findLiveTenantId(pool, named)
+}
+
+/** Lays out rows of cells as columns of equal width. */
+export function columnsText(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
+  const line = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
+  return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
 /** Runs `work` on the stores that the environment names. Exit code 2 for wrong settings, 1 when `work` throws. */
@@ -93,8 +124,7 @@ export async function withStores(
   try {
     return await work({ pool, notify: (publish) => notify(redis, publish) })
   } catch (error) {
-    terminal.complain(`It did not work: ${textOf(error)}`)
-    return 1
+    return failed(terminal, error)
   } finally {
     await pool.end()
   }
@@ -116,6 +146,12 @@ async function notify(
     if (!isDone) await Bun.sleep(notifyAgainMs)
   }
   await redis.close()
+}
+
+/** Prints why a command failed; returns the exit code of failure. */
+export function failed(terminal: Terminal, error: unknown): 1 {
+  terminal.complain(`It did not work: ${textOf(error)}`)
+  return 1
 }
 
 /** Text of an error. That of a connection which fails at every address of a name holds its reasons inside. */

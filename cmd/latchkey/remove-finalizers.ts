@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util'
 import {
   createKubeClient,
   createTransport,
@@ -12,10 +11,9 @@ import {
   type Transport,
 } from '#internal/kube/index.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '#internal/tenants/index.ts'
-import { type Command, misused, type Terminal, wantsHelp } from './command.ts'
+import { type Command, failed, misuse, parseOptions, type Terminal } from './command.ts'
 
-const name = 'latchkey remove-finalizers'
-const help = `usage: ${name} [--operator DEPLOYMENT] [--namespaces A,B]
+const help = `usage: latchkey remove-finalizers [--operator DEPLOYMENT] [--namespaces A,B]
 
 Removes our finalizer from all Tenants, or from those of some namespaces, so that they and their namespaces can be deleted
 without an operator. Their data stays. The chart runs it before it is uninstalled.
@@ -35,41 +33,26 @@ const triesMax = 5
 /** Removes our finalizer from Tenants without an operator: `latchkey remove-finalizers`. */
 export const removeFinalizersCommand: Command = {
   summary: 'removes the finalizer from Tenants without an operator',
+  help,
   async run(args, terminal) {
-    if (wantsHelp(args)) {
-      terminal.say(help)
-      return 0
-    }
-    const asked = parseRequest(args)
-    if (asked === undefined) return misused(terminal, 'It takes --operator and --namespaces', name)
+    const asked = parseOptions(args, { operator: { type: 'string' }, namespaces: { type: 'string' } })
+    if (asked.kind === 'misused') return asked
+    if (asked.positionals.length > 0) return misuse('It takes --operator and --namespaces')
+    const { operator, namespaces } = asked.values
     try {
-      await removeFinalizers(asked, terminal)
+      await removeFinalizers(operator, namespaces?.split(',').filter(Boolean), terminal)
       return 0
     } catch (error) {
-      terminal.complain(`It did not work: ${error instanceof Error ? error.message : 'without a reason'}`)
-      return 1
+      return failed(terminal, error)
     }
   },
 }
 
-interface Request {
-  readonly operator: string | undefined
-  readonly namespaces: readonly string[] | undefined
-}
-
-function parseRequest(args: readonly string[]): Request | undefined {
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: { operator: { type: 'string' }, namespaces: { type: 'string' } },
-    })
-    return { operator: values.operator, namespaces: values.namespaces?.split(',').filter(Boolean) }
-  } catch {
-    return undefined
-  }
-}
-
-async function removeFinalizers({ operator, namespaces }: Request, terminal: Terminal): Promise<void> {
+async function removeFinalizers(
+  operator: string | undefined,
+  namespaces: readonly string[] | undefined,
+  terminal: Terminal,
+): Promise<void> {
   const endpoint = await findEndpoint(terminal.env)
   const options = { endpoint, userAgent: 'latchkey-remove-finalizers' }
   const probed = await probeServer(options, { watches: false })

@@ -1,28 +1,24 @@
-import { randomToken, systemClock, type TenantId } from '#internal/base/index.ts'
+import { randomToken, systemClock } from '#internal/base/index.ts'
 import { type EventSummary, eventReadSettings, tellForwarders } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
   previewReplay,
   type ReplayCount,
-  type ReplayEventResult,
   type ReplayJob,
-  type ReplayPreview,
   readReplay,
   replayEvent,
   type StartReplayResult,
   startReplay,
 } from '#internal/replays/index.ts'
-import { findLiveTenantId } from '#internal/tenants/index.ts'
 import {
   answer,
   type Command,
-  type ExitCode,
-  fail,
-  misused,
-  type Terminal,
+  columnsText,
+  noTenant,
+  type Result,
   type ToolStores,
-  wantsHelp,
+  tenantOf,
   whoRuns,
   withStores,
 } from './command.ts'
@@ -55,174 +51,139 @@ Exit codes: 0 done, 1 failed, 2 misused.`
 /** Delivers events once more: `latchkey replay event|start|status|list|cancel`. */
 export const replayCommand: Command = {
   summary: 'delivers events once more',
+  help,
   async run(args, terminal) {
-    if (wantsHelp(args)) {
-      terminal.say(help)
-      return 0
-    }
     const asked = parseReplayRequest(args, systemClock.now())
-    if (asked.verb === 'misused') return misused(terminal, asked.text, command)
-    return withStores(terminal, (stores) => run(asked, { ...stores, ...terminal }), eventReadSettings)
+    if (asked.kind === 'misused') return asked
+    return withStores(
+      terminal,
+      async (stores) => answer(await run(asked, stores), asked.json, terminal),
+      eventReadSettings,
+    )
   },
 }
 
-type Parts = ToolStores & Terminal
 type Start = Extract<ReplayRequest, { readonly verb: 'start' }>
+type List = Extract<ReplayRequest, { readonly verb: 'list' }>
+type One = Extract<ReplayRequest, { readonly verb: 'event' }>
 
-async function run(request: ReplayRequest, parts: Parts): Promise<ExitCode> {
+async function run(request: ReplayRequest, stores: ToolStores): Promise<Result> {
   switch (request.verb) {
     case 'event':
-      return replayOne(request, parts)
+      return replayOne(request, stores)
     case 'start':
-      return start(request, parts)
+      return start(request, stores)
     case 'list':
-      return list(request, parts)
+      return list(request, stores)
     case 'status': {
-      const job = await readReplay(parts.pool, request)
-      if (job === undefined) return fail(request, parts, 'There is no replay of that id')
-      return answer(request, parts, { text: jobText(job), json: jobJson(job) })
+      const job = await readReplay(stores.pool, request)
+      return job === undefined ? noReplay : jobResult(job)
     }
     case 'cancel': {
-      const result = await cancelReplay(parts.pool, { id: request.id, by: request.by ?? whoRuns() })
-      if (result.kind === 'not_found') return fail(request, parts, 'There is no replay of that id')
-      if (result.kind === 'ended') return fail(request, parts, `It had ended before: ${result.job.state}`)
-      return answer(request, parts, { text: jobText(result.job), json: jobJson(result.job) })
+      const result = await cancelReplay(stores.pool, { id: request.id, by: request.by ?? whoRuns() })
+      if (result.kind === 'not_found') return noReplay
+      if (result.kind === 'ended') return { problem: `It had ended before: ${result.job.state}` }
+      return jobResult(result.job)
     }
   }
 }
 
-async function replayOne(
-  request: Extract<ReplayRequest, { readonly verb: 'event' }>,
-  parts: Parts,
-): Promise<ExitCode> {
-  const by = request.by ?? whoRuns()
-  const result = await replayEvent(parts.pool, { eventId: request.id, by }, systemClock.now())
-  const isDone = result.kind === 'queued' || result.kind === 'already_queued'
-  if (result.kind === 'queued') await parts.notify((redis) => tellForwarders(redis, [result.tenantId]))
-  const json = { event: request.id, result }
-  if (isDone || request.json) answer(request, parts, { text: eventText(result), json })
-  else parts.complain(eventText(result))
-  return isDone ? 0 : 1
-}
-
-async function start(request: Start, parts: Parts): Promise<ExitCode> {
-  const { tenant, ratePerSecond, key } = request
-  const tenantId = await tenantOf(tenant, parts)
-  if (tenantId === undefined) return fail(request, parts, noTenant)
-  const filter = { ...request.filter, ...(tenantId !== null && { tenantId }) }
-  const nowMs = systemClock.now()
-  if (request.isDryRun) {
-    const preview = await previewReplay(parts.pool, filter, nowMs)
-    return answer(request, parts, { text: previewText(preview), json: previewJson(preview) })
-  }
-  const by = request.by ?? whoRuns()
-  const started = { filter, ratePerSecond, by, idempotencyKey: key ?? randomToken() }
-  const result = await startReplay(parts.pool, started, nowMs)
-  if (!('job' in result)) return fail(request, parts, refusalText(result))
-  return answer(request, parts, { text: jobText(result.job), json: jobJson(result.job) })
-}
-
-async function list(
-  { tenant, limit, after, json }: Extract<ReplayRequest, { readonly verb: 'list' }>,
-  parts: Parts,
-): Promise<ExitCode> {
-  const tenantId = await tenantOf(tenant, parts)
-  if (tenantId === undefined) return fail({ json }, parts, noTenant)
-  const page = await listReplays(parts.pool, {
-    ...{ limit, ...(tenantId !== null && { tenantId }), ...(after !== undefined && { after }) },
-  })
-  const more = page.next === undefined ? '' : `\nmore: --after ${page.next}`
-  const replays = page.replays.map(jobJson)
-  return answer({ json }, parts, {
-    text: `${jobsText(page.replays)}${more}`,
-    json: { replays, next: page.next ?? null },
-  })
-}
-
-const noTenant = 'There is no tenant of that id or slug'
-
-/** Returns null for all tenants, undefined for an unknown one. */
-async function tenantOf(tenant: string | undefined, { pool }: Parts): Promise<TenantId | null | undefined> {
-  return tenant === undefined ? null : await findLiveTenantId(pool, tenant)
-}
-
-function refusalText(result: Exclude<StartReplayResult, { readonly job: ReplayJob }>): string {
-  switch (result.kind) {
-    case 'conflict':
-      return 'The key was used for another replay: take another one, or the same filter and rate'
-    case 'unknown_tenant':
-      return noTenant
-    case 'too_many':
-      return `${result.max} replays are under way: wait for one to end, or cancel it`
-    case 'invalid':
-      return `Not a replay: ${result.problem}`
-  }
-}
+const noReplay = { problem: 'There is no replay of that id' } as const
 
 const refusals = {
   payload_expired: 'its payload is gone: nothing is left to send',
   not_enabled: 'it was only verified: set spec.walletRollout.stage of its tenant to enabled first',
-  rounds_exhausted: 'it had as many rounds as can be counted',
+  rounds_exhausted: 'it had as many delivery cycles as can be counted',
   changed: 'it is in another delivery cycle by now',
   not_found: 'there is no such event, or its time is over',
 } as const
 
-function eventText(result: ReplayEventResult): string {
-  if (result.kind === 'queued') return `queued: delivery cycle ${result.cycle} begins now`
-  if (result.kind === 'already_queued') return `delivery cycle ${result.cycle} is under way: nothing to do`
-  return `not replayed: ${refusals[result.kind]}`
+async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStores): Promise<Result> {
+  const result = await replayEvent(pool, { eventId: id, by }, systemClock.now())
+  const json = { event: id, result }
+  switch (result.kind) {
+    case 'queued':
+      await notify((redis) => tellForwarders(redis, [result.tenantId]))
+      return { text: `queued: delivery cycle ${result.cycle} begins now`, json }
+    case 'already_queued':
+      return { text: `delivery cycle ${result.cycle} is under way: nothing to do`, json }
+    default:
+      return { problem: `not replayed: ${refusals[result.kind]}`, json }
+  }
 }
 
-function jobText(job: ReplayJob): string {
-  const skipped = Object.entries(job.skipped).map(([cause, count]) => `${count} ${cause}`)
-  const lines = [
+async function start(request: Start, { pool }: ToolStores): Promise<Result> {
+  const tenantId = await tenantOf(pool, request.tenant)
+  if (tenantId === undefined) return noTenant
+  const filter = { ...request.filter, ...(tenantId !== null && { tenantId }) }
+  const nowMs = systemClock.now()
+  if (request.isDryRun) {
+    const { count, examples, newest } = await previewReplay(pool, filter, nowMs)
+    const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
+    const title = `${countText(count)} events would be looked at; nothing was queued`
+    const json = {
+      total: count,
+      examples: examples.map(exampleJson),
+      newest: newest ? exampleJson(newest) : null,
+    }
+    return { text: [title, ...examples.map(exampleText), ...last].join('\n'), json }
+  }
+  const { ratePerSecond, by = whoRuns(), key: idempotencyKey = randomToken() } = request
+  const result = await startReplay(pool, { filter, ratePerSecond, by, idempotencyKey }, nowMs)
+  return 'job' in result ? jobResult(result.job) : refusalOf(result)
+}
+
+async function list({ tenant, limit, after }: List, { pool }: ToolStores): Promise<Result> {
+  const tenantId = await tenantOf(pool, tenant)
+  if (tenantId === undefined) return noTenant
+  const { replays, next = null } = await listReplays(pool, {
+    ...{ limit, ...(tenantId !== null && { tenantId }), ...(after !== undefined && { after }) },
+  })
+  const rows = replays.map((job) => [
+    ...[job.id, job.state, `${job.queuedCount} of ${countText(job.total)}`, isoTime(job.createdAtMs)],
+    ...[job.filter.tenantId ?? 'all tenants', job.requestedBy],
+  ])
+  const text = rows.length === 0 ? 'no replays' : columnsText(rows)
+  return { text: next === null ? text : `${text}\nmore: --after ${next}`, json: { replays, next } }
+}
+
+function refusalOf(result: Exclude<StartReplayResult, { readonly job: ReplayJob }>): Result {
+  switch (result.kind) {
+    case 'conflict':
+      return { problem: 'The key was used for another replay: take another one, or the same filter and rate' }
+    case 'unknown_tenant':
+      return noTenant
+    case 'too_many':
+      return { problem: `${result.max} replays are under way: wait for one to end, or cancel it` }
+    case 'invalid':
+      return { problem: `Not a replay: ${result.problem}` }
+  }
+}
+
+function jobResult(job: ReplayJob): Result {
+  const { filter, skipped } = job
+  const parts = [
+    filter.state ?? 'any state',
+    filter.provider,
+    filter.type,
+    filter.ids && `${filter.ids.length} ids`,
+  ]
+  const until = filter.toMs === undefined ? 'its start' : isoTime(filter.toMs)
+  const causes = Object.entries(skipped).map(([cause, count]) => `${count} ${cause}`)
+  const rows = [
     ['replay', job.id],
     ['state', `${job.state}${job.isWaiting ? ', waiting for the tenant’s retries to be made' : ''}`],
-    ['tenant', job.filter.tenantId ?? 'all'],
-    ['events', filterText(job)],
+    ['tenant', filter.tenantId ?? 'all'],
+    ['events', `${parts.filter(Boolean).join(', ')} from ${isoTime(filter.fromMs)} to ${until}`],
     ['rate', `${job.ratePerSecond} a second`],
     ['asked by', `${job.requestedBy}, ${isoTime(job.createdAtMs)}`],
     ['total', countText(job.total)],
     ['queued', String(job.queuedCount)],
-    ...(skipped.length > 0 ? [['skipped', skipped.join(', ')]] : []),
+    ...(causes.length > 0 ? [['skipped', causes.join(', ')]] : []),
     ...(job.failedCause === null ? [] : [['trouble', job.failedCause]]),
     ...(job.endedAtMs === null ? [] : [['ended', isoTime(job.endedAtMs)]]),
   ]
-  return lines.map(([label = '', value = '']) => `${label.padEnd(9)} ${value}`).join('\n')
-}
-
-function jobsText(jobs: readonly ReplayJob[]): string {
-  if (jobs.length === 0) return 'no replays'
-  return jobs
-    .map((job) =>
-      [
-        ...[job.id, job.state.padEnd(9), `${job.queuedCount} of ${countText(job.total)}`.padEnd(24)],
-        ...[isoTime(job.createdAtMs), job.filter.tenantId ?? 'all tenants', job.requestedBy],
-      ].join('  '),
-    )
-    .join('\n')
-}
-
-function previewText({ count, examples, newest }: ReplayPreview): string {
-  const lines = examples.map(exampleText)
-  const last = newest && !examples.some(({ id }) => id === newest.id) ? ['…', exampleText(newest)] : []
-  return [`${countText(count)} events would be looked at; nothing was queued`, ...lines, ...last].join('\n')
-}
-
-/** Returns a replay with its times as text. */
-function jobJson({ createdAtMs, startedAtMs, endedAtMs, filter, ...job }: ReplayJob): object {
-  const { fromMs, toMs, ...rest } = filter
-  return {
-    ...job,
-    filter: { ...rest, from: isoTime(fromMs), ...(toMs !== undefined && { to: isoTime(toMs) }) },
-    createdAt: isoTime(createdAtMs),
-    startedAt: startedAtMs === null ? null : isoTime(startedAtMs),
-    endedAt: endedAtMs === null ? null : isoTime(endedAtMs),
-  }
-}
-
-function previewJson({ count, examples, newest }: ReplayPreview): object {
-  return { total: count, examples: examples.map(exampleJson), newest: newest ? exampleJson(newest) : null }
+  return { text: columnsText(rows), json: job }
 }
 
 function exampleText({ id, tenantId, provider, type, state, receivedAtMs }: EventSummary): string {
@@ -230,13 +191,7 @@ function exampleText({ id, tenantId, provider, type, state, receivedAtMs }: Even
 }
 
 function exampleJson({ id, tenantId, provider, type, state, receivedAtMs }: EventSummary): object {
-  return { id, tenantId, provider, type, state, receivedAt: isoTime(receivedAtMs) }
-}
-
-function filterText({ filter }: ReplayJob): string {
-  const { state = 'any state', provider, type, fromMs, toMs, ids } = filter
-  const parts = [state, provider, type, ids && `${ids.length} ids`].filter((part) => part !== undefined)
-  return `${parts.join(', ')} from ${isoTime(fromMs)} to ${toMs === undefined ? 'its start' : isoTime(toMs)}`
+  return { id, tenantId, provider, type, state, receivedAtMs }
 }
 
 function countText({ count, isExact }: ReplayCount): string {

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util'
 import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   checkSettingName,
@@ -7,22 +6,22 @@ import {
   listSettings,
   parseSettingText,
   readSettings,
-  type SettingName,
   type SettingValue,
   type StoredSetting,
   tellSettings,
   writeSetting,
 } from '#internal/settings/index.ts'
-import { findLiveTenantId } from '#internal/tenants/index.ts'
 import {
   answer,
   type Command,
-  type ExitCode,
-  fail,
-  misused,
-  type Terminal,
+  columnsText,
+  type Misuse,
+  misuse,
+  noTenant,
+  parseOptions,
+  type Result,
   type ToolStores,
-  wantsHelp,
+  tenantOf,
   whoRuns,
   withStores,
 } from './command.ts'
@@ -44,18 +43,13 @@ Exit codes: 0 done, 1 failed, 2 misused.`
 /** Reads and writes runtime settings: `latchkey settings list|get|set|clear`. */
 export const settingsCommand: Command = {
   summary: 'reads and changes runtime settings: pauses, log sampling, defaults',
+  help,
   async run(args, terminal) {
-    if (wantsHelp(args)) {
-      terminal.say(help)
-      return 0
-    }
     const asked = parseRequest(args)
-    if (asked.kind === 'misused') return misused(terminal, asked.text, command)
-    return withStores(terminal, (stores) => run(asked, { ...stores, ...terminal }))
+    if (asked.kind === 'misused') return asked
+    return withStores(terminal, async (stores) => answer(await run(asked, stores), asked.json, terminal))
   },
 }
-
-type Parts = ToolStores & Terminal
 
 interface Request {
   readonly kind: 'request'
@@ -68,145 +62,115 @@ interface Request {
   readonly json: boolean
 }
 
-/** Number of words after each verb. */
-const verbs = { list: 0, get: 1, set: 2, clear: 1 } as const
+/** Words after each verb. */
+const verbs = {
+  list: [0, 'nothing'],
+  get: [1, 'the setting’s name'],
+  set: [2, 'the setting’s name and its value'],
+  clear: [1, 'the setting’s name'],
+} as const
 type Verb = keyof typeof verbs
 
-const options = {
-  tenant: { type: 'string' },
-  'expect-version': { type: 'string' },
-  by: { type: 'string' },
-  json: { type: 'boolean', default: false },
-} as const
-
-function parseRequest(
-  args: readonly string[],
-): Request | { readonly kind: 'misused'; readonly text: string } {
-  const refuse = (text: string) => ({ kind: 'misused', text }) as const
-  let parsed: ReturnType<typeof parseArgs<{ options: typeof options; allowPositionals: true }>>
-  try {
-    parsed = parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    return refuse(error instanceof Error ? error.message : 'The arguments cannot be read')
-  }
-  const { positionals, values } = parsed
-  const [verb = '', setting = '', value = ''] = positionals
-  if (!isVerb(verb)) return refuse(`Say what to do: ${Object.keys(verbs).join(', ')}`)
-  if (positionals.length !== 1 + verbs[verb]) return refuse(`${verb} takes ${wordsOf(verb)} after it`)
-  const expected = values['expect-version']
+function parseRequest(args: readonly string[]): Request | Misuse {
+  const parsed = parseOptions(args, {
+    tenant: { type: 'string' },
+    'expect-version': { type: 'string' },
+    by: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  })
+  if (parsed.kind === 'misused') return parsed
+  const { tenant, by, json, 'expect-version': expected } = parsed.values
+  const [verb = '', setting = '', value = ''] = parsed.positionals
+  if (!isVerb(verb)) return misuse(`Say what to do: ${Object.keys(verbs).join(', ')}`)
+  const [words, wordsText] = verbs[verb]
+  if (parsed.positionals.length !== 1 + words) return misuse(`${verb} takes ${wordsText} after it`)
   if (expected !== undefined && !/^\d{1,15}$/.test(expected))
-    return refuse('--expect-version has to be a whole number')
-  if ((verb === 'list' || verb === 'get') && (expected !== undefined || values.by !== undefined))
-    return refuse(`${verb} changes nothing: leave out --expect-version and --by`)
-  return {
-    ...{ kind: 'request', verb, setting, value, tenant: values.tenant, by: values.by, json: values.json },
-    expectedVersion: expected === undefined ? undefined : Number(expected),
-  }
+    return misuse('--expect-version has to be a whole number')
+  if ((verb === 'list' || verb === 'get') && (expected !== undefined || by !== undefined))
+    return misuse(`${verb} changes nothing: leave out --expect-version and --by`)
+  const expectedVersion = expected === undefined ? undefined : Number(expected)
+  return { kind: 'request', verb, setting, value, tenant, expectedVersion, by, json }
 }
 
 function isVerb(word: string): word is Verb {
   return Object.hasOwn(verbs, word)
 }
 
-function wordsOf(verb: Verb): string {
-  if (verbs[verb] === 0) return 'nothing'
-  return verbs[verb] === 1 ? 'the setting’s name' : 'the setting’s name and its value'
+async function run(request: Request, stores: ToolStores): Promise<Result> {
+  const tenantId = await tenantOf(stores.pool, request.tenant)
+  if (tenantId === undefined) return noTenant
+  switch (request.verb) {
+    case 'list':
+      return list(stores, tenantId)
+    case 'get':
+      return get(request, stores, tenantId)
+    case 'set':
+      return write(request, stores, tenantId, parseSettingText(request.value))
+    case 'clear':
+      return write(request, stores, tenantId, undefined)
+  }
 }
 
-async function run(request: Request, parts: Parts): Promise<ExitCode> {
-  const { tenant, verb } = request
-  const tenantId = tenant === undefined ? null : await findLiveTenantId(parts.pool, tenant)
-  if (tenantId === undefined) return fail(request, parts, 'There is no tenant of that id or slug')
-  if (verb === 'list') return list(request, parts, tenantId)
-  return verb === 'get' ? get(request, parts, tenantId) : write(request, parts, tenantId)
+async function list({ pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
+  const listed = await listSettings(pool, tenantId)
+  const rows = listed.map(({ name, value, stored }) => [
+    ...[name, printed(value), stored ? writtenBy(stored) : 'default'],
+  ])
+  const { settings } = await readSettings(pool)
+  const ofTenants = settings
+    .filter((each) => tenantId === null && each.tenantId !== null)
+    .map((each) => [each.tenantId ?? '', each.name, printed(each.value), writtenBy(each)])
+  const tables = [columnsText([['SETTING', 'VALUE', ''], ...rows])]
+  if (ofTenants.length > 0) tables.push(columnsText([['TENANT', 'SETTING', 'VALUE', ''], ...ofTenants]))
+  return { text: tables.join('\n\n'), json: listed.map((each) => settingJson(each, tenantId)) }
 }
 
-async function list(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
-  const listed = await listSettings(parts.pool, tenantId)
-  const { settings } = await readSettings(parts.pool)
-  const ofTenants = settings.filter((each) => tenantId === null && each.tenantId !== null)
-  const all = listed.map((each) => settingJson(each, tenantId))
-  return answer(request, parts, { text: listText(listed, ofTenants), json: all })
-}
-
-async function get(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
+async function get(request: Request, { pool }: ToolStores, tenantId: TenantId | null): Promise<Result> {
   const named = checkSettingName({ name: request.setting, ofTenant: tenantId !== null })
-  if (named.kind === 'refused') return fail(request, parts, named.problem)
-  const found = (await listSettings(parts.pool, tenantId)).find((each) => each.name === named.name)
-  if (found === undefined) return fail(request, parts, 'There is no setting of that name')
-  return answer(request, parts, { text: settingText(found), json: settingJson(found, tenantId) })
+  if (named.kind === 'refused') return named
+  const found = (await listSettings(pool, tenantId)).find((each) => each.name === named.name)
+  if (found === undefined) return { problem: 'There is no setting of that name' }
+  const { name, value, stored, definition } = found
+  const origin = stored ? `${writtenBy(stored)}; by default ${printed(definition.default)}` : 'the default'
+  return {
+    text: `${name} = ${printed(value)}   (${origin})\n${definition.doc}\nIt has to be ${definition.expected}.`,
+    json: settingJson(found, tenantId),
+  }
 }
 
-async function write(request: Request, parts: Parts, tenantId: TenantId | null): Promise<ExitCode> {
-  const storing = { pool: parts.pool, clock: systemClock }
-  const { expectedVersion, setting } = request
-  const change = { name: setting, tenantId, expectedVersion, by: request.by ?? whoRuns() }
-  const written =
-    request.verb === 'clear'
-      ? await clearSetting(storing, change)
-      : await writeSetting(storing, { ...change, value: parseSettingText(request.value) })
-  if (written.kind === 'refused') return fail(request, parts, written.problem)
+/** Sets a setting, or clears it where there is no value. */
+async function write(
+  { setting, expectedVersion, by = whoRuns() }: Request,
+  { pool, notify }: ToolStores,
+  tenantId: TenantId | null,
+  value: SettingValue | undefined,
+): Promise<Result> {
+  const storing = { pool, clock: systemClock }
+  const change = { name: setting, tenantId, expectedVersion, by }
+  const written = await (value === undefined
+    ? clearSetting(storing, change)
+    : writeSetting(storing, { ...change, value }))
+  if (written.kind === 'refused') return written
   if (written.kind === 'conflict') {
     const { present } = written
-    const now =
-      present === undefined
-        ? 'it is not set'
-        : `${String(present.value)}, version ${present.version}, by ${present.updatedBy}`
-    return fail(request, parts, `${setting} is not at that version: now ${now}. Nothing was written`)
+    const now = present ? `${printed(present.value)}, ${writtenBy(present)}` : 'it is not set'
+    return { problem: `${setting} is not at that version: now ${now}. Nothing was written` }
   }
-  await parts.notify(tellSettings)
-  const value = request.verb === 'clear' ? undefined : parseSettingText(request.value)
-  const { name: changed, old, version } = written
-  const json = { name: changed, tenantId, old: old ?? null, new: value ?? null, version }
-  return answer(request, parts, { text: writtenText({ name: changed, old, value, version }), json })
-}
-
-/** Returns a table of settings, followed by those of tenants. */
-function listText(listed: readonly ListedSetting[], ofTenants: readonly StoredSetting[]): string {
-  const rows = listed.map(({ name, value, stored }) => [
-    name,
-    printed(value),
-    stored ? writtenBy(stored) : 'default',
-  ])
-  const tenants = ofTenants.map((each) => [
-    each.tenantId ?? '',
-    each.name,
-    printed(each.value),
-    writtenBy(each),
-  ])
-  const table = columns([['SETTING', 'VALUE', ''], ...rows])
-  return tenants.length === 0
-    ? table
-    : `${table}\n\n${columns([['TENANT', 'SETTING', 'VALUE', ''], ...tenants])}`
-}
-
-function settingText({ name, value, stored, definition }: ListedSetting): string {
-  const origin = stored ? `${writtenBy(stored)}; by default ${printed(definition.default)}` : 'the default'
-  return `${name} = ${printed(value)}   (${origin})\n${definition.doc}\nIt has to be ${definition.expected}.`
+  await notify(tellSettings)
+  const { name, old, version } = written
+  const before = old === undefined ? 'was not set' : `was ${printed(old)}`
+  const cleared = old === undefined ? `${name} was not set` : `${name} is cleared (${before})`
+  const set = `${name} = ${printed(value ?? null)} (${before}), version ${version}: in force within 2 s`
+  return {
+    text: value === undefined ? cleared : set,
+    json: { name, tenantId, old: old ?? null, new: value ?? null, version },
+  }
 }
 
 function settingJson({ name, value, stored, definition }: ListedSetting, tenantId: TenantId | null): object {
-  return {
-    ...{ name, tenantId, value, default: definition.default },
-    version: stored?.version ?? 0,
-    updatedAt: stored ? new Date(stored.updatedAtMs).toISOString() : null,
-    updatedBy: stored?.updatedBy ?? null,
-    ...{ expected: definition.expected, doc: definition.doc },
-  }
-}
-
-interface WrittenSetting {
-  readonly name: SettingName
-  readonly old: SettingValue | undefined
-  /** undefined after a clear. */
-  readonly value: SettingValue | undefined
-  readonly version: number
-}
-
-function writtenText({ name, old, value, version }: WrittenSetting): string {
-  const before = old === undefined ? 'was not set' : `was ${printed(old)}`
-  if (value === undefined) return old === undefined ? `${name} was not set` : `${name} is cleared (${before})`
-  return `${name} = ${printed(value)} (${before}), version ${version}: in force within 2 s`
+  const { default: byDefault, expected, doc } = definition
+  const { version = 0, updatedAtMs = null, updatedBy = null } = stored ?? {}
+  return { name, tenantId, value, default: byDefault, version, updatedAtMs, updatedBy, expected, doc }
 }
 
 function writtenBy({ version, updatedAtMs, updatedBy }: StoredSetting): string {
@@ -215,16 +179,4 @@ function writtenBy({ version, updatedAtMs, updatedBy }: StoredSetting): string {
 
 function printed(value: SettingValue | null): string {
   return value === null ? 'none' : String(value)
-}
-
-function columns(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]?.map((_cell, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
-  return rows
-    .map((row) =>
-      row
-        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n')
 }

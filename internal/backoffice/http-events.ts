@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { type EventId, findMembers, idPattern, parseEventId } from '#internal/base/index.ts'
+import { type EventId, findMembers, idPattern, parseEventId, toWire } from '#internal/base/index.ts'
 import { eventStates } from '#internal/events/index.ts'
 import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
@@ -28,7 +28,7 @@ import {
   timestamp,
   wordParam,
 } from './http-params.ts'
-import { internalRoute, toWire } from './http-route.ts'
+import { internalRoute } from './http-route.ts'
 import { invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }

@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import { type Access, type Actor, actorName } from '#internal/access/index.ts'
-import { type ApiError, apiError, type ErrorCode, type TenantId } from '#internal/base/index.ts'
+import { type ApiError, apiError, type ErrorCode, type TenantId, toWire } from '#internal/base/index.ts'
 import {
   type AdmittingRoute,
   type Answer,
@@ -199,23 +199,6 @@ function refusalError(refusal: Refusal): ApiError {
 
 function retryAfter(ms: number): Readonly<Record<string, string>> {
   return { 'Retry-After': String(Math.max(1, Math.ceil(ms / 1000))) }
-}
-
-/** Names of timestamps: sent as RFC 3339 under the name without `Ms`. Durations keep theirs. */
-const timestampName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
-
-/** Converts a value to the contract's JSON: timestamps as text, `undefined` left out. Not for payloads, whose text must not change. */
-export function toWire(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toWire)
-  if (value instanceof Set) return [...value].map(toWire)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).flatMap(([name, inner]) => memberOf(name, inner)))
-}
-
-function memberOf(name: string, value: unknown): [string, unknown][] {
-  if (value === undefined) return []
-  if (!timestampName.test(name)) return [[name, toWire(value)]]
-  return [[name.slice(0, -'Ms'.length), typeof value === 'number' ? new Date(value).toISOString() : null]]
 }
 
 const commonErrors: readonly ErrorCode[] = [

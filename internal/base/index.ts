@@ -37,4 +37,4 @@ export {
 } from './json-span.ts'
 export { expectPageLimit, pageOf } from './page.ts'
 export { Bell, Shares } from './shares.ts'
-export { type BackoffBounds, backoffMs, type Clock, Deadlines, systemClock, within } from './time.ts'
+export { type BackoffBounds, backoffMs, type Clock, Deadlines, systemClock, toWire, within } from './time.ts'

@@ -138,3 +138,20 @@ export class Deadlines {
     this.#timer = this.#first ? setTimeout(this.#sweep, sweepMs) : undefined
   }
 }
+
+/** Names of timestamps: sent as RFC 3339 under the name without `Ms`. Durations keep theirs. */
+const timestampName = /^(at|since|until|from|to|hour|.*(At|Since|Until))Ms$/
+
+/** Converts a value to the contract's JSON: timestamps as text, `undefined` left out. Not for payloads, whose text must not change. */
+export function toWire(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toWire)
+  if (value instanceof Set) return [...value].map(toWire)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).flatMap(([name, inner]) => memberOf(name, inner)))
+}
+
+function memberOf(name: string, value: unknown): [string, unknown][] {
+  if (value === undefined) return []
+  if (!timestampName.test(name)) return [[name, toWire(value)]]
+  return [[name.slice(0, -'Ms'.length), typeof value === 'number' ? new Date(value).toISOString() : null]]
+}

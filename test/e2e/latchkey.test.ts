@@ -62,7 +62,7 @@ describe('latchkey', () => {
     [[], 'A command is missing'],
     [['serve'], 'There is no command "serve"'],
     [['constructor'], 'There is no command "constructor"'],
-    [['api', 'now'], 'latchkey api takes no arguments'],
+    [['api', 'now'], 'It takes no arguments'],
     [['settings'], 'Say what to do: list, get, set, clear'],
     [['settings', 'put', 'a', 'b'], 'Say what to do: list, get, set, clear'],
     [['settings', 'set', 'log.sampling'], 'set takes the setting’s name and its value after it'],
