@@ -35,14 +35,26 @@ function report({ kind, cycle = 1, isGone = false }: Case): AttemptReport {
 
 test.each<[string, Case, Record<string, number>]>([
   [
-    'an arrival counts with its time since the receipt',
+    'countAttempt: a delivered event, counts its time since receipt',
     { kind: 'processed' },
     { delivered: 1, latency_250: 1 },
   ],
-  ['of a replay the time says nothing', { kind: 'processed', cycle: 2 }, { delivered: 1 }],
-  ['what is tried again has not failed', { kind: 'later' }, { attempts_failed: 1 }],
-  ['a last attempt is both', { kind: 'failed' }, { attempts_failed: 1, failed: 1 }],
-  ['without its payload nobody was called', { kind: 'failed', isGone: true }, { failed: 1 }],
+  ['countAttempt: a delivered replay, counts no time', { kind: 'processed', cycle: 2 }, { delivered: 1 }],
+  [
+    'countAttempt: a failed attempt with retries left, counts a failed attempt only',
+    { kind: 'later' },
+    { attempts_failed: 1 },
+  ],
+  [
+    'countAttempt: a failed last attempt, counts a failed attempt and a failed event',
+    { kind: 'failed' },
+    { attempts_failed: 1, failed: 1 },
+  ],
+  [
+    'countAttempt: an expired payload, counts a failed event without an attempt',
+    { kind: 'failed', isGone: true },
+    { failed: 1 },
+  ],
 ])('%s', (_name, given, expected) => {
   const tally = new StatsTally({ now: () => nowMs })
   countAttempt(tally, report(given))

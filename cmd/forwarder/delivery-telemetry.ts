@@ -1,43 +1,93 @@
 import type { Host } from '#cmd/serving/telemetry.ts'
-import type { AttemptReport, ForwarderObserver, ForwarderStats } from '#internal/delivery/index.ts'
+import type {
+  AttemptReport,
+  ForwarderObserver,
+  ForwarderStats,
+  ForwarderStep,
+} from '#internal/delivery/index.ts'
 import { type Sampler, unlabelled } from '#internal/telemetry/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
 /** Metrics and log lines of deliveries. */
 export interface DeliveryTelemetry extends ForwarderObserver {
-  /** Has gauges read from it when they are scraped. */
+  /** Declares the gauges, which read from `stats` at each scrape. */
   watch(stats: () => ForwarderStats): void
 }
 
-/** Failed statements come many a second while Postgres is away; one line a second says as much. */
+/** Interval of log lines of failed statements, of which there are many per second while Postgres is unavailable. */
 const logMs = 1000
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30]
 const delayBuckets = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+const steps: readonly ForwarderStep[] = ['claim', 'load', 'send', 'complete', 'renew', 'sweep', 'release']
 
 /**
- * Declares the metrics of deliveries.
- * @param keepsLine asked for each delivery that arrived, whose line is left out where it says no
+ * Declares the metrics of deliveries and writes their log lines. Call once per process.
+ * @param keepsLine samples the log lines of delivered events
  */
 export function createDeliveryTelemetry(
-  telemetry: Host,
+  { log, metrics }: Host,
   keepsLine: Sampler,
   stats: StatsTally,
 ): DeliveryTelemetry {
-  const work = workObserver(telemetry, keepsLine)
+  const counters = declareCounters(metrics)
+  let loggedMs = Number.NEGATIVE_INFINITY
   return {
-    ...work,
-    attempted(report) {
-      work.attempted(report)
-      countAttempt(stats, report)
+    claimed(rows) {
+      counters.claims.inc()
+      counters.claimed.inc(rows)
     },
-    ...troubleObserver(telemetry),
-    ...gauges(telemetry),
+    attempted(report) {
+      counters.attempt(report)
+      countAttempt(stats, report)
+      const { kind } = report.ending
+      if (kind === 'failed') log.warn(attemptFields(report), 'delivery failed for good')
+      else if (kind !== 'processed' || keepsLine()) log.info(attemptFields(report), 'delivery attempt')
+    },
+    leasesLost(count) {
+      counters.lost.inc(count)
+      log.warn({ count }, 'delivery leases lost; deliveries will be repeated')
+    },
+    released(count) {
+      counters.released.inc(count)
+      log.info({ count }, 'deliveries released')
+    },
+    failed(step, cause) {
+      counters.failures.with(step).inc()
+      if (performance.now() - loggedMs < logMs) return
+      loggedMs = performance.now()
+      log.warn({ step, cause }, 'delivery step failed; retrying')
+    },
+    unwritable({ eventId, tenantId, cycle, attempts }, cause) {
+      counters.unwritable.inc()
+      const fields = { event: eventId, tenant: tenantId, cycle, attempt: attempts + 1, cause }
+      log.error(fields, 'Postgres rejected the end of a delivery; the delivery will be repeated')
+    },
+    swept(queues) {
+      counters.stalled.inc(queues)
+      log.warn({ queues }, 'sweep woke stalled tenant queues')
+    },
+    breakerOpened(tenant) {
+      counters.opened.inc()
+      log.warn({ tenant }, 'circuit breaker opened: the callback fails, its deliveries wait')
+    },
+    callbackSuspended(tenant, cause) {
+      counters.suspended.inc()
+      log.warn(
+        { tenant, cause },
+        'callback suspended at its own request: its deliveries wait until it is resumed',
+      )
+    },
+    signingUnavailable(tenant) {
+      counters.unsigned.inc()
+      log.error({ tenant }, 'delivery not sent: the tenant has no usable signing secret')
+    },
+    watch: (read) => declareGauges(metrics, read),
   }
 }
 
 /**
- * Counts an attempt among its tenant's stats, with its time only in a first cycle: later it says nothing of how long a delivery
- * takes. Memory only; never throws.
+ * Counts an attempt in its tenant's stats, with its duration only in a first cycle: in later ones the time since receipt says
+ * nothing about delivery. Memory only; never throws.
  */
 export function countAttempt(stats: StatsTally, { delivery, content, ending }: AttemptReport): void {
   const { tenantId, cycle } = delivery
@@ -49,78 +99,86 @@ export function countAttempt(stats: StatsTally, { delivery, content, ending }: A
   stats.countDelivered(tenantId, isFirstCycle ? startedAtMs + durationMs - content.receivedAtMs : undefined)
 }
 
-function workObserver(
-  { log, metrics }: Host,
-  keepsLine: Sampler,
-): Pick<ForwarderObserver, 'claimed' | 'attempted' | 'leasesLost' | 'released' | 'failed'> {
+function declareGauges(metrics: Host['metrics'], read: () => ForwarderStats): void {
+  const { gauge } = unlabelled(metrics)
+  gauge('latchkey_delivery_in_flight_count', 'Deliveries claimed and not answered.', () => read().inFlight)
+  gauge(
+    'latchkey_delivery_uncompleted_count',
+    'Answered deliveries whose end is not written yet.',
+    () => read().uncompleted,
+  )
+}
+
+function declareCounters(metrics: Host['metrics']) {
   const { counter, histogram } = unlabelled(metrics)
   const attempts = metrics.counter({
-    name: 'latchkey_deliveries_attempts_total',
-    help: 'Calls of callbacks that had an end: delivered, refused by their answer, failed without one.',
+    name: 'latchkey_delivery_attempts_total',
+    help: 'Delivery attempts by outcome: delivered, refused (answered, not 2xx), failed (no answer).',
     labels: ['outcome'],
   })
   const endings = metrics.counter({
-    name: 'latchkey_deliveries_endings_total',
-    help: 'What came of attempts: processed, later, failed.',
+    name: 'latchkey_delivery_endings_total',
+    help: 'Delivery attempts by what follows: processed, later, failed.',
     labels: ['ending'],
   })
-  const durations = histogram(
-    'latchkey_deliveries_attempt_duration_seconds',
-    'Time that callbacks took.',
-    durationBuckets,
-  )
-  const delays = histogram(
-    'latchkey_deliveries_delay_seconds',
-    'Time from a provider’s call to the first attempt.',
-    delayBuckets,
-  )
-  const claims = counter('latchkey_deliveries_claims_total', 'Claims that were made.')
-  const claimed = counter('latchkey_deliveries_claimed_total', 'Deliveries that were claimed.')
-  const lost = counter('latchkey_deliveries_lost_leases_total', 'Deliveries that others had taken over.')
-  const back = counter('latchkey_deliveries_given_back_total', 'Deliveries given back at the process’ end.')
   const failures = metrics.counter({
-    name: 'latchkey_deliveries_failures_total',
-    help: 'Statements of deliveries that failed.',
+    name: 'latchkey_delivery_failures_total',
+    help: 'Failed steps of the forwarder, each retried.',
     labels: ['step'],
   })
-  // Shown as 0 before the first one, so that the first is a rise.
+  // Exposes the series at 0, so that `rate()` sees the first increment.
   for (const outcome of ['delivered', 'refused', 'failed']) attempts.with(outcome).inc(0)
   for (const ending of ['processed', 'later', 'failed']) endings.with(ending).inc(0)
-  for (const step of ['claim', 'load', 'send', 'settle', 'renew', 'sweep', 'give back'])
-    failures.with(step).inc(0)
-  let loggedMs = Number.NEGATIVE_INFINITY
+  for (const step of steps) failures.with(step).inc(0)
+  const duration = histogram(
+    'latchkey_delivery_attempt_duration_seconds',
+    'Duration of callback calls.',
+    durationBuckets,
+  )
+  const delay = histogram(
+    'latchkey_delivery_delay_seconds',
+    'Time from the receipt of an event to its first attempt.',
+    delayBuckets,
+  )
   return {
-    claimed(rows) {
-      claims.inc()
-      claimed.inc(rows)
+    attempt({ ending, delayMs }: AttemptReport) {
+      attempts.with(ending.attempt.outcome).inc()
+      endings.with(ending.kind).inc()
+      duration.observe(ending.attempt.durationMs / 1000)
+      if (delayMs !== undefined) delay.observe(Math.max(0, delayMs) / 1000)
     },
-    attempted(report) {
-      attempts.with(report.ending.attempt.outcome).inc()
-      endings.with(report.ending.kind).inc()
-      durations.observe(report.ending.attempt.durationMs / 1000)
-      if (report.delayMs !== undefined) delays.observe(Math.max(0, report.delayMs) / 1000)
-      if (report.ending.kind === 'failed') log.warn(attemptFields(report), 'delivery failed for good')
-      else if (report.ending.kind !== 'processed' || keepsLine())
-        log.info(attemptFields(report), 'delivery attempt')
-    },
-    leasesLost(count) {
-      lost.inc(count)
-      log.warn({ count }, 'deliveries were not settled in time, and are made once more')
-    },
-    released(count) {
-      back.inc(count)
-      log.info({ count }, 'deliveries were given back')
-    },
-    failed(step, cause) {
-      failures.with(step).inc()
-      if (performance.now() - loggedMs < logMs) return
-      loggedMs = performance.now()
-      log.warn({ step, cause }, 'deliveries cannot go on, trying again')
-    },
+    failures,
+    claims: counter('latchkey_delivery_claims_total', 'Claims.'),
+    claimed: counter('latchkey_delivery_claimed_total', 'Claimed deliveries.'),
+    lost: counter(
+      'latchkey_delivery_lost_leases_total',
+      'Deliveries whose lease ended before they were completed.',
+    ),
+    released: counter('latchkey_delivery_released_total', 'Deliveries released unsent at shutdown.'),
+    opened: counter(
+      'latchkey_delivery_breakers_opened_total',
+      'Circuit breakers opened, over all forwarders. A failed probe does not count.',
+    ),
+    suspended: counter(
+      'latchkey_delivery_callbacks_suspended_total',
+      'Callbacks suspended at their own request.',
+    ),
+    unsigned: counter(
+      'latchkey_delivery_unsigned_total',
+      'Deliveries not sent because the tenant has no usable signing secret.',
+    ),
+    unwritable: counter(
+      'latchkey_delivery_unwritable_total',
+      'Ends of deliveries that Postgres rejected; 0 unless there is a bug.',
+    ),
+    stalled: counter(
+      'latchkey_events_stalled_tenant_queues_total',
+      'Stalled tenant queues that the sweep woke; 0 unless something else is wrong.',
+    ),
   }
 }
 
-/** One line an attempt: no body, no address, no secret. */
+/** Fields of the log line of an attempt: no body, no address, no secret. */
 function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): object {
   const { attempt } = ending
   return {
@@ -136,81 +194,5 @@ function attemptFields({ delivery, content, ending, delayMs }: AttemptReport): o
     durationMs: Math.round(attempt.durationMs),
     ending: ending.kind,
     delayMs,
-  }
-}
-
-function troubleObserver({
-  log,
-  metrics,
-}: Host): Pick<
-  ForwarderObserver,
-  'unwritable' | 'swept' | 'breakerOpened' | 'callbackSuspended' | 'signingUnavailable'
-> {
-  const { counter } = unlabelled(metrics)
-  const swept = counter(
-    'latchkey_deliveries_lane_corrections_total',
-    'Lanes that overslept and were woken by the sweep: stays flat unless something else is wrong.',
-  )
-  const opened = counter(
-    'latchkey_deliveries_breakers_opened_total',
-    'Times that a callback’s breaker opened, over all forwarders. A failed probe keeps it open and counts no more.',
-  )
-  const suspended = counter(
-    'latchkey_deliveries_callbacks_suspended_total',
-    'Callbacks that asked to be left alone.',
-  )
-  const unsigned = counter(
-    'latchkey_deliveries_unsigned_total',
-    'Deliveries not sent since the tenant has no usable signing secret.',
-  )
-  const unwritable = counter(
-    'latchkey_deliveries_unwritable_total',
-    'Ends of deliveries that Postgres refuses for what is in them: stays flat unless something is wrong here.',
-  )
-  return {
-    unwritable({ eventId, tenantId, cycle, attempts }, cause) {
-      unwritable.inc()
-      log.error(
-        { event: eventId, tenant: tenantId, cycle, attempt: attempts + 1, cause },
-        'the end of a delivery cannot be written and is given up: the delivery is made once more',
-      )
-    },
-    swept(queues) {
-      swept.inc(queues)
-      log.warn({ queues }, 'sweep woke stalled tenant queues')
-    },
-    breakerOpened(tenant) {
-      opened.inc()
-      log.warn({ tenant }, 'circuit breaker opened: the callback fails, its deliveries wait')
-    },
-    callbackSuspended(tenant, cause) {
-      suspended.inc()
-      log.warn(
-        { tenant, cause },
-        'a callback asked to be left alone: its deliveries wait until it is resumed',
-      )
-    },
-    signingUnavailable(tenant) {
-      unsigned.inc()
-      log.error({ tenant }, 'a tenant has no usable signing secret: its delivery was not sent')
-    },
-  }
-}
-
-function gauges({ metrics }: Host): Pick<DeliveryTelemetry, 'watch'> {
-  return {
-    watch(stats) {
-      const { gauge } = unlabelled(metrics)
-      gauge(
-        'latchkey_deliveries_in_flight_count',
-        'Deliveries claimed and not answered.',
-        () => stats().inFlight,
-      )
-      gauge(
-        'latchkey_deliveries_unsettled_count',
-        'Answers that are not written yet.',
-        () => stats().uncompleted,
-      )
-    },
   }
 }

@@ -38,12 +38,12 @@ export async function startReplays(
 
 function observer({ log, metrics }: Host): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
   const events = metrics.counter({
-    name: 'latchkey_deliveries_replayed_total',
+    name: 'latchkey_replays_events_total',
     help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',
     labels: ['fate'],
   })
   const failures = metrics.counter({
-    name: 'latchkey_deliveries_replay_failures_total',
+    name: 'latchkey_replays_failures_total',
     help: 'Failed steps of replay jobs.',
     labels: [],
   })

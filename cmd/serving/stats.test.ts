@@ -8,16 +8,16 @@ test('queue gauges: expose the last reading, nothing before the first one and no
   const show = showQueue(metrics, { now: () => nowMs })
   const shown = async () => {
     const { text } = await metrics.render()
-    return text.match(/^latchkey_deliveries_.*$/gm)?.map((line) => line.replace('latchkey_deliveries_', ''))
+    return text.match(/^latchkey_events_.*$/gm)?.map((line) => line.replace('latchkey_events_', ''))
   }
   expect(await shown()).toBeUndefined()
   show({ dueCount: 0, oldestAgeMs: 0, suspendedCount: 0, openBreakerCount: 0 })
-  const empty = ['due_count 0', 'oldest_age_seconds 0', 'suspended_count 0', 'breakers_open_count 0']
+  const empty = ['due_count 0', 'due_age_seconds 0', 'callbacks_suspended_count 0', 'breakers_open_count 0']
   expect(await shown()).toEqual(empty)
   nowMs += 20_000
   show({ dueCount: 7, oldestAgeMs: 2_500, suspendedCount: 1, openBreakerCount: 3 })
   nowMs += 30_000
-  const full = ['due_count 7', 'oldest_age_seconds 2.5', 'suspended_count 1', 'breakers_open_count 3']
+  const full = ['due_count 7', 'due_age_seconds 2.5', 'callbacks_suspended_count 1', 'breakers_open_count 3']
   expect(await shown()).toEqual(full)
   nowMs += 1
   expect(await shown()).toBeUndefined()

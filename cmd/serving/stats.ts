@@ -92,18 +92,22 @@ export function showQueue(metrics: Metrics, clock: Clock = systemClock): (depth:
       },
     })
   shown(
-    'latchkey_deliveries_due_count',
+    'latchkey_events_due_count',
     'Due deliveries of callbacks that are neither paused, suspended nor behind an open circuit breaker; exact up to 10 000, estimated above. Same value from every process.',
     ({ dueCount }) => dueCount,
   )
   shown(
-    'latchkey_deliveries_oldest_age_seconds',
+    'latchkey_events_due_age_seconds',
     'Age of the oldest due delivery, in seconds since it became due.',
     ({ oldestAgeMs }) => oldestAgeMs / 1000,
   )
-  shown('latchkey_deliveries_suspended_count', 'Suspended callbacks.', ({ suspendedCount }) => suspendedCount)
   shown(
-    'latchkey_deliveries_breakers_open_count',
+    'latchkey_events_callbacks_suspended_count',
+    'Suspended callbacks.',
+    ({ suspendedCount }) => suspendedCount,
+  )
+  shown(
+    'latchkey_events_breakers_open_count',
     'Callbacks with an open circuit breaker.',
     ({ openBreakerCount }) => openBreakerCount,
   )

@@ -217,7 +217,7 @@ export class Forwarder {
       this.#claimedRows = claimed.length
       const tookMs = performance.now() - startedMs
       this.#gatherMs = Math.min(gatherMsMax, Math.max(gatherMs, gatherShare * (tookMs - quietClaimMs)))
-      this.#options.observer.claimed(claimed.length, tookMs)
+      this.#options.observer.claimed(claimed.length)
       // Counted from before the statement, so that the lease ends no earlier in Postgres than here.
       this.#deliverer.take(claimed, startedMs + this.#lease.lengthMs)
       return hasMore

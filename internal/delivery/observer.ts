@@ -22,7 +22,7 @@ export type ForwarderStep = 'claim' | 'load' | 'send' | 'complete' | 'renew' | '
 
 /** Receives what a forwarder does. Its functions must not throw or wait. */
 export interface ForwarderObserver {
-  claimed(rows: number, durationMs: number): void
+  claimed(rows: number): void
   attempted(report: AttemptReport): void
   /** Deliveries whose lease ended before they were completed: they are made once more. */
   leasesLost(count: number): void

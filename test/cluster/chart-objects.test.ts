@@ -196,8 +196,8 @@ describe('chart', () => {
       triggers: { metricType: string; metadata: Record<string, string> }[]
     }
     expect(spec.triggers.map(({ metadata }) => metadata['query'])).toEqual([
-      'max(latchkey_deliveries_due_count{namespace="latchkey"}) + (max(latchkey_intake_spool_entries_count{namespace="latchkey"}) or vector(0))',
-      'max(latchkey_deliveries_oldest_age_seconds{namespace="latchkey"} or latchkey_intake_spool_oldest_age_seconds{namespace="latchkey"})',
+      'max(latchkey_events_due_count{namespace="latchkey"}) + (max(latchkey_intake_spool_entries_count{namespace="latchkey"}) or vector(0))',
+      'max(latchkey_events_due_age_seconds{namespace="latchkey"} or latchkey_intake_spool_oldest_age_seconds{namespace="latchkey"})',
     ])
     for (const { metricType, metadata } of spec.triggers)
       expect([metricType, metadata['ignoreNullValues']]).toEqual(['AverageValue', 'false'])
@@ -212,11 +212,11 @@ describe('chart', () => {
     }
     expect(spec.metrics.map(({ external }) => [external.metric, external.target])).toEqual([
       [
-        { name: 'namespace:latchkey_deliveries_waiting_count:max', selector: ours },
+        { name: 'namespace:latchkey_events_waiting_count:max', selector: ours },
         { type: 'AverageValue', averageValue: '500' },
       ],
       [
-        { name: 'namespace:latchkey_deliveries_waiting_age_seconds:max', selector: ours },
+        { name: 'namespace:latchkey_events_waiting_age_seconds:max', selector: ours },
         { type: 'AverageValue', averageValue: '30' },
       ],
     ])

@@ -9,8 +9,8 @@ const took = (part: string) =>
 const within = (metric: string, bound: string, labels = '') =>
   of(`${metric}_bucket`, `${labels === '' ? '' : `${labels},`}le="${bound}"`)
 const slow = within('latchkey_http_request_duration_seconds', '1.0', `method="POST",route="${slugHook}"`)
-const delay = 'latchkey_deliveries_delay_seconds'
-const ended = (ending: string) => of('latchkey_deliveries_endings_total', `ending="${ending}"`)
+const delay = 'latchkey_delivery_delay_seconds'
+const ended = (ending: string) => of('latchkey_delivery_endings_total', `ending="${ending}"`)
 
 /** Cases of the error budget alerts. */
 export const objectiveCases: readonly AlertCase[] = [
@@ -184,7 +184,7 @@ export const intakeCases: readonly AlertCase[] = [
   gauge('TenantSecretsUnreadable', of('latchkey_tenants_key_ring_unfit_count'), [1, 0], {
     ...{ when: 'the key ring of a pod opens no secret at all', fires: 'critical' },
   }),
-  rise('TenantSecretsUnreadable', of('latchkey_deliveries_unsigned_total'), {
+  rise('TenantSecretsUnreadable', of('latchkey_delivery_unsigned_total'), {
     ...{ when: 'a tenant has no usable signing secret', fires: 'critical' },
   }),
   alertCase('BodiesDropped', {

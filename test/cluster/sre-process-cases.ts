@@ -1,8 +1,8 @@
 import { type AlertCase, alertCase, always, gauge, info, of, perMinute, rise } from './sre-alert-case.ts'
 
-const oldest = of('latchkey_deliveries_oldest_age_seconds')
+const oldest = of('latchkey_events_due_age_seconds')
 const ahead = of('latchkey_storage_partitions_ahead_age_seconds')
-const stepFailed = of('latchkey_deliveries_failures_total', 'step="claim"')
+const stepFailed = of('latchkey_delivery_failures_total', 'step="claim"')
 
 /** Cases of the delivery alerts. */
 export const deliveryCases: readonly AlertCase[] = [
@@ -12,7 +12,7 @@ export const deliveryCases: readonly AlertCase[] = [
   gauge('DeliveryQueueStuck', oldest, [3600, 600], {
     ...{ when: 'a delivery has been due for an hour', fires: 'critical', value: '1h 0m 0s' },
   }),
-  gauge('DeliveryQueueDeep', of('latchkey_deliveries_due_count'), [25_000, 9_000], {
+  gauge('DeliveryQueueDeep', of('latchkey_events_due_count'), [25_000, 9_000], {
     ...{ when: 'tens of thousands of deliveries are due', fires: 'warning', value: '25k' },
   }),
   alertCase('DeliveriesFailing', {
@@ -23,27 +23,27 @@ export const deliveryCases: readonly AlertCase[] = [
       'it began a moment ago': { [stepFailed]: '0x36 0+6x100' },
     },
   }),
-  rise('DeliveryLeasesLost', of('latchkey_deliveries_lost_leases_total'), {
+  rise('DeliveryLeasesLost', of('latchkey_delivery_lost_leases_total'), {
     ...{ when: 'many leases were lost', fires: 'warning', value: '42.86', by: 40 },
-    quiet: { 'few leases were lost': { [of('latchkey_deliveries_lost_leases_total')]: '7x35 12x100' } },
+    quiet: { 'few leases were lost': { [of('latchkey_delivery_lost_leases_total')]: '7x35 12x100' } },
   }),
-  rise('DeliveryUnwritable', of('latchkey_deliveries_unwritable_total'), {
+  rise('DeliveryUnwritable', of('latchkey_delivery_unwritable_total'), {
     ...{ when: 'a result cannot be stored', fires: 'warning', value: '5.357' },
   }),
-  gauge('ManyCallbacksFailing', of('latchkey_deliveries_breakers_open_count'), [6, 2], {
+  gauge('ManyCallbacksFailing', of('latchkey_events_breakers_open_count'), [6, 2], {
     ...{ when: 'the callbacks of six tenants fail', fires: 'warning', value: '6' },
   }),
-  gauge('CallbacksSuspended', of('latchkey_deliveries_suspended_count'), [2, 0], {
+  gauge('CallbacksSuspended', of('latchkey_events_callbacks_suspended_count'), [2, 0], {
     ...{ when: 'two callbacks have been suspended for an hour', fires: 'info', value: '2', at: '70m' },
-    quiet: { 'it began a moment ago': { [of('latchkey_deliveries_suspended_count')]: '0x40 2x120' } },
+    quiet: { 'it began a moment ago': { [of('latchkey_events_callbacks_suspended_count')]: '0x40 2x120' } },
   }),
   gauge('Paused', of('latchkey_settings_pauses_count'), [1, 0], {
     ...{ when: 'a pause has been active for an hour', fires: 'info', value: '1', at: '70m' },
     quiet: { 'it began a moment ago': { [of('latchkey_settings_pauses_count')]: '0x40 1x120' } },
   }),
-  rise('ReplaysFailing', of('latchkey_deliveries_replay_failures_total'), {
+  rise('ReplaysFailing', of('latchkey_replays_failures_total'), {
     ...{ when: 'steps fail repeatedly', fires: 'warning', value: '5.357' },
-    quiet: { 'one step failed': { [of('latchkey_deliveries_replay_failures_total')]: '7x35 8x100' } },
+    quiet: { 'one step failed': { [of('latchkey_replays_failures_total')]: '7x35 8x100' } },
   }),
   gauge('PartitionsNotAhead', ahead, [28_800, 3_000], {
     ...{ when: 'partitions were last created eight hours ago', fires: 'warning', value: '8h 0m 0s' },

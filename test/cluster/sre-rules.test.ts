@@ -106,14 +106,14 @@ test('waiting deliveries: are recorded once per namespace however many processes
   const of = (metric: string, pod: string, namespace = 'shops') =>
     `latchkey_${metric}{namespace="${namespace}",pod="${pod}"}`
   const shown: Readonly<Record<string, number>> = {
-    ...{ [of('deliveries_due_count', 'a')]: 40, [of('deliveries_due_count', 'b')]: 40 },
-    [of('deliveries_due_count', 'c', 'stalls')]: 7,
+    ...{ [of('events_due_count', 'a')]: 40, [of('events_due_count', 'b')]: 40 },
+    [of('events_due_count', 'c', 'stalls')]: 7,
     ...{ [of('webhooks_spool_entries_count', 'd')]: 2, [of('webhooks_spool_entries_count', 'e')]: 2 },
     ...{ [of('webhooks_spool_entries_count', 'f', 'booths')]: 9 },
-    ...{ [of('deliveries_oldest_age_seconds', 'a')]: 5, [of('webhooks_spool_oldest_age_seconds', 'd')]: 60 },
+    ...{ [of('events_due_age_seconds', 'a')]: 5, [of('webhooks_spool_oldest_age_seconds', 'd')]: 60 },
   }
   const recorded = (what: string, values: Readonly<Record<string, number>>) => {
-    const expr = `namespace:latchkey_deliveries_waiting_${what}:max`
+    const expr = `namespace:latchkey_events_waiting_${what}:max`
     const samples = Object.entries(values).map(([namespace, value]) => ({
       ...{ labels: `${expr}{namespace="${namespace}"}`, value },
     }))

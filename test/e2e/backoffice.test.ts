@@ -40,11 +40,11 @@ test('backoffice: reports the queue metrics without a forwarder, and exits on SI
   const shown = await poll(
     async () => {
       const text = await (await fetch(`${backoffice.opsUrl}/metrics`)).text()
-      return text.match(/^latchkey_deliveries_(due_count|oldest_age_seconds) \d+$/gm)?.toSorted()
+      return text.match(/^latchkey_events_(due_count|due_age_seconds) \d+$/gm)?.toSorted()
     },
     { deadlineMs: seenMsMax },
   )
-  expect(shown).toEqual(['latchkey_deliveries_due_count 0', 'latchkey_deliveries_oldest_age_seconds 0'])
+  expect(shown).toEqual(['latchkey_events_due_age_seconds 0', 'latchkey_events_due_count 0'])
   backoffice.signal('SIGTERM')
   expect(await backoffice.exited).toBe(0)
 })

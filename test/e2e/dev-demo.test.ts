@@ -34,7 +34,7 @@ test('dev demo: the sample tenant has stored, refused and delivered traffic, non
   await until('metrics', async () => {
     const stored = await metric('latchkey_intake_calls_total', 'outcome="stored"')
     const refused = await metric('latchkey_intake_calls_total', 'outcome="signature_mismatch"')
-    const processed = await metric('latchkey_deliveries_endings_total', 'ending="processed"')
+    const processed = await metric('latchkey_delivery_endings_total', 'ending="processed"')
     return stored > 20 && refused > 0 && processed > 20
   })
   const body = '{"text":"mine"}'

@@ -137,7 +137,7 @@ describe('settings of `latchkey settings`, effective within 2 s', () => {
     const opsUrl = `http://localhost:${String((await second.logged('listening')).opsPort)}`
     expect(await pausesOf(opsUrl)).toBe('1')
     expect(await rows('SELECT claims FROM deliveries_due')).toEqual([{ claims: 0 }])
-    const claims = /\nlatchkey_deliveries_claims_total (\d+)\n/
+    const claims = /\nlatchkey_delivery_claims_total (\d+)\n/
     expect(claims.exec(await (await fetch(`${opsUrl}/metrics`)).text())?.[1]).toBe('0')
     second.signal('SIGTERM')
     expect(await second.exited).toBe(0)
