@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
+import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
-import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
 import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
   createFolderSource,
@@ -17,7 +17,6 @@ import {
   notifyDirectories,
   type SourceProblem,
 } from '#internal/tenants/index.ts'
-import { forgetMeters } from '#internal/usage/index.ts'
 
 /** Options of `startDevTenants`. */
 export interface DevTenantsOptions {
@@ -63,16 +62,13 @@ export async function startDevTenants(host: Host, options: DevTenantsOptions): P
     queryTimeoutMs: 5000,
   })
   const controller = createTenantController({
-    ...{ source, pool, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
+    ...tenantPartsOf(pool, redis),
+    ...{ source, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
     callbackBounds,
     ...{ resyncMs: 30_000, sweepMs: 30_000, retryMsMax: 1_500 },
     onChanged: () => {
       directory.notify()
       return notifyDirectories(redis)
-    },
-    onPurge: (tenantId) => forgetMeters(redis, tenantId),
-    resumeCallback: async (tenantId) => {
-      if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
     },
   })
   let passedAtMs = Number.POSITIVE_INFINITY

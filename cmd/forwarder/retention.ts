@@ -1,7 +1,7 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { forgetSessions } from '#internal/access/index.ts'
+import { forgetAudit, forgetSessions } from '#internal/access/index.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from '#internal/events/index.ts'
 import type { SupervisedLoop } from '#internal/process/index.ts'
@@ -16,7 +16,7 @@ import {
   runRetention,
 } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
+import { forgetDeletedTenants, forgetSlugReservations } from '#internal/tenants/index.ts'
 import { forgetEmissions, forgetHours, forgetStats, statsTables } from '#internal/usage/index.ts'
 
 /** Steps that delete rows, before and after the partitions are dropped. */

@@ -5,9 +5,9 @@ import { type BindConfig, openOpsPort, watchOutgoingCalls } from '#cmd/serving/o
 import { callbackBoundsOf } from '#cmd/serving/settings.ts'
 import { type DatabaseSettings, openStores, type RedisSettings, type Stores } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
-import { systemClock, type TenantId } from '#internal/base/index.ts'
+import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
+import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
-import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
 import {
   createKubeClient,
   createKubeMetrics,
@@ -23,12 +23,10 @@ import {
   findWriterFence,
   type KeyRing,
   leadTenants,
-  notifyDirectories,
   startClusterSource,
   type TenantParts,
   type TenantSource,
 } from '#internal/tenants/index.ts'
-import { forgetMeters } from '#internal/usage/index.ts'
 import { type Cluster, type ClusterConfig, reachCluster } from './cluster.ts'
 
 /** Settings of the operator. */
@@ -127,17 +125,12 @@ async function openTenants(
     close: (opened) => opened.stop(),
   })
   health.addCheck('cluster', () => source.check())
-  const resume = async (tenantId: TenantId) => {
-    if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
-  }
   return {
-    ...{ source, pool, log, actor: 'operator' },
+    ...tenantPartsOf(pool, redis),
+    ...{ source, log, actor: 'operator' },
     ...{ keyRing: config.keyRing, clock: systemClock, random: randomBytes },
     callbackBounds: callbackBoundsOf(config),
     publicUrl: config.publicUrl,
-    onChanged: () => notifyDirectories(redis),
-    onPurge: (tenantId) => forgetMeters(redis, tenantId),
-    resumeCallback: resume,
   }
 }
 

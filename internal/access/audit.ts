@@ -1,5 +1,5 @@
 import type { TenantId } from '#internal/base/index.ts'
-import type { Pool, PoolClient } from '#internal/storage/index.ts'
+import type { Pool, PoolClient, RemovedRows } from '#internal/storage/index.ts'
 
 /** An entry of the audit log. */
 export interface AuditEntry {
@@ -46,6 +46,9 @@ export interface AuditPage {
   readonly next: number | undefined
 }
 
+const removedMax = 5_000
+/** Longer than any other retention, so that a whole year stays explainable. */
+const keptMs = 400 * 86_400_000
 const limitMax = 200
 const limitDefault = 50
 /** Maximum of examined entries per page. */
@@ -117,4 +120,15 @@ async function searchedTo(pool: Pool, filter: AuditFilter): Promise<number | und
   const [last] = rows
   const isBehind = last !== undefined && last.at.getTime() < (filter.fromMs ?? 0) - outOfStepMs
   return isBehind ? undefined : last?.id
+}
+
+/** Removes audit entries over 400 days old, at most 5 000 of the oldest by key. Idempotent. */
+export async function forgetAudit(pool: Pool, nowMs: number): Promise<RemovedRows> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM audit WHERE id = ANY(ARRAY(
+      SELECT id FROM (SELECT id, at FROM audit ORDER BY id LIMIT ${removedMax}) oldest WHERE at < $1))`,
+    [new Date(nowMs - keptMs)],
+  )
+  const removed = rowCount ?? 0
+  return { removed, hasMore: removed === removedMax }
 }

@@ -12,7 +12,7 @@ export { createAccess, namespacesMax } from './access.ts'
 export type { Action, Actor, DevAdmin, KubeUser, Principal, TenantKeyActor } from './actor.ts'
 export { actions, actorName, authenticateApiKey } from './actor.ts'
 export type { AuditEntry, AuditFilter, AuditPage, AuditRecord } from './audit.ts'
-export { auditExaminedMax, listAudit, writeAudit } from './audit.ts'
+export { auditExaminedMax, forgetAudit, listAudit, writeAudit } from './audit.ts'
 export { tokenAudience } from './reviews.ts'
 export type {
   CookieOptions,
@@ -27,6 +27,7 @@ export {
   createSessions,
   forgetSessions,
   isCsrfToken,
+  purgeSessions,
   readSessionCookie,
   sessionCookie,
   sessionIdleMsMax,

@@ -1,7 +1,14 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { and, asc, count, eq, inArray, lt, lte, or, sql } from 'drizzle-orm'
 import { type Clock, randomToken } from '#internal/base/index.ts'
-import { orm, type Pool, type PoolClient, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import {
+  orm,
+  type Pool,
+  type PoolClient,
+  purgeByKey,
+  type RemovedRows,
+  withTx,
+} from '#internal/storage/index.ts'
 import type { Access, Unavailable } from './access.ts'
 import { type Actor, actorName } from './actor.ts'
 import { writeAudit } from './audit.ts'
@@ -162,6 +169,9 @@ export async function forgetSessions(pool: Pool, nowMs: number): Promise<Removed
   const removed = await deleteEnded(pool, nowMs)
   return { removed, hasMore: removed === removedMax }
 }
+
+/** Removes a deleted tenant's sessions. */
+export const purgeSessions = purgeByKey('sessions', ['id_sha256'])
 
 /** Returns whether a form's token belongs to a session, in the same time for every wrong token. */
 export function isCsrfToken(session: Session, given: string): boolean {

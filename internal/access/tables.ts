@@ -1,4 +1,5 @@
-import { customType, jsonb, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, customType, jsonb, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import type { TenantId } from '#internal/base/index.ts'
 import type { Actor } from './actor.ts'
 
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' }).notNull()
@@ -13,4 +14,14 @@ export const sessions = pgTable('sessions', {
   startedAt: at('created_at'),
   seenAt: at('seen_at'),
   endsAt: at('ends_at'),
+})
+
+/** Audit log. Never holds a secret. */
+export const audit = pgTable('audit', {
+  id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+  at: at('at'),
+  actor: text('actor').notNull(),
+  action: text('action').notNull(),
+  tenantId: text('tenant_id').$type<TenantId>(),
+  detail: jsonb('detail').$type<Readonly<Record<string, unknown>>>().notNull().default({}),
 })

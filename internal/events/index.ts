@@ -49,6 +49,7 @@ export {
 } from './list-source.ts'
 export { type LoadedEvent, loadEvents } from './load.ts'
 export { type DueNews, decodeDue, dueChannel, tellForwarders } from './notify.ts'
+export { countEventsLeft, purgeEventSteps } from './purge.ts'
 export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, type QueueExpiry } from './retention.ts'
 export {
   attempts,
@@ -61,7 +62,9 @@ export {
 } from './tables.ts'
 export {
   closeBreaker,
+  findCallbackSuspension,
   hasDueRetries,
+  listSuspendedTenants,
   openBreaker,
   type PausedForwarding,
   type QueueDepth,

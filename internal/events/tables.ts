@@ -10,6 +10,7 @@ import {
   timestamp,
   uuid,
 } from 'drizzle-orm/pg-core'
+import type { TenantId } from '#internal/base/index.ts'
 
 // The migration 0002_events.sql explains the columns. Ids are compared as bytes there (COLLATE "C").
 const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
@@ -113,7 +114,7 @@ export const deliveriesDue = pgTable('deliveries_due', {
 
 /** Tenants' places in the queue of deliveries. */
 export const tenantQueues = pgTable('tenant_queues', {
-  tenantId: text('tenant_id').primaryKey(),
+  tenantId: text('tenant_id').$type<TenantId>().primaryKey(),
   nextDueAt: at('next_due_at').notNull(),
   idleChecks: smallint('idle_checks').notNull().default(0),
   lastServedAt: at('last_served_at').notNull().default(never),

@@ -50,6 +50,31 @@ export async function resumeCallback(connection: Pool | PoolClient, tenantId: Te
   return rowCount === 1
 }
 
+/** Finds the suspension of a tenant's callback, if any. */
+export async function findCallbackSuspension(
+  pool: Pool,
+  tenantId: TenantId,
+): Promise<{ readonly cause: string; readonly sinceMs: number } | undefined> {
+  const { suspendedCause } = tenantQueues
+  const [row] = await orm(pool)
+    .select({ suspendedCause, suspendedAt })
+    .from(tenantQueues)
+    .where(eq(idColumn, tenantId))
+  return row?.suspendedAt
+    ? { cause: row.suspendedCause ?? '', sinceMs: row.suspendedAt.getTime() }
+    : undefined
+}
+
+/** Lists tenants with a suspended callback, by a partial index. */
+export async function listSuspendedTenants(pool: Pool, rowsMax: number): Promise<TenantId[]> {
+  const rows = await orm(pool)
+    .select({ id: idColumn })
+    .from(tenantQueues)
+    .where(isNotNull(suspendedAt))
+    .limit(rowsMax)
+  return rows.map(({ id }) => id)
+}
+
 // Locks the row before it compares, so that of concurrent calls one sees the closed breaker. The later end stands.
 const openText = `
 UPDATE tenant_queues q SET breaker_until = greatest(q.breaker_until, now() + $2::integer * interval '1 ms')

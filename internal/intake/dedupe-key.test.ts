@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import type { ReceivedEvent } from '#internal/events/index.ts'
 import { listEvents } from '#internal/events/index.ts'
+import { purgeEventSteps } from '#internal/events/purge.ts'
 import { type ProviderName, providerNames } from '#internal/tenants/index.ts'
-import { purgeTenantBatch } from '#internal/tenants/purge.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
@@ -58,8 +58,7 @@ describe('dedupe key', () => {
     )
     expect(found.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
     expect(await lab.value('SELECT count(*) FROM dedupe_keys')).toBe(providerNames.length)
-    await lab.pool.query('UPDATE tenants SET deleted_at = now() WHERE id = $1', [tenant.id])
-    while ((await purgeTenantBatch(lab.pool, tenant.id, 1_000)) > 0);
+    for (const step of purgeEventSteps) while ((await step(lab.pool, tenant.id, 1_000)) > 0);
     expect(await lab.value('SELECT count(*) FROM dedupe_keys')).toBe(0)
   })
 })

@@ -29,6 +29,7 @@ export {
 export {
   isWholeSample,
   listRefusedCalls,
+  purgeRefusedCalls,
   RefusedCalls,
   type RefusedCallView,
   type RefusedCause,

@@ -12,6 +12,7 @@ import {
   ensurePartitions,
   orm,
   type Pool,
+  purgeByPartition,
   writeRowsOrThrow,
 } from '#internal/storage/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
@@ -254,3 +255,6 @@ function viewOf(row: typeof refusedCalls.$inferSelect): RefusedCallView {
   const { id, provider, cause, refusedAt, sourceAddress, headers, sample } = row
   return { id, provider, cause, refusedAtMs: refusedAt.getTime(), sourceAddress, headers, sample }
 }
+
+/** Removes a deleted tenant's refused calls. */
+export const purgeRefusedCalls = purgeByPartition('refused_calls', 'id')

@@ -18,6 +18,7 @@ export {
   type DropReason,
   LockHistoryRecorder,
   type LockHistoryRecorderOptions,
+  purgeLockHistory,
 } from './lock-history-recorder.ts'
 export type { CheckOutcome } from './record.ts'
 export {

@@ -4,6 +4,7 @@ import {
   ensurePartitions,
   numberArrayParam,
   type Pool,
+  purgeByPartition,
   textArrayParam,
   writeRowsOrThrow,
 } from '#internal/storage/index.ts'
@@ -216,3 +217,6 @@ function listOwners(rows: readonly LockHistoryRow[]): { owners: Owner[]; ofRows:
   })
   return { owners, ofRows }
 }
+
+/** Removes a deleted tenant's lock history. */
+export const purgeLockHistory = purgeByPartition('executions', 'fence')

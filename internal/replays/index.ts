@@ -22,5 +22,5 @@ export {
   type StartReplayResult,
   startReplay,
 } from './start.ts'
-export { forgetReplays, type ReplayerOptions, type ReplayStep, startReplayer } from './step.ts'
+export { forgetReplays, purgeReplays, type ReplayerOptions, type ReplayStep, startReplayer } from './step.ts'
 export { replays } from './tables.ts'

@@ -10,7 +10,7 @@ import {
   scanEvents,
 } from '#internal/events/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
-import { classifySqlError, type Pool, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import type { ReplayFilter, ReplayId } from './job.ts'
 
@@ -247,3 +247,6 @@ export async function forgetReplays(pool: Pool, nowMs: number): Promise<RemovedR
   const removed = rowCount ?? 0
   return { removed, hasMore: removed === forgottenMax }
 }
+
+/** Removes a deleted tenant's replay jobs. */
+export const purgeReplays = purgeByKey('replays', ['id'])

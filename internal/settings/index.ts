@@ -15,6 +15,7 @@ export {
   clearSetting,
   type ListedSetting,
   listSettings,
+  purgeSettings,
   readSettings,
   type SettingClearing,
   type SettingsRead,

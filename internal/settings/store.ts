@@ -1,5 +1,5 @@
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
-import { type Pool, type PoolClient, withTx } from '#internal/storage/index.ts'
+import { type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
 import {
   checkSetting,
   checkSettingName,
@@ -270,3 +270,6 @@ async function problemOf(client: PoolClient, { name, tenantId, value }: Change):
   if (others < tenantsPerSettingMax) return undefined
   return `${name} is set for ${tenantsPerSettingMax} tenants, which is all that it may be: clear some, or set it for the installation`
 }
+
+/** Removes a deleted tenant's settings. */
+export const purgeSettings = purgeByKey('settings', ['name'])

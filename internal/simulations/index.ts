@@ -29,6 +29,7 @@ export {
   cancelSimulation,
   forgetSimulations,
   listSimulations,
+  purgeSimulations,
   readSimulation,
   type SimulationChange,
   type SimulationChangeResult,

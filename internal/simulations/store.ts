@@ -2,7 +2,14 @@ import { and, eq, getTableColumns, isNotNull, isNull, lt, lte, or, sql } from 'd
 import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import { writeAudit } from '#internal/access/index.ts'
 import { dayAfter, expectPageLimit, pageOf, type TenantId } from '#internal/base/index.ts'
-import { orm, type Pool, type PoolClient, type RemovedRows, withTx } from '#internal/storage/index.ts'
+import {
+  orm,
+  type Pool,
+  type PoolClient,
+  purgeByKey,
+  type RemovedRows,
+  withTx,
+} from '#internal/storage/index.ts'
 import { type Simulation, type SimulationId, type SimulationState, simulationOf } from './simulation.ts'
 import { simulations } from './tables.ts'
 
@@ -193,3 +200,6 @@ export async function forgetSimulations(pool: Pool, nowMs: number): Promise<Remo
   const removed = rowCount ?? 0
   return { removed, hasMore: removed === forgottenMax }
 }
+
+/** Removes a deleted tenant's simulations. */
+export const purgeSimulations = purgeByKey('simulations', ['id'])

@@ -40,6 +40,7 @@ export {
   textArrayParam,
   withTx,
 } from './postgres/pool.ts'
+export { type PurgeStep, purgeByKey, purgeByPartition } from './postgres/purge.ts'
 export {
   type RemovedRows,
   type RetentionObserver,

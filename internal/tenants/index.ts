@@ -51,7 +51,8 @@ export {
 } from './model.ts'
 export type { ParsedTenant, Problem } from './parse.ts'
 export { neutralProviderName, parseDurationMs, parseTenant } from './parse.ts'
-export { forgetAudit, forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
+export type { TenantData } from './purge.ts'
+export { forgetDeletedTenants, forgetSlugReservations } from './purge.ts'
 export type { Condition, ConditionType } from './reconcile/conditions.ts'
 export { conditionTypes } from './reconcile/conditions.ts'
 export type { TenantParts } from './reconcile/context.ts'
@@ -63,7 +64,6 @@ export type { LiveTenant } from './store.ts'
 export { findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
 export {
   apiKeys,
-  audit,
   directoryVersion,
   slugReservations,
   tenantSecrets,

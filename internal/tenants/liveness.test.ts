@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, openRedis, type Pool, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import { createHealth, type Health } from '#internal/telemetry/index.ts'
@@ -82,7 +83,7 @@ test('tenant controller: a hanging sweep fails liveness until it runs again', as
   const source = createFolderSource({ tenantsDir: dir, secretsDir: dir, log })
   const controller = createTenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
-    ...{ source, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
+    ...{ source, data: tenantData, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
     ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, sweepMs: 5 },
   })
   await controller.start()

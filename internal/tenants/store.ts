@@ -17,14 +17,7 @@ import type { TenantId } from '#internal/base/index.ts'
 import { orm, type Pool } from '#internal/storage/index.ts'
 import type { KeyRing, Sealed } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
-import type {
-  CallbackSuspension,
-  ResourceName,
-  SlugFacts,
-  StoredKey,
-  StoredSecret,
-  StoredTenant,
-} from './reconcile/gather.ts'
+import type { ResourceName, SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/gather.ts'
 import { apiKeys, slugReservations, tenantSecrets, tenants, writerFence } from './tables.ts'
 
 // All reads here are plain statements without locks.
@@ -172,6 +165,14 @@ export async function listLiveTenants(pool: Pool, uidPrefix: string, rowsMax: nu
     .limit(rowsMax)
 }
 
+/** Lists the live tenants among these ids. */
+export async function listLiveTenantsById(pool: Pool, ids: readonly TenantId[]): Promise<LiveTenant[]> {
+  return await orm(pool)
+    .select(liveColumns)
+    .from(tenants)
+    .where(and(inArray(id, [...ids]), isNull(deletedAtMs)))
+}
+
 /** Finds the live tenant of a name, whatever its uid. */
 export async function findLiveTenant(pool: Pool, place: ResourceName): Promise<LiveTenant | undefined> {
   const isNamed = and(eq(namespace, place.namespace), eq(name, place.name))
@@ -235,30 +236,4 @@ export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: n
 export async function findWriterFence(pool: Pool, lease: string): Promise<number> {
   const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, lease)).limit(1)
   return row?.leaseTransitions ?? 0
-}
-
-/** Finds the suspension of a tenant's callback, if any. */
-export async function findCallbackSuspension(
-  pool: Pool,
-  tenantId: TenantId,
-): Promise<CallbackSuspension | undefined> {
-  const { rows } = await pool.query<{ cause: string; since: Date }>(
-    `SELECT suspended_cause AS cause, suspended_at AS since FROM tenant_queues WHERE tenant_id = $1 AND suspended_at IS NOT NULL`,
-    [tenantId],
-  )
-  const [row] = rows
-  return row && { cause: row.cause, sinceMs: row.since.getTime() }
-}
-
-/** Lists live tenants with a suspended callback, by a partial index. */
-export async function listSuspendedCallbacks(
-  pool: Pool,
-  rowsMax: number,
-): Promise<readonly Pick<LiveTenant, 'uid' | 'namespace' | 'name'>[]> {
-  const { rows } = await pool.query<Pick<LiveTenant, 'uid' | 'namespace' | 'name'>>(
-    `SELECT t.uid, t.namespace, t.name FROM tenant_queues l JOIN tenants t ON t.id = l.tenant_id
-     WHERE l.suspended_at IS NOT NULL AND t.deleted_at IS NULL LIMIT $1`,
-    [rowsMax],
-  )
-  return rows
 }

@@ -80,13 +80,3 @@ export const tenantSecrets = pgTable(
   },
   (table) => [primaryKey({ columns: [table.tenantId, table.field, table.ordinal] })],
 )
-
-/** Audit log. Never holds a secret. */
-export const audit = pgTable('audit', {
-  id: count('id').primaryKey().generatedAlwaysAsIdentity(),
-  atMs: epochMs('at').notNull(),
-  actor: text('actor').notNull(),
-  action: text('action').notNull(),
-  tenantId: text('tenant_id').$type<TenantId>(),
-  detail: jsonb('detail').$type<object>().notNull().default({}),
-})

@@ -54,6 +54,6 @@ export {
   statNames,
   type TallyBounds,
 } from './stats-tally.ts'
-export { forgetHours } from './store.ts'
+export { forgetHours, purgeUsageSteps } from './store.ts'
 /** Lua for scripts that count: the server's clock, and the meters. */
 export { clockLua, meterLua }

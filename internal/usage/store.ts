@@ -1,5 +1,11 @@
 import type { TenantId } from '#internal/base/index.ts'
-import { type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import {
+  type Pool,
+  type PurgeStep,
+  purgeByKey,
+  type RemovedRows,
+  removeOldest,
+} from '#internal/storage/index.ts'
 import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
 
@@ -200,3 +206,13 @@ const keptMs = 400 * 86_400_000
 export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }
+
+/** Removes a deleted tenant's rows of this room. */
+export const purgeUsageSteps: readonly PurgeStep[] = [
+  purgeByKey('usage_hourly', ['meter', 'hour']),
+  purgeByKey('usage_emissions', ['id']),
+  purgeByKey('stats_minutely', ['at']),
+  purgeByKey('stats_hourly', ['at']),
+  purgeByKey('limit_overrides', ['limit_name']),
+  purgeByKey('record_epochs', ['tenant_id']),
+]

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
 import { createFolderSource, createTenantController, parseKeyRing } from '#internal/tenants/index.ts'
@@ -16,6 +17,7 @@ export async function putInForce(databaseUrl: string, dir: string, yaml: string)
   await createTenantController({
     source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets'), log }),
     ...{
+      data: tenantData,
       pool,
       keyRing: ring.keyRing,
       clock: systemClock,

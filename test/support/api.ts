@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Api, type ApiConfig, startApi } from '#cmd/api/app.ts'
 import { createProcessTelemetry } from '#cmd/serving/telemetry.ts'
+import { tenantPartsOf } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
@@ -11,11 +12,9 @@ import {
   createTenantController,
   type Directory,
   type KeyRing,
-  notifyDirectories,
   parseKeyRing,
   SecretOpener,
 } from '#internal/tenants/index.ts'
-import { forgetMeters } from '#internal/usage/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
 
@@ -222,15 +221,13 @@ export async function openTenants(
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
   const controller = createTenantController({
     source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets'), log: quietLog }),
-    pool,
+    ...tenantPartsOf(pool, redis),
     keyRing,
     clock: systemClock,
     log: quietLog,
     random: (count) => crypto.getRandomValues(new Uint8Array(count)),
     actor: 'test',
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
-    onChanged: () => notifyDirectories(redis),
-    onPurge: (tenantId) => forgetMeters(redis, tenantId),
   })
   return {
     async apply(yaml: string) {

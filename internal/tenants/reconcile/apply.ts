@@ -1,16 +1,14 @@
 import { type Pool, type PoolClient, sqlErrorOf, withTx } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
-import { purgeTenantBatch } from '../purge.ts'
+import type { AuditEntry, TenantData } from '../purge.ts'
 import type { TenantSecrets } from '../source.ts'
 import type { LiveTenant } from '../store.ts'
 import type { Complaint } from './conditions.ts'
 import { changesTenant, type TenantPlan } from './plan.ts'
 import {
   type Adoption,
-  type AuditEntry,
   adoptTenantRow,
   hideTenant,
-  insertAudit,
   passFence,
   publishTenant,
   updateConditions,
@@ -25,6 +23,7 @@ import {
 export interface ApplyContext {
   readonly pool: Pool
   readonly keyRing: KeyRing
+  readonly data: Pick<TenantData, 'writeAudit'>
   /** For the audit log. */
   readonly actor: string
   /** Fencing token of a leader: transactions of a deposed one change nothing. */
@@ -76,7 +75,7 @@ export async function applyPlan(
     if (!written) return { kind: 'conflict' }
     await writeKeys(client, plan, now)
     await writeSecrets(client, plan, context.keyRing)
-    await insertAudit(client, auditOf(plan, context.actor), now)
+    await context.data.writeAudit(client, auditOf(plan, context.actor), now)
     return { kind: 'applied', version: await publishTenant(client, plan.tenantId) }
   })
 }
@@ -98,7 +97,7 @@ export async function removeTenant(
       reservedUntilMs: now + slugReservedMs,
     })
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
-    await insertAudit(
+    await context.data.writeAudit(
       client,
       { actor: context.actor, action: 'tenant.deleted', tenantId: tenant.id, detail },
       now,
@@ -112,32 +111,13 @@ export async function adoptTenant(context: ApplyContext, adoption: Adoption, now
   return await inFencedTx(context, async (client) => {
     if (!(await adoptTenantRow(client, adoption, now))) return { kind: 'conflict' }
     const { id: tenantId, ...detail } = adoption
-    await insertAudit(client, { actor: context.actor, action: 'tenant.adopted', tenantId, detail }, now)
+    await context.data.writeAudit(
+      client,
+      { actor: context.actor, action: 'tenant.adopted', tenantId, detail },
+      now,
+    )
     return { kind: 'conditions' }
   })
-}
-
-const purgeRows = 5_000
-/** Bounds one call, since other tenants wait for its worker. */
-const purgeBatchesMax = 50
-const purgeMsMax = 20_000
-
-/** Result of `purgeTenant`; without `isDone` a bound was reached and rows are left. */
-export interface Purged {
-  readonly isDone: boolean
-  readonly rowsRemoved: number
-}
-
-/** Removes a deleted tenant's data from Postgres in batches, for at most 20 s. Idempotent. */
-export async function purgeTenant(pool: Pool, id: LiveTenant['id']): Promise<Purged> {
-  const endMs = performance.now() + purgeMsMax
-  let rowsRemoved = 0
-  for (let batch = 0; batch < purgeBatchesMax && performance.now() < endMs; batch += 1) {
-    const removed = await purgeTenantBatch(pool, id, purgeRows)
-    if (removed === 0) return { isDone: true, rowsRemoved }
-    rowsRemoved += removed
-  }
-  return { isDone: false, rowsRemoved }
 }
 
 async function inFencedTx(

@@ -1,12 +1,14 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import { errorFields, type TenantLog } from '../log.ts'
+import type { TenantData } from '../purge.ts'
 import type { TenantSource } from '../source.ts'
 import type { Applied, ApplyContext } from './apply.ts'
 import type { GatherSources } from './gather.ts'
 
 /** Dependencies of the controller, whichever the source. */
-export interface TenantParts extends Omit<GatherSources, 'secrets'>, Pick<ApplyContext, 'actor'> {
+export interface TenantParts extends Omit<GatherSources, 'secrets' | 'data'>, Pick<ApplyContext, 'actor'> {
   readonly source: TenantSource
+  readonly data: TenantData
   readonly clock: Clock
   readonly log: TenantLog
   /** Prefix of `/v1/t/…` in webhook URLs. */
@@ -22,7 +24,7 @@ export interface TenantParts extends Omit<GatherSources, 'secrets'>, Pick<ApplyC
 }
 
 /** Dependencies of one reconciliation. */
-export interface ReconcileContext extends TenantParts, ApplyContext {
+export interface ReconcileContext extends TenantParts, Omit<ApplyContext, 'data'> {
   readonly purgeAfterMs: number
   /** False once a leader was deposed; checked before each write to the source. */
   readonly isHeld: () => boolean

@@ -9,9 +9,9 @@ import {
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
 import { errorFields } from '../log.ts'
-import { listLiveTenants, listSuspendedCallbacks, listTenantsToPurge } from '../store.ts'
+import { purgeTenant } from '../purge.ts'
+import { listLiveTenants, listLiveTenantsById, listTenantsToPurge } from '../store.ts'
 import type { TenantStatus } from '../tenant-object.ts'
-import { purgeTenant } from './apply.ts'
 import type { ReconcileContext, TenantParts } from './context.ts'
 import { reconcileTenant } from './reconcile-tenant.ts'
 
@@ -233,26 +233,26 @@ class QueueController implements TenantController {
 
   /** Removes data of deleted tenants whose resource no longer waits for it. */
   async #purge(signal: AbortSignal): Promise<void> {
-    const { pool, clock, onPurge, log } = this.#options
+    const { pool, data, clock, onPurge, log } = this.#options
     const untilMs = clock.now() - this.#context.purgeAfterMs
     for (const id of await listTenantsToPurge(pool, untilMs, purgesMax)) {
       if (signal.aborted || !this.#context.isHeld()) return
       await onPurge(id)
-      const { isDone: done, rowsRemoved } = await purgeTenant(pool, id)
+      const { isDone: done, rowsRemoved } = await purgeTenant(pool, data.purgeSteps, id)
       log.info({ tenantId: id, done, rowsRemoved }, 'data of a deleted tenant removed')
     }
   }
 
   /** Queues tenants whose callback was suspended or resumed, which only their rows show. */
   #followSuspensions(queue: WorkQueue): SupervisedLoop {
-    const { pool, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
+    const { pool, data, log, source, suspensionsMs = suspensionsMsDefault, health } = this.#options
     let known = new Set<string>()
     return superviseLoop({
       name: 'suspended callbacks',
       intervalMs: suspensionsMs,
       turnMsMax: sweepMsMax,
       async runOnce() {
-        const suspended = await listSuspendedCallbacks(pool, rowsMax)
+        const suspended = await listLiveTenantsById(pool, await data.listSuspendedTenants(pool, rowsMax))
         const keys = new Set(suspended.filter((live) => source.owns(live)).map(objectKey))
         for (const key of keys.symmetricDifference(known)) queue.add(key)
         known = keys

@@ -1,9 +1,9 @@
 import { KubeError, type ObjectPlace, objectKey, type WorkOutcome } from '#internal/kube/index.ts'
 import { isMistake, RedisUnavailable } from '#internal/storage/index.ts'
-import { countEventsLeft } from '../purge.ts'
+import { purgeTenant } from '../purge.ts'
 import { findLiveTenant, type LiveTenant, listPendingPurges } from '../store.ts'
 import { type TenantObject, type TenantStatus, tenantFinalizer } from '../tenant-object.ts'
-import { purgeTenant, removeTenant } from './apply.ts'
+import { removeTenant } from './apply.ts'
 import type { WantedCondition } from './conditions.ts'
 import { expectMine, notifyChanged, OtherWriter, type ReconcileContext } from './context.ts'
 import { occurrence, statusWith, writeStatus } from './status.ts'
@@ -33,7 +33,7 @@ export async function finishDeletion(context: ReconcileContext, object: TenantOb
 }
 
 async function removeWithRows(context: ReconcileContext, object: TenantObject): Promise<WorkOutcome> {
-  const { pool, clock, onPurge, log, purgeAfterMs } = context
+  const { pool, data, clock, onPurge, log, purgeAfterMs } = context
   const place = { namespace: object.metadata.namespace ?? '', name: object.metadata.name }
   const live = await findLiveTenant(pool, place)
   if (live !== undefined) {
@@ -51,9 +51,9 @@ async function removeWithRows(context: ReconcileContext, object: TenantObject): 
     await onPurge(id).catch((cause: unknown) => {
       throw new PurgeFailed('a tenant’s data in Redis could not be removed', { cause })
     })
-    const { isDone, rowsRemoved } = await purgeTenant(pool, id)
+    const { isDone, rowsRemoved } = await purgeTenant(pool, data.purgeSteps, id)
     if (!isDone) {
-      const eventsLeft = await countEventsLeft(pool, id, eventsCountMax)
+      const eventsLeft = await data.countEventsLeft(pool, id, eventsCountMax)
       await showWait(context, object, { kind: 'removing', progress: { rowsRemoved, eventsLeft } })
       return { kind: 'again', afterMs: purgeAgainMs }
     }

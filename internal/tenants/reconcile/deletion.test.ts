@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
@@ -44,6 +45,7 @@ function controller(onPurge = (id: TenantId) => forgetMeters(lab.redis, id)): Te
     callbackBounds: { cidrsMax: [], ports: [] },
     source: createFolderSource({ ...folders, log }),
     pool: lab.pool,
+    data: tenantData,
     keyRing: ring.keyRing,
     clock: { now: () => nowMs },
     log,

@@ -3,15 +3,10 @@ import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { KeyRing } from '../key-ring.ts'
 import type { ApiKeyScope, TenantSpec } from '../model.ts'
+import type { CallbackSuspension, TenantData } from '../purge.ts'
 import { apiKeyEntry, apiKeySecretPlace, secretNamesOf } from '../secret-manifest.ts'
 import type { SecretRead, TenantManifest, TenantSecrets } from '../source.ts'
-import {
-  findCallbackSuspension,
-  findKeysOfOthers,
-  findSlugFacts,
-  findStoredTenant,
-  isTenantIdKnown,
-} from '../store.ts'
+import { findKeysOfOthers, findSlugFacts, findStoredTenant, isTenantIdKnown } from '../store.ts'
 import type { apiKeys, tenantSecrets, tenants } from '../tables.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
 import { hashApiKey, keyText } from './plan-keys.ts'
@@ -54,13 +49,6 @@ export interface SlugFacts {
   readonly olderClaimant: ResourceName | undefined
 }
 
-/** A suspended callback: no delivery is attempted until it is resumed. */
-export interface CallbackSuspension {
-  /** `gone`: it answered 410; `disabled`: by its response header `webhook-delivery`. */
-  readonly cause: string
-  readonly sinceMs: number
-}
-
 /** Input of `planTenant`. */
 export interface TenantFacts {
   readonly manifest: TenantManifest
@@ -81,6 +69,7 @@ export interface TenantFacts {
 export interface GatherSources {
   readonly pool: Pool
   readonly keyRing: KeyRing
+  readonly data: Pick<TenantData, 'findCallbackSuspension'>
   readonly secrets: Pick<TenantSecrets, 'readSecret'>
   readonly random: RandomBytes
   /** Platform limits on callback networks and ports. */
@@ -102,7 +91,7 @@ export async function gatherTenant(sources: GatherSources, manifest: TenantManif
   const [slug, keysOfOthers, callbackSuspension] = await Promise.all([
     findSlugFacts(pool, wish),
     findKeysOfOthers(pool, tenantId, wantedKeys(manifest, secrets)),
-    findCallbackSuspension(pool, tenantId),
+    sources.data.findCallbackSuspension(pool, tenantId),
   ])
   const { currentKeyId } = keyRing
   const found = { stored, slug, secrets, keysOfOthers, callbackSuspension }

@@ -1,8 +1,9 @@
 import { beforeAll, expect, test } from 'bun:test'
+import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { testKeyRing } from '#test/support/api.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { listTenantsToPurge } from '../store.ts'
-import { type ApplyContext, removeTenant } from './apply.ts'
+import { removeTenant } from './apply.ts'
 
 let lab: DeliveryLab
 beforeAll(async () => {
@@ -16,7 +17,7 @@ test.each([
 ])('removed tenant: its data %s', async (_what, keepData, count) => {
   const { id } = await lab.addTenant()
   await lab.pool.query(`UPDATE tenants SET spec = '{"deletionPolicy":"Delete"}' WHERE id = $1`, [id])
-  const context = { pool: lab.pool, keyRing: testKeyRing, actor: 'test' } as unknown as ApplyContext
+  const context = { pool: lab.pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }
   const tenant = { id, uid: id, namespace: 'shops', name: id, slug: id }
   expect(await removeTenant(context, tenant, { now: Date.now(), keepData })).toMatchObject({
     kind: 'applied',

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { TenantId } from '#internal/base/index.ts'
 import { type CallbackRefusal, validateCallback } from '#internal/egress/index.ts'
 import type { TenantSpec } from '../model.ts'
+import type { CallbackSuspension } from '../purge.ts'
 import type { GeneratedSecret } from '../source.ts'
 import type { tenants } from '../tables.ts'
 import {
@@ -14,7 +15,7 @@ import {
   verdict,
   weakSecretReason,
 } from './conditions.ts'
-import type { CallbackSuspension, ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather.ts'
+import type { ResourceName, StoredKey, StoredSecret, TenantFacts } from './gather.ts'
 import { type KeysPlan, planKeys } from './plan-keys.ts'
 import { planSecrets, type RandomBytes, type SecretToPut } from './plan-secrets.ts'
 

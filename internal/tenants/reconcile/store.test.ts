@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -76,6 +77,7 @@ function controller(fields: Partial<Parameters<typeof createTenantController>[0]
     // As dev has it.
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     source,
+    data: tenantData,
     pool,
     keyRing,
     clock,
@@ -241,7 +243,14 @@ const secretsOf = () => source.secretsOf({} as TenantManifest, () => true)
 
 async function planOf(manifest: TenantManifest): Promise<TenantPlan> {
   const callbackBounds = { cidrsMax: [], ports: [] }
-  const sources = { pool, keyRing, secrets: secretsOf(), random: randomBytes, callbackBounds }
+  const sources = {
+    pool,
+    data: tenantData,
+    keyRing,
+    secrets: secretsOf(),
+    random: randomBytes,
+    callbackBounds,
+  }
   return planTenant(await gatherTenant(sources, manifest), nowMs, randomBytes)
 }
 
@@ -359,7 +368,7 @@ describe('slugs', () => {
 
   test('slugs: of two concurrent plans for a slug one is applied, the other a conflict', async () => {
     write('a.yaml', tenant('one', '', 'wanted'), tenant('two', '', 'wanted'))
-    const context: ApplyContext = { pool, keyRing, actor: 'test' }
+    const context: ApplyContext = { pool, data: tenantData, keyRing, actor: 'test' }
     const plans = await Promise.all((await manifests()).map(planOf))
     const kinds = await Promise.all(
       plans.map(async (plan) => (await applyPlan(context, secretsOf(), plan, nowMs)).kind),
@@ -450,7 +459,7 @@ describe('a deposed leader', () => {
     if (manifest === undefined) throw new Error('no manifest')
     const plan = await planOf(manifest)
     const by = (leaseTransitions: number) => {
-      return { pool, keyRing, actor: 'test', fence: { name: 'operator', leaseTransitions } }
+      return { pool, data: tenantData, keyRing, actor: 'test', fence: { name: 'operator', leaseTransitions } }
     }
     expect((await applyPlan(by(2), secretsOf(), plan, nowMs)).kind).toBe('applied')
     const before = await written()

@@ -5,7 +5,6 @@ import type { KeyRing } from '../key-ring.ts'
 import type { LiveTenant } from '../store.ts'
 import {
   apiKeys,
-  audit,
   directoryVersion,
   slugReservations,
   tenantSecrets,
@@ -145,16 +144,6 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
         set: next,
       })
   }
-}
-
-/** Entry of the audit log. `detail` must not hold secrets. */
-export type AuditEntry = Readonly<Omit<typeof audit.$inferInsert, 'atMs'>> & { readonly tenantId: TenantId }
-
-/** Appends to the audit log in the transaction of the audited change. */
-export async function insertAudit(client: PoolClient, entry: AuditEntry, now: number): Promise<void> {
-  await orm(client)
-    .insert(audit)
-    .values({ ...entry, atMs: now })
 }
 
 /** Options of `hideTenant`. */

@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
-import type { ReceivedEvent } from '#internal/events/index.ts'
+import { countEventsLeft, type ReceivedEvent } from '#internal/events/index.ts'
 // The rooms of tests may be entered by any door: what intake makes is what must be found again.
 import { createReceivedEvent } from '#internal/intake/event.ts'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
+import * as purge from '#internal/tenants/purge.ts'
+import { removeTenant } from '#internal/tenants/reconcile/apply.ts'
 import { acceptEvents } from '#test/support/accepted-event.ts'
 import { testKeyRing } from '#test/support/api.ts'
 import { directoryTenant, someTenantId } from '#test/support/directory-tenant.ts'
 import { listFailedEvents } from '#test/support/failed-events.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { countEventsLeft, purgeTenantBatch } from './purge.ts'
-import { purgeTenant, removeTenant } from './reconcile/apply.ts'
+import { tenantData } from './tenant-data.ts'
 
 const dayMs = 86_400_000
 const nowMs = Date.parse('2026-11-01T12:00:00Z')
@@ -36,7 +37,10 @@ const tables = [
   ...['events', 'event_payloads', 'attempts', 'failed_events', 'dedupe_keys'],
 ] as const
 
-/** A deletion reads and writes no Secret. */
+const { purgeSteps } = tenantData
+const purgeTenant = (of: Pool, id: TenantId) => purge.purgeTenant(of, purgeSteps, id)
+const purgeTenantBatch = (of: Pool, id: TenantId, rowsMax: number) =>
+  purge.purgeTenantBatch(of, purgeSteps, id, rowsMax)
 
 let database: TestDatabase
 let pool: Pool
@@ -232,7 +236,7 @@ describe('purge', () => {
     const places = await placesOf(id, eventIds)
     // A table that is new here has to be filled above, and purged.
     expect(places).toEqual(expect.arrayContaining(await tablesThatNameIt()))
-    const context = { pool, keyRing: testKeyRing, actor: 'test' }
+    const context = { pool, data: tenantData, keyRing: testKeyRing, actor: 'test' }
     const tenant = { id, uid: id, namespace: 'shops', name: id, slug: 'x' }
     expect(await removeTenant(context, tenant, { now: nowMs })).toMatchObject({ kind: 'applied' })
     expect((await purgeTenant(pool, id)).isDone).toBe(true)

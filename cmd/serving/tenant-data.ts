@@ -1,0 +1,45 @@
+import { purgeSessions, writeAudit } from '#internal/access/index.ts'
+import type { TenantId } from '#internal/base/index.ts'
+import {
+  countEventsLeft,
+  findCallbackSuspension,
+  listSuspendedTenants,
+  purgeEventSteps,
+  resumeCallback,
+  tellForwarders,
+} from '#internal/events/index.ts'
+import { purgeRefusedCalls } from '#internal/intake/index.ts'
+import { purgeLockHistory } from '#internal/records/index.ts'
+import { purgeReplays } from '#internal/replays/index.ts'
+import { purgeSettings } from '#internal/settings/index.ts'
+import { purgeSimulations } from '#internal/simulations/index.ts'
+import type { Pool, RedisConnection } from '#internal/storage/index.ts'
+import { notifyDirectories, type TenantData } from '#internal/tenants/index.ts'
+import { forgetMeters, purgeUsageSteps } from '#internal/usage/index.ts'
+
+/** Rows of tenants in all rooms. Simulations create events, and replays queue deliveries: they are purged before them. */
+export const tenantData: TenantData = {
+  purgeSteps: [
+    purgeSimulations,
+    ...purgeUsageSteps,
+    purgeReplays,
+    purgeRefusedCalls,
+    purgeLockHistory,
+    ...purgeEventSteps,
+    purgeSettings,
+    purgeSessions,
+  ],
+  ...{ countEventsLeft, findCallbackSuspension, listSuspendedTenants, writeAudit },
+}
+
+/** Returns the parts of a tenant controller that write to other rooms' rows and to Redis. */
+export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
+  return {
+    ...{ pool, data: tenantData },
+    onChanged: () => notifyDirectories(redis),
+    onPurge: (tenantId: TenantId) => forgetMeters(redis, tenantId),
+    resumeCallback: async (tenantId: TenantId) => {
+      if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
+    },
+  }
+}

@@ -1,0 +1,112 @@
+import type { Day, TenantId } from '#internal/base/index.ts'
+import { type Pool, type PurgeStep, purgeByKey, textArrayParam } from '#internal/storage/index.ts'
+
+/** Removes a deleted tenant's rows of this room. In this order: an event without a delivery gets no further attempts. */
+export const purgeEventSteps: readonly PurgeStep[] = [
+  purgeDeliveries,
+  purgeByKey('failed_events', ['id']),
+  purgeEvents,
+]
+
+/** Counts a deleted tenant's remaining events, up to `countMax`, by the index over tenant and id. */
+export async function countEventsLeft(pool: Pool, id: TenantId, countMax: number): Promise<number> {
+  const { rows } = await pool.query<{ left: number }>(
+    'SELECT count(*)::int AS left FROM (SELECT FROM events WHERE tenant_id = $1 LIMIT $2) AS counted',
+    [id, countMax],
+  )
+  return rows[0]?.left ?? 0
+}
+
+/** Columns of an event that locate its other rows. */
+interface EventRow {
+  readonly id: string
+  readonly expiresOn: Day
+  readonly payloadExpiresOn: Day
+  readonly payloadBytes: number
+  readonly dedupeKey: string
+}
+
+/** Bounds a statement's time: TOAST stores large payloads as many rows. */
+const payloadBytesMax = 64 * 1024 * 1024
+
+// By key, not by ctid: a claim in progress moves the row, and the statement waits for it. The tenant queue is removed once empty.
+async function purgeDeliveries(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM deliveries_due WHERE event_id IN
+       (SELECT event_id FROM deliveries_due WHERE tenant_id = $1 ORDER BY is_retry, due_at LIMIT $2)`,
+    [id, rowsMax],
+  )
+  if (rowCount === 0) await pool.query('DELETE FROM tenant_queues WHERE tenant_id = $1', [id])
+  return rowCount ?? 0
+}
+
+/** Events last: payloads, attempts and dedupe keys are found by them alone. */
+async function purgeEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<number> {
+  const events = withinBytes(await listEvents(pool, id, rowsMax))
+  if (events.length === 0) return 0
+  for (const [day, ofDay] of Map.groupBy(events, ({ payloadExpiresOn }) => payloadExpiresOn)) {
+    await pool.query(
+      `DELETE FROM event_payloads WHERE expires_on = $1::date AND event_id = ANY($2::text[])`,
+      [day, idsOf(ofDay)],
+    )
+  }
+  const byDay = Map.groupBy(events, ({ expiresOn }) => expiresOn)
+  for (const [day, ofDay] of byDay) {
+    const removed = await removeAttempts(pool, day, idsOf(ofDay), rowsMax)
+    // A concurrent purge may have removed the others: check that none is left.
+    if (removed === rowsMax || (await hasAttempts(pool, day, idsOf(ofDay)))) return rowsMax
+  }
+  await pool.query(`DELETE FROM dedupe_keys WHERE key = ANY($1::text[]::uuid[])`, [
+    textArrayParam(events.map(({ dedupeKey }) => dedupeKey)),
+  ])
+  for (const [day, ofDay] of byDay) {
+    await pool.query(`DELETE FROM events WHERE expires_on = $1::date AND id = ANY($2::text[])`, [
+      day,
+      idsOf(ofDay),
+    ])
+  }
+  return events.length
+}
+
+// By the index over tenant and id. Intake computes the same dedupe key from these columns.
+async function listEvents(pool: Pool, id: TenantId, rowsMax: number): Promise<EventRow[]> {
+  const { rows } = await pool.query<EventRow>(
+    `SELECT id, expires_on::text AS "expiresOn", payload_expires_on::text AS "payloadExpiresOn",
+       payload_bytes AS "payloadBytes", encode(substring(sha256(convert_to(
+         tenant_id || E'\\n' || provider || E'\\n' || source_event_id, 'UTF8')) FOR 16), 'hex') AS "dedupeKey"
+     FROM events WHERE tenant_id = $1 ORDER BY id LIMIT $2`,
+    [id, rowsMax],
+  )
+  return rows
+}
+
+// The day selects the partition, in which the ctid is unique.
+async function removeAttempts(pool: Pool, day: Day, eventIds: Buffer, rowsMax: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `DELETE FROM attempts WHERE expires_on = $1::date AND ctid = ANY(ARRAY(
+       SELECT ctid FROM attempts WHERE expires_on = $1::date AND event_id = ANY($2::text[]) LIMIT $3))`,
+    [day, eventIds, rowsMax],
+  )
+  return rowCount ?? 0
+}
+
+async function hasAttempts(pool: Pool, day: Day, eventIds: Buffer): Promise<boolean> {
+  const { rows } = await pool.query<{ left: boolean }>(
+    `SELECT EXISTS (SELECT FROM attempts WHERE expires_on = $1::date AND event_id = ANY($2::text[])) AS left`,
+    [day, eventIds],
+  )
+  return rows[0]?.left ?? false
+}
+
+function withinBytes(events: readonly EventRow[]): readonly EventRow[] {
+  let bytes = 0
+  const end = events.findIndex(({ payloadBytes }, at) => {
+    bytes += payloadBytes
+    return bytes > payloadBytesMax && at > 0
+  })
+  return end < 0 ? events : events.slice(0, end)
+}
+
+function idsOf(rows: readonly { readonly id: string }[]): Buffer {
+  return textArrayParam(rows.map(({ id }) => id))
+}
