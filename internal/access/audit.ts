@@ -56,15 +56,18 @@ export const auditExaminedMax = 50_000
 /** Maximum disorder between ids and times, by long transactions and clock skew. */
 const outOfStepMs = 600_000
 
-/** Appends to the audit log: in the transaction of a write, or before the response of a read. @throws what Postgres throws */
+/**
+ * Appends to the audit log: in the transaction of a write, or before the response of a read. Without `nowMs` the entry has the time of the
+ * transaction. @throws what Postgres throws
+ */
 export async function writeAudit(
   connection: Pick<PoolClient, 'query'>,
   { actor, action, tenantId, detail }: AuditEntry,
-  nowMs: number,
+  nowMs?: number,
 ): Promise<void> {
   await connection.query({
-    text: 'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES ($1, $2, $3, $4, $5)',
-    values: [new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)],
+    text: 'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (coalesce($1, now()), $2, $3, $4, $5)',
+    values: [nowMs === undefined ? null : new Date(nowMs), actor, action, tenantId, JSON.stringify(detail)],
   })
 }
 

@@ -1,7 +1,7 @@
+import { writeAudit } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { beginCycles, type ReplayFate } from '#internal/events/index.ts'
 import { type Pool, withTx } from '#internal/storage/index.ts'
-import { insertReplayAudit } from './start.ts'
 
 /** Request to deliver one event again. */
 export interface ReplayEventRequest {
@@ -42,7 +42,7 @@ export async function replayEvent(
     if (result?.tenantId === undefined) return { kind: 'not_found' }
     const { fate, cycle } = result
     if (fate === 'queued')
-      await insertReplayAudit(client, {
+      await writeAudit(client, {
         ...{ action: 'events.replayed', actor: by, tenantId: result.tenantId },
         detail: { event: eventId, round: cycle },
       })

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { and, eq, inArray, sql } from 'drizzle-orm'
+import { writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import {
   type EventFilter,
@@ -105,7 +106,7 @@ export async function cancelReplay(
       .where(and(isReplay(request), inArray(replays.state, ['queued', 'running'])))
       .returning()
     if (cancelled) {
-      await insertReplayAudit(client, {
+      await writeAudit(client, {
         ...{ actor: request.by, action: 'replays.cancelled' },
         tenantId: cancelled.filter.tenantId ?? null,
         detail: { replay: request.id },
@@ -159,24 +160,6 @@ export async function previewReplay(pool: Pool, filter: ReplayFilter, nowMs: num
   const latest = await scanEvents(pool, { ...common, order: 'newest', rowsMax: newestRows })
   const newest = latest.events.find(({ state }) => state !== 'accepted')
   return { count: { count, isExact }, examples, newest }
-}
-
-/** Audit row of a replay. */
-export interface ReplayAudit {
-  readonly actor: string
-  readonly action: 'events.replayed' | 'replays.started' | 'replays.cancelled'
-  /** null for all tenants. */
-  readonly tenantId: TenantId | null
-  /** Without secrets and payloads. */
-  readonly detail: object
-}
-
-/** Appends to the audit log, in the transaction of the action. */
-export async function insertReplayAudit(client: PoolClient, entry: ReplayAudit): Promise<void> {
-  await client.query(
-    'INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES (now(), $1, $2, $3, $4)',
-    [...[entry.actor, entry.action, entry.tenantId], JSON.stringify(entry.detail)],
-  )
 }
 
 /** Returns what is wrong with a request, for its caller. Pure. */
@@ -250,6 +233,6 @@ async function insertJob(
   if (row === undefined) throw new Error('INSERT INTO replays returned no row')
   const { ids, ...rest } = filter
   const detail = { replay: id, ratePerSecond, total: count, filter: { ...rest, ids: ids?.length } }
-  await insertReplayAudit(client, { actor: by, action: 'replays.started', tenantId, detail })
+  await writeAudit(client, { actor: by, action: 'replays.started', tenantId, detail })
   return jobOf(row)
 }

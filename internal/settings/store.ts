@@ -1,3 +1,4 @@
+import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, purgeByKey, withTx } from '#internal/storage/index.ts'
 import {
@@ -125,24 +126,22 @@ export interface SettingChange extends Omit<StoredSetting, 'value'> {
   readonly old: SettingValue | undefined
 }
 
-// The version's row, a row by its key and one in the audit log, in one statement. The lock on the version keeps other writers away.
 /** Writes or removes a setting, raises the version to the change's, and says so in the audit log. */
 export async function writeRow(client: PoolClient, change: SettingChange): Promise<void> {
   const { name, tenantId, value, version, updatedAtMs, updatedBy, old } = change
-  const isCleared = value === undefined
-  const write = isCleared
-    ? 'DELETE FROM settings WHERE tenant_id = $1 AND name = $2'
-    : `INSERT INTO settings (tenant_id, name, value, version, updated_at, updated_by)
-       VALUES ($1, $2, $5::jsonb -> 'new', $3, $4, $6)
+  const key = [tenantId ?? '', name]
+  await client.query('UPDATE settings_version SET version = $1', [version])
+  if (value === undefined) await client.query('DELETE FROM settings WHERE tenant_id = $1 AND name = $2', key)
+  else
+    await client.query(
+      `INSERT INTO settings (tenant_id, name, value, version, updated_at, updated_by) VALUES ($1, $2, $3, $4, $5, $6)
        ON CONFLICT (tenant_id, name) DO UPDATE SET value = excluded.value, version = excluded.version,
-         updated_at = excluded.updated_at, updated_by = excluded.updated_by`
-  const detail = JSON.stringify({ name, old: old ?? null, new: value ?? null, version })
-  await client.query(
-    `WITH raised AS (UPDATE settings_version SET version = $3), written AS (${write})
-     INSERT INTO audit (at, actor, action, tenant_id, detail)
-     VALUES ($4::timestamptz, $6, '${isCleared ? 'settings.cleared' : 'settings.set'}', nullif($1, ''), $5::jsonb)`,
-    [tenantId ?? '', name, version, new Date(updatedAtMs), detail, updatedBy],
-  )
+         updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
+      [...key, JSON.stringify(value), version, new Date(updatedAtMs), updatedBy],
+    )
+  const action = value === undefined ? 'settings.cleared' : 'settings.set'
+  const detail = { name, old: old ?? null, new: value ?? null, version }
+  await writeAudit(client, { actor: updatedBy, action, tenantId, detail }, updatedAtMs)
 }
 
 function versionIn(rows: readonly { readonly version: number }[]): number {

@@ -1,3 +1,4 @@
+import { writeAudit } from '#internal/access/index.ts'
 import { type Clock, parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { type Pool, type PoolClient, type RedisConnection, withTx } from '#internal/storage/index.ts'
 import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
@@ -187,35 +188,35 @@ export async function countOtherOverrides(
   return rows[0]?.count ?? 0
 }
 
-/** Writes an override in place of the one before, and says so in the audit log. One statement, under the version's lock. */
+/** Writes an override in place of the one before, and an audit row. Under the version's lock. */
 export async function writeOverride(client: PoolClient, override: StoredOverride): Promise<void> {
   const { tenantId, limit, hard, untilMs, by, reason, setAtMs } = override
-  const detail = JSON.stringify({ limit, hard, until: new Date(untilMs).toISOString(), reason })
   await client.query(
-    `WITH written AS (
-       INSERT INTO limit_overrides (tenant_id, limit_name, hard, until, reason, set_at, set_by)
-       VALUES ($1, $2, $3, $4, $5, $6::timestamptz, $7)
-       ON CONFLICT (tenant_id, limit_name) DO UPDATE SET hard = excluded.hard, until = excluded.until,
-         reason = excluded.reason, set_at = excluded.set_at, set_by = excluded.set_by
-     )
-     INSERT INTO audit (at, actor, action, tenant_id, detail) VALUES ($6::timestamptz, $7, 'usage.override_set', $1, $8)`,
-    [tenantId, limit, hard, new Date(untilMs), reason, new Date(setAtMs), by, detail],
+    `INSERT INTO limit_overrides (tenant_id, limit_name, hard, until, reason, set_at, set_by)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)
+     ON CONFLICT (tenant_id, limit_name) DO UPDATE SET hard = excluded.hard, until = excluded.until,
+       reason = excluded.reason, set_at = excluded.set_at, set_by = excluded.set_by`,
+    [tenantId, limit, hard, new Date(untilMs), reason, new Date(setAtMs), by],
   )
+  const detail = { limit, hard, until: new Date(untilMs).toISOString(), reason }
+  await writeAudit(client, { actor: by, action: 'usage.override_set', tenantId, detail }, setAtMs)
 }
 
-/** Removes an override, and says so in the audit log; tells whether there was one. One statement, under the version's lock. */
+/** Removes an override and writes an audit row; false if there was none. Under the version's lock. */
 export async function removeOverride(
   client: PoolClient,
   removal: Pick<StoredOverride, 'tenantId' | 'limit' | 'by'> & { readonly nowMs: number },
 ): Promise<boolean> {
   const { tenantId, limit, by, nowMs } = removal
-  const { rowCount } = await client.query(
-    `WITH removed AS (DELETE FROM limit_overrides WHERE tenant_id = $1 AND limit_name = $2 RETURNING hard)
-     INSERT INTO audit (at, actor, action, tenant_id, detail)
-     SELECT $3, $4, 'usage.override_cleared', $1, jsonb_build_object('limit', $2::text, 'hard', hard) FROM removed`,
-    [tenantId, limit, new Date(nowMs), by],
+  const { rows } = await client.query<{ hard: number | null }>(
+    'DELETE FROM limit_overrides WHERE tenant_id = $1 AND limit_name = $2 RETURNING hard',
+    [tenantId, limit],
   )
-  return rowCount === 1
+  const [removed] = rows
+  if (removed === undefined) return false
+  const detail = { limit, hard: removed.hard }
+  await writeAudit(client, { actor: by, action: 'usage.override_cleared', tenantId, detail }, nowMs)
+  return true
 }
 
 function versionIn(rows: readonly { readonly version: number }[]): number {
