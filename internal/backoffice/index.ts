@@ -7,10 +7,4 @@ export { isStoreAway, type Outcome, type Refusal } from './outcome.ts'
 export type { Page } from './page.ts'
 export type { BackofficeParts } from './parts.ts'
 export type { TenantSelection } from './reach.ts'
-export type {
-  TenantDetail,
-  TenantKeyView,
-  TenantRef,
-  TenantSecretView,
-  TenantSummary,
-} from './tenants.ts'
+export type { TenantDetail, TenantRef, TenantSummary } from './tenants.ts'

@@ -39,7 +39,7 @@ const limitDefault = 50
  * Validates a page request. A cursor is the text of the position where the previous page ended, written by `pageFrom`. It grants no
  * access: every page checks the actor's rights again.
  */
-export function readPage<At extends Position>(
+export function readPage<At>(
   { after, limit = limitDefault }: PageRequest,
   parse: (text: string) => At | undefined,
 ): Outcome<ReadPage<At>> {

@@ -7,7 +7,7 @@ import {
 } from '#internal/access/index.ts'
 import type { EventId, TenantId } from '#internal/base/index.ts'
 import { type EventSummary, listEvents } from '#internal/events/index.ts'
-import type { DirectoryTenant } from '#internal/tenants/index.ts'
+import { type DirectoryTenant, listTenantHeads } from '#internal/tenants/index.ts'
 import { forbidden, invalid, notFound, type Outcome, ok, unavailable } from './outcome.ts'
 import type { BackofficeParts } from './parts.ts'
 
@@ -128,7 +128,8 @@ export async function reachList(
   if (seen.kind !== 'ok') return seen
   if (seen.value.kind === 'all') return ok({ kind: 'all' })
   if (seen.value.kind === 'tenant') return ok({ kind: 'tenants', tenantIds: [seen.value.tenantId] })
-  const tenantIds = await listTenantIds(parts, seen.value.namespaces)
+  const within = { namespaces: seen.value.namespaces, rowsMax: listTenantsMax + 1 }
+  const tenantIds = (await listTenantHeads(parts.pool, within)).map(({ id }) => id)
   return tenantIds.length > listTenantsMax
     ? invalid(`These namespaces have more than ${listTenantsMax} tenants: name a tenant`)
     : ok({ kind: 'tenants', tenantIds })
@@ -159,15 +160,4 @@ export async function reachNamespaces(
     case 'tenant':
       return namespaces === undefined ? ok(visible) : invalid('This key is of one tenant: name no namespaces')
   }
-}
-
-// By the index over namespace and name. A read, no locks.
-async function listTenantIds({ pool }: ReachParts, namespaces: readonly string[]): Promise<TenantId[]> {
-  if (namespaces.length === 0) return []
-  const { rows } = await pool.query<[TenantId]>({
-    text: `SELECT id FROM tenants WHERE deleted_at IS NULL AND namespace = ANY($1) ORDER BY namespace, name LIMIT ${listTenantsMax + 1}`,
-    rowMode: 'array',
-    values: [namespaces],
-  })
-  return rows.map(([id]) => id)
 }

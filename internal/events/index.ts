@@ -68,6 +68,7 @@ export {
   openBreaker,
   type PausedForwarding,
   type QueueDepth,
+  readCallbackHalt,
   readQueueDepth,
   releaseProbe,
   resumeCallback,

@@ -50,19 +50,23 @@ export async function resumeCallback(connection: Pool | PoolClient, tenantId: Te
   return rowCount === 1
 }
 
-/** Finds the suspension of a tenant's callback, if any. */
-export async function findCallbackSuspension(
-  pool: Pool,
-  tenantId: TenantId,
-): Promise<{ readonly cause: string; readonly sinceMs: number } | undefined> {
-  const { suspendedCause } = tenantQueues
+/** Reads why and since when a tenant's callback is suspended, and until when its circuit breaker is open, as far as it applies. */
+export async function readCallbackHalt(pool: Pool, tenantId: TenantId) {
+  const openUntil = sql<Date | null>`nullif(greatest(${breakerUntil}, now()), now())`.mapWith(breakerUntil)
   const [row] = await orm(pool)
-    .select({ suspendedCause, suspendedAt })
+    .select({ cause: tenantQueues.suspendedCause, suspendedAt, openUntil })
     .from(tenantQueues)
     .where(eq(idColumn, tenantId))
-  return row?.suspendedAt
-    ? { cause: row.suspendedCause ?? '', sinceMs: row.suspendedAt.getTime() }
-    : undefined
+  const { cause = null, suspendedAt: since = null } = row ?? {}
+  return {
+    suspendedCallback: cause === null || since === null ? undefined : { cause, sinceMs: since.getTime() },
+    breakerUntilMs: row?.openUntil?.getTime(),
+  }
+}
+
+/** Finds the suspension of a tenant's callback, if any. */
+export async function findCallbackSuspension(pool: Pool, tenantId: TenantId) {
+  return (await readCallbackHalt(pool, tenantId)).suspendedCallback
 }
 
 /** Lists tenants with a suspended callback, by a partial index. */

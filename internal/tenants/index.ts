@@ -61,7 +61,7 @@ export { createTenantController, fenceName, leadTenants } from './reconcile/cont
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export type { TenantManifest, TenantSource } from './source.ts'
 export type { LiveTenant } from './store.ts'
-export { findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
+export { findLiveTenant, findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
 export {
   apiKeys,
   directoryVersion,
@@ -77,3 +77,13 @@ export {
   tenantIdOfUid,
   tenantObjects,
 } from './tenant-object.ts'
+export {
+  findTenantHead,
+  listTenantHeads,
+  listTenantsOfKey,
+  readTenantSheet,
+  type TenantHead,
+  type TenantKeyView,
+  type TenantSecretView,
+  type TenantSheet,
+} from './tenant-views.ts'

@@ -1,5 +1,5 @@
-import type { Outcome, TenantDetail, TenantKeyView, TenantSecretView } from '#internal/backoffice/index.ts'
-import type { Condition, WebhookUrl } from '#internal/tenants/index.ts'
+import type { Outcome, TenantDetail } from '#internal/backoffice/index.ts'
+import type { Condition, TenantKeyView, TenantSecretView, WebhookUrl } from '#internal/tenants/index.ts'
 import type { UsageReport } from '#internal/usage/index.ts'
 import { Card, Empty, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton } from '../components/form.tsx'

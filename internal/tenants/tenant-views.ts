@@ -1,0 +1,94 @@
+import { and, asc, eq, gt, inArray, isNull, or, sql } from 'drizzle-orm'
+import type { TenantId } from '#internal/base/index.ts'
+import { orm, type Pool } from '#internal/storage/index.ts'
+import type { TenantSpec } from './model.ts'
+import type { Condition } from './reconcile/conditions.ts'
+import { apiKeys, tenantSecrets, tenants } from './tables.ts'
+
+// Views of live tenants for people. All reads are plain statements by an index, without locks.
+
+const { id, namespace, name, slug, spec, deletedAtMs } = tenants
+const headColumns = {
+  ...{ id, namespace, name, slug, isSuspended: tenants.suspended, createdAtMs: tenants.resourceCreatedAtMs },
+  displayName: sql<string | null>`${spec} ->> 'displayName'`,
+  ready: sql<Pick<Condition, 'status' | 'reason'> | null>`
+    jsonb_path_query_first(${tenants.conditions}, '$[*] ? (@.type == "Ready")')`,
+}
+
+/** A tenant in a list. `ready` is its condition `Ready`, null before the first reconcile. */
+export type TenantHead = Awaited<ReturnType<typeof listTenantHeads>>[number]
+
+/** Lists live tenants by namespace and name. */
+export async function listTenantHeads(
+  pool: Pool,
+  page: {
+    readonly after?: { readonly namespace: string; readonly name: string } | undefined
+    /** Omit for all. */
+    readonly namespaces?: readonly string[] | undefined
+    readonly rowsMax: number
+  },
+) {
+  const { after, namespaces, rowsMax } = page
+  const isAfter = after && sql`(${namespace}, ${name}) > (${after.namespace}, ${after.name})`
+  return await orm(pool)
+    .select(headColumns)
+    .from(tenants)
+    .where(and(isNull(deletedAtMs), isAfter, namespaces && inArray(namespace, [...namespaces])))
+    .orderBy(asc(namespace), asc(name))
+    .limit(rowsMax)
+}
+
+/** Finds a live tenant. */
+export async function findTenantHead(pool: Pool, tenantId: TenantId): Promise<TenantHead | undefined> {
+  const isMeant = and(eq(id, tenantId), isNull(deletedAtMs))
+  const [head] = await orm(pool).select(headColumns).from(tenants).where(isMeant)
+  return head
+}
+
+/** Lists live tenants, or the one of an id, that have a usable API key with this prefix. */
+export async function listTenantsOfKey(
+  pool: Pool,
+  { prefix, tenantId, rowsMax }: { prefix: string; tenantId: TenantId | undefined; rowsMax: number },
+): Promise<readonly TenantId[]> {
+  const isLive = and(isNull(deletedAtMs), or(isNull(apiKeys.endsAtMs), gt(apiKeys.endsAtMs, sql`now()`)))
+  const rows = await orm(pool)
+    .selectDistinct({ id })
+    .from(apiKeys)
+    .innerJoin(tenants, eq(id, apiKeys.tenantId))
+    .where(and(eq(apiKeys.prefix, prefix), tenantId && eq(id, tenantId), isLive))
+    .orderBy(asc(id))
+    .limit(rowsMax)
+  return rows.map((row) => row.id)
+}
+
+/** An API key without the key: `prefix` is null for keys issued before prefixes were stored, `endsAtMs` for a key that never ends. */
+export type TenantKeyView = TenantSheet['keys'][number]
+/** A live signing secret without its value: its field (`callback` or `provider:…`) and the name of its Kubernetes Secret. */
+export type TenantSecretView = TenantSheet['secrets'][number]
+/** A tenant with its spec, conditions, keys and secrets. */
+export type TenantSheet = NonNullable<Awaited<ReturnType<typeof readTenantSheet>>>
+
+/** Reads everything about a live tenant except values of secrets. */
+export async function readTenantSheet(pool: Pool, tenantId: TenantId) {
+  const db = orm(pool)
+  const { scopes, prefix, createdAtMs, expiresAtMs, endsAtMs } = apiKeys
+  const endMs = sql<number | null>`(extract(epoch FROM least(${expiresAtMs}, ${endsAtMs})) * 1000)::bigint`
+  const { field, sourceName } = tenantSecrets
+  const [[head], keys, secrets] = await Promise.all([
+    db
+      .select({ ...headColumns, spec: sql<TenantSpec>`${spec}`, conditions: tenants.conditions })
+      .from(tenants)
+      .where(and(eq(id, tenantId), isNull(deletedAtMs))),
+    db
+      .select({ name: apiKeys.name, scopes, prefix, createdAtMs, endsAtMs: endMs })
+      .from(apiKeys)
+      .where(eq(apiKeys.tenantId, tenantId))
+      .orderBy(asc(apiKeys.name), asc(createdAtMs)),
+    db
+      .select({ field, secretName: sourceName, createdAtMs: tenantSecrets.createdAtMs })
+      .from(tenantSecrets)
+      .where(eq(tenantSecrets.tenantId, tenantId))
+      .orderBy(asc(field), asc(tenantSecrets.ordinal)),
+  ])
+  return head && { ...head, keys, secrets }
+}
