@@ -20,14 +20,14 @@ import {
 } from '#internal/http/index.ts'
 import { Callers } from '#internal/intake/index.ts'
 import type { Transport } from '#internal/kube/index.ts'
-import { internalContractRoutes } from '#internal/openapi/index.ts'
+import { internalDocumentRoutes } from '#internal/openapi/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Configuration of the port of the internal contract and the dashboard. */
+/** Configuration of the port of the internal API and the dashboard. */
 export interface BackofficePortConfig
   extends DatabaseSettings,
     Pick<Config<'dev'>, 'backofficePort' | 'callbackCidrsMax' | 'callbackPorts' | 'egressProxy'> {
@@ -70,7 +70,7 @@ const bodiesBytes = 64 * 1024 * 1024
 /** Longer than the longest call, a test call to a callback. */
 const drainMsMax = 35_000
 
-/** Opens the port of the internal contract and the dashboard for the scope's life. Returns the actual port. */
+/** Opens the port of the internal API and the dashboard for the scope's life. Returns the actual port. */
 export async function openBackofficePort(
   host: Host,
   config: BackofficePortConfig,
@@ -100,7 +100,7 @@ export async function openBackofficePort(
   )
   const routes = [
     ...bindRoutes(internalRoutes, { backoffice, access }),
-    ...internalContractRoutes(),
+    ...internalDocumentRoutes(),
     ...dashboard.routes,
   ]
   const server = await host.scope.open({

@@ -11,7 +11,7 @@ const commands: Readonly<Record<string, Command>> = {
   forwarder: processOf('delivers events to callbacks', () => import('#cmd/forwarder/main.ts')),
   operator: processOf('reconciles the Tenants of a cluster', () => import('#cmd/operator/main.ts')),
   backoffice: processOf(
-    'serves the dashboard and the internal contract, and exports the backlog as metrics',
+    'serves the dashboard and the internal API, and exports the backlog as metrics',
     () => import('#cmd/backoffice/main.ts'),
   ),
   migrate: processOf(

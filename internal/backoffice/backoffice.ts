@@ -1,7 +1,7 @@
 import type { Actor } from '#internal/access/index.ts'
 import { callbackCases } from './callbacks.ts'
 import { eventCases } from './events.ts'
-import { auditCases, executionCases, refusedCases } from './history.ts'
+import { auditCases, lockCases, refusedCases } from './history.ts'
 import { attempt, type Outcome } from './outcome.ts'
 import { type BackofficeParts, createRedactors, type DeskParts } from './parts.ts'
 import { replayCases } from './replays.ts'
@@ -24,51 +24,39 @@ type Desk<Cases> = {
     : never
 }
 
+const cases = {
+  tenants: tenantCases,
+  events: eventCases,
+  replays: replayCases,
+  refused: refusedCases,
+  usage: usageCases,
+  settings: settingCases,
+  simulations: simulationCases,
+  locks: lockCases,
+  callbacks: callbackCases,
+  audit: auditCases,
+  stats: statsCases,
+}
+
 /**
  * Everything that people and other services may do and read: the dashboard and `/internal/v1` call nothing else. Each use case checks
  * the actor's rights, returns rows only of tenants that the actor sees, redacts secrets, and writes every change and every read of a
  * raw payload to the audit log. Expected failures are a `Refusal`; only bugs throw.
  */
-export interface Backoffice {
-  readonly tenants: Desk<typeof tenantCases>
-  readonly events: Desk<typeof eventCases>
-  readonly replays: Desk<typeof replayCases>
-  readonly refused: Desk<typeof refusedCases>
-  readonly usage: Desk<typeof usageCases>
-  readonly settings: Desk<typeof settingCases>
-  readonly simulations: Desk<typeof simulationCases>
-  readonly executions: Desk<typeof executionCases>
-  readonly callbacks: Desk<typeof callbackCases>
-  readonly audit: Desk<typeof auditCases>
-  readonly stats: Desk<typeof statsCases>
-}
+export type Backoffice = { readonly [Subject in keyof typeof cases]: Desk<(typeof cases)[Subject]> }
 
 /** Creates the backoffice of a process. It owns two caches: redactors and the tenant ranking. */
 export function createBackoffice(given: BackofficeParts): Backoffice {
   const parts = { ...given, redactorOf: createRedactors(), rankAll: createRanking(given) }
-  return {
-    tenants: openDesk(parts, tenantCases),
-    events: openDesk(parts, eventCases),
-    replays: openDesk(parts, replayCases),
-    refused: openDesk(parts, refusedCases),
-    usage: openDesk(parts, usageCases),
-    settings: openDesk(parts, settingCases),
-    simulations: openDesk(parts, simulationCases),
-    executions: openDesk(parts, executionCases),
-    callbacks: openDesk(parts, callbackCases),
-    audit: openDesk(parts, auditCases),
-    stats: openDesk(parts, statsCases),
-  }
+  const desks = Object.entries(cases).map(([subject, desk]) => [subject, openDesk(parts, desk)])
+  // `fromEntries` loses the names; the type restores them.
+  return Object.fromEntries(desks) as Backoffice
 }
 
-function openDesk<Cases extends Readonly<Record<string, UseCase>>>(
-  parts: DeskParts,
-  cases: Cases,
-): Desk<Cases> {
-  const bound = Object.entries(cases).map(([name, useCase]) => [
+function openDesk(parts: DeskParts, desk: Readonly<Record<string, UseCase>>) {
+  const bound = Object.entries(desk).map(([name, useCase]) => [
     name,
     (actor: Actor, ...request: never[]) => attempt(parts.onTrouble, () => useCase(parts, actor, ...request)),
   ])
-  // `fromEntries` loses the names; `Desk` restores them.
-  return Object.fromEntries(bound) as Desk<Cases>
+  return Object.fromEntries(bound) as Readonly<Record<string, unknown>>
 }

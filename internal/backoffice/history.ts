@@ -1,4 +1,10 @@
-import { type Actor, type AuditRecord, auditExaminedMax, listAudit } from '#internal/access/index.ts'
+import {
+  type Actor,
+  type AuditFilter,
+  type AuditRecord,
+  auditExaminedMax,
+  listAudit,
+} from '#internal/access/index.ts'
 import { idPattern, type TenantId } from '#internal/base/index.ts'
 import { isWholeSample, listRefusedCalls, type RefusedCallView } from '#internal/intake/index.ts'
 import { type LockHistoryEntry, type LockState, listLockHistory } from '#internal/records/index.ts'
@@ -9,7 +15,7 @@ import { type DeskParts, redactHeaders } from './parts.ts'
 import { reachTenant, type TenantSelection } from './reach.ts'
 
 /** Filters of the lock history of a tenant. Times in milliseconds since the epoch. */
-export interface ExecutionListRequest extends PageRequest {
+export interface LockListRequest extends PageRequest {
   readonly tenantId: TenantId
   readonly scope?: string | undefined
   /** Requires a scope. */
@@ -25,7 +31,7 @@ export interface ExecutionListRequest extends PageRequest {
 async function listLocks(
   parts: DeskParts,
   actor: Actor,
-  request: ExecutionListRequest,
+  request: LockListRequest,
 ): Promise<Outcome<Page<LockHistoryEntry>>> {
   const { tenantId, scope, key, state, fromMs, toMs } = request
   const page = readPage(request, parseIntegerPosition)
@@ -40,7 +46,7 @@ async function listLocks(
 }
 
 /** Use cases of the lock history. */
-export const executionCases = { list: listLocks }
+export const lockCases = { list: listLocks }
 
 /** A refused call, secrets redacted. */
 export interface RefusedCall extends Omit<RefusedCallView, 'headers'> {
@@ -88,16 +94,10 @@ async function listRefused(
 /** Use cases of refused calls. */
 export const refusedCases = { list: listRefused }
 
-/** Filters of the audit log, combined with AND. Times in milliseconds since the epoch. */
-interface AuditListRequest extends PageRequest, TenantSelection {
-  /** Part of the actor's name, in any case; at most 200 characters. */
-  readonly actor?: string | undefined
-  /** An action or its beginning; at most 200 characters. */
-  readonly action?: string | undefined
-  readonly fromMs?: number | undefined
-  /** Exclusive. */
-  readonly toMs?: number | undefined
-}
+/** Filters of the audit log, combined with AND. Both texts have at most 200 characters. */
+type AuditListRequest = PageRequest &
+  TenantSelection &
+  Pick<AuditFilter, 'actor' | 'action' | 'fromMs' | 'toMs'>
 
 const searchCharsMax = 200
 

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
-import { type EventId, findMembers, idPattern, parseEventId, toWire } from '#internal/base/index.ts'
+import { findMembers, idPattern, parseEventId, toWire } from '#internal/base/index.ts'
 import { eventStates } from '#internal/events/index.ts'
-import { parseReplayId, type ReplayFilter, type ReplayId, replayRateMax } from '#internal/replays/index.ts'
+import { parseReplayId, type ReplayFilter, replayRateMax } from '#internal/replays/index.ts'
 import { providerNames } from '#internal/tenants/index.ts'
 import type { RawPayload } from './events.ts'
 import {
@@ -26,10 +26,11 @@ import {
   textParam,
   timeParam,
   timestamp,
+  withNamed,
   wordParam,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { invalid, notFound, type Outcome, ok } from './outcome.ts'
+import { defined, invalid, notFound, type Outcome, ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const replayedStates = ['processed', 'delivery_failed', 'verified'] as const
@@ -77,35 +78,10 @@ function filterOf(body: typeof ReplayFilterBody.static): Outcome<ReplayFilter> {
   const [fromMs, toMs] = [readTime(body.from), body.to === undefined ? undefined : readTime(body.to)]
   if (fromMs === undefined || (body.to !== undefined && toMs === undefined))
     return invalid('"from" and "to" must be times such as 2026-11-01T08:30:00Z')
-  const tenant = body.tenantId === undefined ? undefined : readTenantId(body.tenantId)
   const { provider, type, state } = body
-  return ok({
-    fromMs,
-    ...(toMs !== undefined && { toMs }),
-    ...(tenant !== undefined && { tenantId: tenant }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { type }),
-    ...(state !== undefined && { state }),
-    ...(body.ids !== undefined && { ids: body.ids.flatMap((id) => parseEventId(id) ?? []) }),
-  })
-}
-
-type PathParams = Readonly<Record<string, string>>
-
-async function withEvent<T>(
-  params: PathParams,
-  use: (id: EventId) => Promise<Outcome<T>>,
-): Promise<Outcome<T>> {
-  const id = parseEventId(params['eventId'] ?? '')
-  return id === undefined ? notFound : use(id)
-}
-
-async function withReplay<T>(
-  params: PathParams,
-  use: (id: ReplayId) => Promise<Outcome<T>>,
-): Promise<Outcome<T>> {
-  const id = parseReplayId(params['replayId'] ?? '')
-  return id === undefined ? notFound : use(id)
+  const tenant = body.tenantId === undefined ? undefined : readTenantId(body.tenantId)
+  const ids = body.ids?.flatMap((id) => parseEventId(id) ?? [])
+  return ok({ fromMs, ...defined({ toMs, tenantId: tenant, provider, type, state, ids }) })
 }
 
 /** Returns the received text of a member. */
@@ -180,7 +156,8 @@ export const eventRoutes = [
   internalRoute({
     ...{ method: 'GET', path: event, id: 'readEvent', tag: 'events', answer: EventDetail },
     summary: 'An event with its attempts, secrets redacted',
-    act: ({ backoffice, actor, params }) => withEvent(params, (id) => backoffice.events.read(actor, id)),
+    act: ({ backoffice, actor, params }) =>
+      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.read(actor, id)),
   }),
   internalRoute({
     ...{ method: 'GET', path: `${event}/payload`, id: 'readEventPayload', tag: 'events' },
@@ -188,7 +165,7 @@ export const eventRoutes = [
     description:
       'Needs the right `get tenants/payloads`. Each call is in the audit log. 409 once the payload has expired.',
     act: ({ backoffice, actor, params }) =>
-      withEvent(params, (id) => backoffice.events.readPayload(actor, id)),
+      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.readPayload(actor, id)),
     // Spliced in as text: parsing could change its numbers.
     write: (value: RawPayload) =>
       `{"event":${JSON.stringify(toWire(value.event))},"payload":${value.payload}}`,
@@ -211,7 +188,7 @@ export const eventRoutes = [
     ),
     example: { round: 1 },
     act: ({ backoffice, actor, params, body: { round } }) =>
-      withEvent(params, (id) => backoffice.events.replay(actor, { id, round })),
+      withNamed(params['eventId'], parseEventId, (id) => backoffice.events.replay(actor, { id, round })),
   }),
 ]
 
@@ -264,11 +241,13 @@ export const replayRoutes = [
   internalRoute({
     ...{ method: 'GET', path: replay, id: 'readReplay', tag: 'replays', answer: Replay },
     summary: 'Progress of a replay job',
-    act: ({ backoffice, actor, params }) => withReplay(params, (id) => backoffice.replays.read(actor, id)),
+    act: ({ backoffice, actor, params }) =>
+      withNamed(params['replayId'], parseReplayId, (id) => backoffice.replays.read(actor, id)),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${replay}/cancel`, id: 'cancelReplay', tag: 'replays' },
     ...{ answer: ReplayChanged, summary: 'Cancel a replay job; events that it has queued are delivered' },
-    act: ({ backoffice, actor, params }) => withReplay(params, (id) => backoffice.replays.cancel(actor, id)),
+    act: ({ backoffice, actor, params }) =>
+      withNamed(params['replayId'], parseReplayId, (id) => backoffice.replays.cancel(actor, id)),
   }),
 ]

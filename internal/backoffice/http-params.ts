@@ -10,6 +10,7 @@ import {
 } from '#internal/base/index.ts'
 import { parseQuery } from '#internal/http/index.ts'
 import { dnsLabel } from '#internal/tenants/index.ts'
+import { notFound, type Outcome } from './outcome.ts'
 
 /** A query parameter: its parser and documentation. */
 export interface Param<Value> {
@@ -106,6 +107,16 @@ export function timeParam(description: string): Param<number> {
 /** Parses a tenant's id; undefined for anything else. Pure. */
 export function readTenantId(text: string): TenantId | undefined {
   return isTenantId(text) ? text : undefined
+}
+
+/** Runs a use case on what a path parameter names; 404 for a malformed name. */
+export async function withNamed<Name, Value>(
+  text: string | undefined,
+  parse: (text: string) => Name | undefined,
+  use: (name: Name) => Promise<Outcome<Value>>,
+): Promise<Outcome<Value>> {
+  const name = parse(text ?? '')
+  return name === undefined ? notFound : use(name)
 }
 
 const limit: Param<number> = {

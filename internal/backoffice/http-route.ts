@@ -14,7 +14,7 @@ import type { DocumentedAnswer } from './http-answers.ts'
 import { type Params, type ParamValues, pathParams, readParams, readTenantId } from './http-params.ts'
 import type { Outcome, Refusal } from './outcome.ts'
 
-/** Parts of the internal contract's routes. */
+/** Parts of the internal API's routes. */
 export interface InternalParts {
   readonly backoffice: Backoffice
   readonly access: Pick<Access, 'authenticate'>
@@ -35,7 +35,7 @@ export interface InternalCall<Query extends Params, Body> {
   readonly idempotencyKey: string
 }
 
-/** A route of the internal contract: parameters, body, documentation and use case. */
+/** A route of the internal API: parameters, body, documentation and use case. */
 export interface InternalRoute<Query extends Params, Body extends TSchema> {
   readonly method: AdmittingRoute<unknown>['method']
   /** Its parameters stand in `pathParams`. */
@@ -66,7 +66,7 @@ const keyForm = /^[\x20-\x7e]{1,200}$/
 /** The parts of a call that are parsed before its body is read. */
 type InternalHead = Pick<InternalCall<Params, unknown>, 'actor' | 'tenantId' | 'query' | 'idempotencyKey'>
 
-/** Defines a route of the internal contract. The caller is authenticated before the body is read, and owns its share of the budget. */
+/** Defines a route of the internal API. The caller is authenticated before the body is read, and owns its share of the budget. */
 export function internalRoute<Query extends Params, Body extends TSchema>(
   definition: InternalRoute<Query, Body>,
 ): RoomRoute<InternalParts, AdmittingRoute<InternalHead>> {

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { lockStates } from '#internal/records/index.ts'
-import { type LimitName, limitAmountMax, limitNames } from '#internal/tenants/index.ts'
+import { limitAmountMax, limitNames } from '#internal/tenants/index.ts'
 import {
   AuditPage,
   CallbackTested,
@@ -23,10 +23,11 @@ import {
   textParam,
   timeParam,
   timestamp,
+  withNamed,
   wordParam,
 } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
-import { invalid, notFound, ok } from './outcome.ts'
+import { invalid, ok } from './outcome.ts'
 import type { TenantRef } from './tenants.ts'
 
 const strict = { additionalProperties: false }
@@ -54,9 +55,7 @@ function refOf(query: { readonly [Name in keyof typeof lookupParams]?: string })
   return { by: first[0] as 'id' | 'slug' | 'keyPrefix', text: first[1] }
 }
 
-function limitNamed(text: string | undefined): LimitName | undefined {
-  return limitNames.find((each) => each === text)
-}
+const limitNamed = (text: string) => limitNames.find((each) => each === text)
 
 /** Routes of tenants and their data. */
 export const tenantRoutes = [
@@ -172,20 +171,20 @@ export const tenantRoutes = [
     ),
     example: { hard: 250_000, until: '2027-02-01T00:00:00Z', reason: 'Winter sale, TICKET-481' },
     async act({ backoffice, actor, tenantId, params, body: { hard, until, reason } }) {
-      const limit = limitNamed(params['limit'])
-      if (limit === undefined) return notFound
       const untilMs = readTime(until)
       if (untilMs === undefined) return invalid('"until" must be a time such as 2026-11-01T08:30:00Z')
-      return backoffice.usage.override(actor, { tenantId, limit, hard, untilMs, reason })
+      return withNamed(params['limit'], limitNamed, (limit) =>
+        backoffice.usage.override(actor, { tenantId, limit, hard, untilMs, reason }),
+      )
     },
   }),
   internalRoute({
     ...{ method: 'DELETE', path: `${tenant}/limits/:limit/override`, id: 'clearLimitOverride' },
     ...{ tag: 'usage', answer: Done, summary: 'End an override before it expires' },
-    async act({ backoffice, actor, tenantId, params }) {
-      const limit = limitNamed(params['limit'])
-      return limit === undefined ? notFound : backoffice.usage.clearOverride(actor, { tenantId, limit })
-    },
+    act: ({ backoffice, actor, tenantId, params }) =>
+      withNamed(params['limit'], limitNamed, (limit) =>
+        backoffice.usage.clearOverride(actor, { tenantId, limit }),
+      ),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${tenant}/callback/test`, id: 'testCallback', tag: 'tenants' },
@@ -216,7 +215,7 @@ export const tenantRoutes = [
       to: timeParam('Acquired earlier.'),
     },
     act: ({ backoffice, actor, tenantId, query: { from, to, ...query } }) =>
-      backoffice.executions.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
+      backoffice.locks.list(actor, { ...query, tenantId, fromMs: from, toMs: to }),
   }),
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/audit', id: 'listAudit', tag: 'audit', answer: AuditPage },

@@ -2,15 +2,14 @@ import { Type as t } from '@sinclair/typebox'
 import {
   parseSimulationId,
   SimulateChargebackRequest,
-  type SimulationId,
   simulationStates,
 } from '#internal/simulations/index.ts'
 import { SettingChanged, Settings, Simulation, SimulationChanged, SimulationPage } from './http-answers.ts'
 import { eventRoutes, replayRoutes } from './http-events.ts'
-import { type Param, pageParams, tenantParams, wordParam } from './http-params.ts'
+import { type Param, pageParams, tenantParams, withNamed, wordParam } from './http-params.ts'
 import { internalRoute } from './http-route.ts'
 import { tenantRoutes } from './http-tenants.ts'
-import { notFound, type Outcome, ok } from './outcome.ts'
+import { ok } from './outcome.ts'
 
 const strict = { additionalProperties: false }
 const tenant = '/internal/v1/tenants/:tenantId'
@@ -90,14 +89,6 @@ function settingRoutes(path: string, kind: 'Installation' | 'Tenant') {
 
 const { dryRun: _dryRun, ...chargeback } = SimulateChargebackRequest.properties
 
-async function withSimulation<T>(
-  params: Readonly<Record<string, string>>,
-  use: (id: SimulationId) => Promise<Outcome<T>>,
-): Promise<Outcome<T>> {
-  const id = parseSimulationId(params['simulationId'] ?? '')
-  return id === undefined ? notFound : use(id)
-}
-
 const simulationRoutes = [
   internalRoute({
     ...{ method: 'GET', path: '/internal/v1/simulations', id: 'listSimulations', tag: 'simulations' },
@@ -124,7 +115,7 @@ const simulationRoutes = [
     ...{ method: 'GET', path: simulation, id: 'readSimulation', tag: 'simulations', answer: Simulation },
     summary: 'A simulation with its events',
     act: ({ backoffice, actor, params }) =>
-      withSimulation(params, (id) => backoffice.simulations.read(actor, id)),
+      withNamed(params['simulationId'], parseSimulationId, (id) => backoffice.simulations.read(actor, id)),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/advance`, id: 'advanceSimulation', tag: 'simulations' },
@@ -141,17 +132,19 @@ const simulationRoutes = [
     ),
     example: { event: 'evt_sim_06gzx3byyxdccqxb8v47jbp37g_2' },
     act: ({ backoffice, actor, params, body: { event } }) =>
-      withSimulation(params, (id) => backoffice.simulations.advance(actor, id, event)),
+      withNamed(params['simulationId'], parseSimulationId, (id) =>
+        backoffice.simulations.advance(actor, id, event),
+      ),
   }),
   internalRoute({
     ...{ method: 'POST', path: `${simulation}/cancel`, id: 'cancelSimulation', tag: 'simulations' },
     ...{ answer: SimulationChanged, summary: 'Cancel a simulation: no further event is sent' },
     act: ({ backoffice, actor, params }) =>
-      withSimulation(params, (id) => backoffice.simulations.cancel(actor, id)),
+      withNamed(params['simulationId'], parseSimulationId, (id) => backoffice.simulations.cancel(actor, id)),
   }),
 ]
 
-/** Every route of the internal contract. */
+/** Every route of the internal API. */
 export const internalRoutes = [
   ...[...tenantRoutes, ...eventRoutes, ...replayRoutes],
   ...settingRoutes('/internal/v1/settings', 'Installation'),

@@ -1,7 +1,7 @@
 export { type Backoffice, createBackoffice } from './backoffice.ts'
 export type { TestEventSent } from './callbacks.ts'
 export type { EventDetail, EventListRequest } from './events.ts'
-export type { ExecutionListRequest, RefusedCall } from './history.ts'
+export type { LockListRequest, RefusedCall } from './history.ts'
 export { internalRoutes } from './http.ts'
 export { isStoreAway, type Outcome, type Refusal } from './outcome.ts'
 export type { Page } from './page.ts'

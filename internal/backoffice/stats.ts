@@ -2,7 +2,6 @@ import type { Actor } from '#internal/access/index.ts'
 import {
   rankTenants,
   readStats,
-  type StatName,
   type Stats,
   type StatsTenants,
   statsStepMs,
@@ -18,13 +17,6 @@ interface StatsRequest extends TenantSelection {
   readonly toMs: number
 }
 
-/** Tenants to rank; of more than 24 h the last 24 count. */
-interface RankRequest extends StatsRequest {
-  readonly orderBy: StatName
-  /** 1 to 100. */
-  readonly limit: number
-}
-
 const spanMsMax = 35 * 86_400_000
 
 /** Reads at most 200 points over time, seconds behind. Queue depth is included only for actors that see all tenants. */
@@ -37,18 +29,17 @@ async function read(parts: DeskParts, actor: Actor, request: StatsRequest): Prom
   return ok(await readStats(parts.readPool, { tenants: tenants.value, fromMs, toMs, stepMs }))
 }
 
-/** Lists the tenants with the highest counts; for all tenants at most 15 s old. */
+/** Lists the ten tenants that accepted the most events, of more than 24 h in the last 24; for all tenants at most 15 s old. */
 async function rank(
   parts: DeskParts,
   actor: Actor,
-  request: RankRequest,
+  request: StatsRequest,
 ): Promise<Outcome<readonly TenantStats[]>> {
   const tenants = await reachStats(parts, actor, request)
   if (tenants.kind !== 'ok') return tenants
-  const { fromMs, toMs, orderBy } = request
-  const limit = Math.min(request.limit, rankedMax)
-  if (tenants.value === 'all') return ok((await parts.rankAll({ fromMs, toMs, orderBy })).slice(0, limit))
-  return ok(await rankTenants(parts.readPool, { fromMs, toMs, orderBy, tenants: tenants.value, limit }))
+  const { fromMs, toMs } = request
+  if (tenants.value === 'all') return ok(await parts.rankAll({ fromMs, toMs }))
+  return ok(await rankTenants(parts.readPool, { ...ranking, fromMs, toMs, tenants: tenants.value }))
 }
 
 async function reachStats(
@@ -66,31 +57,29 @@ async function reachStats(
 /** Use cases of stats. */
 export const statsCases = { read, rank }
 
-/** Ranks all tenants and returns the first 100. @throws errors of Postgres */
-export type Ranking = (
-  request: Pick<RankRequest, 'fromMs' | 'toMs' | 'orderBy'>,
-) => Promise<readonly TenantStats[]>
+/** Ranks all tenants. @throws errors of Postgres */
+export type Ranking = (request: Pick<StatsRequest, 'fromMs' | 'toMs'>) => Promise<readonly TenantStats[]>
 
-const rankedMax = 100
+const ranking = { orderBy: 'accepted', limit: 10 } as const
 const rememberedMs = 15_000
 const rankingsMax = 20
 
-/** Caches the ranking of all tenants for 15 s per length of time and order, since every open overview page requests it. */
+/** Caches the ranking of all tenants for 15 s per length of time, since every open overview page requests it. */
 export function createRanking({ readPool, clock }: Pick<BackofficeParts, 'readPool' | 'clock'>): Ranking {
-  const cache = new Map<string, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
-  return ({ fromMs, toMs, orderBy }) => {
-    const key = `${orderBy} ${toMs - fromMs}`
+  const cache = new Map<number, { askedAtMs: number; toMs: number; tenants: ReturnType<Ranking> }>()
+  return ({ fromMs, toMs }) => {
+    const key = toMs - fromMs
     const nowMs = clock.now()
     const known = cache.get(key)
     if (known && nowMs - known.askedAtMs < rememberedMs && Math.abs(toMs - known.toMs) < rememberedMs)
       return known.tenants
-    const tenants = rankTenants(readPool, { tenants: 'all', fromMs, toMs, orderBy, limit: rankedMax })
+    const tenants = rankTenants(readPool, { ...ranking, tenants: 'all', fromMs, toMs })
     const asked = { askedAtMs: nowMs, toMs, tenants }
     cache.delete(key)
     cache.set(key, asked)
     const oldest = cache.keys().next()
     if (cache.size > rankingsMax && !oldest.done) cache.delete(oldest.value)
-    // A failure reaches those who wait for it and is not cached.
+    // A failure is not cached.
     tenants.catch(() => cache.get(key) === asked && cache.delete(key))
     return tenants
   }

@@ -196,7 +196,7 @@ export function named<Schema extends JsonSchema>(
   return { ...schema, $id: name }
 }
 
-/** Codes of the internal contract only. */
+/** Codes of the internal API only. */
 const internalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(['unauthenticated', 'forbidden', 'not_found', 'conflict', 'too_many', 'unavailable'] as const),
 ])

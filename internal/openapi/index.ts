@@ -1,2 +1,2 @@
-export { internalContract, internalContractRoutes } from './internal.ts'
+export { internalDocument, internalDocumentRoutes } from './internal.ts'
 export { contractRoutes, publicContract } from './public.ts'

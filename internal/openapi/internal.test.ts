@@ -11,9 +11,9 @@ import {
 import { bodiesOf, expectFits, fillPath, openContract } from '#test/support/contract.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
 import { simulationTenantYaml } from '#test/support/simulation-calls.ts'
-import { internalContract } from './internal.ts'
+import { internalDocument } from './internal.ts'
 
-const document = internalContract()
+const document = internalDocument()
 const { operations, answerSchema, expectDocumented, parametersOf, schemaAt } = openContract(document)
 const documentPath = '/internal/v1/openapi.json'
 let backoffice: TestBackoffice
@@ -39,20 +39,20 @@ const exampleOf = (method: string, path: string): unknown => {
   return body?.[1].examples['example']?.value
 }
 
-describe('internal contract', () => {
-  test('internal contract: is valid OpenAPI 3.1', async () => {
+describe('internal API', () => {
+  test('internal API: is valid OpenAPI 3.1', async () => {
     const { valid, errors } = await new Validator().validate(structuredClone(document))
     expect(errors ?? []).toEqual([])
     expect(valid).toBe(true)
   })
 
-  test('internal contract: is served without authentication', async () => {
+  test('internal API: is served without authentication', async () => {
     const answer = await backoffice.call('GET', documentPath, { token: '' })
     expect(answer.status).toBe(200)
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(document)))
   })
 
-  test('internal contract: has every route of the server and no other method', async () => {
+  test('internal API: has every route of the server and no other method', async () => {
     const routes = internalRoutes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     const documented = operations.map(({ method, path }) => `${method} ${path}`)
     expect(documented.toSorted()).toEqual([...routes, `GET ${documentPath}`].toSorted())
@@ -66,12 +66,12 @@ describe('internal contract', () => {
     }
   })
 
-  test('internal contract: operation ids are unique', () => {
+  test('internal API: operation ids are unique', () => {
     const names = operations.map(({ operation }) => operation.operationId)
     expect(new Set(names).size).toBe(names.length)
   })
 
-  test.each(operations)('internal contract: examples of $method $path fit its schemas', (described) => {
+  test.each(operations)('internal API: examples of $method $path fit its schemas', (described) => {
     const { method, path, operation } = described
     for (const [status, response] of Object.entries(operation.responses))
       for (const { value } of Object.values(response.content['application/json'].examples ?? {}))
@@ -85,14 +85,14 @@ describe('internal contract', () => {
   })
 })
 
-describe('errors of the internal contract', () => {
+describe('errors of the internal API', () => {
   const guarded = operations.filter(({ path }) => path !== documentPath)
   const sent = (method: string, path: string): CallOptions => ({
     body: exampleOf(method, path),
     headers: { 'Idempotency-Key': crypto.randomUUID() },
   })
 
-  test('internal contract: documents 401 for a missing and an invalid token', async () => {
+  test('internal API: documents 401 for a missing and an invalid token', async () => {
     for (const { method, path } of guarded)
       for (const token of ['', 'lk_nobody_0123456789abcdef0123456789abcd']) {
         const answer = await backoffice.call(method, fillPath(path, nothing), {
@@ -104,7 +104,7 @@ describe('errors of the internal contract', () => {
       }
   })
 
-  test('internal contract: documents 400 for an unknown query parameter', async () => {
+  test('internal API: documents 400 for an unknown query parameter', async () => {
     for (const { method, path } of guarded) {
       const answer = await backoffice.call(method, `${fillPath(path, nothing)}?colour=1`, sent(method, path))
       expect([path, answer.status]).toEqual([path, 400])
@@ -112,7 +112,7 @@ describe('errors of the internal contract', () => {
     }
   })
 
-  test('internal contract: documents 413 for a long body, and 401 comes before it is read', async () => {
+  test('internal API: documents 413 for a long body, and 401 comes before it is read', async () => {
     for (const { method, path, operation } of guarded) {
       if (operation.requestBody === undefined) continue
       const body = `{"a":"${'x'.repeat(path === '/internal/v1/events' ? 27_300_000 : 70_000)}"}`
@@ -125,7 +125,7 @@ describe('errors of the internal contract', () => {
     }
   })
 
-  test('internal contract: documents 404 for missing objects, and 404 or 403 for a user without rights', async () => {
+  test('internal API: documents 404 for missing objects, and 404 or 403 for a user without rights', async () => {
     for (const { method, path } of guarded) {
       const options = sent(method, path)
       if (path.includes('{') && !path.startsWith('/internal/v1/settings')) {
@@ -142,7 +142,7 @@ describe('errors of the internal contract', () => {
     }
   })
 
-  test('internal contract: documents 503 while the API server does not answer', async () => {
+  test('internal API: documents 503 while the API server does not answer', async () => {
     backoffice.breakApiServer(true)
     for (const { method, path } of guarded) {
       const options = { ...sent(method, path), token: someUser() }
@@ -154,7 +154,7 @@ describe('errors of the internal contract', () => {
   })
 })
 
-describe('answers of the internal contract', () => {
+describe('answers of the internal API', () => {
   /** Calls an operation and checks its answer against the document. */
   async function done(
     method: string,
@@ -173,7 +173,7 @@ describe('answers of the internal contract', () => {
   const tenant = '/internal/v1/tenants/{tenantId}'
   const hourMs = 3_600_000
 
-  test('internal contract: every operation answers as documented', async () => {
+  test('internal API: every operation answers as documented', async () => {
     const tenantId = backoffice.tenantId('acme')
     const mine = { tenantId }
     const keyed = () => ({ headers: { 'Idempotency-Key': crypto.randomUUID() } })

@@ -13,8 +13,8 @@ const headers = {
   'WWW-Authenticate': text('Authentication scheme.'),
 }
 
-/** Returns the internal contract as an OpenAPI 3.1 document: every route of `/internal/v1`. */
-export function internalContract() {
+/** Returns the internal API as an OpenAPI 3.1 document: every route of `/internal/v1`. */
+export function internalDocument() {
   const builder = new DocumentBuilder(Object.keys(headers))
   const paths = builder.pathsOf([documentRoute(documentPath), ...internalRoutes])
   return {
@@ -56,7 +56,7 @@ export function internalContract() {
   }
 }
 
-/** Returns the route that serves the internal contract, without authentication. */
-export function internalContractRoutes(): readonly PublicRoute[] {
-  return [serveDocument(documentPath, internalContract())]
+/** Returns the route that serves the internal API, without authentication. */
+export function internalDocumentRoutes(): readonly PublicRoute[] {
+  return [serveDocument(documentPath, internalDocument())]
 }

@@ -11,7 +11,7 @@ import {
 } from './cluster.ts'
 import { type ClusterUsers, openUsers } from './users.ts'
 
-/** The internal contract, before a real API server: who may do what by real roles. */
+/** The internal API, before a real API server: who may do what by real roles. */
 let admin: ClusterAccess
 let shops: TestNamespace
 let depots: TestNamespace

@@ -41,7 +41,7 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/settings/clear': ({ tenant }) => ({ tenant, name: 'forwarding.paused', version: '0' }),
 }
 
-/** Bodies of calls of the internal contract that need one. */
+/** Bodies of calls of the internal API that need one. */
 const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
     ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
@@ -155,7 +155,7 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
     expect(await deeds()).toEqual(before)
   })
 
-  test('every write of the internal contract is 403 and changes nothing', async () => {
+  test('every write of the internal API is 403 and changes nothing', async () => {
     const before = await deeds()
     const answers = new Map<string, number>()
     for (const { method, path } of internalRoutes) {
@@ -165,7 +165,7 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
     }
     const payload = '/internal/v1/events/:eventId/payload'
     answers.set(`GET ${payload}`, (await call(viewerKey, 'GET', pathOf(payload))).status)
-    printAnswers('viewer, writes of the internal contract', answers)
+    printAnswers('viewer, writes of the internal API', answers)
     expect([...answers].filter(([, status]) => status !== 403)).toEqual([])
     expect(await deeds()).toEqual(before)
   })

@@ -12,7 +12,7 @@ import {
   statusAdvice,
 } from './causes.ts'
 import { readEventFilters } from './events.tsx'
-import { readLockFilters } from './executions.tsx'
+import { readLockFilters } from './lock-history.tsx'
 import { parseReplayForm, replayFields } from './replay-start.tsx'
 import { replayShare } from './replays.tsx'
 import { valueText } from './settings.tsx'

@@ -17,7 +17,6 @@ const ranges = [
   { name: '30d', label: '30 days', ms: 720 * hourMs },
 ] as const
 type Range = (typeof ranges)[number]
-const rankedMax = 10
 
 /** Rates, failures, latency and the queue over a range of time, and the busiest tenants. */
 export const overviewRow: PageRow = {
@@ -28,7 +27,7 @@ export const overviewRow: PageRow = {
     const request = { ...selection, fromMs: nowMs - range.ms, toMs: nowMs }
     const [stats, ranked] = await Promise.all([
       backoffice.stats.read(actor, request),
-      backoffice.stats.rank(actor, { ...request, orderBy: 'accepted', limit: rankedMax }),
+      backoffice.stats.rank(actor, request),
     ])
     if (stats.kind !== 'ok') return stats
     if (ranked.kind !== 'ok') return ranked

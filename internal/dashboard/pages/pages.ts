@@ -3,7 +3,7 @@ import { auditRow } from './audit.tsx'
 import { callbackRows } from './callback.tsx'
 import { eventRows } from './event.tsx'
 import { eventsRow } from './events.tsx'
-import { executionsRow } from './executions.tsx'
+import { lockHistoryRow } from './lock-history.tsx'
 import { overviewRow } from './overview.tsx'
 import { refusedRow } from './refused.tsx'
 import { replayStartRows } from './replay-start.tsx'
@@ -23,7 +23,7 @@ export const pages: readonly (PageRow | ActionRow)[] = [
   ...[...tenantListRows, tenantRow, ...callbackRows],
   ...usageRows,
   ...simulationRows,
-  executionsRow,
+  lockHistoryRow,
   ...settingRows,
   auditRow,
 ]

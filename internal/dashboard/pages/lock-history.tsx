@@ -1,4 +1,4 @@
-import type { ExecutionListRequest } from '#internal/backoffice/index.ts'
+import type { LockListRequest } from '#internal/backoffice/index.ts'
 import { type LockHistoryEntry, lockStates } from '#internal/records/index.ts'
 import { choicesOf, parseTimeFields } from '../components/form.tsx'
 import { listRow, type Problems, Table } from '../components/list.tsx'
@@ -7,11 +7,11 @@ import { link, nameOf, type PageContext } from '../page.ts'
 
 const path = '/executions'
 
-type LockFilters = Omit<ExecutionListRequest, 'tenantId' | 'after' | 'limit'>
+type LockFilters = Omit<LockListRequest, 'tenantId' | 'after' | 'limit'>
 
 /** Lists the lock history of a tenant, the latest acquired first. */
-export const executionsRow = listRow<LockHistoryEntry, LockFilters>({
-  ...{ path, section: 'executions', title: 'Lock history', noun: 'locks', needsTenant: true },
+export const lockHistoryRow = listRow<LockHistoryEntry, LockFilters>({
+  ...{ path, section: 'locks', title: 'Lock history', noun: 'locks', needsTenant: true },
   lead: ({ tenant }) =>
     `Every lock of ${tenant && nameOf(tenant)}, from its acquisition to its end. Up to a second behind; for diagnosis only.`,
   fields: [
@@ -24,7 +24,7 @@ export const executionsRow = listRow<LockHistoryEntry, LockFilters>({
   read: readLockFilters,
   async load({ backoffice, actor, tenant }, asked) {
     if (tenant === undefined) return { kind: 'notFound' }
-    return backoffice.executions.list(actor, { tenantId: tenant.id, ...asked })
+    return backoffice.locks.list(actor, { tenantId: tenant.id, ...asked })
   },
   rows: ({ query }, items) => (
     <Table<LockHistoryEntry>
@@ -51,7 +51,7 @@ export const executionsRow = listRow<LockHistoryEntry, LockFilters>({
   ),
   examined: () => 'the locks that one search examines',
   empty: {
-    ...{ icon: 'executions', title: 'No locks yet' },
+    ...{ icon: 'locks', title: 'No locks yet' },
     text: (
       <>
         Every lock that <code>POST /v1/record</code> acquires is listed here.
