@@ -6,6 +6,7 @@ import {
   type TenantId,
 } from '#internal/base/index.ts'
 import { type Pool } from '#internal/storage/index.ts'
+import { providerNames } from '#internal/tenants/index.ts'
 import {
   chooseSource,
   type EventFilter,
@@ -71,7 +72,7 @@ export async function listEvents(pool: Pool, request: EventListRequest, nowMs: n
 
 // By the key that intake makes of tenant, provider and the provider's id, one for each provider. A read, no locks.
 const sourceText = `
-SELECT k.event_id FROM unnest(ARRAY['card', 'storefront', 'codehost', 'generic', 'wallet', 'gateway']) AS p(name)
+SELECT k.event_id FROM unnest($3::text[]) AS p(name)
 JOIN dedupe_keys k ON k.key = encode(substring(sha256(convert_to(
   $1::text || E'\\n' || p.name || E'\\n' || $2::text, 'UTF8')) FOR 16), 'hex')::uuid`
 
@@ -80,7 +81,7 @@ async function idsOfSource(pool: Pool, sourceEventId: string, tenantId?: TenantI
   const { rows } = await pool.query<[EventId]>({
     text: sourceText,
     rowMode: 'array',
-    values: [tenantId, sourceEventId],
+    values: [tenantId, sourceEventId, providerNames],
   })
   return rows.map(([id]) => id)
 }
