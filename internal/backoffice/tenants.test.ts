@@ -37,8 +37,26 @@ describe('tenants', () => {
     expect([slugsOf(page), page['next']]).toEqual([slugs, undefined])
   })
 
-  test.each(['', 'x', 'YQ', 'no slash'])('tenant list: the cursor %p is 400', async (after) => {
-    expect((await backoffice.call('GET', `/internal/v1/tenants?after=${after}`)).status).toBe(400)
+  test.each([
+    ['tenants', () => 'tenants'],
+    ['events', () => 'events'],
+    ['replays', () => 'replays'],
+    ['simulations', () => 'simulations'],
+    ['audit', () => 'audit'],
+    ['refused calls', () => `tenants/${backoffice.tenantId('acme')}/refused-calls`],
+    ['executions', () => `tenants/${backoffice.tenantId('acme')}/executions`],
+  ])('list of %s: a malformed cursor, is 400 in the shape of the contract', async (_name, path) => {
+    for (const after of ['', 'x', 'YQ', 'no slash', 'evt_1', '-1', 'a'.repeat(513)]) {
+      const query = `after=${encodeURIComponent(after)}`
+      const { status, json } = await backoffice.call('GET', `/internal/v1/${path()}?${query}`)
+      expect([after, status, json]).toEqual([
+        ...[after, 400],
+        {
+          ...{ statusCode: 400, error: 'Bad Request', code: 'invalid_request' },
+          ...{ message: expect.stringMatching(/./), requestId: expect.stringMatching(/./) },
+        },
+      ])
+    }
   })
 
   test.each([

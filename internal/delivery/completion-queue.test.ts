@@ -1,7 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
 import { poll } from '#internal/dev/index.ts'
 import { queueSessionSettings } from '#internal/events/claim.ts'
-import type { Ending } from '#internal/events/complete.ts'
+import type { AttemptRecord, Ending } from '#internal/events/complete.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
 import { truncateEvents } from '#test/support/truncate-events.ts'
@@ -127,25 +128,32 @@ describe('the queue of completions', () => {
     expect(await lab.value(waiting)).toBe(1)
   })
 
-  test.each([
-    ['first', 0],
-    ['between others', 3],
-    ['last', 6],
-  ])('gives up a row that Postgres refuses, %s in its batch, and writes the others', async (_what, at) => {
-    const pool = narrowPool()
-    const { queue, told, ended } = queueOn(pool)
-    const deliveries = await answered(7)
-    const client = await pool.connect()
-    const refused: Ending = { ...ending, attempt: { ...ending.attempt, status: 70_000 } }
-    for (const [index, delivery] of deliveries.entries())
-      queue.add(delivery, { ending: index === at ? refused : ending })
-    client.release()
-    await queue.drain(10_000)
-    expect(told).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} 22003`] })
-    expect([await lab.value(waiting), queue.size, ended.length]).toEqual([1, 0, 7])
-    expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.id)
-    await pool.end()
-  })
+  test.each<[string, string, number, Partial<AttemptRecord>]>([
+    ['first', '22003', 0, { status: 70_000 }],
+    ['between others', '22003', 3, { status: 70_000 }],
+    ['last', '22003', 6, { status: 70_000 }],
+    ['with an index row that is too large', '54000', 3, { answer: randomBytes(6_000).toString('base64') }],
+  ])(
+    'completion queue: a row that Postgres rejects, %s in its batch (SQLSTATE %s), is given up and the others are written',
+    async (_what, sqlState, at, attempt) => {
+      // No index of the schema contains a text that a callback controls.
+      await lab.pool.query('CREATE INDEX wide_answers ON attempts (answer)')
+      const pool = narrowPool()
+      const { queue, told, ended } = queueOn(pool)
+      const deliveries = await answered(7)
+      const client = await pool.connect()
+      const refused: Ending = { ...ending, attempt: { ...ending.attempt, ...attempt } }
+      for (const [index, delivery] of deliveries.entries())
+        queue.add(delivery, { ending: index === at ? refused : ending })
+      client.release()
+      await queue.drain(10_000)
+      await lab.pool.query('DROP INDEX wide_answers')
+      expect(told).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} ${sqlState}`] })
+      expect([await lab.value(waiting), queue.size, ended.length]).toEqual([1, 0, 7])
+      expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.id)
+      await pool.end()
+    },
+  )
 
   test.each([
     ['first', ['suspend', 'open_breaker', 'close_breaker']],

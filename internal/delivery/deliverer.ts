@@ -82,10 +82,7 @@ export class Deliverer {
         if (this.#stopped) this.#release(delivery)
         else this.#snooze(delivery, unknownTenantMs)
       },
-      onLost: (delivery) => {
-        this.#lose(delivery)
-        observer.leasesLost(1)
-      },
+      onLost: (delivery) => this.#lose(delivery),
     })
   }
 
@@ -280,6 +277,7 @@ export class Deliverer {
 
   #lose(delivery: Delivery): void {
     delivery.to('lost')
+    this.#options.observer.leasesLost(1)
     this.#forget(delivery)
     this.#givePlace(delivery)
   }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
 import { createPool, ensurePartitions, type Pool } from '#internal/storage/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -151,16 +152,22 @@ describe('a batch', () => {
   })
 })
 
-describe('an event that Postgres never takes', () => {
-  const poison = () => receivedEvent({ payload: '{"a":"\0"}' })
+/** More than an index row holds, also compressed. */
+const wideText = randomBytes(6_000).toString('base64')
 
-  test('stands alone in the end, and all others are stored', async () => {
-    const events = [...many(20), poison()].toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
+describe('storeBatch: an event that Postgres rejects', () => {
+  test.each<[string, Partial<ReceivedEvent>]>([
+    ['a NUL character in its payload (SQLSTATE 22021)', { payload: '{"a":"\0"}' }],
+    ['an index row that is too large (SQLSTATE 54000)', { type: wideText }],
+  ])('storeBatch: %s, refuses that event and stores the others of its batch', async (_why, fields) => {
+    const rejected = receivedEvent(fields)
+    const events = [...many(20), rejected].toSorted((a, b) => (a.dedupeKey < b.dedupeKey ? -1 : 1))
     const fates = await fatesOf(events)
     expect(fates.filter((fate) => fate === 'stored')).toHaveLength(20)
-    expect(fates[events.findIndex(({ payload }) => payload.includes('\0'))]).toBe('refused')
+    expect(fates[events.indexOf(rejected)]).toBe('refused')
     expect(errors).toEqual(['refused'])
     expect(await rowsOf('SELECT 1 FROM events')).toHaveLength(20)
+    expect(await rowsOf('SELECT 1 FROM dedupe_keys WHERE event_id = $1', [rejected.id])).toEqual([])
   })
 })
 

@@ -1,0 +1,111 @@
+import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { poll } from '#internal/dev/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
+import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
+import { truncateEvents } from '#test/support/truncate-events.ts'
+
+let lab: DeliveryLab
+let receiver: CallbackReceiver
+beforeAll(async () => {
+  lab = await createDeliveryLab()
+  return () => lab.close()
+})
+beforeEach(async () => {
+  receiver = startReceiver()
+  await truncateEvents(lab.pool)
+})
+afterEach(() => receiver.stop())
+
+const mib = 1024 * 1024
+
+interface Statement {
+  readonly name: string
+  readonly values: readonly unknown[]
+}
+
+/** The lab's pool, which calls `before` with each named statement; the statement fails if that throws. */
+function observedPool(before: (statement: Statement) => void): Pool {
+  return new Proxy(lab.pool, {
+    get(pool, name) {
+      const value: unknown = Reflect.get(pool, name, pool)
+      if (name !== 'query') return typeof value === 'function' ? value.bind(pool) : value
+      return async (query: Statement & { text: string; values: unknown[] }) => {
+        before({ name: query.name ?? '', values: query.values })
+        return await pool.query(query)
+      }
+    },
+  })
+}
+
+test('loader: payloads of 4 MiB at most share a statement, and a larger one is read alone', async () => {
+  const loads: string[][] = []
+  const pool = observedPool(({ name, values: [ids] }) => {
+    if (name.startsWith('load_events') && Buffer.isBuffer(ids))
+      loads.push(ids.toString('latin1').match(/evt_\w{26}/g) ?? [])
+  })
+  const tenant = await lab.addTenant({ url: receiver.url })
+  const bytesOf = new Map<string, number>()
+  for (const [count, payloadBytes] of [
+    [6, mib],
+    [1, 5 * mib],
+    [3, mib],
+  ] as const)
+    for (const id of await lab.accept(tenant.id, count, { payloadBytes })) bytesOf.set(id, payloadBytes)
+  const { stop } = lab.forwarder({ pool })
+  await receiver.received(10)
+  await stop()
+  expect(loads.flat().toSorted()).toEqual([...bytesOf.keys()].toSorted())
+  const sizes = loads.map((ids) => [ids.length, ids.reduce((sum, id) => sum + (bytesOf.get(id) ?? 0), 0)])
+  expect(sizes.filter(([rows = 0, bytes = 0]) => rows > 1 && bytes > 4 * mib)).toEqual([])
+  // Payloads do share statements.
+  expect(Math.max(...sizes.map(([rows = 0]) => rows))).toBeGreaterThan(1)
+})
+
+test.each([
+  ['a renewal finds that another process claimed it', ['claim_due']],
+  ['its lease cannot be renewed', ['claim_due', 'renew_leases']],
+])(
+  'loader: a delivery whose lease ends while it waits for payload memory (%s), is neither sent nor completed',
+  async (_how, failing) => {
+    const held = startReceiver()
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    held.answer(() => released.then(() => new Response(null, { status: 204 })))
+    let isFailing = false
+    const pool = observedPool(({ name }) => {
+      if (isFailing && failing.includes(name)) throw new Error('refused by the test')
+    })
+    const { forwarder, told, stop } = lab.forwarder({ pool, leaseMs: 900 })
+    const holds = (count: number) =>
+      poll(() => forwarder.stats().inFlight === count || undefined, { deadlineMs: 10_000 })
+    const holders = await Promise.all(Array.from({ length: 4 }, () => lab.addTenant({ url: held.url })))
+    for (const { id } of holders) await lab.accept(id, 1, { payloadBytes: 16 * mib })
+    forwarder.notify('all')
+    await held.received(4)
+    const tenant = await lab.addTenant({ url: receiver.url })
+    const [id] = await lab.accept(tenant.id, 1, { payloadBytes: mib })
+    forwarder.notify([tenant.id])
+    expect(await holds(5)).toBe(true)
+    isFailing = true
+    const ofIt = 'FROM deliveries_due WHERE event_id = $1'
+    const isRenewing = !failing.includes('renew_leases')
+    if (isRenewing) {
+      const set = "lease = 'other', claims = claims + 1, leased_until = now() + interval '1 min'"
+      await lab.pool.query(`UPDATE deliveries_due SET ${set} WHERE event_id = $1`, [id])
+      expect(await holds(4)).toBe(true)
+    } else {
+      await lab.becomes(true, `SELECT leased_until < now() ${ofIt}`, [id])
+      const rooms = new Map(holders.map((each) => [each.id as string, 0]))
+      const lease = { token: 'other', lengthMs: 90_000 }
+      const { claimed } = await lab.claim({ lease, rooms, woken: [tenant.id] })
+      expect(claimed.map(({ eventId }) => eventId)).toEqual([id as never])
+    }
+    release()
+    expect(await holds(0)).toBe(true)
+    await stop()
+    await held.stop()
+    expect([receiver.calls.length, told.lost, told.released]).toEqual([0, 1, 0])
+    const { rows } = await lab.pool.query(`SELECT lease, claims, attempts ${ofIt}`, [id])
+    expect(rows).toEqual([{ lease: 'other', claims: 2, attempts: 0 }])
+  },
+)
