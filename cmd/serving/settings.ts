@@ -3,24 +3,32 @@ import type { Config } from '#internal/config/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import { SettingsWatch, settingsChannel } from '#internal/settings/index.ts'
 import { unlabelled } from '#internal/telemetry/index.ts'
-import { startSubscription } from './loop.ts'
+import { openLoop, startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
+
+/** At most a second with the loop's jitter of 10 %. */
+const intervalMs = 900
+const turnMsMax = 10_000
+/** Settings apply within a second after Postgres is back. */
+const backoff = { firstMs: 250, maxMs: 1_000 }
 
 /**
  * Watches the runtime settings for the scope's life. Tries one read before it returns; if that fails, the defaults apply until Postgres
  * is reachable.
  */
 export async function openSettings(host: Host, { pool, redis }: Stores): Promise<SettingsWatch> {
-  const { log, health, metrics } = host
-  const settings = await host.scope.open({
-    name: 'runtime settings',
-    open: async () => {
-      const opened = new SettingsWatch({ pool, clock: systemClock, log, health })
-      await opened.start()
-      return opened
-    },
-    close: (opened) => opened.stop(),
+  const { log, metrics } = host
+  const settings = new SettingsWatch({ pool, clock: systemClock, log })
+  await settings.look().catch(() => undefined)
+  const loop = await openLoop(host, {
+    ...{ name: 'runtime settings', intervalMs, turnMsMax, backoff },
+    runOnce: () => settings.look(),
+    onError: (cause, failures) =>
+      log.warn(
+        { cause, failures, isRead: settings.isRead },
+        'runtime settings read failed; the last ones apply',
+      ),
   })
   const { gauge } = unlabelled(metrics)
   gauge(
@@ -38,7 +46,7 @@ export async function openSettings(host: Host, { pool, redis }: Stores): Promise
   )
   await startSubscription(host, redis, {
     ...{ name: 'settings subscription', channel: settingsChannel },
-    onMessage: () => settings.notify(),
+    onMessage: () => loop.wake(),
   })
   return settings
 }

@@ -62,11 +62,11 @@ async function page(changes: Changes): Promise<{ plans: PlanNode[]; listed: Lock
   try {
     const listed = await listLockHistory(client as unknown as Pool, filter, nowMs)
     const plans = await explained(client, async (spy) => {
-      type Query = (statement: never) => Promise<unknown>
+      type Query = (...args: never[]) => Promise<unknown>
       const both = {
-        async query(statement: never) {
-          await (spy.query as Query)(statement)
-          return await (client.query as unknown as Query).call(client, statement)
+        async query(...args: never[]) {
+          await (spy.query as Query)(...args)
+          return await (client.query as unknown as Query).apply(client, args)
         },
       }
       await listLockHistory(both as unknown as Pool, filter, nowMs)

@@ -7,9 +7,9 @@ import { createMigratedDatabase, migrateUrl } from '#test/support/migrated-datab
 import { testSeed } from '#test/support/seed.ts'
 import { createTestPostgres, type TestDatabase } from '#test/support/stores.ts'
 import { listLockHistory } from './list-lock-history.ts'
-import { describeLock, type LockAddress, type LockNote } from './lock-history.ts'
-import { factsOf, joinFacts } from './lock-history-notes.ts'
+import { describeLock, factsOf, joinFacts, type LockNote } from './lock-history.ts'
 import { LockHistoryRecorder, type LockHistoryRecorderOptions } from './lock-history-recorder.ts'
+import type { RecordAddress } from './record.ts'
 
 const nowMs = Date.parse('2026-11-21T10:00:00Z')
 const dayMs = 86_400_000
@@ -55,7 +55,7 @@ async function createTenant(options: { in?: Pool; deletedAt?: Date } = {}): Prom
 
 /** The n-th lock of a tenant, a millisecond after the one before. */
 const fenceOf = (nth: number) => (nowMs + nth) * 1000 + 7
-const addressOf = (tenantId: TenantId, key: string): LockAddress => ({ tenantId, scope: 'pay', key })
+const addressOf = (tenantId: TenantId, key: string): RecordAddress => ({ tenantId, scope: 'pay', key })
 const acquired = (fence: number): LockNote => ({ kind: 'acquired', fence, heldMs: 60_000 })
 const completed = (fence: number): LockNote => {
   return { kind: 'completed', fence, atMs: Math.floor(fence / 1000) + 40, status: 200 }
@@ -241,7 +241,7 @@ interface Story {
 }
 
 interface Told {
-  readonly address: LockAddress
+  readonly address: RecordAddress
   readonly note: LockNote
 }
 

@@ -1,92 +1,140 @@
-import type { TenantId } from '#internal/base/index.ts'
-
-/** Address of a lock. */
-export interface LockAddress {
-  readonly tenantId: TenantId
-  readonly scope: string
-  readonly key: string
-}
+import { type AcquireOutcome, type RecordAddress, statusOf } from './record.ts'
+import type { executions } from './tables.ts'
 
 /**
- * Something that happened to a lock, told by whoever heard of it. `fence`: its fencing token, as the microsecond at which it was
- * acquired. `atMs`: when, by Redis' clock. `heldMs`: how long it is held from then on.
+ * Change of a lock. `fence`: its fencing token, which is also the microsecond of its acquisition. `atMs`: time of the change by Redis'
+ * clock. `heldMs`: how long the lock is held from then on. `status`: that of the saved response.
  */
 export type LockNote =
   | { readonly kind: 'acquired'; readonly fence: number; readonly heldMs: number }
   | { readonly kind: 'extended'; readonly fence: number; readonly atMs: number; readonly heldMs: number }
-  /** `status`: that of the saved response. */
   | { readonly kind: 'completed'; readonly fence: number; readonly atMs: number; readonly status: number }
   | { readonly kind: 'released' | 'taken_over'; readonly fence: number; readonly atMs: number }
 
-/** Takes note of what happened to a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
-export type NoteLock = (address: LockAddress, note: LockNote) => void
+/** Takes a note of a lock: cheap, never waits, never throws. Repeating a note changes nothing. */
+export type NoteLock = (address: RecordAddress, note: LockNote) => void
+
+type Reply = readonly unknown[]
+type Locked = Extract<AcquireOutcome, { kind: 'locked' }>
+
+/** Notes an acquired lock and the one that it took over, or the re-entry of its own attempt. */
+export function noteLocked(
+  note: NoteLock,
+  address: RecordAddress,
+  { fence, expiresInMs: heldMs }: Locked,
+  reply: Reply,
+): void {
+  // Both are present only for a key that was locked before.
+  const [, , , , , reenteredAtMs, endedFence] = reply
+  if (reenteredAtMs !== undefined && reenteredAtMs !== 0)
+    return note(address, { kind: 'extended', fence, atMs: Number(reenteredAtMs), heldMs })
+  note(address, { kind: 'acquired', fence, heldMs })
+  if (endedFence === undefined) return
+  note(address, { kind: 'taken_over', fence: Number(endedFence), atMs: acquiredAtMsOf(fence) })
+}
+
+/** Notes a lock that ended with a saved record. */
+export function noteSaved(
+  note: NoteLock,
+  address: RecordAddress,
+  record: string,
+  [, fence, atMs]: Reply,
+): void {
+  note(address, {
+    kind: 'completed',
+    fence: Number(fence),
+    atMs: Number(atMs),
+    status: statusOf(record),
+  })
+}
+
+/** Notes a released lock; the reply for a removed record has no fence. */
+export function noteRemoved(note: NoteLock, address: RecordAddress, [, , fence, atMs]: Reply): void {
+  if (fence !== undefined) note(address, { kind: 'released', fence: Number(fence), atMs: Number(atMs) })
+}
+
+/** Notes an extended lock. */
+export function noteExtended(note: NoteLock, address: RecordAddress, reply: Reply): void {
+  const [, fence, heldMs, atMs] = reply
+  note(address, { kind: 'extended', fence: Number(fence), atMs: Number(atMs), heldMs: Number(heldMs) })
+}
 
 /** States of a lock in its history. `expired`: its time is over without a known end; the late holder may still complete it. */
 export const lockStates = ['running', 'completed', 'released', 'taken_over', 'expired'] as const
 /** State of a lock in its history. */
 export type LockState = (typeof lockStates)[number]
 
-/** End of a lock; `open` without one. */
-export type Ending = 'open' | 'completed' | 'released' | 'taken_over'
+/** Ends of a lock; `open` without one. */
+export const endings = ['open', 'completed', 'released', 'taken_over'] as const
+/** End of a lock. */
+export type Ending = (typeof endings)[number]
 
 /** Known facts of a lock, possibly partial. */
-export interface LockFacts {
-  readonly fence: number
-  readonly scope: string
-  readonly key: string
-  /** null where only the end was heard of. */
-  readonly heldUntilMs: number | null
-  /** Time of the last extension or re-entry. */
-  readonly extendedAtMs: number | null
-  readonly endedAtMs: number | null
-  readonly ending: Ending
-  /** The saved response's status. */
-  readonly status: number | null
-}
+export type LockFacts = Readonly<Omit<typeof executions.$inferSelect, 'tenantId' | 'expiresOn'>>
 
-/** A lock from its acquisition to its end, as people see it. Times in ms since the epoch, by Redis' clock. */
-export interface LockHistoryEntry {
-  readonly scope: string
-  readonly key: string
-  readonly fence: number
+/** A lock from its acquisition to its end. Times in ms since the epoch, by Redis' clock. */
+export interface LockHistoryEntry extends Omit<LockFacts, 'ending'> {
   readonly state: LockState
   readonly acquiredAtMs: number
-  /** Until when the lock was held at last; null where only the end was heard of. */
-  readonly heldUntilMs: number | null
-  readonly extendedAtMs: number | null
-  readonly endedAtMs: number | null
-  /** null while it has not ended. */
+  /** Null while it has not ended. */
   readonly durationMs: number | null
-  /** The saved response's status. */
-  readonly status: number | null
 }
 
-/** The millisecond at which a lock was acquired. */
+/** Returns the millisecond at which a lock was acquired. */
 export function acquiredAtMsOf(fence: number): number {
   return Math.floor(fence / 1000)
 }
 
 /** Describes a lock at a time. A clock that went back gives no negative duration. */
-export function describeLock(facts: LockFacts, nowMs: number): LockHistoryEntry {
-  const { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, status } = facts
+export function describeLock({ ending, ...facts }: LockFacts, nowMs: number): LockHistoryEntry {
+  const { fence, heldUntilMs, endedAtMs } = facts
   const acquiredAtMs = acquiredAtMsOf(fence)
   const durationMs = endedAtMs === null ? null : Math.max(0, endedAtMs - acquiredAtMs)
-  const state = stateOf(facts, nowMs)
-  return {
-    scope,
-    key,
-    fence,
-    state,
-    acquiredAtMs,
-    heldUntilMs,
-    extendedAtMs,
-    endedAtMs,
-    durationMs,
-    status,
+  const openState = heldUntilMs !== null && heldUntilMs > nowMs ? 'running' : 'expired'
+  return { ...facts, state: ending === 'open' ? openState : ending, acquiredAtMs, durationMs }
+}
+
+/** Returns the facts of a single note. */
+export function factsOf({ scope, key }: RecordAddress, note: LockNote): LockFacts {
+  const { fence } = note
+  const facts = { fence, scope, key, heldUntilMs: null, extendedAtMs: null, endedAtMs: null, status: null }
+  switch (note.kind) {
+    case 'acquired':
+      return { ...facts, ending: 'open', heldUntilMs: acquiredAtMsOf(fence) + note.heldMs }
+    case 'extended':
+      return { ...facts, ending: 'open', heldUntilMs: note.atMs + note.heldMs, extendedAtMs: note.atMs }
+    case 'completed':
+      return { ...facts, ending: note.kind, endedAtMs: note.atMs, status: note.status }
+    default:
+      return { ...facts, ending: note.kind, endedAtMs: note.atMs }
   }
 }
 
-function stateOf({ ending, heldUntilMs }: LockFacts, nowMs: number): LockState {
-  if (ending !== 'open') return ending
-  return heldUntilMs !== null && heldUntilMs > nowMs ? 'running' : 'expired'
+/**
+ * Joins facts of one lock: the latest extension and the earliest end win. Commutative, associative and idempotent. The upsert of
+ * `lock-history-recorder.ts` does the same in SQL.
+ */
+export function joinFacts(one: LockFacts, other: LockFacts): LockFacts {
+  const { heldUntilMs, extendedAtMs } = isLess(holdingOf(one), holdingOf(other)) ? other : one
+  const { endedAtMs, ending, status } = isLess(endOf(other), endOf(one)) ? other : one
+  const { fence, scope, key } = one
+  return { fence, scope, key, heldUntilMs, extendedAtMs, endedAtMs, ending, status }
+}
+
+type Rank = readonly (number | string)[]
+
+const holdingOf = ({ extendedAtMs, heldUntilMs }: LockFacts): Rank => [
+  extendedAtMs ?? Number.NEGATIVE_INFINITY,
+  heldUntilMs ?? Number.NEGATIVE_INFINITY,
+]
+const endOf = ({ endedAtMs, ending, status }: LockFacts): Rank => [
+  endedAtMs ?? Number.POSITIVE_INFINITY,
+  ending,
+  status ?? Number.POSITIVE_INFINITY,
+]
+
+/** Compares by the first element that differs. */
+function isLess(one: Rank, other: Rank): boolean {
+  const at = one.findIndex((value, nth) => value !== other[nth])
+  return at >= 0 && (one[at] ?? 0) < (other[at] ?? 0)
 }

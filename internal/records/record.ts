@@ -1,5 +1,12 @@
-import type { ErrorCode } from '#internal/base/index.ts'
+import type { ErrorCode, TenantId } from '#internal/base/index.ts'
 import type { LockLimitName } from '#internal/usage/index.ts'
+
+/** Address of a record and its lock. */
+export interface RecordAddress {
+  readonly tenantId: TenantId
+  readonly scope: string
+  readonly key: string
+}
 
 /**
  * Outcome of a check: the saved response, the lock, or the reason for neither. `record` is JSON text

@@ -1,17 +1,16 @@
 import { Shares, type TenantId, within } from '#internal/base/index.ts'
 import { type RedisConnection, type RedisScript, RedisUnavailable } from '#internal/storage/index.ts'
 import { type LockLimitName, type LockLimits, type Meter, meterKeys } from '#internal/usage/index.ts'
-import type { NoteLock } from './lock-history.ts'
-import { noteExtended, noteLocked, noteRemoved, noteSaved } from './note-reply.ts'
-import type { AcquireOutcome, ExtendOutcome, FetchOutcome, Lifetimes, SaveOutcome } from './record.ts'
+import { type NoteLock, noteExtended, noteLocked, noteRemoved, noteSaved } from './lock-history.ts'
+import type {
+  AcquireOutcome,
+  ExtendOutcome,
+  FetchOutcome,
+  Lifetimes,
+  RecordAddress,
+  SaveOutcome,
+} from './record.ts'
 import { defineRecordScripts, longRecordBytes, type RecordScripts } from './scripts.ts'
-
-/** Address of an entry. */
-export interface RecordAddress {
-  readonly tenantId: TenantId
-  readonly scope: string
-  readonly key: string
-}
 
 /** Input of an acquisition. */
 export interface AcquireInput extends RecordAddress, Lifetimes {
@@ -169,7 +168,7 @@ export class RecordStore {
     return this.#run({ script, address: input, entry: entryKey(input), args }, (reply) => {
       const [kind] = reply
       this.#meter.markUsed(input.tenantId)
-      if (kind === 'saved') noteSaved(this.#note, input, reply)
+      if (kind === 'saved') noteSaved(this.#note, input, input.record, reply)
       if (kind === 'saved' || kind === 'exists' || kind === 'lost') return { kind }
       throw unknownReply(script)
     })

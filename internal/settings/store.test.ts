@@ -126,19 +126,13 @@ describe('a write', () => {
       'There is no setting of that name: did you mean log.sampling?',
     ],
     ['of a bad value', 'log.sampling', 2, {}, 'log.sampling has to be a number from 0 to 1'],
-    [
-      'by nobody',
-      'log.sampling',
-      1,
-      { by: '' },
-      'Who writes has to be named, in 1 to 200 printable characters',
-    ],
+    ['by nobody', 'log.sampling', 1, { by: '' }, 'The actor must be named, in 1 to 200 printable characters'],
     [
       'by two lines',
       'log.sampling',
       1,
       { by: 'a\nb' },
-      'Who writes has to be named, in 1 to 200 printable characters',
+      'The actor must be named, in 1 to 200 printable characters',
     ],
     [
       'for a tenant that is not there',

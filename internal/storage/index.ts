@@ -50,7 +50,7 @@ export {
   removeOldest,
   runRetention,
 } from './postgres/retention.ts'
-export { orm, usageHourly } from './postgres/schema.ts'
+export { epochMs, int8, orm } from './postgres/schema.ts'
 export {
   classifySqlError,
   isMistake,

@@ -61,7 +61,7 @@ export { createTenantController, fenceName, leadTenants } from './reconcile/cont
 export { hashApiKey } from './reconcile/plan-keys.ts'
 export type { TenantManifest, TenantSource } from './source.ts'
 export type { LiveTenant } from './store.ts'
-export { findLiveTenant, findLiveTenantId, findWriterFence, listLiveTenants } from './store.ts'
+export { findLiveTenant, findLiveTenantId, findWriterFence, listLiveTenants, lockLiveTenant } from './store.ts'
 export {
   apiKeys,
   directoryVersion,

@@ -14,7 +14,7 @@ import {
   sql,
 } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
-import { orm, type Pool } from '#internal/storage/index.ts'
+import { orm, type Pool, type PoolClient } from '#internal/storage/index.ts'
 import type { KeyRing, Sealed } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
 import type { ResourceName, SlugFacts, StoredKey, StoredSecret, StoredTenant } from './reconcile/gather.ts'
@@ -236,4 +236,11 @@ export async function listTenantsToPurge(pool: Pool, untilMs: number, rowsMax: n
 export async function findWriterFence(pool: Pool, lease: string): Promise<number> {
   const [row] = await orm(pool).select().from(writerFence).where(eq(writerFence.name, lease)).limit(1)
   return row?.leaseTransitions ?? 0
+}
+
+/** Returns whether a tenant exists, and blocks its deletion until the transaction ends, so that its purge finds rows added by it. */
+export async function lockLiveTenant(client: PoolClient, tenantId: TenantId): Promise<boolean> {
+  const isLive = and(eq(id, tenantId), isNull(deletedAtMs))
+  const rows = await orm(client).select({ id }).from(tenants).where(isLive).for('share')
+  return rows.length === 1
 }

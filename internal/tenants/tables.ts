@@ -1,27 +1,21 @@
-import { bigint, boolean, customType, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
+import { boolean, customType, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core'
 import type { TenantId } from '#internal/base/index.ts'
+import { epochMs, int8 } from '#internal/storage/index.ts'
 import type { ApiKeyScope, TenantSpec } from './model.ts'
 import type { Condition } from './reconcile/conditions.ts'
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => 'bytea' })
-/** A timestamptz as milliseconds since the Unix epoch. */
-const epochMs = customType<{ data: number; driverData: string }>({
-  dataType: () => 'timestamp with time zone',
-  toDriver: (ms) => new Date(ms).toISOString(),
-  fromDriver: (value) => new Date(value).getTime(),
-})
-const count = (name: string) => bigint(name, { mode: 'number' })
 
 /** Version of the tenants, one row; migration 0001 explains why versions become visible in order. */
 export const directoryVersion = pgTable('directory_version', {
   singleton: boolean('singleton').primaryKey().default(true),
-  version: count('version').notNull(),
+  version: int8('version').notNull(),
 })
 
 /** Highest fencing token (`leaseTransitions`) that wrote, per Lease. */
 export const writerFence = pgTable('writer_fence', {
   name: text('name').primaryKey(),
-  leaseTransitions: count('lease_transitions').notNull(),
+  leaseTransitions: int8('lease_transitions').notNull(),
 })
 
 /** Tenants, including deleted ones. */
@@ -35,7 +29,7 @@ export const tenants = pgTable('tenants', {
   /** Emptied when a deleted tenant's data has been removed. */
   spec: jsonb('spec').$type<TenantSpec | Record<string, never>>().notNull(),
   conditions: jsonb('conditions').$type<readonly Condition[]>().notNull().default([]),
-  version: count('version').notNull(),
+  version: int8('version').notNull(),
   resourceCreatedAtMs: epochMs('resource_created_at').notNull(),
   createdAtMs: epochMs('created_at').notNull(),
   updatedAtMs: epochMs('updated_at').notNull(),

@@ -88,7 +88,7 @@ export async function clearLimitOverride(
 
 function problemWithNames({ limit, by }: OverrideClearing): string | undefined {
   if (!limitNames.includes(limit)) return `The limit has to be one of ${limitNames.join(', ')}`
-  if (!byPattern.test(by)) return 'Who writes has to be named, in 1 to 200 printable characters'
+  if (!byPattern.test(by)) return 'The actor must be named, in 1 to 200 printable characters'
   return undefined
 }
 

@@ -154,10 +154,7 @@ describe('latchkey settings', () => {
       'log.sampling holds for the whole installation: leave the tenant out',
     ],
     [['set', 'forwarding.paused', 'true', '--tenant', 'nobody'], 'There is no tenant of that id or slug'],
-    [
-      ['set', 'log.sampling', '1', '--by', ''],
-      'Who writes has to be named, in 1 to 200 printable characters',
-    ],
+    [['set', 'log.sampling', '1', '--by', ''], 'The actor must be named, in 1 to 200 printable characters'],
     [
       ['set', 'log.sampling', '1', '--expect-version', '7'],
       'log.sampling is not at that version: now it is not set. Nothing was written',

@@ -1,21 +1,16 @@
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
-import { bigint, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, customType } from 'drizzle-orm/pg-core'
 import type { Pool, PoolClient } from 'pg'
 
-const at = (name: string) => timestamp(name, { withTimezone: true, mode: 'date' })
-const count = (name: string) => bigint(name, { mode: 'number' })
+/** Column type: a timestamptz as milliseconds since the Unix epoch. */
+export const epochMs = customType<{ data: number; driverData: string }>({
+  dataType: () => 'timestamp with time zone',
+  toDriver: (ms) => new Date(ms).toISOString(),
+  fromDriver: (value) => new Date(value).getTime(),
+})
 
-/** Usage per tenant, meter and hour (UTC), absolute amounts. */
-export const usageHourly = pgTable(
-  'usage_hourly',
-  {
-    tenantId: text('tenant_id').notNull(),
-    meter: text('meter').notNull(),
-    hour: at('hour').notNull(),
-    amount: count('amount').notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.tenantId, table.meter, table.hour] })],
-)
+/** Column type: a bigint as a number. */
+export const int8 = (name: string) => bigint(name, { mode: 'number' })
 
 /** Typed queries over a pool or over one connection inside `withTx`. Cheap to make; holds no resource. */
 export function orm(connection: Pool | PoolClient): NodePgDatabase {

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import type { TenantId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { testSeed } from '#test/support/seed.ts'
-import { describeLock, type LockFacts, type LockNote } from './lock-history.ts'
-import { factsOf, joinFacts, NoteBuffer } from './lock-history-notes.ts'
+import { describeLock, factsOf, joinFacts, type LockFacts, type LockNote } from './lock-history.ts'
+import { NoteBuffer } from './note-buffer.ts'
 
 const roomy = 1_000_000
 const [hog, small, other] = [someTenantId(), someTenantId(), someTenantId()]

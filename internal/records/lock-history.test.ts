@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { labStartMs, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import type { LockAddress, LockNote } from './lock-history.ts'
-import { joinRecord } from './record.ts'
+import type { LockNote } from './lock-history.ts'
+import { joinRecord, type RecordAddress } from './record.ts'
 import type { AcquireInput } from './store.ts'
 
 const names = { scope: 'orders', key: 'k-1' }
@@ -11,7 +11,7 @@ const record = joinRecord(201, '{}', '"r"')
 
 let lab: RecordLab
 let tenantId: TenantId
-let noted: { readonly address: LockAddress; readonly note: LockNote }[] = []
+let noted: { readonly address: RecordAddress; readonly note: LockNote }[] = []
 beforeAll(async () => {
   lab = await openRecordLab({ note: (address, note) => noted.push({ address, note }) })
 }, 30_000)

@@ -1,0 +1,95 @@
+import { boolean, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import type { TenantId } from '#internal/base/index.ts'
+import { epochMs, int8 } from '#internal/storage/index.ts'
+import { countColumns } from './stats-tally.ts'
+
+const tenantId = () => text('tenant_id').$type<TenantId>()
+
+/** Usage per tenant, meter and hour (UTC), absolute amounts. */
+export const usageHourly = pgTable(
+  'usage_hourly',
+  {
+    tenantId: tenantId().notNull(),
+    meter: text('meter').notNull(),
+    /** Start of the hour. */
+    hourMs: epochMs('hour').notNull(),
+    amount: int8('amount').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.meter, table.hourMs] })],
+)
+
+/** Ids of recorded emissions. */
+export const usageEmissions = pgTable(
+  'usage_emissions',
+  {
+    tenantId: tenantId().notNull(),
+    id: text('id').notNull(),
+    meter: text('meter').notNull(),
+    hourMs: epochMs('hour').notNull(),
+    amount: int8('amount').notNull(),
+    recordedAtMs: epochMs('recorded_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.id] })],
+)
+
+/** Current epoch of each tenant's data in Redis. */
+export const recordEpochs = pgTable('record_epochs', {
+  tenantId: tenantId().primaryKey(),
+  epoch: text('epoch').notNull(),
+  seededAtMs: epochMs('seeded_at').notNull(),
+})
+
+/** Number of changes of overrides, one row. */
+export const limitOverridesVersion = pgTable('limit_overrides_version', {
+  singleton: boolean('singleton').primaryKey().default(true),
+  version: int8('version').notNull(),
+})
+
+/** Hard limits that hold for a time in place of a tenant's own. */
+export const limitOverrides = pgTable(
+  'limit_overrides',
+  {
+    tenantId: tenantId().notNull(),
+    limit: text('limit_name').notNull(),
+    /** Null for no limit. */
+    hard: int8('hard'),
+    untilMs: epochMs('until').notNull(),
+    reason: text('reason').notNull(),
+    setAtMs: epochMs('set_at').notNull(),
+    by: text('set_by').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.limit] })],
+)
+
+const statsColumns = {
+  /** '' for the installation as a whole. */
+  tenantId: tenantId().notNull(),
+  /** Start of the minute or hour. */
+  atMs: epochMs('at').notNull(),
+  ...Object.fromEntries(countColumns.map((name) => [name, integer(name).notNull()])),
+  refusedBy: jsonb('refused_by').$type<Readonly<Record<string, number>>>(),
+}
+
+/** Stats per tenant and minute. */
+export const statsMinutely = pgTable('stats_minutely', statsColumns, (table) => [
+  primaryKey({ columns: [table.tenantId, table.atMs] }),
+])
+
+/** Stats per tenant and hour. */
+export const statsHourly = pgTable('stats_hourly', statsColumns, (table) => [
+  primaryKey({ columns: [table.tenantId, table.atMs] }),
+])
+
+/** Maximum of the delivery queue per minute. */
+export const statsQueue = pgTable('stats_queue', {
+  atMs: epochMs('at').primaryKey(),
+  dueCount: integer('due_count').notNull(),
+  oldestAgeMs: int8('oldest_age_ms').notNull(),
+})
+
+/** Last batch of each writer of stats. */
+export const statsWriters = pgTable('stats_writers', {
+  writer: text('writer').primaryKey(),
+  turn: int8('turn').notNull(),
+  writtenAtMs: epochMs('written_at').notNull(),
+})
