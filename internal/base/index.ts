@@ -27,6 +27,8 @@ export {
   tenantIdFromBytes,
 } from './ids.ts'
 export {
+  endOfString,
+  endOfValue,
   findElements,
   findMembers,
   hasRepeatedMember,

@@ -135,12 +135,12 @@ function skipSpace(text: string, from: number): number {
   return at
 }
 
-/** Returns the index after the closing quote of the string that starts at `start`. */
-function endOfString(text: string, start: number): number {
+/** Returns the index after the closing quote of the string that starts at `start`, beyond the text if there is none. */
+export function endOfString(text: string, start: number): number {
   let at = start + 1
   for (;;) {
     const close = text.indexOf('"', at)
-    if (close < 0) return text.length
+    if (close < 0) return text.length + 1
     let slashes = 0
     while (text.charCodeAt(close - 1 - slashes) === backslash) slashes += 1
     if (slashes % 2 === 0) return close + 1
@@ -149,7 +149,7 @@ function endOfString(text: string, start: number): number {
 }
 
 /** Returns the index after the value that starts at `start`. Iterative, so that deep nesting cannot exhaust the stack. */
-function endOfValue(text: string, start: number): number {
+export function endOfValue(text: string, start: number): number {
   const first = text.charCodeAt(start)
   if (first === quote) return endOfString(text, start)
   if (first !== openBrace && first !== openBracket) return endOfScalar(text, start)

@@ -1,5 +1,6 @@
+import { endOfString, type Span } from '#internal/base/index.ts'
 import type { HidesValue } from './redact-names.ts'
-import { hiddenMark } from './redact-shapes.ts'
+import { endOf, hiddenMark } from './redact-shapes.ts'
 
 /** Redaction rules for the parts of a JSON text. */
 export interface JsonRules {
@@ -10,27 +11,23 @@ export interface JsonRules {
   readonly showNumber: (text: string) => string
 }
 
-interface Replacement {
-  readonly start: number
-  readonly end: number
-  readonly text: string
-}
-
 /** Open object or array. */
 interface Frame {
   readonly isArray: boolean
   readonly start: number
-  /** Enclosing frame if this is the value member of a name-value pair. */
-  readonly besideIn: Frame | undefined
+  /** True inside a value that is redacted as a whole. */
+  readonly isHidden: boolean
+  /** Name of the member whose value comes next. */
+  name: string | undefined
   values: number
   /** True if a `name` member, or the first of two elements, is a secret's name, so that the value beside it is redacted. */
   namesSecret: boolean
-  beside: { readonly start: number; readonly end: number } | undefined
+  beside: Span | undefined
 }
 
 const hiddenString = `"${hiddenMark}"`
-const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?=[\s,\]}]|$)/y
-const space = /[ \t\r\n]*/y
+const scalar = /[^\s,:"[\]{}]+/y
+const controls = /[\x00-\x1f]/g
 const pairName = /^(?:name|key|field|header|variable|attribute)$/i
 const pairValue = /^(?:value|val|values|stringvalue|content)$/i
 
@@ -40,50 +37,72 @@ const pairValue = /^(?:value|val|values|stringvalue|content)$/i
  * @returns undefined if the text is not JSON
  */
 export function redactJson(text: string, rules: JsonRules, isCut: boolean): string | undefined {
-  const reader = new JsonReader(text, rules)
-  const end = reader.readAll()
-  if (end === undefined && !isCut) return undefined
-  if (end === 'malformed') return undefined
-  return reader.shown(end === undefined ? reader.wholeTo : text.length)
+  const walk = new JsonWalk(text, rules)
+  const { shown, closing } = walk.run(isCut)
+  if (shown === '') return isCut ? '' : undefined
+  // The walk assumes valid JSON. Replacing keeps it valid, so that checking the result is enough.
+  const whole = isCut ? shown + closing : shown
+  return isJson(whole) || isJson(whole.replace(controls, ' ')) ? shown : undefined
 }
 
-class JsonReader {
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+class JsonWalk {
   readonly #text: string
   readonly #rules: JsonRules
-  readonly #replacements: Replacement[] = []
+  /** Replaced spans by their start; of two with the same start the later one is the larger. */
+  readonly #replacements = new Map<number, { readonly end: number; readonly text: string }>()
   readonly #frames: Frame[] = []
   #at = 0
-  /** Index up to which all tokens are complete. */
-  wholeTo = 0
 
   constructor(text: string, rules: JsonRules) {
     this.#text = text
     this.#rules = rules
   }
 
-  /** Reads to the end. Returns undefined if the text ended within its value. */
-  readAll(): 'end' | 'malformed' | undefined {
-    this.#skipSpace()
-    let result = this.#readValue(undefined)
-    while (result === 'read') {
-      const frame = this.#frames.at(-1)
-      this.wholeTo = this.#at
-      this.#skipSpace()
-      if (frame === undefined) return this.#at === this.#text.length ? 'end' : 'malformed'
-      if (this.#at === this.#text.length) return undefined
-      result = this.#readNext(frame)
+  /** Returns the redacted text, of a cut one as far as its tokens are complete, and the brackets that a cut one lacks. */
+  run(isCut: boolean): { readonly shown: string; readonly closing: string } {
+    let wholeTo = 0
+    for (;;) {
+      this.#skipSeparators()
+      if (this.#at === this.#text.length) break
+      const isName = this.#readToken()
+      if (this.#at > this.#text.length) break
+      if (!isName) wholeTo = this.#at
     }
-    return result === 'cut' ? undefined : 'malformed'
+    // A cut must not separate a secret's name from its pair.
+    for (const frame of this.#frames) this.#hidePair(frame)
+    const hiddenFrom = this.#frames.findIndex(({ isHidden }) => isHidden)
+    const hidden = this.#frames[hiddenFrom]
+    if (hidden) this.#replace(hidden.start, this.#text.length, hiddenString)
+    const open = hidden ? this.#frames.slice(0, hiddenFrom) : this.#frames
+    const closing = open
+      .map(({ isArray }) => (isArray ? ']' : '}'))
+      .toReversed()
+      .join('')
+    return { shown: this.#shown(isCut ? wholeTo : this.#text.length), closing }
   }
 
-  /** Returns the redacted text up to an index. */
-  shown(to: number): string {
-    const inOrder = this.#replacements.toSorted(
-      (one, other) => one.start - other.start || other.end - one.end,
-    )
+  #skipSeparators(): void {
+    let code = this.#text.charCodeAt(this.#at)
+    // Space, tab, line ends, comma, colon.
+    while (code === 32 || code === 44 || code === 58 || code === 10 || code === 13 || code === 9) {
+      this.#at += 1
+      code = this.#text.charCodeAt(this.#at)
+    }
+  }
+
+  #shown(to: number): string {
     const pieces: string[] = []
     let copiedTo = 0
-    for (const { start, end, text } of inOrder) {
+    for (const [start, { end, text }] of [...this.#replacements].toSorted(([one], [other]) => one - other)) {
       // Inside a span that is replaced as a whole.
       if (start < copiedTo) continue
       pieces.push(this.#text.slice(copiedTo, start), text)
@@ -93,129 +112,82 @@ class JsonReader {
     return pieces.join('')
   }
 
-  /** Reads the next element or member, or the end, of the open frame. */
-  #readNext(frame: Frame): 'read' | 'cut' | 'malformed' {
-    const closing = frame.isArray ? ']' : '}'
-    if (this.#text[this.#at] === closing) return this.#close(frame)
-    if (frame.values > 0) {
-      if (this.#text[this.#at] !== ',') return 'malformed'
-      this.#at += 1
-      this.#skipSpace()
-    }
-    return frame.isArray ? this.#readValue(undefined, frame) : this.#readMember(frame)
-  }
-
-  #close(frame: Frame): 'read' {
-    const isPair = !frame.isArray || frame.values === 2
-    if (isPair && frame.namesSecret && frame.beside) this.#replace(frame.beside, hiddenString)
-    this.#frames.pop()
-    this.#at += 1
-    if (frame.besideIn) frame.besideIn.beside = { start: frame.start, end: this.#at }
-    return 'read'
-  }
-
-  #readMember(frame: Frame): 'read' | 'cut' | 'malformed' {
-    const start = this.#at
-    if (start === this.#text.length) return 'cut'
-    if (this.#text[start] !== '"') return 'malformed'
-    const end = endOfString(this.#text, start)
-    if (end === undefined) return 'cut'
-    const name = textOfString(this.#text, start, end)
-    if (name === undefined) return 'malformed'
-    this.#showString(name, { start, end })
-    this.#at = end
-    this.#skipSpace()
-    if (this.#at === this.#text.length) return 'cut'
-    if (this.#text[this.#at] !== ':') return 'malformed'
-    this.#at += 1
-    this.#skipSpace()
-    return this.#readValue(name, frame)
-  }
-
-  #readValue(name: string | undefined, frame?: Frame): 'read' | 'cut' | 'malformed' {
+  /** Reads a bracket, name or value, and returns whether it is a name. Moves beyond the text if the token may be incomplete. */
+  #readToken(): boolean {
     const start = this.#at
     const first = this.#text[start]
-    if (first === undefined) return 'cut'
-    if (frame) frame.values += 1
-    if (first === '{' || first === '[') return this.#open(name, frame)
-    const end = first === '"' ? endOfString(this.#text, start) : this.#endOfScalar(start)
-    if (end === undefined) return first === '"' || this.#text.length - start < 64 ? 'cut' : 'malformed'
-    this.#at = end
-    const isString = first === '"'
-    // The cut may have removed digits.
-    if (!isString && end === this.#text.length) return 'cut'
-    const value = isString ? textOfString(this.#text, start, end) : this.#text.slice(start, end)
-    if (value === undefined) return 'malformed'
-    if (frame) this.#notePair(frame, { name, value, isString, start, end })
-    if (name !== undefined && !saysNothing(value, isString) && this.#rules.hides(name, value))
-      this.#replace({ start, end }, hiddenString)
-    else if (isString) this.#showString(value, { start, end })
-    else this.#showNumber(value, { start, end })
-    return 'read'
+    const frame = this.#frames.at(-1)
+    if (first === '{' || first === '[') this.#open(frame, first === '[')
+    else if (first === '}' || first === ']') this.#close()
+    else if (first === '"') {
+      this.#at = endOfString(this.#text, start)
+      if (this.#at > this.#text.length || frame?.isHidden) return false
+      const value = textOfString(this.#text, start, this.#at)
+      if (frame && !frame.isArray && frame.name === undefined) {
+        frame.name = value
+        this.#show(value, this.#rules.showText(value), start)
+        return true
+      }
+      this.#readScalar(value, true, start)
+    } else {
+      const end = endOf(scalar, this.#text, start)
+      // The cut may have removed digits.
+      this.#at = end === this.#text.length ? end + 1 : end
+      if (this.#at === end && !frame?.isHidden) this.#readScalar(this.#text.slice(start, end), false, start)
+    }
+    return false
   }
 
-  /** Opens an object or array, or skips it as a whole if its name is redacted. */
-  #open(name: string | undefined, frame: Frame | undefined): 'read' | 'cut' {
-    const start = this.#at
-    if (name !== undefined && this.#rules.hides(name)) {
-      const end = endOfBrackets(this.#text, start)
-      this.#replace({ start, end: end ?? this.#text.length }, hiddenString)
-      this.#at = end ?? this.#text.length
-      if (end === undefined) this.wholeTo = this.#text.length
-      return end === undefined ? 'cut' : 'read'
+  #readScalar(value: string, isString: boolean, start: number): void {
+    const frame = this.#frames.at(-1)
+    const name = frame?.name
+    if (frame) {
+      frame.name = undefined
+      frame.values += 1
+      const isName = frame.isArray ? frame.values === 1 : pairName.test(name ?? '')
+      if (isName && isString && this.#rules.hides(value)) frame.namesSecret = true
+      const isBeside = frame.isArray ? frame.values === 2 : pairValue.test(name ?? '')
+      if (isBeside && !saysNothing(value, isString)) frame.beside = { start, end: this.#at }
     }
+    if (name !== undefined && !saysNothing(value, isString) && this.#rules.hides(name, value))
+      this.#replace(start, this.#at, hiddenString)
+    else this.#show(value, isString ? this.#rules.showText(value) : this.#rules.showNumber(value), start)
+  }
+
+  #open(parent: Frame | undefined, isArray: boolean): void {
+    const isHidden =
+      parent?.isHidden === true || (parent?.name !== undefined && this.#rules.hides(parent.name))
+    if (parent) parent.values += 1
     this.#frames.push({
-      isArray: this.#text[start] === '[',
-      start,
-      besideIn: pairValue.test(name ?? '') ? frame : undefined,
-      values: 0,
-      namesSecret: false,
-      beside: undefined,
+      ...{ isArray, start: this.#at, isHidden, name: undefined },
+      ...{ values: 0, namesSecret: false, beside: undefined },
     })
     this.#at += 1
-    return 'read'
   }
 
-  #notePair(
-    frame: Frame,
-    value: {
-      readonly name: string | undefined
-      readonly value: string
-      readonly isString: boolean
-      readonly start: number
-      readonly end: number
-    },
-  ): void {
-    const { start, end } = value
-    const isName = frame.isArray ? frame.values === 1 : pairName.test(value.name ?? '')
-    if (isName && value.isString && this.#rules.hides(value.value)) frame.namesSecret = true
-    const isBeside = frame.isArray ? frame.values === 2 : pairValue.test(value.name ?? '')
-    if (isBeside && !saysNothing(value.value, value.isString)) frame.beside = { start, end }
+  #close(): void {
+    const frame = this.#frames.pop()
+    const parent = this.#frames.at(-1)
+    this.#at += 1
+    if (!frame || parent?.isHidden) return
+    if (frame.isHidden) this.#replace(frame.start, this.#at, hiddenString)
+    this.#hidePair(frame)
+    if (!parent) return
+    if (pairValue.test(parent.name ?? '')) parent.beside = { start: frame.start, end: this.#at }
+    parent.name = undefined
   }
 
-  #showString(value: string, { start, end }: { readonly start: number; readonly end: number }): void {
-    const shown = this.#rules.showText(value)
-    if (shown !== value) this.#replace({ start, end }, JSON.stringify(shown))
+  #hidePair({ isArray, values, namesSecret, beside }: Frame): void {
+    if (namesSecret && beside && (!isArray || values === 2))
+      this.#replace(beside.start, beside.end, hiddenString)
   }
 
-  #showNumber(value: string, span: { readonly start: number; readonly end: number }): void {
-    const shown = this.#rules.showNumber(value)
-    if (shown !== value) this.#replace(span, JSON.stringify(shown))
+  #show(value: string, shown: string, start: number): void {
+    if (shown !== value) this.#replace(start, this.#at, JSON.stringify(shown))
   }
 
-  #replace({ start, end }: { readonly start: number; readonly end: number }, text: string): void {
-    this.#replacements.push({ start, end, text })
-  }
-
-  #endOfScalar(start: number): number | undefined {
-    scalar.lastIndex = start
-    const found = scalar.exec(this.#text)
-    return found === null ? undefined : start + found[0].length
-  }
-
-  #skipSpace(): void {
-    space.lastIndex = this.#at
-    this.#at += space.exec(this.#text)?.[0].length ?? 0
+  #replace(start: number, end: number, text: string): void {
+    this.#replacements.set(start, { end, text })
   }
 }
 
@@ -223,40 +195,13 @@ function saysNothing(value: string, isString: boolean): boolean {
   return isString ? value === '' : /^(?:null|true|false)$/.test(value)
 }
 
-/** Returns the index after the closing quote of the string at `start`, or undefined. */
-function endOfString(text: string, start: number): number | undefined {
-  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
-    let slashes = 0
-    while (text[at - 1 - slashes] === '\\') slashes += 1
-    if (slashes % 2 === 0) return at + 1
-  }
-  return undefined
-}
-
-/** Returns the index after the bracket that closes the one at `start`, or undefined. */
-function endOfBrackets(text: string, start: number): number | undefined {
-  let depth = 0
-  for (let at = start; at < text.length; at += 1) {
-    const character = text[at]
-    if (character === '"') {
-      const end = endOfString(text, at)
-      if (end === undefined) return undefined
-      at = end - 1
-    } else if (character === '{' || character === '[') depth += 1
-    else if (character === '}' || character === ']') {
-      depth -= 1
-      if (depth === 0) return at + 1
-    }
-  }
-  return undefined
-}
-
-function textOfString(text: string, start: number, end: number): string | undefined {
+/** Returns '' for a string that JSON does not allow: the check of the result then fails. */
+function textOfString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1)
   if (!inner.includes('\\')) return inner
   try {
-    return JSON.parse(`"${inner.replace(/[\x00-\x1f]/g, ' ')}"`) as string
+    return JSON.parse(`"${inner.replace(controls, ' ')}"`) as string
   } catch {
-    return undefined
+    return ''
   }
 }

@@ -1,11 +1,43 @@
+import type { Span } from '#internal/base/index.ts'
+
 /** Mark in place of a redacted value. */
 export const hiddenMark = '[redacted]'
 /** Mark in place of content that is encoded too deeply or too expensive to inspect. */
 export const unreadMark = '[redacted: not looked into]'
-const cardMark = '[redacted: card number]'
+/** Mark in place of a card number. */
+export const cardMark = '[redacted: card number]'
 const keyMark = '[redacted: private key]'
 const mailMark = '[redacted: e-mail]'
 const tokenMark = '[redacted: token]'
+
+/**
+ * Replaces the span that `spanOf` returns for a match of `pattern`, if any, with the mark, and searches on behind it.
+ * Linear in the text's length if `spanOf` is bounded.
+ */
+export function hideSpans(
+  text: string,
+  pattern: RegExp,
+  spanOf: (match: RegExpExecArray, matchEnd: number) => Span | undefined,
+): string {
+  let shown = ''
+  let copiedTo = 0
+  pattern.lastIndex = 0
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+    const span = spanOf(match, pattern.lastIndex)
+    if (span === undefined || span.start < copiedTo) continue
+    shown += `${text.slice(copiedTo, span.start)}${hiddenMark}`
+    copiedTo = span.end
+    // A value may be empty.
+    pattern.lastIndex = Math.max(pattern.lastIndex, copiedTo)
+  }
+  return shown + text.slice(copiedTo)
+}
+
+/** Returns the end of a sticky pattern's match at an index; the index itself if it does not match there. */
+export function endOf(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at
+  return at + (pattern.exec(text)?.[0].length ?? 0)
+}
 
 const privateKey =
   /-----BEGIN ([A-Z0-9 ]{0,32})PRIVATE KEY( BLOCK)?-----[^]*?(?:-----END \1PRIVATE KEY\2-----|$)/g
@@ -67,25 +99,16 @@ export function hidePersonal(text: string): string {
   if (shown.includes('://'))
     shown = shown.replace(urlPassword, `$1${hiddenMark}@`).replace(urlToken, `$1${hiddenMark}@`)
   if (shown.includes('@')) shown = shown.replace(email, mailMark)
-  return hideCards(shown, cardMark)
+  return hideCards(shown)
 }
 
 function hideCredentials(text: string): string {
-  let shown = ''
-  let copiedTo = 0
-  scheme.lastIndex = 0
-  for (let found = scheme.exec(text); found !== null; found = scheme.exec(text)) {
-    const name = found[1] ?? ''
-    const start = scheme.lastIndex
-    const pattern = schemesOfMany.test(name) ? parameters : oneCredential
-    pattern.lastIndex = start
-    const credential = pattern.exec(text)?.[0]
-    if (credential === undefined || (pattern === oneCredential && !isCredential(name, credential))) continue
-    shown += `${text.slice(copiedTo, start)}${hiddenMark}`
-    copiedTo = start + credential.length
-    scheme.lastIndex = copiedTo
-  }
-  return shown + text.slice(copiedTo)
+  return hideSpans(text, scheme, ([, name = ''], start) => {
+    const hasParameters = schemesOfMany.test(name)
+    const end = endOf(hasParameters ? parameters : oneCredential, text, start)
+    const isFound = end > start && (hasParameters || isCredential(name, text.slice(start, end)))
+    return isFound ? { start, end } : undefined
+  })
 }
 
 /** Distinguishes credentials from prose such as "basic subscription" or "a token expired". */
@@ -133,12 +156,12 @@ export function isCardNumber(digits: string): boolean {
   )
 }
 
-/** Replaces card numbers, grouped or not, with `mark`. */
-export function hideCards(text: string, mark: string): string {
+/** Redacts card numbers, grouped or not. */
+function hideCards(text: string): string {
   if (!hasDigits(text, 13)) return text
   // Splitting by a capturing pattern: every second piece is a match.
   const pieces = text.split(opaque)
-  return pieces.map((piece, index) => (index % 2 === 1 ? piece : hideInPiece(piece, mark))).join('')
+  return pieces.map((piece, index) => (index % 2 === 1 ? piece : hideInPiece(piece))).join('')
 }
 
 function hasDigits(text: string, min: number): boolean {
@@ -150,11 +173,11 @@ function hasDigits(text: string, min: number): boolean {
   return digits === min
 }
 
-function hideInPiece(text: string, mark: string): string {
+function hideInPiece(text: string): string {
   const ungrouped = text.replace(run, (digits, at: number) =>
-    isCardNumber(digits) && !isInsideId(text, at, digits.length) ? mark : digits,
+    isCardNumber(digits) && !isInsideId(text, at, digits.length) ? cardMark : digits,
   )
-  return ungrouped.replace(grouped, (match) => hideGroups(match, mark))
+  return ungrouped.replace(grouped, hideGroups)
 }
 
 /** Returns whether short digits stand between letters, more likely part of an id than a card number. */
@@ -167,13 +190,13 @@ function isLetter(character: string | undefined): boolean {
 }
 
 /** Redacts card numbers in a row of digit groups; each group may start a card number. */
-function hideGroups(match: string, mark: string): string {
+function hideGroups(match: string): string {
   const groups = match.split(separators)
   const between = match.match(separators) ?? []
   let shown = ''
   for (let index = 0; index < groups.length; index += 1) {
     const last = lastGroupOfCard(groups, between, index)
-    shown += last === undefined ? groups[index] : mark
+    shown += last === undefined ? groups[index] : cardMark
     index = last ?? index
     shown += between[index] ?? ''
   }

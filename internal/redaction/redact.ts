@@ -1,6 +1,6 @@
 import { redactJson } from './redact-json.ts'
 import { createHidesValue, type HidesValue, isCredentialHeader } from './redact-names.ts'
-import { hiddenMark, hidePersonal, hideTokens, isCardNumber, unreadMark } from './redact-shapes.ts'
+import { cardMark, hiddenMark, hidePersonal, hideTokens, isCardNumber, unreadMark } from './redact-shapes.ts'
 import { hideEncoded, hidePairs } from './redact-text.ts'
 
 /** Redacted payload. */
@@ -91,7 +91,7 @@ function showJson(text: string, reading: Reading): string | undefined {
   const rules = {
     hides: reading.hides,
     showText: (value: string) => showString(value, reading),
-    showNumber: (digits: string) => (isCardNumber(digits) ? '[redacted: card number]' : digits),
+    showNumber: (digits: string) => (isCardNumber(digits) ? cardMark : digits),
   }
   return redactJson(text, rules, reading.isCut)
 }
