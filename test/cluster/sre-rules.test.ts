@@ -108,9 +108,9 @@ test('waiting deliveries: are recorded once per namespace however many processes
   const shown: Readonly<Record<string, number>> = {
     ...{ [of('events_due_count', 'a')]: 40, [of('events_due_count', 'b')]: 40 },
     [of('events_due_count', 'c', 'stalls')]: 7,
-    ...{ [of('webhooks_spool_entries_count', 'd')]: 2, [of('webhooks_spool_entries_count', 'e')]: 2 },
-    ...{ [of('webhooks_spool_entries_count', 'f', 'booths')]: 9 },
-    ...{ [of('events_due_age_seconds', 'a')]: 5, [of('webhooks_spool_oldest_age_seconds', 'd')]: 60 },
+    ...{ [of('intake_spool_entries_count', 'd')]: 2, [of('intake_spool_entries_count', 'e')]: 2 },
+    ...{ [of('intake_spool_entries_count', 'f', 'booths')]: 9 },
+    ...{ [of('events_due_age_seconds', 'a')]: 5, [of('intake_spool_oldest_age_seconds', 'd')]: 60 },
   }
   const recorded = (what: string, values: Readonly<Record<string, number>>) => {
     const expr = `namespace:latchkey_events_waiting_${what}:max`
