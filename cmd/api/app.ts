@@ -36,7 +36,7 @@ import type { StatsTally } from '#internal/usage/index.ts'
 import { type IntakeConfig, startIntake } from './intake.ts'
 import { startLockHistory } from './lock-history.ts'
 import { startSimulations } from './simulations.ts'
-import { registerGauges, startReadiness, traced, withRecordEvents } from './telemetry.ts'
+import { registerGauges, startReadiness, withRecordEvents } from './telemetry.ts'
 import { startUsage, type Usage } from './usage.ts'
 
 /** The settings that the API needs: those of its own process, or dev's with its stores. */
@@ -177,7 +177,7 @@ function publicServer({ tracing, health }: Host, { directory, routes, observe }:
     explain: explainStoreError,
     onAnswered: observe,
     isDraining: () => health.isDraining(),
-    ...(tracing.enabled && { traced: traced(tracing) }),
+    tracing,
     budgets: {
       keyed: new BodyBudget({ bytesMax: keyedBodiesBytes, gathersSmall: true }),
       anonymous: new BodyBudget({ bytesMax: webhookBodiesBytes }),

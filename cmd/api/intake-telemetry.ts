@@ -1,5 +1,5 @@
 import type { Host } from '#cmd/serving/telemetry.ts'
-import type { TenantId } from '#internal/base/index.ts'
+import { systemClock, type TenantId } from '#internal/base/index.ts'
 import {
   type CallOutcome,
   type CertificateFetchOutcome,
@@ -11,45 +11,17 @@ import {
   type SpoolRefusal,
   type SpoolStats,
 } from '#internal/intake/index.ts'
-import { unlabelled } from '#internal/telemetry/index.ts'
+import { createLineLimit, unlabelled } from '#internal/telemetry/index.ts'
 import type { ProviderName } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
 
-/** Metrics and log lines of the intake. */
-export interface IntakeObserver {
-  called(provider: ProviderName, outcome: CallOutcome): void
-  /** `unavailable`: Postgres is; `refused`: Postgres rejected an event's data. */
-  storeFailed(error: unknown, kind: 'unavailable' | 'refused'): void
-  storeBreaker(queue: 'small' | 'large', isOpen: boolean): void
-  spoolRefused(reason: SpoolRefusal, events: number, cause?: unknown): void
-  spoolDead(entry: DeadEntry): void
-  /** Sets the gauges of the spool. */
-  spoolSeen(stats: SpoolStats): void
-  /** Declares gauges that read these parts. */
-  watch(parts: { readonly queue: SizedQueues; readonly refusedCalls: RefusedCalls }): void
-}
+// Counters with labels are exposed as 0 from the start, so that `increase()` sees the first failure.
 
-/** Minimum interval of log lines that would come many times a second during an outage. */
-const logMs = 1000
+/** Limits log lines that would come many times a second during an outage. */
+const logLimit = { perSecondMax: 1, clock: systemClock }
 
-function limitedTo(ms: number): () => boolean {
-  let lastMs = Number.NEGATIVE_INFINITY
-  return () => {
-    if (performance.now() - lastMs < ms) return false
-    lastMs = performance.now()
-    return true
-  }
-}
-
-/** Declares the metrics of the intake. Call once per process. */
-export function createIntakeObserver({ log, metrics }: Host): IntakeObserver {
-  return { ...callObserver(log, metrics), ...spoolObserver(log, metrics) }
-}
-
-function callObserver(
-  log: Host['log'],
-  metrics: Host['metrics'],
-): Pick<IntakeObserver, 'called' | 'storeFailed' | 'storeBreaker' | 'watch'> {
+/** Declares the metrics of calls and their events, and logs failures of the event store. Call once per process. */
+export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
   const calls = metrics.counter({
     name: 'latchkey_intake_calls_total',
     help: 'Webhook calls for known tenants, by provider and outcome.',
@@ -60,23 +32,24 @@ function callObserver(
     help: 'Failed inserts of events: Postgres unavailable, or an event whose data it rejects.',
     labels: ['kind'],
   })
-  // Exposed as 0, so that `increase()` sees the first failure.
   for (const kind of ['unavailable', 'refused']) failures.with(kind).inc(0)
-  const mayLog = limitedTo(logMs)
+  const mayLog = createLineLimit(logLimit)
   return {
-    called: (provider, outcome) => calls.with(provider, outcome).inc(),
-    storeFailed(cause, kind) {
+    called: (provider: ProviderName, outcome: CallOutcome) => calls.with(provider, outcome).inc(),
+    /** `unavailable`: Postgres is; `refused`: Postgres rejected an event's data. */
+    storeFailed(cause: unknown, kind: 'unavailable' | 'refused') {
       failures.with(kind).inc()
       if (kind === 'refused') log.error({ cause }, 'Postgres rejected the data of an event')
-      else if (mayLog()) log.warn({ cause }, 'events could not be stored: Postgres is unavailable')
+      else if (mayLog(kind)) log.warn({ cause }, 'events could not be stored: Postgres is unavailable')
     },
-    storeBreaker(queue, isOpen) {
+    storeBreaker(queue: 'small' | 'large', isOpen: boolean) {
       const change = isOpen
         ? 'event store circuit breaker opened: events are spooled without asking Postgres'
         : 'event store circuit breaker closed: events are stored in Postgres'
       log.warn({ queue }, change)
     },
-    watch({ queue, refusedCalls }) {
+    /** Declares gauges that read these parts. */
+    watch(queue: SizedQueues, refusedCalls: RefusedCalls) {
       const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_intake_store_breaker_open_count',
@@ -93,10 +66,8 @@ function callObserver(
   }
 }
 
-function spoolObserver(
-  log: Host['log'],
-  metrics: Host['metrics'],
-): Pick<IntakeObserver, 'spoolRefused' | 'spoolDead' | 'spoolSeen'> {
+/** Declares the metrics of the spool, and logs its unexpected errors and dead entries. Call once per process. */
+export function observeSpool({ log, metrics }: Host) {
   const refused = metrics.counter({
     name: 'latchkey_intake_spool_refused_total',
     help: 'Events that could not be spooled while Postgres was unavailable; providers were asked to send them again.',
@@ -119,49 +90,39 @@ function spoolObserver(
   const deadHelp = 'Entries in the dead stream of the spool.'
   gauge('latchkey_intake_spool_dead_count', deadHelp, () => seen.deadEntries)
   return {
-    spoolRefused(reason, events, cause) {
+    refused(reason: SpoolRefusal, events: number, cause?: unknown) {
       refused.with(reason).inc(events)
       if (cause !== undefined) log.error({ reason, cause }, 'spool write failed with an unexpected error')
     },
-    spoolDead({ eventId, reason }) {
+    dead({ eventId, reason }: DeadEntry) {
       dead.with(reason).inc()
       log.error({ event: eventId, reason }, 'spool entry moved to the dead stream; inspect it in Redis')
     },
-    spoolSeen(stats) {
-      seen = stats
-    },
+    /** Sets the gauges. */
+    seen: (stats: SpoolStats) => void (seen = stats),
   }
 }
 
-/** Metrics and log lines of certificate fetches. */
-export interface CertificateObserver {
-  fetched(outcome: CertificateFetchOutcome, detail?: string): void
-  /** Declares the gauge that reads the store. */
-  watch(store: CertificateStore): void
-}
-
-/** Declares the metrics of certificate fetches. Call once per process. */
-export function createCertificateObserver({ log, metrics }: Host): CertificateObserver {
+/** Declares the metrics of certificate fetches, and logs failed ones. Call once per process. */
+export function observeCertificates({ log, metrics }: Host) {
   const fetches = metrics.counter({
     name: 'latchkey_intake_certificate_fetches_total',
     help: 'Fetches of providers’ signing certificates, by outcome.',
     labels: ['outcome'],
   })
   for (const outcome of certificateFetchOutcomes) fetches.with(outcome).inc(0)
-  const mayLog = limitedTo(logMs)
+  const mayLog = createLineLimit(logLimit)
   return {
-    fetched(outcome, detail) {
+    fetched(outcome: CertificateFetchOutcome, detail?: string) {
       fetches.with(outcome).inc()
-      if (outcome !== 'trusted' && mayLog())
+      if (outcome !== 'trusted' && mayLog('fetch'))
         log.warn({ outcome, cause: detail }, 'fetch of a provider’s signing certificate failed')
     },
-    watch(store) {
+    /** Declares the gauge that reads the store. */
+    watch(store: CertificateStore) {
       const help = 'Time until the first signing certificate used within a day expires; +Inf without any.'
-      unlabelled(metrics).gauge(
-        'latchkey_intake_certificate_expiry_seconds',
-        help,
-        () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY,
-      )
+      const read = () => store.secondsToExpiry ?? Number.POSITIVE_INFINITY
+      unlabelled(metrics).gauge('latchkey_intake_certificate_expiry_seconds', help, read)
     },
   }
 }

@@ -34,12 +34,7 @@ import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory, SecretOpener } from '#internal/tenants/index.ts'
 import type { StatsTally } from '#internal/usage/index.ts'
-import {
-  countCall,
-  createCertificateObserver,
-  createIntakeObserver,
-  type IntakeObserver,
-} from './intake-telemetry.ts'
+import { countCall, observeCalls, observeCertificates, observeSpool } from './intake-telemetry.ts'
 import type { Usage } from './usage.ts'
 
 /** Settings of the intake. */
@@ -96,7 +91,7 @@ export async function startIntake(
   config: IntakeConfig,
   { pool, redis, directory, secrets, settings, usage, stats }: IntakeParts,
 ): Promise<Intake> {
-  const observer = createIntakeObserver(host)
+  const observer = observeCalls(host)
   const storing: StoreBatchOptions = {
     pool,
     // A lost publish delays the delivery until a forwarder polls.
@@ -104,7 +99,22 @@ export async function startIntake(
     onStored: (events) => usage.eventMeter.countStored(events),
     onError: observer.storeFailed,
   }
-  const queue = await openQueues(host, config, { storing, observer })
+  const spool = await startSpool(host, config, storing)
+  const largePool = await openPostgres(host, 'postgres for large events', {
+    ...largeEvents,
+    ...databaseOf(config),
+  })
+  const queue = await host.scope.open({
+    name: 'event queues',
+    open: () =>
+      new SizedQueues({
+        storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
+        storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
+        spool: (event) => spool.append(event),
+        onBreaker: observer.storeBreaker,
+      }),
+    close: (opened) => opened.close(),
+  })
   const refusedCalls = new RefusedCalls(pool, systemClock)
   await openLoop(host, {
     ...{ name: 'refused calls', intervalMs: refusedFlushMs, turnMsMax },
@@ -119,7 +129,7 @@ export async function startIntake(
     close: (opened) => opened.close(),
   })
   const certificates = await openCertificates(host, config)
-  observer.watch({ queue, refusedCalls })
+  observer.watch(queue, refusedCalls)
   return {
     ...{ queue, largeBodies, certificates, refusedCalls, clock: systemClock },
     callers: new Callers({
@@ -138,44 +148,17 @@ export async function startIntake(
   }
 }
 
-interface Storing {
-  readonly storing: StoreBatchOptions
-  readonly observer: IntakeObserver
-}
-
-async function openQueues(
-  host: Host,
-  config: IntakeConfig,
-  { storing, observer }: Storing,
-): Promise<SizedQueues> {
-  const spool = await startSpool(host, config, { storing, observer })
-  const largePool = await openPostgres(host, 'postgres for large events', {
-    ...largeEvents,
-    ...databaseOf(config),
-  })
-  return host.scope.open({
-    name: 'event queues',
-    open: () =>
-      new SizedQueues({
-        storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
-        storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
-        spool: (event) => spool.append(event),
-        onBreaker: observer.storeBreaker,
-      }),
-    close: (opened) => opened.close(),
-  })
-}
-
 /** Opens the spool and starts its drain. Its Redis connection is its own, since waiting for a replica blocks later commands. */
-async function startSpool(host: Host, config: IntakeConfig, { storing, observer }: Storing): Promise<Spool> {
+async function startSpool(host: Host, config: IntakeConfig, storing: StoreBatchOptions): Promise<Spool> {
   const { log } = host
+  const observer = observeSpool(host)
   const options = { ...redisOf(config), deadlineMs: spoolDeadlineMs }
   const redis = await openRedisOf(host, 'redis of the spool', options)
-  const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.spoolRefused })
+  const spool = new Spool({ redis, vouched: config.redisSpoolDurable, onRefused: observer.refused })
   const drain = new Drain({
     redis,
     storeBatch: (events) => storeBatch({ ...storing, requeues: false }, events),
-    onDead: observer.spoolDead,
+    onDead: observer.dead,
   })
   await openLoop(host, {
     ...{ name: 'spool drain', intervalMs: drainMs, turnMsMax: drainTurnMsMax, backoff: drainBackoff },
@@ -184,7 +167,7 @@ async function startSpool(host: Host, config: IntakeConfig, { storing, observer 
   })
   await openLoop(host, {
     ...{ name: 'spool stats', intervalMs: spoolStatsMs, turnMsMax: drainTurnMsMax },
-    runOnce: async () => observer.spoolSeen(await spool.stats()),
+    runOnce: async () => observer.seen(await spool.stats()),
     onError: (cause, failures) => log.debug({ failures, cause }, 'spool stats could not be read'),
   })
   return spool
@@ -205,11 +188,11 @@ async function openCertificates(
   const trusted = (roots ?? [...tls.rootCertificates, ...tls.getCACertificates('extra')]).map(
     (pem) => new X509Certificate(pem),
   )
-  const observer = createCertificateObserver(host)
+  const observer = observeCertificates(host)
   const store = new CertificateStore({
     sources,
     fetchText: createCertificateFetch(outbound, cidrs),
-    trust: (chain) => wallet.trust({ chain, roots: trusted }),
+    trust: (chain) => wallet.trust(chain, trusted),
     clock: systemClock,
     onFetched: observer.fetched,
   })

@@ -1,33 +1,17 @@
 import { openLoop } from '#cmd/serving/loop.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import type { TenantId } from '#internal/base/index.ts'
-import type { Traced } from '#internal/http/index.ts'
 import type { CheckOutcome, Waiters } from '#internal/records/index.ts'
-import { type Metrics, type OwnedLogger, type Tracing, unlabelled } from '#internal/telemetry/index.ts'
+import { type Metrics, unlabelled } from '#internal/telemetry/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
 import type { SoftCrossing } from '#internal/usage/index.ts'
 
-/** A process that serves records or reads their usage: its host, with the metrics of records and meters. */
-export interface ApiHost extends Host {
-  /** Counts an answered check, single or in a batch. */
-  checked(outcome: CheckOutcome): void
-  /** Counts and logs the loss of a tenant's records in Redis: completed operations may run again. */
-  epochLost(tenantId: TenantId): void
-  /** Counts a failed usage rollup. */
-  flushFailed(): void
-  /** Counts and logs a crossed soft limit. Called by one process, once per period. */
-  softLimitCrossed(crossing: SoftCrossing): void
-}
+/** Host of a process that serves records or reads their usage. */
+export type ApiHost = ReturnType<typeof withRecordEvents>
 
-/** Adds the metrics of records and meters. Call once per process. */
-export function withRecordEvents(host: Host): ApiHost {
-  return { ...host, ...recordEvents(host.log, host.metrics) }
-}
-
-function recordEvents(
-  log: OwnedLogger,
-  metrics: Metrics,
-): Pick<ApiHost, 'checked' | 'epochLost' | 'flushFailed' | 'softLimitCrossed'> {
+/** Adds the metrics of records and meters to a host. Call once per process. */
+export function withRecordEvents(host: Host) {
+  const { log, metrics } = host
   const { counter } = unlabelled(metrics)
   const checks = metrics.counter({
     name: 'latchkey_records_checks_total',
@@ -45,16 +29,20 @@ function recordEvents(
     labels: ['limit'],
   })
   return {
-    checked: (outcome) => checks.with(outcome).inc(),
-    epochLost(tenantId) {
+    ...host,
+    /** Counts an answered check, single or in a batch. */
+    checked: (outcome: CheckOutcome) => checks.with(outcome).inc(),
+    epochLost(tenantId: TenantId) {
       epochsLost.inc()
       log.error(
         { tenant: tenantId },
         'Redis lost the records of a tenant; completed operations may run again',
       )
     },
+    /** Counts a failed usage rollup. */
     flushFailed: () => flushFailures.inc(),
-    softLimitCrossed({ tenantId, limit, periodMs, used, soft }) {
+    /** Called by one process, once per period. */
+    softLimitCrossed({ tenantId, limit, periodMs, used, soft }: SoftCrossing) {
       softCrossings.with(limit).inc()
       const period = new Date(periodMs).toISOString()
       log.warn({ tenant: tenantId, limit, period, used, soft }, 'tenant crossed a soft limit')
@@ -84,11 +72,6 @@ export function registerGauges(metrics: Metrics, directory: Directory, waiters: 
       return Number.isFinite(ageMs) ? ageMs / 1000 : -1
     },
   )
-}
-
-/** Returns a wrapper that runs a request handler in a server span continuing the caller's trace. */
-export function traced(tracing: Tracing): Traced {
-  return (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work)
 }
 
 const readinessMs = 5000

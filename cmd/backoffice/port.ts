@@ -165,9 +165,7 @@ function portServer(
     answerUnknown: (call) => dashboard.answerUnknown(call),
     onAnswered: observe,
     isDraining: () => health.isDraining(),
-    ...(tracing.enabled && {
-      traced: (name, traceparent, work) => tracing.span(name, { kind: 'server', traceparent }, work),
-    }),
+    tracing,
     budgets: { keyed: new BodyBudget({ bytesMax: 1 }), anonymous: new BodyBudget({ bytesMax: bodiesBytes }) },
   })
 }

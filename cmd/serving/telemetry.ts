@@ -3,6 +3,7 @@ import type { Scope } from '#internal/process/index.ts'
 import type { Pool, RedisFailure } from '#internal/storage/index.ts'
 import {
   createHealth,
+  createLineLimit,
   createLogger,
   createMetrics,
   createTracing,
@@ -11,20 +12,11 @@ import {
   type LogLevel,
   type Metrics,
   type OwnedLogger,
-  type Tracing,
   unlabelled,
 } from '#internal/telemetry/index.ts'
 
 /** Telemetry of a long-running process. */
-export interface ProcessTelemetry extends Watched {
-  readonly log: OwnedLogger
-  readonly metrics: Metrics
-  readonly tracing: Tracing
-  readonly health: Health
-  redisError(error: unknown): void
-  /** Counts a Redis command without a reply. */
-  redisRefused(reason: RedisFailure): void
-}
+export type ProcessTelemetry = Awaited<ReturnType<typeof createProcessTelemetry>>
 
 /** A process while it runs: its telemetry, and the scope that closes what was opened. */
 export interface Host extends ProcessTelemetry {
@@ -44,12 +36,10 @@ export interface TelemetryOptions {
   readonly otelSamplerRatio?: number
 }
 
-/** Rate limit of the Redis connection error log: many errors per second occur while Redis is unreachable. */
-const redisErrorLogMs = 1000
 const tracesCloseMs = 2000
 
 /** Creates logger, metrics, tracing and health of a process. Call once per process. */
-export async function createProcessTelemetry(options: TelemetryOptions): Promise<ProcessTelemetry> {
+export async function createProcessTelemetry(options: TelemetryOptions) {
   const { service, version } = options
   const log = createLogger({
     level: options.logLevel,
@@ -79,10 +69,7 @@ export async function openTraces({ tracing, scope }: Pick<Host, 'tracing' | 'sco
   })
 }
 
-function storeEvents(
-  log: OwnedLogger,
-  metrics: Metrics,
-): Pick<ProcessTelemetry, 'redisError' | 'redisRefused'> {
+function storeEvents(log: OwnedLogger, metrics: Metrics) {
   const redisErrors = unlabelled(metrics).counter(
     'latchkey_storage_redis_connection_errors_total',
     'Failed connections to Redis.',
@@ -95,30 +82,20 @@ function storeEvents(
   // Exposes the series at 0, so that `rate()` sees the first increment.
   for (const reason of ['disconnected', 'timeout', 'full', 'refused', 'overloaded'])
     redisFailures.with(reason).inc(0)
-  let loggedMs = Number.NEGATIVE_INFINITY
+  // Many errors per second occur while Redis is unreachable.
+  const mayLog = createLineLimit({ perSecondMax: 1, clock: systemClock })
   return {
-    redisError(cause) {
+    redisError(cause: unknown) {
       redisErrors.inc()
-      if (performance.now() - loggedMs < redisErrorLogMs) return
-      loggedMs = performance.now()
-      log.warn({ cause }, 'Redis connection failed')
+      if (mayLog('connection')) log.warn({ cause }, 'Redis connection failed')
     },
-    redisRefused: (reason) => redisFailures.with(reason).inc(),
+    /** Counts a Redis command without a reply. */
+    redisRefused: (reason: RedisFailure) => redisFailures.with(reason).inc(),
   }
 }
 
-/** Metrics of loops and Postgres pools. */
-export interface Watched {
-  /** Counts failed turns of a loop, default 1. 0 declares the loop's series. */
-  loopFailed(loop: string, turns?: number): void
-  /** Counts a broken idle connection of a pool. */
-  connectionBroke(pool: string): void
-  /** Registers a pool to be read at each scrape. Replaces a pool of the same name. */
-  watchPool(name: string, pool: Pool, connectionsMax: number): void
-}
-
 /** Declares the metrics of loops and pools. Call once per process. */
-export function watchParts(metrics: Metrics, health: Health): Watched {
+export function watchParts(metrics: Metrics, health: Health) {
   watchLoops(metrics, health)
   const failures = metrics.counter({
     name: 'latchkey_process_loop_failures_total',
@@ -130,13 +107,15 @@ export function watchParts(metrics: Metrics, health: Health): Watched {
     help: 'Broken idle connections to Postgres.',
     labels: ['pool'],
   })
-  const pools = new Map<string, { readonly pool: Pool; readonly connectionsMax: number }>()
-  declarePools(metrics, pools)
+  const watchPool = watchPools(metrics)
   return {
-    loopFailed: (loop, turns = 1) => failures.with(loop).inc(turns),
-    connectionBroke: (pool) => broken.with(pool).inc(),
-    watchPool(name, pool, connectionsMax) {
-      pools.set(name, { pool, connectionsMax })
+    /** Counts failed turns of a loop. 0 declares the loop's series. */
+    loopFailed: (loop: string, turns = 1) => failures.with(loop).inc(turns),
+    /** Counts a broken idle connection of a pool. */
+    connectionBroke: (pool: string) => broken.with(pool).inc(),
+    /** Registers a pool to be read at each scrape. Replaces a pool of the same name. */
+    watchPool(name: string, pool: Pool, connectionsMax: number) {
+      watchPool(name, pool, connectionsMax)
       // Exposes the series at 0, so that `rate()` sees the first increment.
       broken.with(name).inc(0)
     },
@@ -153,7 +132,8 @@ function watchLoops(metrics: Metrics, health: Health): void {
       for (const loop of shown) gauge.with(loop).set(0)
       const longest = new Map<string, number>()
       for (const { name, silentMs, silentMsMax } of health.heartbeats()) {
-        const loop = loopLabel(name)
+        // Names of reflectors contain namespaces, so they share one series.
+        const loop = name.startsWith('reflector ') ? 'reflectors' : name
         longest.set(loop, Math.max(longest.get(loop) ?? 0, silentMs / silentMsMax))
       }
       for (const [loop, ratio] of longest) {
@@ -164,15 +144,8 @@ function watchLoops(metrics: Metrics, health: Health): void {
   })
 }
 
-/** Maps all reflectors to one label, since their names contain namespaces. */
-function loopLabel(name: string): string {
-  return name.startsWith('reflector ') ? 'reflectors' : name
-}
-
-function declarePools(
-  metrics: Metrics,
-  pools: ReadonlyMap<string, { readonly pool: Pool; readonly connectionsMax: number }>,
-): void {
+function watchPools(metrics: Metrics): (name: string, pool: Pool, connectionsMax: number) => void {
+  const pools = new Map<string, { readonly pool: Pool; readonly connectionsMax: number }>()
   metrics.gauge({
     name: 'latchkey_storage_pool_connections_count',
     help: 'Connections to Postgres by pool and state: used, idle.',
@@ -200,4 +173,5 @@ function declarePools(
       for (const [name, { pool }] of pools) gauge.with(name).set(pool.waitingCount)
     },
   })
+  return (name, pool, connectionsMax) => void pools.set(name, { pool, connectionsMax })
 }

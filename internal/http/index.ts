@@ -40,5 +40,5 @@ export type {
   PublicRoute,
   Route,
 } from './route.ts'
-export { createServer, type RequestEvent, type ServerOptions, type Traced } from './server.ts'
+export { createServer, type RequestEvent, type ServerOptions } from './server.ts'
 export { createSourceAddress, networkOf } from './source-address.ts'

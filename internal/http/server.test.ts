@@ -236,9 +236,12 @@ describe('server', () => {
   test('server: runs the handler inside a span when tracing is on', async () => {
     const spans: (string | null)[] = []
     const { url } = start({
-      traced: (name, traceparent, work) => {
-        spans.push(name, traceparent)
-        return work()
+      tracing: {
+        enabled: true,
+        span: (name, { traceparent = null }, work) => {
+          spans.push(name, traceparent)
+          return work({ set: () => undefined, fail: () => undefined })
+        },
       },
     })
     await fetch(`${url}/things/17`, { headers: { ...asAnna.headers, traceparent: 'from the caller' } })

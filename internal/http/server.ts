@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { type ApiError, apiError, errorEnvelope, randomToken, statusOf } from '#internal/base/index.ts'
+import type { Tracing } from '#internal/telemetry/index.ts'
 import { type Room, readBody, roomFor } from './body.ts'
 import { refuseQuery } from './parse.ts'
 import {
@@ -49,14 +50,11 @@ interface Runtime {
   answerUnknown?(call: Call): Promise<Answer<AnswerBody> | ApiError>
   /** Returns true while the process shuts down: each answer then closes its connection, so that the next call reaches another process. Absent: never. */
   isDraining?(): boolean
-  /** Absent when tracing is off. */
-  readonly traced?: Traced
+  /** Runs each call in a span that continues the caller's `traceparent`. */
+  readonly tracing?: Pick<Tracing, 'enabled' | 'span'>
 }
 
 type Shown = Pick<Answer<AnswerBody>, 'body' | 'headers'>
-
-/** Runs `work` inside a trace span that continues the caller's `traceparent`. */
-export type Traced = <T>(name: string, traceparent: string | null, work: () => Promise<T>) => Promise<T>
 
 const idleTimeoutSeconds = 30
 /**
@@ -134,10 +132,11 @@ function peerAddress(server: Pick<Bun.Server<unknown>, 'requestIP'> | null, requ
 type CallUnderWay = Omit<Call, 'body' | 'params'> & { body: Call['body']; params: Call['params'] }
 
 function answerCall(runtime: Runtime, entry: Entry, call: CallUnderWay): Promise<Response> {
-  const { traced } = runtime
-  if (!traced) return serve(runtime, entry, call)
+  const { tracing } = runtime
+  if (!tracing?.enabled) return serve(runtime, entry, call)
+  const traceparent = call.request.headers.get('traceparent')
   const name = `${entry.method} ${entry.path}`
-  return traced(name, call.request.headers.get('traceparent'), () => serve(runtime, entry, call))
+  return tracing.span(name, { kind: 'server', traceparent }, () => serve(runtime, entry, call))
 }
 
 /**

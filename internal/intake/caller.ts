@@ -11,13 +11,7 @@ import {
   type SecretOpener,
 } from '#internal/tenants/index.ts'
 import type { TrustedSigner } from './certificates/chain.ts'
-import type {
-  AnyProvider,
-  CertificateProvider,
-  Provider,
-  ProviderSettings,
-  SigningCertificate,
-} from './provider.ts'
+import type { AnyProvider, CertificateProvider, Provider, ProviderSettings } from './provider.ts'
 import { findProvider } from './providers/registry.ts'
 import type { RefusedCause } from './refused-calls.ts'
 
@@ -31,7 +25,7 @@ export interface Caller {
   readonly state: EventStateAtReceipt
 }
 
-/** Material for verifying calls: shared secrets, the certificate that each call names, or (`signer`) one given by the platform. */
+/** Material for verifying calls: shared secrets, the certificate that each call names, or (`signer`, for simulations) a key of this process. */
 export type Keying =
   | {
       readonly kind: 'secrets'
@@ -154,18 +148,6 @@ export class Callers {
       unreadableCount,
     }
   }
-}
-
-/**
- * Returns a caller whose calls are verified by this certificate, whatever they name: for simulated calls. Undefined if the provider
- * signs with secrets or the certificate is not trusted.
- */
-export function withCertificate(caller: Caller, certificate: SigningCertificate): Caller | undefined {
-  const { keying } = caller
-  if (keying.kind === 'secrets') return undefined
-  const verdict = keying.provider.trust(certificate)
-  if (verdict.kind !== 'trusted') return undefined
-  return { ...caller, keying: { kind: 'signer', provider: keying.provider, signer: verdict.signer } }
 }
 
 function settingsOf({ storefront, wallet, gateway }: DirectoryProvider): ProviderSettings {

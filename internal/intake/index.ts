@@ -1,5 +1,5 @@
 export { type AcceptContext, type Accepted, acceptWebhook, type WebhookCall } from './accept.ts'
-export { type Caller, Callers, type CallersOptions, type RefusedCaller, withCertificate } from './caller.ts'
+export { type Caller, Callers, type CallersOptions, type RefusedCaller } from './caller.ts'
 export {
   type CertificateFetchOutcome,
   type CertificateSources,
@@ -16,7 +16,7 @@ export { exampleCalls } from './examples.ts'
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'
 export { type Ingested, type IngestParts, type IngestRequest, ingestEvent } from './ingest.ts'
 export { LargeBodies } from './large-bodies.ts'
-export { refusalCauses, type SigningCertificate } from './provider.ts'
+export { refusalCauses } from './provider.ts'
 export { signCard } from './providers/card/provider.ts'
 export { secretHeaders } from './providers/registry.ts'
 export {

@@ -102,13 +102,6 @@ export interface Provider<Keys = unknown> extends Adapter<Keys> {
   prepare(secrets: readonly string[]): Keys
 }
 
-/** Certificate chain and the roots that it must lead to. */
-export interface SigningCertificate {
-  /** PEM, the signer's certificate first. */
-  readonly chain: string
-  readonly roots: readonly X509Certificate[]
-}
-
 /** Address of a call's certificate, as the call states it; not allowed to be fetched yet. */
 export type CertificateLocation =
   | { readonly kind: 'located'; readonly url: string; readonly environment: VendorEnvironment }
@@ -118,8 +111,11 @@ export type CertificateLocation =
 export interface CertificateProvider extends Adapter<TrustedSigner> {
   /** Finds the address of a call's certificate. Refuses a call that no certificate could verify. Never throws. */
   locate(call: ProviderCall): CertificateLocation
-  /** Validates a certificate chain. Never throws. */
-  trust(certificate: SigningCertificate): SignerVerdict
+  /**
+   * Validates a certificate chain. Never throws.
+   * @param chain PEM, the signer's certificate first
+   */
+  trust(chain: string, roots: readonly X509Certificate[]): SignerVerdict
 }
 
 /** A provider of either kind. */

@@ -19,7 +19,7 @@ const occurredAtMs = openedAtMs + 5_000
 const id = createSimulationId(openedAtMs)
 const secret = 'whsec_test'
 const webhookId = 'W1'
-const signer = await createWalletSigner(openedAtMs)
+const signer = await createWalletSigner()
 const base = chargebackOf({ amount: 4200, currency: 'eur' })
 
 /** A step's body, signed as its provider signs and read by its adapter as a call from outside is. */
@@ -31,10 +31,8 @@ function read(chargeback: Chargeback, step: number) {
     return readCall(card, { ...common, headers, settings: {} }, card.prepare([secret]))
   }
   const headers = new Headers(signer.sign({ body, webhookId, atMs: occurredAtMs }))
-  const trusted = wallet.trust(signer.certificate)
-  if (trusted.kind !== 'trusted') throw new Error(trusted.kind)
   const settings = { wallet: { webhookId, environment: 'live' } } as const
-  return readCall(wallet, { ...common, headers, settings }, trusted.signer)
+  return readCall(wallet, { ...common, headers, settings }, signer.signer)
 }
 
 const lives = (['card', 'wallet'] as const).flatMap((provider) =>

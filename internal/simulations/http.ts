@@ -103,7 +103,7 @@ export const simulationRoutes = [
     operation: {
       ...{ id: 'simulateChargeback', tag: 'simulations' },
       summary: 'Simulate a dispute and send its events to the callback',
-      description: `Three events, each sent when it is due: \`chargeback.created\` at once, then \`chargeback.under_review\`, then \`chargeback.won\` or \`chargeback.lost\`. Each has the provider's format and signature and takes the way of a real call: verification, deduplication, usage, log and delivery. \`card\` is signed with the tenant's own secret, \`wallet\` with a certificate that nothing else trusts. While the tenant verifies \`wallet\` (stage \`verify\`), events are stored and not forwarded.
+      description: `Three events, each sent when it is due: \`chargeback.created\` at once, then \`chargeback.under_review\`, then \`chargeback.won\` or \`chargeback.lost\`. Each has the provider's format and signature and takes the way of a real call: verification, deduplication, usage, log and delivery. \`card\` is signed with the tenant's own secret, \`wallet\` with a key that nothing else trusts. While the tenant verifies \`wallet\` (stage \`verify\`), events are stored and not forwarded.
 
 A forwarded event of a simulation has \`latchkey-simulation: <simulationId>\` among its \`headers\`, which no outside call can cause, and its payload's id is the event's \`id\` in this answer. An event that meets a limit or a pause is retried later; an event that is seven days late is abandoned with its simulation.
 

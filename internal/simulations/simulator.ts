@@ -7,7 +7,6 @@ import {
   createWalletSigner,
   signCard,
   type WalletSigner,
-  withCertificate,
 } from '#internal/intake/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
@@ -123,14 +122,13 @@ export class Simulator {
         ? undefined
         : { caller, headers: new Headers(signCard({ body, secret, atMs })) }
     }
-    this.#wallet ??= createWalletSigner(atMs).catch((error: unknown) => {
+    if (settings.wallet === undefined) return undefined
+    this.#wallet ??= createWalletSigner().catch((error: unknown) => {
       this.#wallet = undefined
       throw error
     })
-    const signer = await this.#wallet
-    const trusting = withCertificate(caller, signer.certificate)
-    if (trusting === undefined || settings.wallet === undefined) return undefined
-    const { webhookId } = settings.wallet
-    return { caller: trusting, headers: new Headers(signer.sign({ body, webhookId, atMs })) }
+    const { signer, sign } = await this.#wallet
+    const headers = new Headers(sign({ body, webhookId: settings.wallet.webhookId, atMs }))
+    return { caller: { ...caller, keying: { kind: 'signer', provider: keying.provider, signer } }, headers }
   }
 }

@@ -125,7 +125,7 @@ export interface LineLimitOptions {
   readonly perSecondMax: number
   readonly clock: { now(): number }
   /** Called for each line that is left out. Must not throw. */
-  onSuppressed(cause: string): void
+  onSuppressed?(cause: string): void
 }
 
 /**
@@ -143,7 +143,7 @@ export function createLineLimit({ perSecondMax, clock, onSuppressed }: LineLimit
     }
     const count = written.get(cause) ?? 0
     if (count >= perSecondMax) {
-      onSuppressed(cause)
+      onSuppressed?.(cause)
       return false
     }
     written.set(cause, count + 1)

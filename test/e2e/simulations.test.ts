@@ -170,9 +170,9 @@ describe('simulations, forgery', () => {
     await settled(1)
   }, 30_000)
 
-  test('simulations: a caller cannot forge one with a certificate like theirs', async () => {
+  test('simulations: a caller cannot forge one with a key made like theirs', async () => {
     const body = Buffer.from(JSON.stringify({ id: 'WH-1', event_type: 'CUSTOMER.DISPUTE.CREATED' }))
-    const signer = await createWalletSigner(Date.now())
+    const signer = await createWalletSigner()
     const headers = signer.sign({ body, webhookId, atMs: Date.now() })
     const response = await fetch(`${api.url}/v1/t/${name}/webhooks/wallet`, { method: 'POST', headers, body })
     expect([response.status, await response.json()]).toEqual([400, { error: 'invalid signature' }])

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign, X509Certificate } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { type CertificateParts, writeCertificate } from '#internal/intake/certificates/write.ts'
+import { type CertificateParts, writeCertificate } from './write-certificate.ts'
 
 /** A key and a certificate for it. */
 export interface Issued {

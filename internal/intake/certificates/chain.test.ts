@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
+import { writeCertificate } from '#test/support/write-certificate.ts'
 import { readExtensions, validateChain } from './chain.ts'
-import { writeCertificate } from './write.ts'
 
 const nowMs = Date.UTC(2026, 10, 10)
 const dayMs = 86_400_000

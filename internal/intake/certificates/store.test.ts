@@ -2,11 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { createTestAuthority } from '#test/support/wallet-calls.ts'
+import type { CertificateParts } from '#test/support/write-certificate.ts'
 import type { RefusalCause } from '../provider.ts'
 import { validateChain } from './chain.ts'
 import type { FetchedCertificate } from './store.ts'
 import { type CertificateFetchOutcome, CertificateStore, type FoundSigner } from './store.ts'
-import type { CertificateParts } from './write.ts'
 
 const startMs = Date.UTC(2026, 10, 10)
 const minuteMs = 60_000

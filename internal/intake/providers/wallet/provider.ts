@@ -1,14 +1,7 @@
-import {
-  generateKeyPair,
-  type KeyObject,
-  sign,
-  verify as verifySignature,
-  X509Certificate,
-} from 'node:crypto'
+import { generateKeyPair, sign, verify as verifySignature } from 'node:crypto'
 import { promisify } from 'node:util'
-import { type SignerVerdict, type TrustedSigner, validateChain } from '../../certificates/chain.ts'
+import { type TrustedSigner, validateChain } from '../../certificates/chain.ts'
 import type { CertificateSources } from '../../certificates/store.ts'
-import { writeCertificate } from '../../certificates/write.ts'
 import {
   makeEvent,
   memberAt,
@@ -26,7 +19,6 @@ import type {
   CertificateProvider,
   Normalization,
   ProviderCall,
-  SigningCertificate,
   Verification,
 } from '../../provider.ts'
 import { verdicts } from '../../signature.ts'
@@ -71,7 +63,7 @@ export const wallet: CertificateProvider = {
   bodyBytesMax: 1024 * 1024,
   secretHeaders: signatureNames,
   locate,
-  trust: ({ chain, roots }: SigningCertificate): SignerVerdict => validateChain(chain, { roots, subject }),
+  trust: (chain, roots) => validateChain(chain, { roots, subject }),
   verify,
   normalize,
 }
@@ -111,13 +103,21 @@ function verify(call: ProviderCall, signer: TrustedSigner): Verification {
 
 function isSigned(
   { body, settings }: ProviderCall,
-  { id, time, signature }: Transmission,
+  transmission: Transmission,
   { key }: TrustedSigner,
 ): boolean {
   const webhookId = settings.wallet?.webhookId
   if (webhookId === undefined) return false
-  const signed = Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
-  return verifySignature('sha256', signed, key, signature)
+  return verifySignature('sha256', signedText(transmission, webhookId, body), key, transmission.signature)
+}
+
+/** Returns the text that the vendor signs: https://developer.paypal.com/api/rest/webhooks/rest/, read 2026-11. */
+function signedText(
+  { id, time }: Pick<Transmission, 'id' | 'time'>,
+  webhookId: string,
+  body: Uint8Array,
+): Buffer {
+  return Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
 }
 
 /** Parses the five headers before anything is fetched, so that an invalid call costs no fetch. */
@@ -162,54 +162,33 @@ export interface WalletTransmission {
   readonly atMs: number
 }
 
-/**
- * Signs simulated calls as the vendor does, by a key that never leaves the process. Only an adapter that is given its `certificate`
- * trusts it: see `withCertificate`.
- */
+/** Signs simulated calls as the vendor does, by a key that never leaves the process. */
 export interface WalletSigner {
-  readonly certificate: SigningCertificate
+  /** To be trusted for simulated calls only. Never expires. */
+  readonly signer: TrustedSigner
   /** Returns all headers of the call. */
   sign(transmission: WalletTransmission): Readonly<Record<string, string>>
 }
 
-const rootName = 'Latchkey simulations'
-const signerName = 'messageverificationcerts.simulation.paypal.com'
-const signerLateMs = 86_400_000
-const signerLifeMs = 5 * 365 * 86_400_000
 const generate = promisify(generateKeyPair)
 
-/** Creates a signer with a root of its own, valid for five years from a day before `nowMs`. Takes some 100 ms off the event loop. */
-export async function createWalletSigner(nowMs: number): Promise<WalletSigner> {
-  const [root, signer] = await Promise.all([
-    generate('rsa', { modulusLength: 2048 }),
-    generate('rsa', { modulusLength: 2048 }),
-  ])
-  const issued = {
-    ...{ issuer: rootName, issuerKey: root.privateKey },
-    ...{ validFromMs: nowMs - signerLateMs, validToMs: nowMs + signerLifeMs },
-  }
-  const rootPem = writeCertificate({
-    ...{ ...issued, subject: rootName, publicKey: root.publicKey, authority: true },
-  })
-  const chain = writeCertificate({
-    ...{ ...issued, subject: signerName, publicKey: signer.publicKey, authority: false },
-  })
+/** Creates a signer with a new key. Takes some 100 ms off the event loop. */
+export async function createWalletSigner(): Promise<WalletSigner> {
+  const { publicKey, privateKey } = await generate('rsa', { modulusLength: 2048 })
   return {
-    certificate: { chain, roots: [new X509Certificate(rootPem)] },
-    sign: (transmission) => signedHeaders(transmission, signer.privateKey),
-  }
-}
-
-function signedHeaders({ body, webhookId, atMs }: WalletTransmission, key: KeyObject) {
-  const id = crypto.randomUUID()
-  const time = new Date(atMs).toISOString()
-  const signed = Buffer.from(`${id}|${time}|${webhookId}|${Bun.hash.crc32(body)}`)
-  return {
-    'content-type': 'application/json',
-    'wallet-transmission-id': id,
-    'wallet-transmission-time': time,
-    'wallet-transmission-sig': sign('sha256', signed, key).toString('base64'),
-    'wallet-auth-algo': 'SHA256withRSA',
-    'wallet-cert-url': `https://api.sandbox.paypal.com${path}SIMULATION`,
+    signer: { key: publicKey, validFromMs: 0, validToMs: Number.MAX_SAFE_INTEGER },
+    sign({ body, webhookId, atMs }) {
+      const id = crypto.randomUUID()
+      const time = new Date(atMs).toISOString()
+      const signed = signedText({ id, time }, webhookId, body)
+      return {
+        'content-type': 'application/json',
+        'wallet-transmission-id': id,
+        'wallet-transmission-time': time,
+        'wallet-transmission-sig': sign('sha256', signed, privateKey).toString('base64'),
+        'wallet-auth-algo': 'SHA256withRSA',
+        'wallet-cert-url': `https://api.sandbox.paypal.com${path}SIMULATION`,
+      }
+    },
   }
 }

@@ -30,7 +30,7 @@ const yes = der(0x01, Buffer.from([0xff]))
 /** Key usages of RFC 5280, 4.2.1.3, after the count of unused bits: digitalSignature; keyCertSign. */
 const usage = { signer: Buffer.from([7, 0x80]), authority: Buffer.from([2, 0x04]) }
 
-/** Makes an X.509 certificate (RFC 5280) in PEM, signed by an RSA key: for keys that live as long as a process, such as those of simulated calls. */
+/** Makes an X.509 certificate (RFC 5280) in PEM, signed by an RSA key. */
 export function writeCertificate(parts: CertificateParts): string {
   const { publicKey, issuerKey, authority, signsCertificates = authority, hash = 'sha256' } = parts
   const { pathLengthMax } = parts
