@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeStores, startRedis, startStores } from '#internal/dev/index.ts'
-import { compileProgram } from '#test/support/compiled-program.ts'
+import { compiledProgram } from '#test/support/compiled-program.ts'
 import { type Measured, startPrinting, startService, stopOnSignal } from './processes.ts'
 import { putInForce } from './tenants.ts'
 
@@ -31,7 +31,7 @@ export async function startStack(): Promise<Stack> {
   const bare = await startPrinting('bare.main.ts', { BARE_REDIS_URL: stores.redisUrl })
   const api = await startService({
     name: 'api',
-    latchkey: [await compileProgram(dir)],
+    latchkey: [compiledProgram()],
     env: { LATCHKEY_DATABASE_URL: stores.databaseUrl, LATCHKEY_REDIS_URL: stores.redisUrl },
   })
   const stopAll = async () => {

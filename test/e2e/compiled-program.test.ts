@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { openTenants, testApiKey } from '#test/support/api.ts'
 import { readiness, startCommand, type TestProcess } from '#test/support/api-process.ts'
-import { compileProgram } from '#test/support/compiled-program.ts'
+import { compiledProgram } from '#test/support/compiled-program.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
@@ -22,7 +22,7 @@ let database: TestDatabase
 let env: Record<string, string>
 
 beforeAll(async () => {
-  program = await compileProgram(folder)
+  program = compiledProgram()
   database = await createMigratedDatabase()
   env = {
     LATCHKEY_DATABASE_URL: database.url,
@@ -107,10 +107,4 @@ test('compiled program: forwarder and backoffice become ready, and pages have th
   expect((await fetch(`${backoffice.url}${style}`)).status).toBe(200)
   for (const each of [forwarder, backoffice]) each.signal('SIGTERM')
   expect(await Promise.all([forwarder.exited, backoffice.exited])).toEqual([0, 0])
-})
-
-test('compiled program: migrate reports an up-to-date schema', async () => {
-  const process = startCommand([program, 'migrate'], env, 'latchkey migrate')
-  started.push(process)
-  expect([await process.exited, process.errors()]).toEqual([0, ''])
 })

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { poll } from '#internal/dev/index.ts'
+import { compiledProgram } from './compiled-program.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const waitMsMax = 30_000
@@ -26,12 +27,12 @@ export interface ApiProcess extends TestProcess {
   readonly opsUrl: string
 }
 
-/** Starts `cmd/<name>/main.ts` with `env` as its only settings. The caller ends it. */
+/** Starts a process of the compiled program with `env` as its only settings. The caller ends it. */
 export function startProcess(
   name: 'api' | 'forwarder' | 'operator' | 'backoffice' | 'migrate',
   env: Readonly<Record<string, string>>,
 ): TestProcess {
-  return startProgram([`cmd/${name}/main.ts`], env)
+  return startCommand([compiledProgram(), name], env, name)
 }
 
 /** Starts a program of this repository with its arguments, as `startProcess` does. */

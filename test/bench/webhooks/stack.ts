@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { randomToken } from '#internal/base/index.ts'
 import { freePort, removeStores, startPostgres, startRedis } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { compileProgram } from '#test/support/compiled-program.ts'
+import { compiledProgram } from '#test/support/compiled-program.ts'
 import { type Measured, sourceProgram, startPrinting, startService, stopOnSignal } from '../processes.ts'
 import { putInForce } from '../tenants.ts'
 import { manifests, slugOf, tenantCount } from './calls.ts'
@@ -60,7 +60,7 @@ export async function startStack({ profileDir }: StackOptions = {}): Promise<Sta
   // Compiled, as people install it.
   const latchkey = profileDir
     ? sourceProgram(['--cpu-prof-md', '--cpu-prof', `--cpu-prof-dir=${profileDir}`])
-    : [await compileProgram(dir)]
+    : [compiledProgram()]
   const shared = Array.from({ length: tenantCount }, (_none, n) => tenantIds.get(slugOf(n)) ?? '')
   const bare = await startPrinting('webhooks/bare.main.ts', {
     BARE_DATABASE_URL: postgres.url,
