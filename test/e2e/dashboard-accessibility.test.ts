@@ -9,22 +9,32 @@ import {
   type TestBackoffice,
 } from '#test/support/backoffice.ts'
 import { dashboardTenantYaml, type SeededTenant, seedTenant } from '#test/support/backoffice-tenants.ts'
-import { openBrowser, seriousFindings, signIn, type TestBrowser } from '#test/support/browser.ts'
+import {
+  openBrowser,
+  seriousFindings,
+  signIn,
+  type TestBrowser,
+  type Visitor,
+} from '#test/support/browser.ts'
 import { type CallbackReceiver, startReceiver } from '#test/support/callback-receiver.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
 
 const startsMs = 90_000
 const visitMs = 60_000
+/** Bound of a first visit: the page and all of its files. */
+const pageBytesMax = 100_000
 let receiver: CallbackReceiver
 let backoffice: TestBackoffice
 let acme: SeededTenant
 let browser: TestBrowser
+let admin: Visitor
 
 beforeAll(async () => {
   receiver = startReceiver()
   backoffice = await startTestBackoffice(dashboardTenantYaml('acme', { callbackUrl: receiver.url }))
   acme = await seedTenant(backoffice, 'acme')
   browser = await openBrowser()
+  admin = await open(adminToken)
 }, startsMs)
 afterAll(async () => {
   await browser.close()
@@ -32,20 +42,26 @@ afterAll(async () => {
   await receiver.stop()
 }, startsMs)
 
-/** Signs in, runs the steps, and expects no trouble in the browser. */
-async function visit(work: (page: Page) => Promise<void>, token = adminToken): Promise<void> {
+/** Opens a signed-in browser context that loads every file anew. */
+async function open(token: string): Promise<Visitor> {
   const visitor = await browser.visitor(backoffice.url)
-  try {
-    await signIn(visitor.page, token, '/tenants')
-    await work(visitor.page)
-    expect(visitor.troubles).toEqual([])
-  } finally {
-    await visitor.close()
-  }
+  await signIn(visitor.page, token, '/tenants')
+  const debug = await visitor.page.context().newCDPSession(visitor.page)
+  await debug.send('Network.setCacheDisabled', { cacheDisabled: true })
+  return visitor
 }
 
-/** Expects no serious finding on the current page in either theme and on a phone, and no horizontal scrolling. */
-async function isFine(page: Page): Promise<void> {
+/** Opens an address, and expects its status and few bytes. */
+async function visit(path: string, { page, transferredBytes }: Visitor = admin, status = 200): Promise<Page> {
+  await transferredBytes()
+  const answer = await page.goto(path)
+  expect([path, answer?.status()]).toEqual([path, status])
+  expect(await transferredBytes()).toBeLessThan(pageBytesMax)
+  return page
+}
+
+/** Expects no serious finding on the current page in either theme and on a phone, no horizontal scrolling, and no trouble so far. */
+async function isFine({ page, troubles }: Visitor = admin): Promise<void> {
   for (const [colorScheme, width] of [
     ['light', 1_280],
     ['dark', 390],
@@ -57,6 +73,7 @@ async function isFine(page: Page): Promise<void> {
     expect([page.url(), width, overflow <= 0]).toEqual([page.url(), width, true])
   }
   await page.setViewportSize({ width: 1_280, height: 900 })
+  expect(troubles).toEqual([])
 }
 
 /** Query with which a page shows the most; path parameters are filled in. */
@@ -84,16 +101,29 @@ function addressOf(path: string): string {
   return `${filled}${queries[path] ?? ''}`
 }
 
-test.each(pages.filter(({ method }) => method === 'GET').map(({ path }) => path))(
-  'accessibility: the page %s has no serious finding',
-  (path) =>
-    visit(async (page) => {
-      const answer = await page.goto(addressOf(path))
-      // Covers every page of the route table; a page that needs a query gets it in addressOf.
-      expect([addressOf(path), answer?.status()]).toEqual([addressOf(path), 200])
-      expect(await page.getByText(/Choose a tenant$/).count()).toBe(0)
-      await isFine(page)
-    }),
+/** Addresses beside those of the route table. */
+const variants = [
+  '/?values=shown',
+  '/tenants?search=nobody',
+  '/settings?tenant=acme',
+  '/audit?actor=nobody',
+  '/events?type=no.such',
+]
+const invalid = ['/events?from=yesterday', '/executions?tenant=acme&key=only&from=never']
+
+test.each([
+  ...pages.filter(({ method }) => method === 'GET').map(({ path }) => path),
+  ...variants,
+  ...invalid,
+])(
+  'accessibility: the page %s has no serious finding and transfers few bytes',
+  async (path) => {
+    // Covers every page of the route table; a page that needs a query gets it in addressOf.
+    const page = await visit(addressOf(path), admin, invalid.includes(path) ? 422 : 200)
+    expect(await page.getByText(/Choose a tenant$/).count()).toBe(0)
+    for (const details of await page.locator('main details > summary').all()) await details.click()
+    await isFine()
+  },
   visitMs,
 )
 
@@ -102,38 +132,36 @@ describe('accessibility of form responses', () => {
 
   test(
     'accessibility: the errors (422) and the confirmation of an override have no serious finding',
-    () =>
-      visit(async (page) => {
-        await page.goto(addressOf('/usage/override'))
-        const until = page.getByLabel('Until (UTC)')
-        const tomorrow = await until.inputValue()
-        await page.getByLabel('Amount').fill('250000')
-        await page.getByLabel('Reason').fill('A sale on Friday')
-        await until.fill('2026-01-01T00:00:00')
-        await button(page, 'Continue').click()
-        await page.getByText('This time has passed').waitFor()
-        await isFine(page)
-        await until.fill(tomorrow)
-        await button(page, 'Continue').click()
-        await button(page, 'Override the limit').waitFor()
-        await isFine(page)
-      }),
+    async () => {
+      const page = await visit(addressOf('/usage/override'))
+      const until = page.getByLabel('Until (UTC)')
+      const tomorrow = await until.inputValue()
+      await page.getByLabel('Amount').fill('250000')
+      await page.getByLabel('Reason').fill('A sale on Friday')
+      await until.fill('2026-01-01T00:00:00')
+      await button(page, 'Continue').click()
+      await page.getByText('This time has passed').waitFor()
+      await isFine()
+      await until.fill(tomorrow)
+      await button(page, 'Continue').click()
+      await button(page, 'Override the limit').waitFor()
+      await isFine()
+    },
     visitMs,
   )
 
   test(
     'accessibility: a setting changed by another user (409) has no serious finding',
-    () =>
-      visit(async (page) => {
-        const other = await openDashboardSession(backoffice.url, adminToken)
-        await page.goto(addressOf('/settings/change'))
-        const fields = { name: 'forwarding.paused', value: 'true', version: '0' }
-        expect((await other.post('/settings/change', fields)).status).toBe(303)
-        await page.getByLabel('Value').selectOption('false')
-        await button(page, 'Change the setting').click()
-        await page.getByText('This setting was changed meanwhile').waitFor()
-        await isFine(page)
-      }),
+    async () => {
+      const other = await openDashboardSession(backoffice.url, adminToken)
+      const page = await visit(addressOf('/settings/change'))
+      const fields = { name: 'forwarding.paused', value: 'true', version: '0' }
+      expect((await other.post('/settings/change', fields)).status).toBe(303)
+      await page.getByLabel('Value').selectOption('false')
+      await button(page, 'Change the setting').click()
+      await page.getByText('This setting was changed meanwhile').waitFor()
+      await isFine()
+    },
     visitMs,
   )
 
@@ -142,26 +170,24 @@ describe('accessibility of form responses', () => {
     [500, 'A delivery like this one would have failed'],
   ])(
     'accessibility: a test event answered with %d has no serious finding',
-    (status, text) =>
-      visit(async (page) => {
-        receiver.answer(() => Response.json({ stock: 0 }, { status }))
-        await page.goto(addressOf('/tenants/:tenant/test'))
-        await button(page, 'Send the test event').click()
-        await page.getByText(text).waitFor()
-        await isFine(page)
-      }),
+    async (status, text) => {
+      receiver.answer(() => Response.json({ stock: 0 }, { status }))
+      const page = await visit(addressOf('/tenants/:tenant/test'))
+      await button(page, 'Send the test event').click()
+      await page.getByText(text).waitFor()
+      await isFine()
+    },
     visitMs,
   )
 
   test(
     'accessibility: an unredacted payload has no serious finding',
-    () =>
-      visit(async (page) => {
-        await page.goto(addressOf('/events/:id'))
-        await button(page, 'Reveal as received').click()
-        await page.getByText('was recorded in the audit log').waitFor()
-        await isFine(page)
-      }),
+    async () => {
+      const page = await visit(addressOf('/events/:id'))
+      await button(page, 'Reveal as received').click()
+      await page.getByText('was recorded in the audit log').waitFor()
+      await isFine()
+    },
     visitMs,
   )
 })
@@ -198,14 +224,14 @@ describe('accessibility of replacement pages', () => {
     ],
   ])(
     'accessibility: %s has no serious finding',
-    (_what, token, path, status, text) =>
-      visit(async (page) => {
-        backoffice.allow(mayOnlySee)
-        const answer = await page.goto(path)
-        expect(answer?.status()).toBe(status)
-        await page.getByText(text).first().waitFor()
-        await isFine(page)
-      }, token()),
+    async (_what, token, path, status, text) => {
+      backoffice.allow(mayOnlySee)
+      const visitor = await open(token())
+      const page = await visit(path, visitor, status)
+      await page.getByText(text).first().waitFor()
+      await isFine(visitor)
+      await visitor.close()
+    },
     visitMs,
   )
 })

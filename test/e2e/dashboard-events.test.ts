@@ -1,16 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { dashboardKey } from '#test/support/backoffice-tenants.ts'
-import {
-  openBrowser,
-  seriousFindings,
-  signIn,
-  type TestBrowser,
-  type Visitor,
-} from '#test/support/browser.ts'
+import { openBrowser, signIn, type TestBrowser } from '#test/support/browser.ts'
 import { type CallbackReceiver, callbackSecret, startReceiver } from '#test/support/callback-receiver.ts'
 import { type RunningDashboard, startDashboard } from '#test/support/dashboard.ts'
 import { until } from '#test/support/until.ts'
@@ -18,7 +12,6 @@ import { genericBody, providerSecret, signGeneric } from '#test/support/webhook-
 
 const startsMs = 90_000
 const flowMs = 60_000
-const pageBytesMax = 100_000
 const apiKey = (name: string) => `lk_${name}_hook_0123456789abcdef0123456789`
 
 /** A tenant whose callback is tried twice at once, and whose key is for its dashboard. */
@@ -60,7 +53,7 @@ stringData: {apiKey: ${dashboardKey(name)}}
 `
 
 /** One for each test whose callback fails: a callback that fails often rests, as it should. */
-const tenants = ['acme', 'plain', 'several', 'rival', 'evil', 'shown'] as const
+const tenants = ['acme', 'plain', 'several', 'rival', 'evil'] as const
 
 let folder: string
 let receiver: CallbackReceiver
@@ -98,12 +91,12 @@ async function provide(
 
 /** Runs the steps in a new browser context, and expects no trouble in it. */
 async function visit(
-  work: (page: Page, visitor: Visitor) => Promise<void>,
+  work: (page: Page) => Promise<void>,
   options?: Parameters<TestBrowser['visitor']>[1],
 ): Promise<void> {
   const visitor = await browser.visitor(dashboard.origin, options)
   try {
-    await work(visitor.page, visitor)
+    await work(visitor.page)
     expect(visitor.troubles).toEqual([])
   } finally {
     await visitor.close()
@@ -275,58 +268,3 @@ test(
     }),
   flowMs,
 )
-
-describe('events, accessibility', () => {
-  let event: string
-  let job: string
-  beforeAll(async () => {
-    await visit(async (page) => {
-      await signIn(page, dashboard.token, '/events')
-      event = await failed(page, 'shown', 'order.shown')
-      await provide('shown', {}, { secret: 'whsec_another-secret-that-is-not-in-force' })
-      await page.goto('/replays/preview?tenant=shown&from=2026-01-01T00:00&type=order.shown')
-      await page.getByRole('button', { name: 'Start the replay' }).click()
-      await page.getByText('The replay has begun.').waitFor()
-      job = new URL(page.url()).pathname
-    })
-  }, flowMs)
-
-  test.each([
-    ['the list', () => '/events'],
-    ['a list without anything', () => '/events?type=no.such'],
-    ['a search that is none', () => '/events?from=yesterday'],
-    ['an event', () => event],
-    ['a question', () => `${event}/replay`],
-    ['refused calls', () => '/refused?tenant=shown'],
-    ['replays', () => '/replays'],
-    ['a replay', () => job],
-    ['the form of one', () => '/replays/new?tenant=shown'],
-    ['its preview', () => '/replays/preview?tenant=shown&from=2026-01-01T00:00&type=order.shown'],
-  ])('%s has no serious finding in either theme, fits a phone, and transfers few bytes', (_what, path) =>
-    visit(async (page, { transferredBytes }) => {
-      await signIn(page, dashboard.token)
-      const debug = await page.context().newCDPSession(page)
-      await debug.send('Network.setCacheDisabled', { cacheDisabled: true })
-      await transferredBytes()
-      await page.goto(path(), { waitUntil: 'load' })
-      expect(await transferredBytes()).toBeLessThan(pageBytesMax)
-      for (const details of await page.locator('main details > summary').all()) await details.click()
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme })
-        expect(await seriousFindings(page)).toEqual([])
-      }
-      await page.setViewportSize({ width: 390, height: 844 })
-      expect(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth')).toBe(0)
-      expect(await seriousFindings(page)).toEqual([])
-    }),
-  )
-
-  test('an unredacted payload has no serious finding', () =>
-    visit(async (page) => {
-      await signIn(page, dashboard.token)
-      await page.goto(event)
-      await page.getByRole('button', { name: 'Reveal as received' }).click()
-      await page.getByText('was recorded in the audit log').waitFor()
-      expect(await seriousFindings(page)).toEqual([])
-    }))
-})

@@ -114,7 +114,7 @@ export interface AxeFinding {
 /** Returns axe's serious and critical findings by WCAG 2.2 A and AA and best practices. */
 export async function seriousFindings(page: Page): Promise<AxeFinding[]> {
   // Injected by the debugger, which the content policy does not restrict.
-  await page.evaluate(axe.source)
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(axe.source)
   const violations = await page.evaluate<AxeViolation[]>(
     "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)",
   )
