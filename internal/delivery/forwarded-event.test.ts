@@ -3,18 +3,9 @@ import { createEventId } from '#internal/base/index.ts'
 import { someTenantId } from '#test/support/directory-tenant.ts'
 import { carriedHeaders, forwardedEvent } from './send.ts'
 
-const delivery = {
-  eventId: createEventId(1_700_000_000_123, 90),
+const event = {
+  id: createEventId(1_700_000_000_123, 90),
   tenantId: someTenantId(),
-  payloadExpiresOn: '2026-01-01',
-  payloadBytes: 10,
-  cycle: 1,
-  attempts: 0,
-  claims: 1,
-  isRetry: false,
-  isProbe: false,
-}
-const content = {
   provider: 'card',
   rawType: 'charge "odd"\\',
   type: 'chargeback.won',
@@ -24,11 +15,11 @@ const content = {
   payload: '{"id":820982911946154508, "__proto__": {"a":1}}',
 }
 
-test('an event has the contract’s fields, and payload and headers as they were received', () => {
-  const text = forwardedEvent(delivery, content)
-  expect(text).toContain(`"payload":${content.payload},"headers":${content.headers}}`)
-  const event = JSON.parse(text) as Record<string, unknown>
-  expect(Object.keys(event)).toEqual([
+test('forwarded event: has the fields of the contract, with payload and headers as received', () => {
+  const text = forwardedEvent(event)
+  expect(text).toContain(`"payload":${event.payload},"headers":${event.headers}}`)
+  const parsed = JSON.parse(text) as Record<string, unknown>
+  expect(Object.keys(parsed)).toEqual([
     ...[
       'id',
       'provider',
@@ -41,12 +32,12 @@ test('an event has the contract’s fields, and payload and headers as they were
       'headers',
     ],
   ])
-  expect(event).toMatchObject({
-    id: delivery.eventId,
+  expect(parsed).toMatchObject({
+    id: event.id,
     provider: 'card',
     providerRawType: 'charge "odd"\\',
     type: 'chargeback.won',
-    tenantId: delivery.tenantId,
+    tenantId: event.tenantId,
     occurredAt: '2023-11-14T22:13:20.000Z',
     receivedAt: '2023-11-14T22:13:20.123Z',
   })
@@ -68,6 +59,6 @@ test.each([
     { 'x-a': `"latchkey-hops":"9","traceparent":"${traceparent}"`, 'latchkey-hops': '2' },
     { hops: '2', traceparent: undefined },
   ],
-])('of the headers go on: %s', (_what, headers, carried) => {
+])('carried headers: %s, are found in the stored headers', (_what, headers, carried) => {
   expect(carriedHeaders(JSON.stringify(headers))).toEqual(carried)
 })

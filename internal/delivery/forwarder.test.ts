@@ -112,7 +112,7 @@ describe('a delivery', () => {
     expect(await lab.value(waiting)).toBe(0)
     if (id === undefined) throw new Error('no event')
     const again = await Promise.all(
-      Array.from({ length: 40 }, () => requeueFailed(lab.pool, [{ eventId: id }])),
+      Array.from({ length: 40 }, () => requeueFailed(lab.pool, [{ eventId: id }], Date.now())),
     )
     expect(again.flat()).toEqual([id])
     forwarder.notify([tenant.id])
@@ -223,10 +223,10 @@ describe('a delivery', () => {
     const { forwarder, stop } = lab.forwarder()
     await lab.becomes('delivery_failed', stateOf, [id])
     expect(await lab.value('SELECT cause FROM attempts')).toBe('payload_expired')
-    expect(await requeueFailed(lab.pool, [{ eventId: id }])).toEqual([])
+    expect(await requeueFailed(lab.pool, [{ eventId: id }], Date.now())).toEqual([])
     const payload = '{"again":true}'
     const candidate = { eventId: id, payload, payloadExpiresOn: '2031-01-01' }
-    expect(await requeueFailed(lab.pool, [candidate])).toEqual([id])
+    expect(await requeueFailed(lab.pool, [candidate], Date.now())).toEqual([id])
     forwarder.notify([tenant.id])
     const [call] = await receiver.received(1)
     await stop()

@@ -24,58 +24,62 @@ export interface Sending {
  * Calls the callback once, signed by Standard Webhooks, within the tenant's time-out. Repeating it is another attempt under the same
  * `webhook-id`.
  */
-export function sendDelivery(parts: SendParts, sending: Sending): Promise<CallResult> {
-  const carried = carriedHeaders(sending.content.headers)
-  if (!parts.tracing.enabled) return call(parts, sending, { ...carried })
-  const { provider, type } = sending.content
+export function sendDelivery(
+  { outbound, tracing, clock }: SendParts,
+  { delivery, content, tenant, signal }: Sending,
+): Promise<CallResult> {
+  const carried = carriedHeaders(content.headers)
+  const event = { id: delivery.eventId, tenantId: delivery.tenantId, ...content }
+  const send = (traceparent = carried.traceparent) =>
+    outbound.send({ ...signedCall(tenant, event, { ...carried, traceparent, nowMs: clock.now() }), signal })
+  if (!tracing.enabled) return send()
   const options = {
     kind: 'client' as const,
     traceparent: carried.traceparent ?? null,
-    attributes: { 'latchkey.provider': provider, 'latchkey.type': type },
+    attributes: { 'latchkey.provider': content.provider, 'latchkey.type': content.type },
   }
-  return parts.tracing.span('deliver', options, async (span) => {
-    const traceparent = parts.tracing.traceparent() ?? carried.traceparent
-    const result = await call(parts, sending, { hops: carried.hops, traceparent })
+  return tracing.span('deliver', options, async (span) => {
+    const result = await send(tracing.traceparent())
     if (result.kind === 'failed') span.fail(result.cause)
     else span.set({ 'http.response.status_code': result.status })
     return result
   })
 }
 
-function call(
-  { outbound, clock }: SendParts,
-  { delivery, content, tenant, signal }: Sending,
-  { hops, traceparent }: { hops: string; traceparent: string | undefined },
-): Promise<CallResult> {
-  const body = forwardedEvent(delivery, content)
-  const id = delivery.eventId
-  const timestampSeconds = Math.floor(clock.now() / 1000)
-  return outbound.send({
-    url: tenant.url,
-    allowedCIDRs: tenant.allowedCIDRs,
-    timeoutMs: tenant.timeoutMs,
-    signal,
-    body,
+/** Makes the signed call of a tenant's callback. */
+export function signedCall(
+  { url, allowedCIDRs, timeoutMs, keys }: PreparedTenant,
+  event: ForwardedEvent,
+  { hops, traceparent, nowMs }: CarriedHeaders & { readonly nowMs: number },
+) {
+  const { id } = event
+  const body = forwardedEvent(event)
+  const timestampSeconds = Math.floor(nowMs / 1000)
+  return {
+    ...{ url, allowedCIDRs, timeoutMs, body },
     headers: {
       'content-type': 'application/json',
       'user-agent': 'Latchkey',
       'webhook-id': id,
       'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': signStandardWebhook({ id, timestampSeconds, body }, tenant.keys),
+      'webhook-signature': signStandardWebhook({ id, timestampSeconds, body }, keys),
       'latchkey-hops': hops,
       ...(traceparent !== undefined && { traceparent }),
     },
-  })
+  }
+}
+
+/** Event as its callback receives it. */
+export interface ForwardedEvent extends EventContent {
+  readonly id: string
+  readonly tenantId: TenantId
 }
 
 /** Builds the JSON text that callbacks receive. Payload and headers are in it as they were received. */
-export function forwardedEvent(
-  { eventId, tenantId }: { readonly eventId: string; readonly tenantId: TenantId },
-  content: EventContent,
-): string {
-  const { provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = content
+export function forwardedEvent(event: ForwardedEvent): string {
+  const { id, tenantId, provider, rawType, type, occurredAtMs, receivedAtMs, payload, headers } = event
   return (
-    `{"id":"${eventId}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
+    `{"id":"${id}","provider":${JSON.stringify(provider)},"providerRawType":${JSON.stringify(rawType)}` +
     `,"type":${JSON.stringify(type)},"tenantId":"${tenantId}","occurredAt":"${new Date(occurredAtMs).toISOString()}"` +
     `,"receivedAt":"${new Date(receivedAtMs).toISOString()}","payload":${payload},"headers":${headers}}`
   )

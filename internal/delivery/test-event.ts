@@ -2,7 +2,7 @@ import { type Clock, encodeBase32, randomToken } from '#internal/base/index.ts'
 import type { CallResult, Outbound } from '#internal/egress/index.ts'
 import type { DirectoryTenant } from '#internal/tenants/index.ts'
 import { type OpensSecrets, prepareTenant } from './prepared-tenant.ts'
-import { forwardedEvent, signStandardWebhook } from './send.ts'
+import { signedCall } from './send.ts'
 
 /** Dependencies of sending a test event. */
 export interface TestEventParts {
@@ -39,33 +39,18 @@ export async function sendTestEvent(
   { outbound, secrets, clock }: TestEventParts,
   { tenant, idempotencyKey = randomToken() }: TestEventRequest,
 ): Promise<TestEventResult> {
-  const { url, allowedCIDRs, timeoutMs, keys, isUnreadable } = prepareTenant(secrets, tenant)
-  if (isUnreadable) return { kind: 'unreadable' }
-  if (keys.length === 0) return { kind: 'unsigned' }
+  const prepared = prepareTenant(secrets, tenant)
+  if (prepared.isUnreadable) return { kind: 'unreadable' }
+  if (prepared.keys.length === 0) return { kind: 'unsigned' }
   const nowMs = clock.now()
   const id = idOf(tenant, idempotencyKey)
-  const body = forwardedEvent(
-    { eventId: id, tenantId: tenant.id },
-    {
-      ...{ provider: 'generic', rawType: testEventType, type: testEventType },
-      ...{ occurredAtMs: nowMs, receivedAtMs: nowMs },
-      payload: '{"message":"A test of this callback. No provider sent it."}',
-      headers: '{}',
-    },
-  )
-  const timestampSeconds = Math.floor(nowMs / 1000)
-  const result = await outbound.send({
-    ...{ url, allowedCIDRs, timeoutMs, body },
-    headers: {
-      'content-type': 'application/json',
-      'user-agent': 'Latchkey',
-      'webhook-id': id,
-      'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': signStandardWebhook({ id, timestampSeconds, body }, keys),
-      'latchkey-hops': '1',
-    },
-  })
-  return { kind: 'called', id, result }
+  const event = {
+    ...{ id, tenantId: tenant.id, provider: 'generic', rawType: testEventType, type: testEventType },
+    ...{ occurredAtMs: nowMs, receivedAtMs: nowMs, headers: '{}' },
+    payload: '{"message":"A test of this callback. No provider sent it."}',
+  }
+  const call = signedCall(prepared, event, { hops: '1', traceparent: undefined, nowMs })
+  return { kind: 'called', id, result: await outbound.send(call) }
 }
 
 /** Makes an id that no event has. */

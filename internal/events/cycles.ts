@@ -5,117 +5,11 @@ import {
   type Pool,
   textArrayParam,
   type WantedPartition,
+  withTx,
 } from '#internal/storage/index.ts'
 import { type EventState, eventStates, type Queryable } from './list-source.ts'
 import { checkedDay } from './load.ts'
 import { wakeTenantQueuesText } from './tenant-queue.ts'
-
-// Removes the entries of events that begin another delivery cycle, after a CTE `revived` with their ids; the index failed_events_id
-// serves it.
-const removeRevivedText = 'DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))'
-
-/** An event that its provider sent again. */
-export interface RequeueCandidate {
-  readonly eventId: EventId
-  /** Replaces a payload that retention dropped; without it such an event gets no delivery cycle. */
-  readonly payload?: string
-  /** Day on which that payload expires. */
-  readonly payloadExpiresOn?: Day
-}
-
-// Events are locked in the order of their ids against deadlocks; the second of two calls finds the state changed. The old row of
-// deliveries_due was deleted with the statement that set the state. An entry of failed_events that is not visible yet stays until the
-// delivery cycle ends. A stored payload is kept; a new one expires no later than its event. $1 is one day, for one partition.
-const requeueText = `
-WITH input AS MATERIALIZED (
-  SELECT id, payload, payload_expires_on::date FROM unnest($2::text[], $3::text[], $4::text[])
-    AS i(id, payload, payload_expires_on)
-), failed AS MATERIALIZED (
-  SELECT id FROM events WHERE expires_on = $1::date AND id = ANY($2::text[]) AND state = 'delivery_failed'
-  ORDER BY id FOR UPDATE
-), usable AS MATERIALIZED (
-  SELECT i.id, stored.is_there, i.payload, least(i.payload_expires_on, e.expires_on) AS new_expires_on
-  FROM failed JOIN input i USING (id) JOIN events e ON e.id = i.id AND e.expires_on = $1::date
-  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM event_payloads p
-    WHERE p.event_id = e.id AND p.expires_on = e.payload_expires_on) AS is_there) stored
-  WHERE stored.is_there OR i.payload IS NOT NULL
-), revived AS (
-  UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL,
-    payload_bytes = CASE WHEN u.is_there THEN e.payload_bytes ELSE octet_length(u.payload) END,
-    payload_expires_on = CASE WHEN u.is_there THEN e.payload_expires_on ELSE u.new_expires_on END
-  FROM usable u WHERE e.id = u.id AND e.expires_on = $1::date
-  RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
-), no_failures AS (
-  ${removeRevivedText}
-), payloads AS (
-  INSERT INTO event_payloads (event_id, expires_on, payload)
-  SELECT id, new_expires_on, payload FROM usable WHERE NOT is_there
-), due AS (
-  INSERT INTO deliveries_due (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, due_at)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, now() FROM revived
-), new_queues AS (
-  INSERT INTO tenant_queues (tenant_id, next_due_at) SELECT DISTINCT tenant_id, now() FROM revived ORDER BY tenant_id
-  ON CONFLICT DO NOTHING
-), woken_queues AS (
-  ${wakeTenantQueuesText('IN (SELECT tenant_id FROM revived)')}
-)
-SELECT id FROM revived`
-
-const candidatesMax = 1_000
-
-/**
- * Begins another delivery cycle for each of these events that failed, and returns their ids. Others are left alone, so concurrent
- * and repeated calls queue an event once. Call `tellForwarders` afterwards.
- * @param candidates at most 1 000
- * @throws what Postgres throws; days that were written before stay written
- */
-export async function requeueFailed(pool: Pool, candidates: readonly RequeueCandidate[]): Promise<EventId[]> {
-  if (candidates.length > candidatesMax)
-    throw new RangeError(`at most ${candidatesMax} events a call, got ${candidates.length}`)
-  const requeued: EventId[] = []
-  for (const [day, ofDay] of Map.groupBy(candidates, ({ eventId }) => expiryDayOf(eventId))) {
-    requeued.push(...(await requeueOfDay(pool, day, ofDay)))
-  }
-  return requeued
-}
-
-async function requeueOfDay(
-  pool: Pool,
-  day: Day,
-  candidates: readonly RequeueCandidate[],
-): Promise<EventId[]> {
-  const unique = [...new Map(candidates.map((one) => [one.eventId, one])).values()]
-  try {
-    return await updateEvents(pool, day, unique)
-  } catch (error) {
-    if (classifySqlError(error).kind !== 'partition_missing') throw error
-    await ensurePartitions(pool, payloadPartitions(day, unique))
-    return await updateEvents(pool, day, unique)
-  }
-}
-
-async function updateEvents(
-  pool: Pool,
-  day: Day,
-  candidates: readonly RequeueCandidate[],
-): Promise<EventId[]> {
-  const { rows } = await pool.query<[EventId]>({
-    text: requeueText,
-    rowMode: 'array',
-    values: [
-      day,
-      textArrayParam(candidates.map(({ eventId }) => eventId)),
-      textArrayParam(candidates.map(({ payload }) => payload ?? null)),
-      textArrayParam(candidates.map(({ payloadExpiresOn }) => payloadExpiresOn ?? null)),
-    ],
-  })
-  return rows.map(([id]) => id)
-}
-
-function payloadPartitions(day: Day, candidates: readonly RequeueCandidate[]): WantedPartition[] {
-  const days = new Set(candidates.flatMap(({ payloadExpiresOn }) => payloadExpiresOn ?? []))
-  return [...days, day].map((each) => ({ table: 'event_payloads', day: each < day ? each : day }))
-}
 
 /**
  * Result of requesting another delivery cycle for an event. `already_queued`: one is in progress. `not_enabled`: the tenant only
@@ -144,6 +38,8 @@ export interface CycleRequest {
   readonly state?: EventState
   /** Delivery cycle that they have to be in; default any. */
   readonly cycle?: number
+  /** Whether the deliveries share the places of retries, so that a replay of any size leaves three quarters to new events. Default true. */
+  readonly isRetry?: boolean
 }
 
 /** Result for one event. */
@@ -162,8 +58,8 @@ export const cycleEventsMax = 500
 const cycleMax = 32_767
 
 // Events are locked in the order of their ids, day by day, and tenant queues after them, against deadlocks. Accepted events are not
-// locked, so that completions are not waited for. The new row of deliveries_due is a retry, so that a replay of any size leaves three
-// quarters of its tenant's turns to new events. An entry of failed_events that is not visible yet stays until the delivery cycle ends.
+// locked, so that completions are not waited for. The old row of deliveries_due was deleted with the statement that set the state. An
+// entry of failed_events that is not visible yet stays until the delivery cycle ends; the index failed_events_id serves its removal.
 // The day is a literal, for one partition; OFFSET keeps payloads from being read whole. Repeating it finds the events queued.
 const queueText = (day: Day) => `
 WITH seen AS MATERIALIZED (
@@ -173,7 +69,7 @@ WITH seen AS MATERIALIZED (
   SELECT id, state, cycle, payload_expires_on FROM events
   WHERE expires_on = '${day}' AND id = ANY($1::text[]) AND ($2::text IS NULL OR tenant_id = $2) AND state <> 'accepted'
   ORDER BY id FOR UPDATE
-), judged AS MATERIALIZED (
+), decided AS MATERIALIZED (
   SELECT s.id, s.tenant_id, coalesce(l.cycle, s.cycle + CASE s.state WHEN 'accepted' THEN 0 ELSE 1 END) AS cycle, CASE
     WHEN t.id IS NULL OR t.deleted_at IS NOT NULL THEN 'not_found'
     WHEN l.id IS NULL THEN 'already_queued'
@@ -186,17 +82,17 @@ WITH seen AS MATERIALIZED (
     ELSE 'queued' END AS fate
   FROM seen s LEFT JOIN locked l ON l.id = s.id LEFT JOIN tenants t ON t.id = s.tenant_id
 ), revived AS (
-  UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL FROM judged j
+  UPDATE events e SET state = 'accepted', cycle = e.cycle + 1, completed_at = NULL FROM decided j
   WHERE j.fate = 'queued' AND e.id = j.id AND e.expires_on = '${day}'
   RETURNING e.id, e.tenant_id, e.expires_on, e.payload_expires_on, e.payload_bytes, e.cycle
 ), no_failures AS (
-  ${removeRevivedText}
+  DELETE FROM failed_events WHERE id = ANY(ARRAY(SELECT id FROM revived))
 ), due AS (
   INSERT INTO deliveries_due
     (event_id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, is_retry, due_at)
-  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, true, now() FROM revived
+  SELECT id, tenant_id, expires_on, payload_expires_on, payload_bytes, cycle, $6::boolean, now() FROM revived
 )
-SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END FROM judged`
+SELECT id, fate, tenant_id, CASE fate WHEN 'queued' THEN cycle + 1 ELSE cycle END FROM decided`
 
 // Tenant queues last, those of all days in one statement and in the order of their ids, against deadlocks.
 const wakeText = `
@@ -213,7 +109,7 @@ type ResultRow = [id: EventId, fate: ReplayFate, tenantId: TenantId, cycle: numb
  */
 export async function beginCycles(
   connection: Queryable,
-  { ids, tenantId, state, cycle }: CycleRequest,
+  { ids, tenantId, state, cycle, isRetry = true }: CycleRequest,
   nowMs: number,
 ): Promise<CycleResult[]> {
   if (ids.length > cycleEventsMax)
@@ -233,6 +129,7 @@ export async function beginCycles(
         textArrayParam(state === undefined ? eventStates : [state]),
         tomorrow,
         cycle ?? null,
+        isRetry,
       ],
     })
     for (const [id, fate, tenant, cycleNow] of rows)
@@ -246,4 +143,86 @@ async function wakeQueuesOf(connection: Queryable, results: readonly CycleResult
   const queued = results.flatMap((one) => (one.fate === 'queued' && one.tenantId ? [one.tenantId] : []))
   if (queued.length === 0) return
   await connection.query({ text: wakeText, values: [textArrayParam([...new Set(queued)].sort())] })
+}
+
+/** An event that its provider sent again. */
+export interface RequeueCandidate {
+  readonly eventId: EventId
+  /** Replaces a payload that retention dropped; without it such an event gets no delivery cycle. */
+  readonly payload?: string
+  /** Day on which that payload expires. */
+  readonly payloadExpiresOn?: Day
+}
+
+// Failed events whose payload has expired get the new one, which expires no later than its event. Locked in the order of their ids
+// against deadlocks.
+const restoreText = (day: Day) => `
+WITH lost AS MATERIALIZED (
+  SELECT e.id, i.payload, least(i.expires_on::date, e.expires_on) AS payload_expires_on
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS i(id, payload, expires_on)
+  JOIN events e ON e.id = i.id AND e.expires_on = '${day}' AND e.state = 'delivery_failed'
+  WHERE e.payload_expires_on < $4::date OR NOT EXISTS (
+    SELECT FROM event_payloads p WHERE p.event_id = e.id AND p.expires_on = e.payload_expires_on)
+  ORDER BY e.id FOR UPDATE OF e
+), restored AS (
+  UPDATE events e SET payload_bytes = octet_length(l.payload), payload_expires_on = l.payload_expires_on
+  FROM lost l WHERE e.id = l.id AND e.expires_on = '${day}'
+)
+INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, payload_expires_on, payload FROM lost`
+
+/**
+ * Begins another delivery cycle for each of these events that failed, and returns their ids. Others are left alone, so concurrent
+ * and repeated calls queue an event once. Call `tellForwarders` afterwards.
+ * @param candidates at most 500
+ * @throws what Postgres throws; then nothing was written
+ */
+export async function requeueFailed(
+  pool: Pool,
+  candidates: readonly RequeueCandidate[],
+  nowMs: number,
+): Promise<EventId[]> {
+  const unique = new Map(candidates.map((one) => [one.eventId, one]))
+  const withPayload = [...unique.values()].filter(({ payload }) => payload !== undefined)
+  const byDay = Map.groupBy(withPayload, ({ eventId }) => expiryDayOf(eventId))
+  const requeue = () =>
+    withTx(pool, async (client) => {
+      for (const day of [...byDay.keys()].sort())
+        await restorePayloads(client, day, byDay.get(day) ?? [], nowMs)
+      const request = { ids: [...unique.keys()], state: 'delivery_failed', isRetry: false } as const
+      return await beginCycles(client, request, nowMs)
+    })
+  const results = await requeue().catch(async (error) => {
+    if (classifySqlError(error).kind !== 'partition_missing') throw error
+    await ensurePartitions(
+      pool,
+      byDay
+        .entries()
+        .flatMap(([day, ofDay]) => payloadPartitions(day, ofDay))
+        .toArray(),
+    )
+    return await requeue()
+  })
+  return results.flatMap(({ id, fate }) => (fate === 'queued' ? [id] : []))
+}
+
+async function restorePayloads(
+  client: Queryable,
+  day: Day,
+  candidates: readonly RequeueCandidate[],
+  nowMs: number,
+): Promise<void> {
+  await client.query({
+    text: restoreText(checkedDay(day)),
+    values: [
+      textArrayParam(candidates.map(({ eventId }) => eventId)),
+      textArrayParam(candidates.map(({ payload }) => payload ?? null)),
+      textArrayParam(candidates.map(({ payloadExpiresOn }) => payloadExpiresOn ?? day)),
+      dayAfter(nowMs, 0),
+    ],
+  })
+}
+
+function payloadPartitions(day: Day, candidates: readonly RequeueCandidate[]): WantedPartition[] {
+  const days = new Set(candidates.flatMap(({ payloadExpiresOn }) => payloadExpiresOn ?? []))
+  return [...days, day].map((each) => ({ table: 'event_payloads', day: each < day ? each : day }))
 }

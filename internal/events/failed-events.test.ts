@@ -69,7 +69,7 @@ describe('what failed', () => {
     ['replayed', replay],
     [
       'sent again by its provider',
-      async (id?: EventId) => id && (await requeueFailed(lab.pool, [{ eventId: id }])),
+      async (id?: EventId) => id && (await requeueFailed(lab.pool, [{ eventId: id }], Date.now())),
     ],
   ] as const)('and is %s is not listed until it fails again', async (_how, again) => {
     const [id, other] = await accepted(2)

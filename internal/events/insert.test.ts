@@ -199,9 +199,14 @@ describe('random batches by several callers at once', () => {
   })
 })
 
-describe('a duplicate of an event that failed', () => {
-  test('begins a new delivery cycle only where its tenant wants that, and never from the spool', async () => {
+describe('storeBatch: a duplicate of a failed event', () => {
+  test('storeBatch: a duplicate of a failed event, begins a new delivery cycle only if its tenant opted in, and never from the spool', async () => {
     const event = receivedEvent()
+    await pool.query(
+      `INSERT INTO tenants (id, uid, namespace, name, slug, suspended, spec, version, resource_created_at, created_at, updated_at)
+       VALUES ($1, $1, 'shops', $1, $1, false, '{}', 1, now(), now(), now())`,
+      [event.tenantId],
+    )
     await store([event])
     await pool.query(`UPDATE events SET state = 'delivery_failed'; DELETE FROM deliveries_due`)
     const again = { ...event, id: receivedEvent().id }

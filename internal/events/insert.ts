@@ -263,7 +263,8 @@ async function requeue(
     const eventId = originals.get(dedupeKey)
     return eventId === undefined ? [] : [{ eventId, payload, payloadExpiresOn }]
   })
-  const requeued = new Set(await requeueFailed(pool, candidates))
+  const nowMs = Math.max(...duplicates.map(({ receivedAtMs }) => receivedAtMs))
+  const requeued = new Set(await requeueFailed(pool, candidates, nowMs))
   if (requeued.size === 0) return
   wake(tenantsToWake(duplicates.filter((one) => requeued.has(originals.get(one.dedupeKey) ?? one.id))))
 }
