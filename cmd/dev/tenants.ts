@@ -8,14 +8,14 @@ import { poll } from '#internal/dev/index.ts'
 import type { CallbackBounds } from '#internal/egress/index.ts'
 import type { RedisConnection, StoreAddress } from '#internal/storage/index.ts'
 import {
-  createFolderSource,
-  createTenantController,
   type Directory,
+  FolderSource,
   type KeyRing,
   type LiveTenant,
   listLiveTenants,
   notifyDirectories,
   type SourceProblem,
+  TenantController,
 } from '#internal/tenants/index.ts'
 
 /** Options of `startDevTenants`. */
@@ -48,7 +48,7 @@ const sinkHost = 'sink.localhost'
 export async function startDevTenants(host: Host, options: DevTenantsOptions): Promise<DevTenants> {
   const { log, health } = host
   const { directory, keyRing, redis, callbackBounds } = options
-  const source = createFolderSource({
+  const source = new FolderSource({
     tenantsDir: options.tenantsDir,
     secretsDir: join(options.dataDir, 'secrets'),
     callbackUrl: sinkAddress(options.sinkUrl),
@@ -61,7 +61,7 @@ export async function startDevTenants(host: Host, options: DevTenantsOptions): P
     connectionsMax: 2,
     queryTimeoutMs: 5000,
   })
-  const controller = createTenantController({
+  const controller = new TenantController({
     ...tenantPartsOf(pool, redis),
     ...{ source, keyRing, log, clock: systemClock, random: randomBytes, actor: 'dev', health },
     callbackBounds,

@@ -11,10 +11,10 @@ import type { Config } from '#internal/config/index.ts'
 import {
   createKubeClient,
   createKubeMetrics,
+  Election,
   type ElectionEvent,
   type KubeClient,
   type KubeMetrics,
-  startElection,
   startEventRecorder,
 } from '#internal/kube/index.ts'
 import type { Metrics } from '#internal/telemetry/index.ts'
@@ -76,7 +76,7 @@ export async function startOperator(host: Host, config: OperatorConfig): Promise
     await host.scope.open({
       name: 'election',
       open: () =>
-        startElection({
+        new Election({
           client,
           namespace: cluster.namespace,
           name: leaseName,

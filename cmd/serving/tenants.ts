@@ -1,5 +1,5 @@
 import { systemClock } from '#internal/base/index.ts'
-import { createDirectory, type Directory, directoryChannel } from '#internal/tenants/index.ts'
+import { Directory, directoryChannel } from '#internal/tenants/index.ts'
 import { startSubscription } from './loop.ts'
 import type { Stores } from './stores.ts'
 import type { Host } from './telemetry.ts'
@@ -13,7 +13,7 @@ export async function openDirectory(host: Host, { pool, redis }: Stores): Promis
   const directory = await host.scope.open({
     name: 'tenants',
     open: async () => {
-      const opened = createDirectory({ pool, clock: systemClock, log, health })
+      const opened = new Directory({ pool, clock: systemClock, log, health })
       await opened.start()
       return opened
     },

@@ -10,7 +10,7 @@ import {
   reviewToken,
   type TokenVerdict,
 } from './reviews.ts'
-import { createProvenTokens, type ProvenTokens, VerdictCache } from './verdict-cache.ts'
+import { ProvenTokens, VerdictCache } from './verdict-cache.ts'
 
 /** A tenant as target of an action. */
 export interface TenantPlace {
@@ -103,7 +103,7 @@ export function createAccess(options: AccessOptions): Access {
   const verdicts = new VerdictCache<AccessVerdict>({
     ...{ clock, msMax: rememberedMsMax, entriesMax: verdictsRememberedMax, pendingMax },
   })
-  const proven = createProvenTokens(tokensRememberedMax)
+  const proven = new ProvenTokens(tokensRememberedMax)
   const ask = (user: KubeUser, action: Action, place: AccessPlace, named?: string) =>
     askAccess(options, verdicts, { user, action, place, named })
   return {

@@ -104,7 +104,7 @@ const bearer = /^Bearer +(lk_[\x21-\x7e]{1,512}) *$/i
  * @returns 503 before the directory is read; 403 for a missing, unknown or expired key, a suspended tenant, or a key without `scope`
  */
 export function authenticateApiKey(
-  directory: Directory,
+  directory: Pick<Directory, 'hasSnapshot' | 'findKey'>,
   authorization: string | null,
   scope: ApiKeyScope,
 ): Principal | ApiError {

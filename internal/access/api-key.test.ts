@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '#internal/base/index.ts'
 import { poll } from '#internal/dev/index.ts'
 import { createPool } from '#internal/storage/index.ts'
-import { createDirectory } from '#internal/tenants/index.ts'
+import { Directory } from '#internal/tenants/index.ts'
 import { startTestApi, type TestApi, tenantYaml, testApiKey } from '#test/support/api.ts'
 import { authenticateApiKey } from './actor.ts'
 
@@ -104,7 +104,7 @@ test('API key: is answered 503 with Retry-After before the directory is read', a
     connectTimeoutMs: 1000,
   })
   const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
-  const directory = createDirectory({ pool, clock: systemClock, log: silent })
+  const directory = new Directory({ pool, clock: systemClock, log: silent })
   const authenticate = () => authenticateApiKey(directory, `Bearer ${testApiKey}`, 'records')
   expect(authenticate()).toEqual({ kind: 'error', code: 'starting', headers: { 'Retry-After': '1' } })
   await directory.start()

@@ -76,31 +76,29 @@ export class VerdictCache<T> {
     this.#known.delete(key)
     if (verdict.keepUntilMs <= this.#options.clock.now()) return
     this.#known.set(key, verdict)
-    if (this.#known.size <= this.#options.entriesMax) return
-    const oldest = this.#known.keys().next()
-    if (!oldest.done) this.#known.delete(oldest.value)
+    const [oldest] = this.#known.keys()
+    if (this.#known.size > this.#options.entriesMax && oldest !== undefined) this.#known.delete(oldest)
   }
 }
 
-/** Digests of tokens that a review once accepted; they may have expired since. */
-export interface ProvenTokens {
-  has(digest: string): boolean
-  /** Stores the result of a review. */
-  note(digest: string, isKnown: boolean): void
-}
+/** Digests of the latest tokens that a review accepted; they may have expired since. */
+export class ProvenTokens {
+  readonly #digests = new Set<string>()
+  readonly #digestsMax: number
 
-/** Creates the memory of the `digestsMax` latest accepted tokens. */
-export function createProvenTokens(digestsMax: number): ProvenTokens {
-  const digests = new Set<string>()
-  return {
-    has: (digest) => digests.has(digest),
-    note(digest, isKnown) {
-      digests.delete(digest)
-      if (!isKnown) return
-      digests.add(digest)
-      if (digests.size <= digestsMax) return
-      const oldest = digests.keys().next()
-      if (!oldest.done) digests.delete(oldest.value)
-    },
+  constructor(digestsMax: number) {
+    this.#digestsMax = digestsMax
+  }
+
+  has(digest: string): boolean {
+    return this.#digests.has(digest)
+  }
+
+  /** Stores the result of a review. */
+  note(digest: string, isKnown: boolean): void {
+    this.#digests.delete(digest)
+    if (isKnown) this.#digests.add(digest)
+    const [oldest] = this.#digests
+    if (this.#digests.size > this.#digestsMax && oldest !== undefined) this.#digests.delete(oldest)
   }
 }

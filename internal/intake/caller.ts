@@ -53,7 +53,7 @@ export type FoundCaller = Caller | RefusedCaller | { readonly kind: 'stranger' }
 
 /** Dependencies of `Callers`. */
 export interface CallersOptions {
-  readonly directory: Directory
+  readonly directory: Pick<Directory, 'hasSnapshot' | 'findKey' | 'findTenantBySlug'>
   readonly secrets: Pick<SecretOpener, 'open'>
   /** Enables the reserved provider `gateway`, for trials. Default: its calls are refused, whatever a tenant's spec says. */
   readonly gatewaySandbox?: boolean

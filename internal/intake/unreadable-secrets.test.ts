@@ -20,7 +20,7 @@ beforeAll(async () => {
     ...{ keyRing: testKeyRing, directory: { findTenantById: () => tenant } },
     onUnreadable: ({ field, keyIds }) => reported.push({ field, keyIds }),
   })
-  const directory = { ...api.directory, hasSnapshot: () => true, findTenantBySlug: () => tenant }
+  const directory = { hasSnapshot: () => true, findKey: () => undefined, findTenantBySlug: () => tenant }
   lab = openIntakeLab(api, {
     storeBatch: async (events) => ({ kind: 'settled', acceptances: events.map(() => 'stored') }),
     spool: async () => 'unavailable',

@@ -4,7 +4,7 @@ import { type SeenRequest, startFakeApiServer } from '#test/support/fake-api-ser
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { until } from '#test/support/until.ts'
 import { createKubeClient } from './client.ts'
-import { type ElectionEvent, type ElectionOptions, type Leadership, startElection } from './leader.ts'
+import { Election, type ElectionEvent, type ElectionOptions, type Leadership } from './leader.ts'
 import type { Lease } from './lease.ts'
 import { createTransport, type Transport } from './transport.ts'
 
@@ -68,7 +68,7 @@ function stand(served: Served, options: Partial<ElectionOptions> = {}) {
   const events: ElectionEvent[] = []
   const terms: Leadership[] = []
   const hold = { slow: false, let: () => undefined as void }
-  const election = startElection({
+  const election = new Election({
     client: served.client,
     namespace: 'default',
     name: 'latchkey',

@@ -63,24 +63,6 @@ export interface ElectionOptions {
   readonly timing?: Timing
 }
 
-/** A candidate of an election. */
-export interface Election {
-  /** The Lease's `holderIdentity`. */
-  readonly identity: string
-  isLeading(): boolean
-  /** Stops the work, waits for it, then releases the lease. Idempotent; never rejects. */
-  stop(): Promise<void>
-}
-
-/**
- * Joins the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time as long as clocks run at
- * about the same speed; late writes of a deposed leader are refused only by stores that check the fence.
- * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
- */
-export function startElection(options: ElectionOptions): Election {
-  return new Candidate(options)
-}
-
 interface Held {
   lease: Lease
   /** Start of the last successful renewal. */
@@ -89,7 +71,13 @@ interface Held {
 
 type Renewal = 'renewed' | 'failed' | 'taken'
 
-class Candidate implements Election {
+/**
+ * A candidate in the election of a leader by a Lease, until it is stopped. At most one candidate leads at a time as long as clocks run at
+ * about the same speed; late writes of a deposed leader are refused only by stores that check the fence.
+ * @throws RangeError unless 2 × retryMs ≤ renewMs < leaseMs
+ */
+export class Election {
+  /** The Lease's `holderIdentity`. */
   readonly identity: string
   readonly #options: ElectionOptions
   readonly #timing: Timing
@@ -122,6 +110,7 @@ class Candidate implements Election {
     return this.#held !== undefined && this.#timing.now() < this.#held.renewedMs + this.#renewMs
   }
 
+  /** Stops the work, waits for it, then releases the lease. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#ended

@@ -9,7 +9,7 @@ import {
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { until } from '#test/support/until.ts'
 import { expectOk } from './failure.ts'
-import { type Reflector, type ReflectorOptions, type ReflectorTrouble, startReflector } from './reflector.ts'
+import { Reflector, type ReflectorOptions, type ReflectorTrouble } from './reflector.ts'
 import { type KubeObject, resource } from './resource.ts'
 import { createTransport } from './transport.ts'
 
@@ -51,7 +51,7 @@ function follow(options: Partial<ReflectorOptions<KubeObject>> = {}) {
     return typeof watch === 'function' ? watch() : (watch?.response ?? refusal(500, 'InternalError'))
   }
   const server = startFakeApiServer(answer)
-  const reflector: Reflector<KubeObject> = startReflector({
+  const reflector: Reflector<KubeObject> = new Reflector({
     name: 'test',
     transport: createTransport({ endpoint: server.endpoint, userAgent: 'test' }),
     of: tenants,
@@ -239,7 +239,7 @@ test('reflector: at the limit of watches it retries without another list', async
     watchBounds: { watchesMax: 1 },
   })
   const held = expectOk('opening', await transport.open({ path: '/held', query: { watch: 'true' } }))
-  const second = startReflector<KubeObject>({
+  const second = new Reflector<KubeObject>({
     ...{ name: 'second', transport, of: tenants, selection: { namespace: 'shop' }, timing },
     ...{ onChange: () => undefined, onTrouble: () => undefined },
   })

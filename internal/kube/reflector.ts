@@ -44,19 +44,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly timing?: Timing
 }
 
-/** Keeps a cache equal to the API server's objects by list and watch. */
-export interface Reflector<T extends KubeObject> {
-  readonly cache: ObjectCache<T>
-  /** True once the cache was complete. Stays true when the server is unavailable. */
-  hasSynced(): boolean
-  /** Resolves with true once the cache is complete, with false when the reflector is stopped before. */
-  whenSynced(): Promise<boolean>
-  /** Reason that the cache may be stale, such as a missing permission; undefined while it is current. */
-  failure(): KubeFailure | undefined
-  /** Ends the watch; no further changes are reported. Its name may be reused at once. Idempotent; never rejects. */
-  stop(): Promise<void>
-}
-
 const defaultBackoff: BackoffBounds = { firstMs: 800, maxMs: 30_000 }
 /** A watch that ended sooner, without any event, counts as failed. */
 const shortWatchMs = 10_000
@@ -69,13 +56,9 @@ const failuresBeforeRelist = 5
 /** Added to the longest watch before the heartbeat expires: time for lists and pauses. */
 const silenceMarginMs = 600_000
 
-/** Starts a reflector; the first list begins at once. */
-export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
-  return new FollowingReflector(options)
-}
-
-class FollowingReflector<T extends KubeObject> implements Reflector<T> {
-  readonly cache: OwnedObjectCache<T>
+/** Keeps a cache equal to the API server's objects by list and watch, from its construction on. */
+export class Reflector<T extends KubeObject> {
+  readonly cache: ObjectCache<T>
   readonly #options: ReflectorOptions<T>
   readonly #timing: Timing
   readonly #watchSeconds: { readonly min: number; readonly max: number }
@@ -93,24 +76,28 @@ class FollowingReflector<T extends KubeObject> implements Reflector<T> {
     this.#options = options
     this.#timing = options.timing ?? systemTiming
     this.#watchSeconds = options.watchSeconds ?? { min: 300, max: 600 }
-    this.cache = new OwnedObjectCache(options.keep ?? withoutManagedFields)
+    this.cache = new ObjectCache(options.keep ?? withoutManagedFields)
     const silentMsMax = this.#watchSeconds.max * 1000 + silenceMarginMs
     this.#heartbeat = options.health?.addHeartbeat(`reflector ${options.name}`, silentMsMax)
     this.#ended = this.#follow()
   }
 
+  /** True once the cache was complete. Stays true when the server is unavailable. */
   hasSynced(): boolean {
     return this.#synced
   }
 
+  /** Resolves with true once the cache is complete, with false when the reflector is stopped before. */
   whenSynced(): Promise<boolean> {
     return this.#first.promise
   }
 
+  /** Reason that the cache may be stale, such as a missing permission; undefined while it is current. */
   failure(): KubeFailure | undefined {
     return this.#failure
   }
 
+  /** Ends the watch; no further changes are reported. Its name may be reused at once. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#first.resolve(false)
@@ -239,16 +226,8 @@ export type ObjectChange<T> =
   | { readonly kind: 'updated'; readonly key: string; readonly object: T; readonly before: T }
   | { readonly kind: 'deleted'; readonly key: string; readonly before: T }
 
-/** Objects of a selection in memory. Objects are shared: never mutate one. */
-export interface ObjectCache<T> {
-  readonly size: number
-  get(place: ObjectPlace): T | undefined
-  values(): IterableIterator<T>
-  keys(): IterableIterator<string>
-}
-
-/** Writable side of a cache. Each write returns the resulting changes, none if nothing changed. */
-export class OwnedObjectCache<T extends KubeObject> implements ObjectCache<T> {
+/** Objects of a selection in memory, shared: never mutate one. Each write returns the resulting changes, none if nothing changed. */
+export class ObjectCache<T extends KubeObject> {
   readonly #keep: (object: T) => T
   #objects = new Map<string, T>()
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { createHealth, createMetrics } from '#internal/telemetry/index.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { createKubeMetrics } from './metrics.ts'
-import { DueTimes, startWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts'
+import { DueTimes, type WorkOutcome, WorkQueue, type WorkQueueOptions } from './work-queue.ts'
 
 const done: WorkOutcome = { kind: 'done' }
 
@@ -13,7 +13,7 @@ function start(options: Partial<WorkQueueOptions> = {}) {
   const begun: string[] = []
   const errors: [string, number][] = []
   const open = new Map<string, { end(outcome?: WorkOutcome): void; fail(): void; signal: AbortSignal }>()
-  const queue = startWorkQueue({
+  const queue = new WorkQueue({
     name: 'test',
     concurrency: 2,
     timing,
@@ -160,7 +160,7 @@ test('work queue: a hanging turn fails liveness, a slow one within workMsMax doe
   const timing = createMovedClock()
   const health = createHealth({ clock: timing })
   const { promise, resolve } = Promise.withResolvers<WorkOutcome>()
-  const queue = startWorkQueue({
+  const queue = new WorkQueue({
     name: 'hanging',
     concurrency: 1,
     workMsMax: 60_000,

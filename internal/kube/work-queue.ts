@@ -47,30 +47,12 @@ export interface WorkQueueStats {
   readonly longestMs: number
 }
 
-/** A queue of keys to reconcile. */
-export interface WorkQueue {
-  /**
-   * Queues the key for one turn. Repeated calls before the turn coalesce; one during the turn causes another turn. Ignored once
-   * stopped. @throws RangeError beyond `keysMax`
-   */
-  add(key: string): void
-  stats(): WorkQueueStats
-  /** Resolves when no turn runs and no key waits for a worker, delayed keys excluded. */
-  idle(): Promise<void>
-  /** Starts no further turn, aborts the running ones and waits for them. Idempotent; never rejects. */
-  stop(): Promise<void>
-}
-
 const defaultBackoff: BackoffBounds = { firstMs: 200, maxMs: 300_000 }
 const overrunMsMax = 15_000
 const watchMs = 5000
 
-/** Starts a queue. A key never has two turns at once. */
-export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
-  return new Queue(options)
-}
-
-class Queue implements WorkQueue {
+/** A queue of keys to reconcile. A key never has two turns at once. */
+export class WorkQueue {
   readonly #options: WorkQueueOptions
   readonly #timing: Timing
   readonly #workMsMax: number
@@ -96,6 +78,10 @@ class Queue implements WorkQueue {
     this.#background = Promise.all([this.#queueDue(), this.#watchTurns()])
   }
 
+  /**
+   * Queues the key for one turn. Repeated calls before the turn coalesce; one during the turn causes another turn. Ignored once
+   * stopped. @throws RangeError beyond `keysMax`
+   */
   add(key: string): void {
     if (this.#stopping.signal.aborted) return
     this.#checkRoom(key)
@@ -113,11 +99,13 @@ class Queue implements WorkQueue {
     }
   }
 
+  /** Resolves when no turn runs and no key waits for a worker, delayed keys excluded. */
   idle(): Promise<void> {
     if (this.#isIdle()) return Promise.resolve()
     return new Promise((resolve) => this.#idleWaiters.push(resolve))
   }
 
+  /** Starts no further turn, aborts the running ones and waits for them. Idempotent; never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#ready.clear()

@@ -6,7 +6,7 @@ import { createPool, type Pool, withTx } from '#internal/storage/index.ts'
 import { directoryTenant } from '#test/support/directory-tenant.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { createDirectory, type Directory, type DirectoryOptions } from './directory.ts'
+import { Directory, type DirectoryOptions } from './directory.ts'
 import { type KeyRing, openTenantSecrets, parseKeyRing } from './key-ring.ts'
 import type { TenantSpec } from './model.ts'
 import { parseTenant } from './parse.ts'
@@ -61,7 +61,7 @@ function directoryOf(fields: Partial<DirectoryOptions> = {}): Directory {
     logged.push({ level, fields: noted })
   }
   const log = { info: note('info'), warn: note('warn'), error: note('error') }
-  const directory = createDirectory({ pool, clock, log, ...fields })
+  const directory = new Directory({ pool, clock, log, ...fields })
   directories.push(directory)
   return directory
 }

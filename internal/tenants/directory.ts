@@ -14,27 +14,6 @@ export async function notifyDirectories(redis: RedisConnection): Promise<void> {
   await redis.publish(directoryChannel, '')
 }
 
-/** All tenants, slugs and key hashes in memory, so that no request has to query Postgres. */
-export interface Directory {
-  /** False until a complete snapshot was read: until then answer 503, never 403. */
-  hasSnapshot(): boolean
-  /** Finds a key by its SHA-256 (standard base64); undefined for unknown, expired and ended keys. */
-  findKey(sha256Base64: string): FoundKey | undefined
-  findTenantById(id: string): DirectoryTenant | undefined
-  /** Undefined for unknown slugs and for those of deleted tenants. */
-  findTenantBySlug(slug: string): DirectoryTenant | undefined
-  /** Milliseconds since the last successful read of Postgres, Infinity before the first. */
-  ageMs(now: number): number
-  /** Reads now instead of at the next poll. Cheap. */
-  notify(): void
-  /** Resolves after the first attempt to read a snapshot, successful or not; retries with a bounded backoff. */
-  start(): Promise<void>
-  /** Stops after the read in progress. The contents stay. Idempotent. */
-  stop(): Promise<void>
-  /** `overfull`: tenants beyond `tenantsMax` exist and are not served. */
-  stats(): { readonly tenants: number; readonly keys: number; readonly overfull: boolean }
-}
-
 /** Options of a directory. */
 export interface DirectoryOptions {
   readonly pool: Pool
@@ -57,12 +36,8 @@ const jitter = 0.1
 /** Bound of a read, including the first one of 100 000 tenants. */
 const readMsMax = 60_000
 
-/** Creates a directory, which reads nothing before `start`. The caller closes the pool. */
-export function createDirectory(options: DirectoryOptions): Directory {
-  return new PolledDirectory(options)
-}
-
-class PolledDirectory implements Directory {
+/** All tenants, slugs and key hashes in memory, so that no request has to query Postgres. Reads nothing before `start`. */
+export class Directory {
   readonly #options: DirectoryOptions
   readonly #pollMs: number
   readonly #tenantsMax: number
@@ -83,10 +58,12 @@ class PolledDirectory implements Directory {
     this.#pageRows = options.pageRows ?? 1_000
   }
 
+  /** False until a complete snapshot was read: until then answer 503, never 403. */
   hasSnapshot(): boolean {
     return this.#index !== undefined
   }
 
+  /** Finds a key by its SHA-256 (standard base64); undefined for unknown, expired and ended keys. */
   findKey(sha256Base64: string): FoundKey | undefined {
     return this.#index?.findKey(sha256Base64, this.#options.clock.now())
   }
@@ -95,29 +72,35 @@ class PolledDirectory implements Directory {
     return this.#index?.findTenantById(id)
   }
 
+  /** Undefined for unknown slugs and for those of deleted tenants. */
   findTenantBySlug(slug: string): DirectoryTenant | undefined {
     return this.#index?.findTenantBySlug(slug)
   }
 
+  /** Milliseconds since the last successful read of Postgres, Infinity before the first. */
   ageMs(now: number): number {
     return Math.max(0, now - this.#readAtMs)
   }
 
+  /** Reads now instead of at the next poll. Cheap. */
   notify(): void {
     this.#loop?.wake()
   }
 
+  /** Resolves after the first attempt to read a snapshot, successful or not; retries with a bounded backoff. */
   start(): Promise<void> {
     if (!this.#stopped) this.#loop ??= this.#startLoop()
     return this.#firstRead.promise
   }
 
+  /** Stops after the read in progress. The contents stay. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#loop?.stop()
     this.#firstRead.resolve()
   }
 
+  /** `overfull`: tenants beyond `tenantsMax` exist and are not served. */
   stats(): { tenants: number; keys: number; overfull: boolean } {
     const index = this.#index
     return {

@@ -22,15 +22,6 @@ export type Opened =
   | { readonly kind: 'keyUnknown'; readonly keyId: string }
   | { readonly kind: 'broken' }
 
-/** Seals with its first key and opens values sealed with any of its keys. */
-export interface KeyRing {
-  readonly currentKeyId: string
-  /** The first one seals. */
-  readonly keyIds: readonly string[]
-  seal(place: SealedPlace, text: string): Sealed
-  open(place: SealedPlace, sealed: Sealed): Opened
-}
-
 /** Result of `parseKeyRing`; `message` never quotes the ring. */
 export type ParsedKeyRing =
   | { readonly kind: 'ok'; readonly keyRing: KeyRing }
@@ -65,26 +56,31 @@ export function parseKeyRing(
   }
   const [current] = keys
   if (current === undefined) return { kind: 'invalid', message: 'at least one key' }
-  return { kind: 'ok', keyRing: new AesGcmKeyRing(keys, current, random) }
+  return { kind: 'ok', keyRing: new KeyRing(keys, current, random) }
 }
 
-class AesGcmKeyRing implements KeyRing {
+/** Seals with its first key and opens values sealed with any of its keys. */
+export class KeyRing {
   readonly currentKeyId: string
-  readonly keyIds: readonly string[]
   readonly #current: Buffer
   readonly #keys: ReadonlyMap<string, Buffer>
   readonly #random: (count: number) => Uint8Array
 
+  /** See `parseKeyRing`. */
   constructor(
     keys: ReadonlyMap<string, Buffer>,
-    current: readonly [string, Buffer],
+    [currentKeyId, current]: readonly [string, Buffer],
     random: (count: number) => Uint8Array,
   ) {
     this.#keys = keys
-    this.keyIds = [...keys.keys()]
-    this.currentKeyId = current[0]
-    this.#current = current[1]
+    this.currentKeyId = currentKeyId
+    this.#current = current
     this.#random = random
+  }
+
+  /** Ids of all keys. The first one seals. */
+  get keyIds(): readonly string[] {
+    return [...this.#keys.keys()]
   }
 
   seal(place: SealedPlace, text: string): Sealed {
@@ -113,7 +109,7 @@ class AesGcmKeyRing implements KeyRing {
 
   /** Keeps the keys out of logs and `JSON.stringify`. */
   toJSON(): { keyIds: string[] } {
-    return { keyIds: [...this.keyIds] }
+    return { keyIds: [...this.#keys.keys()] }
   }
 }
 

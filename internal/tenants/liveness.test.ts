@@ -9,11 +9,11 @@ import { createPool, openRedis, type Pool, type RedisConnection, withTx } from '
 import { createHealth, type Health } from '#internal/telemetry/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { type TestDatabase, testStores } from '#test/support/stores.ts'
-import { createDirectory, directoryChannel, notifyDirectories } from './directory.ts'
-import { createFolderSource } from './folder/source.ts'
+import { Directory, directoryChannel, notifyDirectories } from './directory.ts'
+import { FolderSource } from './folder/source.ts'
 import { parseKeyRing } from './key-ring.ts'
 import { parseTenant } from './parse.ts'
-import { createTenantController } from './reconcile/controller.ts'
+import { TenantController } from './reconcile/controller.ts'
 import { raiseDirectoryVersion, upsertTenant } from './reconcile/store.ts'
 import { tenantIdOfUid } from './tenant-object.ts'
 
@@ -64,7 +64,7 @@ async function whileStuck(table: string, work: () => void): Promise<void> {
 }
 
 test('tenant directory: a hanging read fails liveness until it reads again', async () => {
-  const directory = createDirectory({ pool: watched, clock, log, health, pollMs: 5 })
+  const directory = new Directory({ pool: watched, clock, log, health, pollMs: 5 })
   await directory.start()
   expect(health.liveness().checks).toMatchObject([{ name: 'tenant directory', ok: true }])
   await whileStuck('directory_version', () => {
@@ -80,8 +80,8 @@ test('tenant controller: a hanging sweep fails liveness until it runs again', as
   const ring = parseKeyRing(`a:${Buffer.alloc(32, 1).toString('base64')}`)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   const dir = mkdtempSync(join(tmpdir(), 'latchkey-liveness-'))
-  const source = createFolderSource({ tenantsDir: dir, secretsDir: dir, log })
-  const controller = createTenantController({
+  const source = new FolderSource({ tenantsDir: dir, secretsDir: dir, log })
+  const controller = new TenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
     ...{ source, data: tenantData, pool: watched, keyRing: ring.keyRing, clock, log, health, actor: 'test' },
     ...{ random: randomBytes, onChanged: async () => {}, onPurge: async () => {}, sweepMs: 5 },
@@ -105,7 +105,7 @@ test('tenant directory: reads at once after a notification over Redis', async ()
     RedisConnection,
     RedisConnection,
   ]
-  const directory = createDirectory({ pool: watched, clock, log, pollMs: 3_600_000 })
+  const directory = new Directory({ pool: watched, clock, log, pollMs: 3_600_000 })
   await directory.start()
   await until('the subscription', () =>
     reader

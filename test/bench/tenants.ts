@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createPool, migrate } from '#internal/storage/index.ts'
-import { createFolderSource, createTenantController, parseKeyRing } from '#internal/tenants/index.ts'
+import { FolderSource, parseKeyRing, TenantController } from '#internal/tenants/index.ts'
 import { keyRing } from './processes.ts'
 
 /** Brings a fresh database to the schema and the manifests of `yaml` in force, as the operator would. */
@@ -14,8 +14,8 @@ export async function putInForce(databaseUrl: string, dir: string, yaml: string)
   if (ring.kind === 'invalid') throw new Error(ring.message)
   await migrate(pool, { log })
   await Bun.write(join(dir, 'tenants/bench.yaml'), yaml)
-  await createTenantController({
-    source: createFolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets'), log }),
+  await new TenantController({
+    source: new FolderSource({ tenantsDir: join(dir, 'tenants'), secretsDir: join(dir, 'secrets'), log }),
     ...{
       data: tenantData,
       pool,

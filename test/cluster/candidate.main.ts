@@ -1,10 +1,10 @@
 // A process that stands for election and writes down, a line each, what becomes of it: candidate.main.ts NAMESPACE NAME
-import { startElection } from '#internal/kube/index.ts'
+import { Election } from '#internal/kube/index.ts'
 import { openCluster } from './cluster.ts'
 
 const [namespace = '', name = ''] = process.argv.slice(2)
 const { client } = await openCluster()
-const election = startElection({
+const election = new Election({
   client,
   namespace,
   name,

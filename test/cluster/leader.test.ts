@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { expectOk, type Lease, leases, startElection } from '#internal/kube/index.ts'
+import { Election, expectOk, type Lease, leases } from '#internal/kube/index.ts'
 import { until } from '#test/support/until.ts'
 import { type ClusterAccess, createNamespace, openCluster } from './cluster.ts'
 
@@ -87,25 +87,27 @@ test('many that stand at once: never two lead, and the fence grows by one each t
   const terms: number[] = []
   let leading = 0
   let most = 0
-  const elections = Array.from({ length: 6 }, (_, index) =>
-    startElection({
-      client: admin.client,
-      namespace,
-      name: 'crowd',
-      host: `candidate-${index}`,
-      leaseMs: 3000,
-      renewMs: 2000,
-      retryMs: 200,
-      onEvent: () => undefined,
-      lead: async ({ fence, signal }) => {
-        terms.push(fence)
-        leading += 1
-        most = Math.max(most, leading)
-        // A short term each, so that the lease goes round.
-        await until(() => signal.aborted || leading > 1, 300).catch(() => undefined)
-        leading -= 1
-      },
-    }),
+  const elections = Array.from(
+    { length: 6 },
+    (_, index) =>
+      new Election({
+        client: admin.client,
+        namespace,
+        name: 'crowd',
+        host: `candidate-${index}`,
+        leaseMs: 3000,
+        renewMs: 2000,
+        retryMs: 200,
+        onEvent: () => undefined,
+        lead: async ({ fence, signal }) => {
+          terms.push(fence)
+          leading += 1
+          most = Math.max(most, leading)
+          // A short term each, so that the lease goes round.
+          await until(() => signal.aborted || leading > 1, 300).catch(() => undefined)
+          leading -= 1
+        },
+      }),
   )
   await until(() => terms.length >= 8, 30_000)
   await Promise.all(elections.map((election) => election.stop()))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { systemClock } from '#internal/base/index.ts'
 import { poll, removeStores } from '#internal/dev/index.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
-import { createDirectory, directoryChannel } from '#internal/tenants/index.ts'
+import { Directory, directoryChannel } from '#internal/tenants/index.ts'
 import { tenantYaml } from '#test/support/api.ts'
 import { type DevServer, startDevServer } from '#test/support/dev-server.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
@@ -83,7 +83,7 @@ test(
     const bounds = { connectionsMax: 1, queryTimeoutMs: 5000, connectTimeoutMs: 5000 }
     const pool = createPool({ url: database.url, applicationName: 'another process', ...bounds })
     const redis = openRedis({ url: redisUrl, onError: quiet })
-    const directory = createDirectory({
+    const directory = new Directory({
       ...{ pool, clock: systemClock, log: { info: quiet, warn: quiet, error: quiet } },
       pollMs: 3_600_000,
     })

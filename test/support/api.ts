@@ -8,12 +8,12 @@ import { systemClock } from '#internal/base/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import { createPool, openRedis } from '#internal/storage/index.ts'
 import {
-  createFolderSource,
-  createTenantController,
   type Directory,
+  FolderSource,
   type KeyRing,
   parseKeyRing,
   SecretOpener,
+  TenantController,
 } from '#internal/tenants/index.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
 import { testStores } from './stores.ts'
@@ -219,8 +219,8 @@ export async function openTenants(
     connectTimeoutMs: 5000,
   })
   const redis = openRedis({ url: redisUrl, onError: () => undefined })
-  const controller = createTenantController({
-    source: createFolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets'), log: quietLog }),
+  const controller = new TenantController({
+    source: new FolderSource({ tenantsDir: dir, secretsDir: join(dir, '.secrets'), log: quietLog }),
     ...tenantPartsOf(pool, redis),
     keyRing,
     clock: systemClock,

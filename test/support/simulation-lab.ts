@@ -9,7 +9,7 @@ import {
 import { Simulator, type SimulatorOptions, type StepReport } from '#internal/simulations/simulator.ts'
 import { startSimulation } from '#internal/simulations/start.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
-import { createDirectory, type Directory, type DirectoryTenant } from '#internal/tenants/index.ts'
+import { Directory, type DirectoryTenant } from '#internal/tenants/index.ts'
 import type { EventVerdict } from '#internal/usage/index.ts'
 import { openerOf, openTenants } from './api.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
@@ -46,7 +46,7 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
   const tenants = await openTenants(database.url, (await testStores()).redisUrl)
   await tenants.apply(yaml)
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
-  const directory = createDirectory({ pool, clock: systemClock, log })
+  const directory = new Directory({ pool, clock: systemClock, log })
   await directory.start()
   const largeBodies = new LargeBodies()
   const intake: SimulationLab['intake'] = { paused: false, isStoreAway: false, verdict: { kind: 'free' } }

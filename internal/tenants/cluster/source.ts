@@ -4,7 +4,7 @@ import { generatedNamesOf } from '../secret-manifest.ts'
 import type { TenantSource } from '../source.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
 import { createClusterSecrets } from './secrets.ts'
-import { type ClusterViewOptions, startClusterView } from './view.ts'
+import { ClusterView, type ClusterViewOptions } from './view.ts'
 
 /** Options of a cluster source. */
 export interface ClusterSourceOptions extends Omit<ClusterViewOptions, 'onSecretDeleted'> {
@@ -28,7 +28,7 @@ const statusManager = 'latchkey-operator-status'
 export function startClusterSource(options: ClusterSourceOptions): ClusterSource {
   const { client, events, username } = options
   const secrets = createClusterSecrets({ client, known: (place) => view.secret(place), username })
-  const view = startClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
+  const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
   return {
     uidPrefix: '',
     vanishedData: 'keep',

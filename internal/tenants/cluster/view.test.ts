@@ -9,7 +9,7 @@ import { createHealth } from '#internal/telemetry/index.ts'
 import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
 import { createClusterSecrets } from './secrets.ts'
-import { RepeatedFailure, startClusterView } from './view.ts'
+import { ClusterView, RepeatedFailure } from './view.ts'
 
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -51,7 +51,7 @@ function follow(
     error: () => undefined,
     warn: (fields: object) => void warnings.push(fields),
   }
-  const view = startClusterView({
+  const view = new ClusterView({
     ...{ transport, log, watchesMax, exhaustedTimes, health: createHealth(), namespaces: undefined },
     ...{ secretsClusterWide: false, onSecretDeleted: () => undefined },
   })

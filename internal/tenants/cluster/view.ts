@@ -4,11 +4,10 @@ import {
   type ObjectPlace,
   objectKey,
   parseObjectKey,
-  type Reflector,
+  Reflector,
   type ReflectorTrouble,
   type Secret,
   secrets,
-  startReflector,
   type Transport,
   watchBounds,
 } from '#internal/kube/index.ts'
@@ -34,34 +33,11 @@ export interface ClusterViewOptions {
   readonly exhaustedTimes?: number
 }
 
-/** Caches of Tenants and their Secrets. */
-export interface ClusterView {
-  tenant(place: ObjectPlace): TenantObject | undefined
-  tenants(): IterableIterator<TenantObject>
-  /** Tenants that ask for a slug, whether or not one of them holds it. */
-  claimants(slug: string): IterableIterator<TenantObject>
-  secret(place: ObjectPlace): KnownSecret
-  /** True if a Tenant of this namespace that is not cached does not exist. */
-  isComplete(namespace: string): boolean
-  /** Calls `listener` with the key of each Tenant that may need work, until the returned function is called. */
-  onKey(listener: (key: string) => void): () => void
-  /** Resolves once everything readable has been read, or when the signal fires. */
-  settled(signal: AbortSignal): Promise<void>
-  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
-  check(): CheckResult
-  stop(): Promise<void>
-}
-
 const settleLookMs = 50
 const troubleLogEvery = 20
 /** A starting API server forbids every request until it has read its roles. */
 const forbiddenTimes = 2
 const exhaustedTimesDefault = 8
-
-/** Starts to follow Tenants and Secrets. The caller stops it. */
-export function startClusterView(options: ClusterViewOptions): ClusterView {
-  return new FollowedCluster(options)
-}
 
 /** Scope of a watch over all namespaces; other scopes are one namespace. */
 const everywhere = ''
@@ -70,7 +46,8 @@ function nameOf(followed: 'tenants' | 'secrets', scope: string): string {
   return scope === everywhere ? followed : `${followed} of ${scope}`
 }
 
-class FollowedCluster implements ClusterView {
+/** Caches of Tenants and their Secrets, which follow the cluster from the construction on. The caller stops it. */
+export class ClusterView {
   readonly #options: ClusterViewOptions
   readonly #tenants = new Map<string, Reflector<TenantObject>>()
   readonly #secrets = new Map<string, Reflector<Secret>>()
@@ -101,6 +78,7 @@ class FollowedCluster implements ClusterView {
     for (const reflector of this.#tenants.values()) yield* reflector.cache.values()
   }
 
+  /** Tenants that ask for a slug, whether or not one of them holds it. */
   *claimants(slug: string): IterableIterator<TenantObject> {
     for (const key of this.#claims.get(slug) ?? []) {
       const object = this.tenant(parseObjectKey(key))
@@ -119,19 +97,23 @@ class FollowedCluster implements ClusterView {
     return { kind: 'known', secret: reflector.cache.get(place) }
   }
 
+  /** True if a Tenant of this namespace that is not cached does not exist. */
   isComplete(namespace: string): boolean {
     return this.#tenantsOf(namespace)?.hasSynced() ?? false
   }
 
+  /** Calls `listener` with the key of each Tenant that may need work, until the returned function is called. */
   onKey(listener: (key: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
+  /** Resolves once everything readable has been read, or when the signal fires. */
   async settled(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#isSettled()) await Bun.sleep(settleLookMs)
   }
 
+  /** Readiness: not ok before everything was read; a forbidden namespace does not delay the others. */
   check(): CheckResult {
     const reflectors = [...this.#tenants.values()]
     if (reflectors.some((each) => each.failure()?.kind === 'notFound'))
@@ -189,7 +171,7 @@ class FollowedCluster implements ClusterView {
   #followTenants(scope: string): void {
     const { transport, health } = this.#options
     const name = nameOf('tenants', scope)
-    const reflector = startReflector<TenantObject>({
+    const reflector = new Reflector<TenantObject>({
       name,
       ...{ transport, of: tenantObjects, health, keep: keptOfTenant },
       selection: scope === everywhere ? {} : { namespace: scope },
@@ -214,7 +196,7 @@ class FollowedCluster implements ClusterView {
     }
     const refusals = new RepeatedFailure('forbidden', forbiddenTimes)
     const name = nameOf('secrets', scope)
-    const reflector = startReflector<Secret>({
+    const reflector = new Reflector<Secret>({
       name,
       ...{ transport, of: secrets, health, keep: keptOfSecret },
       selection: { ...(scope !== everywhere && { namespace: scope }), labelSelector: tenantLabel },

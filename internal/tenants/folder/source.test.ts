@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SecretRead } from '../source.ts'
 import type { SourceProblem } from './parse.ts'
-import { createFolderSource, type FolderSource, fileBytesMax } from './source.ts'
+import { FolderSource, fileBytesMax } from './source.ts'
 
 let root: string
 let source: FolderSource
@@ -22,7 +22,7 @@ afterEach(() => rmSync(root, { recursive: true }))
 function again(): FolderSource {
   const note = (_fields: object, message: string) => void logged.push(message)
   const log = { info: note, warn: note, error: note }
-  return createFolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets'), log })
+  return new FolderSource({ tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets'), log })
 }
 
 interface State {
@@ -37,7 +37,7 @@ const specOf = (from: FolderSource) => [...from.tenants()].map(({ spec }) => spe
 async function read(from = source): Promise<State> {
   const revision = await from.refresh()
   const tenants = [...from.tenants()].map(({ metadata: { uid = '', name }, spec }) => ({ uid, name, spec }))
-  return { revision, tenants, problems: from.problems(), complete: from.isComplete('shops') }
+  return { revision, tenants, problems: from.problems(), complete: from.isComplete() }
 }
 
 async function readSecret(namespace: string, name: string, from = source): Promise<SecretRead> {
@@ -46,7 +46,7 @@ async function readSecret(namespace: string, name: string, from = source): Promi
 }
 
 function secretsOf(from: FolderSource) {
-  return from.secretsOf({} as never, () => true)
+  return from.secretsOf({}, () => true)
 }
 
 let writes = 0
@@ -327,7 +327,7 @@ test('folder: rewrites callback URLs by callbackUrl', async () => {
   write('a.yaml', tenant('one'))
   const options = { tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined }
-  const rewritten = createFolderSource({ ...options, log, callbackUrl: (url) => `${url}hook` })
+  const rewritten = new FolderSource({ ...options, log, callbackUrl: (url) => `${url}hook` })
   await rewritten.refresh()
   expect(specOf(rewritten)?.callback.url).toBe('https://hooks.example/hook')
 })

@@ -34,15 +34,6 @@ export interface FolderSourceOptions {
   readonly health?: Health
 }
 
-/** Tenants of a folder of manifests. */
-export interface FolderSource extends TenantSource {
-  tenants(): Iterable<FolderTenant>
-  tenant(place: ObjectPlace): FolderTenant | undefined
-  /** Reads changed files. Returns the revision, which grows with each change. Never fails: see `problems`. */
-  refresh(): Promise<number>
-  problems(): readonly SourceProblem[]
-}
-
 /** Largest file that is read. */
 export const fileBytesMax = 1_048_576
 /** Maximum files per folder. */
@@ -65,14 +56,10 @@ interface FileState {
 }
 
 /**
- * Creates a source over the `.yaml`, `.yml` and `.json` files of a folder, without its subfolders. A broken document keeps its last valid
- * content until it is fixed; while a file may hide unknown tenants, no absence counts as a deletion.
+ * Tenants of the `.yaml`, `.yml` and `.json` files of a folder, without its subfolders. A broken document keeps its last valid content
+ * until it is fixed; while a file may hide unknown tenants, no absence counts as a deletion.
  */
-export function createFolderSource(options: FolderSourceOptions): FolderSource {
-  return new FolderReader(options)
-}
-
-class FolderReader implements FolderSource {
+export class FolderSource implements TenantSource {
   readonly uidPrefix = folderUidPrefix
   readonly vanishedData = 'asPolicySays'
   readonly resumesMovedCallback = true
@@ -90,6 +77,7 @@ class FolderReader implements FolderSource {
     this.#options = options
   }
 
+  /** Reads changed files. Returns the revision, which grows with each change. Never fails: see `problems`. */
   refresh(): Promise<number> {
     // One read at a time, so that an older one never replaces a newer one.
     const read = this.#lastRead.then(() => this.#read())

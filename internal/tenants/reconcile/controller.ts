@@ -3,8 +3,7 @@ import {
   type Leadership,
   objectKey,
   parseObjectKey,
-  startWorkQueue,
-  type WorkQueue,
+  WorkQueue,
 } from '#internal/kube/index.ts'
 import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import type { Health } from '#internal/telemetry/index.ts'
@@ -43,20 +42,6 @@ export interface PassReport {
   readonly failed: number
 }
 
-/** Reconciles the tenants of a source. Level-triggered: each reconciliation compares everything, whatever events were missed. */
-export interface TenantController {
-  /** Starts reconciling. Resolves when each tenant was tried once. */
-  start(): Promise<void>
-  /** Ends after the reconciliations in progress. Idempotent. */
-  stop(): Promise<void>
-  /** Reconciles every tenant once and sweeps, for tests and tools. Not while it is started. */
-  runOnce(): Promise<PassReport>
-  /** True once all tenants of the source were in force. */
-  inForce(): boolean
-  /** Conditions of each tenant by `namespace/name`. */
-  conditions(): ReadonlyMap<string, TenantConditions>
-}
-
 /** Name of the leader's fencing token in Postgres. */
 export const fenceName = 'operator'
 
@@ -74,11 +59,6 @@ const rowsMax = 100_000
 const purgesMax = 100
 const purgeAfterMsDefault = 60_000
 
-/** Creates a controller, which does nothing before `start` or `runOnce`. The caller closes pool and source. */
-export function createTenantController(options: TenantControllerOptions): TenantController {
-  return new QueueController(options)
-}
-
 /** Reconciles all Tenants as long as the leadership lasts. Ends soon after its signal, with nothing in progress. */
 export async function leadTenants(
   parts: TenantParts,
@@ -88,7 +68,7 @@ export async function leadTenants(
   const { signal } = leadership
   await parts.source.settled(signal)
   if (signal.aborted) return
-  const controller = createTenantController({ ...parts, ...options, leadership })
+  const controller = new TenantController({ ...parts, ...options, leadership })
   try {
     await Promise.race([controller.start().then(() => fired(signal)), fired(signal)])
   } finally {
@@ -96,7 +76,11 @@ export async function leadTenants(
   }
 }
 
-class QueueController implements TenantController {
+/**
+ * Reconciles the tenants of a source. Level-triggered: each reconciliation compares everything, whatever events were missed. Does nothing
+ * before `start` or `runOnce`. The caller closes pool and source.
+ */
+export class TenantController {
   readonly #options: TenantControllerOptions
   readonly #context: ReconcileContext
   /** Keys whose last reconciliation failed. */
@@ -119,6 +103,7 @@ class QueueController implements TenantController {
     }
   }
 
+  /** True once all tenants of the source were in force. */
   inForce(): boolean {
     const stats = this.#queue?.stats()
     const isIdle = stats !== undefined && stats.depth + stats.running === 0
@@ -126,11 +111,13 @@ class QueueController implements TenantController {
     return this.#inForce
   }
 
+  /** Conditions of each tenant by `namespace/name`. */
   conditions(): ReadonlyMap<string, TenantConditions> {
     const tenants = [...this.#options.source.tenants()]
     return new Map(tenants.map(({ metadata, status }) => [objectKey(metadata), status?.conditions ?? []]))
   }
 
+  /** Starts reconciling. Resolves when each tenant was tried once. */
   async start(): Promise<void> {
     const { source } = this.#options
     await source.settled(this.#stopping.signal)
@@ -150,11 +137,13 @@ class QueueController implements TenantController {
     this.#triedAll = true
   }
 
+  /** Ends after the reconciliations in progress. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#stopAll?.()
   }
 
+  /** Reconciles every tenant once and sweeps, for tests and tools. Not while it is started. */
   async runOnce(): Promise<PassReport> {
     const { source, log } = this.#options
     const before = { ...this.#context.counts }
@@ -188,7 +177,7 @@ class QueueController implements TenantController {
     const { concurrency = concurrencyDefault, metrics, health, log } = this.#options
     const { resyncMs = resyncMsDefault, retryMsMax = retryMsMaxDefault } = this.#options
     const hooks = metrics?.forQueue(queueName, concurrency)
-    const queue = startWorkQueue({
+    const queue = new WorkQueue({
       ...{ name: queueName, concurrency, workMsMax },
       ...(health && { health }),
       ...(hooks && { hooks }),

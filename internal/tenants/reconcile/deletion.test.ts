@@ -7,10 +7,10 @@ import { tenantData } from '#cmd/serving/tenant-data.ts'
 import { parseTenantId, type TenantId } from '#internal/base/index.ts'
 import { forgetMeters } from '#internal/usage/index.ts'
 import { openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { createFolderSource } from '../folder/source.ts'
+import { FolderSource } from '../folder/source.ts'
 import { parseKeyRing } from '../key-ring.ts'
 import { tenantIdOfUid } from '../tenant-object.ts'
-import { createTenantController, type TenantController } from './controller.ts'
+import { TenantController } from './controller.ts'
 
 /** Its record store stands for a process that has not seen a deletion and continues to use the id. */
 let lab: RecordLab
@@ -41,9 +41,9 @@ function controller(onPurge = (id: TenantId) => forgetMeters(lab.redis, id)): Te
   const quiet = () => undefined
   const log = { info: quiet, warn: quiet, error: quiet }
   const folders = { tenantsDir: join(root, 'tenants'), secretsDir: join(root, 'secrets') }
-  return createTenantController({
+  return new TenantController({
     callbackBounds: { cidrsMax: [], ports: [] },
-    source: createFolderSource({ ...folders, log }),
+    source: new FolderSource({ ...folders, log }),
     pool: lab.pool,
     data: tenantData,
     keyRing: ring.keyRing,

@@ -8,13 +8,13 @@ import { poll } from '#internal/dev/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import type { TestDatabase } from '#test/support/stores.ts'
-import { createFolderSource, type FolderSource } from '../folder/source.ts'
+import { FolderSource } from '../folder/source.ts'
 import { type KeyRing, parseKeyRing } from '../key-ring.ts'
 import type { TenantManifest } from '../source.ts'
 import { parseTenantObject, tenantIdOfUid } from '../tenant-object.ts'
 import { type ApplyContext, applyPlan, removeTenant, slugReservedMs } from './apply.ts'
 import type { ConditionType } from './conditions.ts'
-import { createTenantController, type TenantController } from './controller.ts'
+import { TenantController } from './controller.ts'
 import { gatherTenant } from './gather.ts'
 import { planTenant, type TenantPlan } from './plan.ts'
 import { hashApiKey } from './plan-keys.ts'
@@ -68,12 +68,14 @@ const note = (level: string) => (fields: object, message: string) => {
 const log = { info: note('info'), warn: note('warn'), error: note('error') }
 
 function openFolder(tenantsDir = join(root, 'tenants')): FolderSource {
-  return createFolderSource({ tenantsDir, secretsDir: join(root, 'secrets'), log })
+  return new FolderSource({ tenantsDir, secretsDir: join(root, 'secrets'), log })
 }
 
-function controller(fields: Partial<Parameters<typeof createTenantController>[0]> = {}): TenantController {
+function controller(
+  fields: Partial<ConstructorParameters<typeof TenantController>[0]> = {},
+): TenantController {
   const onChanged = async () => {}
-  return createTenantController({
+  return new TenantController({
     // As dev has it.
     callbackBounds: { cidrsMax: ['127.0.0.0/8'], ports: 'any' },
     source,
@@ -239,7 +241,7 @@ async function manifests(): Promise<TenantManifest[]> {
   })
 }
 
-const secretsOf = () => source.secretsOf({} as TenantManifest, () => true)
+const secretsOf = () => source.secretsOf({}, () => true)
 
 async function planOf(manifest: TenantManifest): Promise<TenantPlan> {
   const callbackBounds = { cidrsMax: [], ports: [] }

@@ -3,9 +3,9 @@ import {
   createTransport,
   expectOk,
   type KubeObject,
+  Reflector,
   type ReflectorTrouble,
   resource,
-  startReflector,
 } from '#internal/kube/index.ts'
 import { startTcpProxy, type TcpProxy } from '#test/faults/tcp-proxy.ts'
 import { until } from '#test/support/until.ts'
@@ -34,7 +34,7 @@ async function follow(watchSeconds = { min: 300, max: 600 }) {
   const endpoint = { ...admin.endpoint, server: `https://127.0.0.1:${network.port}` }
   const troubles: ReflectorTrouble[] = []
   const changes: string[] = []
-  const reflector = startReflector({
+  const reflector = new Reflector({
     name: 'test',
     transport: createTransport({ endpoint, userAgent: 'latchkey-test' }),
     of: configMaps,
@@ -142,13 +142,15 @@ test('reflectors: 300 on few connections all catch up after the API server is ki
   const { name: namespace, remove } = await createNamespace(admin)
   closing.push(remove)
   const transport = createTransport({ endpoint: admin.endpoint, userAgent: 'latchkey-test' })
-  const reflectors = Array.from({ length: count }, (_none, nth) =>
-    startReflector({
-      name: `many ${nth}`,
-      ...{ transport, of: configMaps, selection: { namespace, labelSelector: `nth=${nth}` } },
-      ...{ onChange: () => undefined, onTrouble: () => undefined },
-      backoff: { firstMs: 50, maxMs: 2_000 },
-    }),
+  const reflectors = Array.from(
+    { length: count },
+    (_none, nth) =>
+      new Reflector({
+        name: `many ${nth}`,
+        ...{ transport, of: configMaps, selection: { namespace, labelSelector: `nth=${nth}` } },
+        ...{ onChange: () => undefined, onTrouble: () => undefined },
+        backoff: { firstMs: 50, maxMs: 2_000 },
+      }),
   )
   closing.push(async () => void (await Promise.all(reflectors.map((each) => each.stop()))))
   // Watches count from when they begin to be opened.
