@@ -191,7 +191,7 @@ export async function requeueFailed(
       const request = { ids: [...unique.keys()], state: 'delivery_failed', isRetry: false } as const
       return await beginCycles(client, request, nowMs)
     })
-  const results = await requeue().catch(async (error) => {
+  const results = await requeue().catch(async (error: unknown) => {
     if (classifySqlError(error).kind !== 'partition_missing') throw error
     await ensurePartitions(
       pool,
