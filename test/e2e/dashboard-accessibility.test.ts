@@ -119,7 +119,7 @@ test.each([
   'accessibility: the page %s has no serious finding and transfers few bytes',
   async (path) => {
     // Covers every page of the route table; a page that needs a query gets it in addressOf.
-    const page = await visit(addressOf(path), admin, invalid.includes(path) ? 422 : 200)
+    const page = await visit(addressOf(path), admin, invalid.includes(path) ? 400 : 200)
     expect(await page.getByText(/Choose a tenant$/).count()).toBe(0)
     for (const details of await page.locator('main details > summary').all()) await details.click()
     await isFine()
