@@ -126,13 +126,13 @@ function Navigation(parts: FrameParts) {
   return (
     <nav class="navigation" aria-label="Main">
       {groups.map((group) => (
-        <div key={group} class="nav-group">
+        <div class="nav-group">
           <p class="nav-title">{group}</p>
           <ul>
             {sections
               .filter((section) => section.group === group)
               .map(({ name, label, path }) => (
-                <li key={name}>
+                <li>
                   <a
                     href={link(path, { tenant: name === 'tenants' ? undefined : tenantParam(parts) })}
                     {...(name === parts.section && { 'aria-current': 'page' as const })}
@@ -243,14 +243,7 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
           <input type="hidden" name="csrf" value={csrfToken} />
           <input type="hidden" name="next" value={here} />
           {themeChoices.map(([value, icon, label]) => (
-            <button
-              key={value}
-              type="submit"
-              name="theme"
-              value={value}
-              title={label}
-              aria-pressed={theme === value}
-            >
+            <button type="submit" name="theme" value={value} title={label} aria-pressed={theme === value}>
               <Icon name={icon} />
               <span class="visually-hidden">{label}</span>
             </button>

@@ -23,7 +23,7 @@ export function PageHeader({
         {crumbs.length > 0 && (
           <nav class="crumbs" aria-label="Breadcrumb">
             {crumbs.map(({ label, path }) => (
-              <span key={path}>
+              <span>
                 <a href={path}>{label}</a>
                 <Icon name="next" />
               </span>
@@ -59,7 +59,7 @@ export function Segments({
   return (
     <nav class={isTabs ? 'segments tabs' : 'segments'} aria-label={label}>
       {links.map(({ text, isCurrent, ...rest }) => (
-        <a key={text} {...rest} {...(isCurrent && { 'aria-current': 'true' as const })}>
+        <a {...rest} {...(isCurrent && { 'aria-current': 'true' as const })}>
           {text}
         </a>
       ))}
@@ -102,7 +102,7 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
         (fact) =>
           fact !== undefined &&
           fact[1] !== undefined && (
-            <div key={fact[0]}>
+            <div>
               <dt>{fact[0]}</dt>
               <dd>{fact[1]}</dd>
             </div>

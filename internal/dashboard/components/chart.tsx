@@ -49,7 +49,7 @@ export function TimeChart(parts: ChartParts) {
         <h3>{title}</h3>
         <ul class="legend">
           {series.map(({ label, tone }) => (
-            <li key={label} class={`series is-${tone}`}>
+            <li class={`series is-${tone}`}>
               <span class="swatch" aria-hidden="true" />
               {label}
             </li>
@@ -128,7 +128,7 @@ function Drawing({ parts, top }: { readonly parts: ChartParts; readonly top: num
       {kind === 'bars' ? (
         <Bars series={series} count={atMs.length} y={y} />
       ) : (
-        series.map((each) => <Line key={each.label} {...each} isFilled={kind === 'area'} y={y} />)
+        series.map((each) => <Line {...each} isFilled={kind === 'area'} y={y} />)
       )}
       <path class="baseline" d={`M0 ${height}H${width}`} />
       <rect class="band" height={height} width="0" data-band />
@@ -170,7 +170,7 @@ function Bars({
             return `M${left} ${bottom}V${top}h${rounded(x.bandwidth())}V${bottom}z`
           })
         const tone = series[layer.key]?.tone
-        return <path key={layer.key} class={`series-fill is-${tone}`} d={bars.join('')} />
+        return <path class={`series-fill is-${tone}`} d={bars.join('')} />
       })}
     </>
   )
@@ -204,7 +204,7 @@ function AxisX({ atMs, stepMs }: ChartParts) {
   return (
     <div class="axis-x" aria-hidden="true">
       {labels.map((at) => (
-        <Time key={at} atMs={at} format={format} />
+        <Time atMs={at} format={format} />
       ))}
     </div>
   )
@@ -223,7 +223,7 @@ function Values({ title, series, atMs, unit }: ChartParts) {
             <tr>
               <th scope="col">From</th>
               {series.map(({ label }) => (
-                <th key={label} scope="col" class="is-number">
+                <th scope="col" class="is-number">
                   {label}
                 </th>
               ))}
@@ -231,14 +231,12 @@ function Values({ title, series, atMs, unit }: ChartParts) {
           </thead>
           <tbody>
             {rows.map(({ at, nth }) => (
-              <tr key={at}>
+              <tr>
                 <th scope="row">
                   <Time atMs={at} />
                 </th>
-                {series.map(({ label, values }) => (
-                  <td key={label} class="is-number">
-                    {valueText(values[nth], format)}
-                  </td>
+                {series.map(({ values }) => (
+                  <td class="is-number">{valueText(values[nth], format)}</td>
                 ))}
               </tr>
             ))}

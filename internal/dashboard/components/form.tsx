@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { link } from '../page.ts'
 import { Card, Notice, PageHeader } from './block.tsx'
 import { Icon } from './text.tsx'
@@ -16,35 +17,111 @@ export interface Field {
   readonly placeholder?: string
   readonly isRequired?: boolean
   readonly isShort?: boolean
+  /** Maximum length of a text or of the digits of a number. Default 300. */
   readonly charsMax?: number
+  /** Bounds of a number. */
+  readonly min?: number
+  readonly max?: number
   /** Options of a choice. */
   readonly choices?: readonly Choice[]
   /** Label of the empty option of a choice. Omit if one is required. */
   readonly none?: string
+  /** Parses the text of a choice that takes more than the values of its options; undefined if invalid. */
+  parse?(text: string): string | undefined
+  /** Error of an invalid value, if not that of its kind. */
+  readonly expected?: string
 }
 
-interface Choice {
-  readonly value: string
+interface Choice<Value extends string = string> {
+  readonly value: Value
   readonly label: string
 }
 
 /** Makes options that are labelled with their values. */
-export function choicesOf(values: readonly string[]): readonly Choice[] {
+export function choicesOf<const Value extends string>(values: readonly Value[]): readonly Choice<Value>[] {
   return values.map((value) => ({ value, label: value.replaceAll('_', ' ') }))
 }
 
-/** Fields with their values and problems; `idPrefix` keeps ids of several forms on a page apart. */
-export function Fields({
-  fields,
-  idPrefix = 'field',
-}: {
+/** The field of a provider, by its neutral name or a vendor's. */
+export const providerField = {
+  ...({ kind: 'choice', name: 'provider', label: 'Provider', none: 'Any' } as const),
+  choices: choicesOf(providerNames),
+  parse: neutralProviderName,
+  expected: 'There is no such provider',
+}
+
+/** Problems of fields by name. */
+export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
+
+type ValueOf<Each extends Field> = Each extends { readonly kind: 'time' | 'number' }
+  ? number
+  : Each extends { readonly choices: readonly Choice<infer Value>[] }
+    ? Value
+    : string
+
+/** Values of fields by name: times in ms since the epoch; undefined for fields without a value. */
+export type FieldValues<Fields extends readonly Field[]> = {
+  readonly [Each in Fields[number] as Each['name']]?: ValueOf<Each> | undefined
+}
+
+/** Parses the fields of a form or a query, and names the problem of each invalid one. Other fields are ignored. Pure. */
+export function readFields<const Fields extends readonly Field[]>(
+  fields: Fields,
+  typed: Typed,
+): { readonly values: FieldValues<Fields>; readonly problems: Problems } {
+  const values: Record<string, string | number> = {}
+  const problems: Record<string, string> = {}
+  for (const field of fields) {
+    const text = typed[field.name] ?? ''
+    if (text === '' && field.isRequired !== true) continue
+    const value = text === '' ? undefined : valueOf(field, text)
+    if (value === undefined) problems[field.name] = field.expected ?? expectedOf(field)
+    else values[field.name] = value
+  }
+  const { from, to } = values
+  if (typeof from === 'number' && typeof to === 'number' && from >= to) problems['to'] = orderProblem
+  return { values: values as FieldValues<Fields>, problems }
+}
+
+type Typed = Readonly<Record<string, string | undefined>>
+
+const charsMaxDefault = 300
+
+function valueOf(field: Field, text: string): string | number | undefined {
+  const { kind, charsMax = charsMaxDefault, min = 0, max = Number.MAX_SAFE_INTEGER, choices = [] } = field
+  if (kind === 'time') return parseTimeField(text)
+  if (field.parse) return field.parse(text)
+  if (kind === 'choice') return choices.find(({ value }) => value === text)?.value
+  if (text.length > charsMax) return undefined
+  if (kind === 'text') return text
+  const number = /^\d+$/.test(text) ? Number(text) : -1
+  return number >= min && number <= max ? number : undefined
+}
+
+function expectedOf({ kind, charsMax = charsMaxDefault, isRequired = false }: Field): string {
+  if (kind === 'time') return timeProblem
+  if (kind === 'choice') return 'Choose one of these'
+  if (kind === 'number') return `Give a whole number of at most ${charsMax} digits`
+  return `Use ${isRequired ? '1 to' : 'at most'} ${charsMax} characters`
+}
+
+/** Fills in values and problems. */
+export function filled(fields: readonly Field[], typed: Typed, problems: Problems): readonly Field[] {
+  return fields.map((each) => ({ ...each, value: typed[each.name], problem: problems[each.name] }))
+}
+
+interface FieldsParts {
   readonly fields: readonly Field[]
+  /** Keeps ids of several forms on a page apart. */
   readonly idPrefix?: string
-}) {
+}
+
+/** Fields with their values and problems. */
+export function Fields({ fields, idPrefix = 'field' }: FieldsParts) {
   return (
     <>
       {fields.map((field) => (
-        <FieldOf key={field.name} field={field} id={`${idPrefix}-${field.name}`} />
+        <FieldOf field={field} id={`${idPrefix}-${field.name}`} />
       ))}
     </>
   )
@@ -84,7 +161,7 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       <select {...own}>
         {field.none !== undefined && <option value="">{field.none}</option>}
         {field.choices?.map((choice) => (
-          <option key={choice.value} value={choice.value} selected={choice.value === value}>
+          <option value={choice.value} selected={choice.value === value}>
             {choice.label}
           </option>
         ))}
@@ -100,7 +177,7 @@ function Control({ field, id }: { readonly field: Field; readonly id: string }) 
       value={value}
       placeholder={field.placeholder ?? ''}
       required={field.isRequired ?? false}
-      maxLength={field.charsMax ?? 300}
+      maxLength={field.charsMax ?? charsMaxDefault}
       autocomplete="off"
       autocapitalize="none"
       spellcheck={false}
@@ -114,30 +191,25 @@ function HiddenFields({ fields }: { readonly fields: Hidden }) {
   return (
     <>
       {Object.entries(fields).map(
-        ([name, value]) =>
-          value !== undefined && <input key={name} type="hidden" name={name} value={value} />,
+        ([name, value]) => value !== undefined && <input type="hidden" name={name} value={value} />,
       )}
     </>
   )
 }
 
-/** Filters of a list, a `GET` form: the address holds them and can be shared. */
-export function FilterForm({
-  path,
-  fields,
-  more,
-  kept = {},
-  isActive,
-}: {
+interface FilterFormParts {
   readonly path: string
   readonly fields: readonly Field[]
-  /** Rarely used fields, collapsed unless one of them has a value. */
-  readonly more?: { readonly label: string; readonly fields: readonly Field[] } | undefined
+  /** Exact times, collapsed unless one of them has a value. */
+  readonly times?: readonly Field[]
   /** Query parameters that are sent along without being shown. */
   readonly kept?: Hidden
   /** Shows the link that clears the filters. */
   readonly isActive: boolean
-}) {
+}
+
+/** Filters of a list, a `GET` form: the address holds them and can be shared. */
+export function FilterForm({ path, fields, times = [], kept = {}, isActive }: FilterFormParts) {
   return (
     <form class="filters" method="get" action={path} role="search" aria-label="Filters">
       <HiddenFields fields={kept} />
@@ -147,16 +219,16 @@ export function FilterForm({
           <Icon name="search" /> Filter
         </button>
         {isActive && (
-          <a class="button is-plain" href={link(path, kept)}>
+          <LinkButton href={link(path, kept)} tone="plain">
             Clear
-          </a>
+          </LinkButton>
         )}
       </div>
-      {more !== undefined && (
-        <details class="filters-more" open={more.fields.some(({ value }) => value !== undefined)}>
-          <summary>{more.label}</summary>
+      {times.length > 0 && (
+        <details class="filters-more" open={times.some(({ value }) => value !== undefined)}>
+          <summary>Exact times</summary>
           <div>
-            <Fields fields={more.fields} idPrefix="filter" />
+            <Fields fields={times} idPrefix="filter" />
           </div>
         </details>
       )}
@@ -164,25 +236,20 @@ export function FilterForm({
   )
 }
 
-/** A form that changes something. It carries the CSRF token and hidden fields. */
-export function PostForm({
-  action,
-  csrfToken,
-  hidden = {},
-  isInline = false,
-  children,
-}: {
+interface PostFormParts {
   readonly action: string
   readonly csrfToken: string
   readonly hidden?: Hidden
   /** A lone button within text. */
   readonly isInline?: boolean
-  readonly children: ComponentChildren
-}) {
+  readonly children?: ComponentChildren
+}
+
+/** A form that changes something. It carries the CSRF token and hidden fields. */
+export function PostForm({ action, csrfToken, hidden = {}, isInline = false, children }: PostFormParts) {
   return (
     <form method="post" action={action} class={isInline ? 'inline-form' : 'form'}>
-      <input type="hidden" name="csrf" value={csrfToken} />
-      <HiddenFields fields={hidden} />
+      <HiddenFields fields={{ ...hidden, csrf: csrfToken }} />
       {children}
     </form>
   )
@@ -193,14 +260,13 @@ export type ButtonTone = 'primary' | 'danger' | 'normal' | 'plain'
 
 const buttonClass = (tone: ButtonTone) => (tone === 'normal' ? 'button' : `button is-${tone}`)
 
-/** The button that sends its form. */
-export function Submit({
-  tone = 'primary',
-  children,
-}: {
+interface ButtonParts {
   readonly tone?: ButtonTone
   readonly children: ComponentChildren
-}) {
+}
+
+/** The button that sends its form. */
+export function Submit({ tone = 'primary', children }: ButtonParts) {
   return (
     <button type="submit" class={buttonClass(tone)}>
       {children}
@@ -209,15 +275,7 @@ export function Submit({
 }
 
 /** A link that looks like a button. */
-export function LinkButton({
-  href,
-  tone = 'normal',
-  children,
-}: {
-  readonly href: string
-  readonly tone?: ButtonTone
-  readonly children: ComponentChildren
-}) {
+export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { readonly href: string }) {
   return (
     <a class={buttonClass(tone)} href={href}>
       {children}
@@ -225,10 +283,7 @@ export function LinkButton({
   )
 }
 
-interface Sending {
-  readonly action: string
-  readonly csrfToken: string
-  readonly hidden?: Hidden
+interface Sending extends Omit<PostFormParts, 'isInline' | 'children'> {
   /** Label of the button, a verb: `Replay the event`. */
   readonly button: string
   readonly tone?: 'primary' | 'danger'
@@ -237,20 +292,12 @@ interface Sending {
 }
 
 /** A form with the button that sends it and the link back. */
-function SendForm({
-  action,
-  csrfToken,
-  hidden = {},
-  button,
-  tone = 'primary',
-  back,
-  children,
-}: Sending & { readonly children?: ComponentChildren }) {
+function SendForm({ button, tone, back, children, ...form }: Sending & PostFormParts) {
   return (
-    <PostForm action={action} csrfToken={csrfToken} hidden={hidden}>
+    <PostForm {...form}>
       {children}
       <div class="buttons">
-        <Submit tone={tone}>{button}</Submit>
+        <Submit {...(tone && { tone })}>{button}</Submit>
         <LinkButton href={back} tone="plain">
           Back
         </LinkButton>
@@ -259,12 +306,13 @@ function SendForm({
   )
 }
 
+interface ConfirmParts extends Sending {
+  readonly question: string
+  readonly children: ComponentChildren
+}
+
 /** Asks before an action: what will happen, to which tenant, and whether it can be undone. */
-export function Confirm({
-  question,
-  children,
-  ...sending
-}: Sending & { readonly question: string; readonly children: ComponentChildren }) {
+export function Confirm({ question, children, ...sending }: ConfirmParts) {
   return (
     <div class="confirm card">
       <h1>{question}</h1>
@@ -274,18 +322,7 @@ export function Confirm({
   )
 }
 
-/** Content of a page with one form. */
-export function FormPage({
-  title,
-  lead,
-  crumb,
-  card,
-  problem,
-  children,
-  fields,
-  isPaired = false,
-  ...sending
-}: Sending & {
+interface FormPageParts extends Sending {
   readonly title: ComponentChildren
   readonly lead: string
   /** Label of the breadcrumb that leads back. */
@@ -299,7 +336,11 @@ export function FormPage({
   readonly isPaired?: boolean
   /** Content above the fields. */
   readonly children?: ComponentChildren
-}) {
+}
+
+/** Content of a page with one form. */
+export function FormPage({ title, lead, crumb, card, problem, children, ...form }: FormPageParts) {
+  const { fields, isPaired = false, ...sending } = form
   return (
     <>
       <PageHeader title={title} crumbs={[{ label: crumb, path: sending.back }]} lead={lead} />
@@ -328,11 +369,9 @@ const timeForm = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?)?(?:\.\d{1,3
 const yearMin = 2000
 const yearMax = 2100
 
-/** Problem of a field whose text is not a time. */
-export const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
+const timeProblem = 'Give a time in UTC, such as 2026-11-21T19:50'
 
-/** Problem of an end that is not later than its start. */
-export const orderProblem = 'The end has to be later than the start'
+const orderProblem = 'The end has to be later than the start'
 
 /** Parses a UTC time, to the second or a day alone, into ms since the epoch; undefined if invalid. Pure. */
 export function parseTimeField(text: string): number | undefined {
@@ -345,23 +384,6 @@ export function parseTimeField(text: string): number | undefined {
   // `Date` turns 30 February into a day of March.
   const isReal = date.toISOString() === iso
   return isReal && date.getUTCFullYear() >= yearMin && date.getUTCFullYear() < yearMax ? atMs : undefined
-}
-
-/** Parses a start and an end, and names the problem of either. Pure. */
-export function parseTimeFields({ from, to }: { readonly from?: string; readonly to?: string }): {
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-  readonly problems: { readonly from?: string; readonly to?: string }
-} {
-  const fromMs = from === undefined ? undefined : parseTimeField(from)
-  const toMs = to === undefined ? undefined : parseTimeField(to)
-  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
-  const problems = {
-    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
-    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: orderProblem }),
-  }
-  return { fromMs, toMs, problems }
 }
 
 /** Formats a time for a field of kind `time`, in UTC to the second. Pure. */

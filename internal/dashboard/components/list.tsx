@@ -1,8 +1,16 @@
-import type { ComponentChildren, Key } from 'preact'
+import type { ComponentChildren } from 'preact'
 import type { Outcome, Page } from '#internal/backoffice/index.ts'
 import { link, type PageContext, type PageRow, type SectionName, type Shown, shown } from '../page.ts'
-import { Empty, Live, Notice, PageHeader } from './block.tsx'
-import { type Field, FilterForm, LinkButton } from './form.tsx'
+import { Empty, Live, Notice, PageHeader, Segments } from './block.tsx'
+import {
+  type Field,
+  type FieldValues,
+  FilterForm,
+  filled,
+  LinkButton,
+  type Problems,
+  readFields,
+} from './form.tsx'
 import { Icon, type IconName } from './text.tsx'
 
 /** Column of a table. */
@@ -17,21 +25,16 @@ export interface Column<Row> {
   cell(row: Row): ComponentChildren
 }
 
-/** A table; on a phone each row is a card. The first column is the heading of its row. Without rows `empty` replaces it. */
-export function Table<Row>({
-  caption,
-  columns,
-  rows,
-  keyOf,
-  empty = null,
-}: {
+interface TableParts<Row> {
   /** Name for screen readers. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
-  keyOf(row: Row): Key
   readonly empty?: ComponentChildren
-}) {
+}
+
+/** A table; on a phone each row is a card. The first column is the heading of its row. Without rows `empty` replaces it. */
+export function Table<Row>({ caption, columns, rows, empty = null }: TableParts<Row>) {
   if (rows.length === 0) return <>{empty}</>
   return (
     <div class="table-wrap" role="region" aria-label={caption} tabIndex={0}>
@@ -40,7 +43,7 @@ export function Table<Row>({
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.title} scope="col" class={classOf(column)}>
+              <th scope="col" class={classOf(column)}>
                 {column.title}
               </th>
             ))}
@@ -48,18 +51,15 @@ export function Table<Row>({
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)}>
+            <tr>
               {columns.map((column, nth) => {
                 const own = { class: classOf(column), 'data-label': column.title }
-                const key = column.title
                 return nth === 0 ? (
-                  <th key={key} scope="row" {...own}>
+                  <th scope="row" {...own}>
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={key} {...own}>
-                    {column.cell(row)}
-                  </td>
+                  <td {...own}>{column.cell(row)}</td>
                 )
               })}
             </tr>
@@ -70,21 +70,20 @@ export function Table<Row>({
   )
 }
 
-function classOf({
-  isNumber = false,
-  isWide = false,
-  isMinor = false,
-}: Pick<Column<never>, 'isNumber' | 'isWide' | 'isMinor'>): string | undefined {
+function classOf({ isNumber = false, isWide = false, isMinor = false }: Column<never>): string | undefined {
   const kind = isNumber ? 'is-number' : isWide ? 'is-wide' : ''
   const text = `${kind}${isMinor ? ' is-minor' : ''}`.trim()
   return text === '' ? undefined : text
 }
 
-/** Problems of filters by field name. */
-export type Problems<Name extends string = string> = Readonly<Partial<Record<Name, string>>>
+/** A filter of a list. */
+export interface Filter extends Field {
+  /** Where it stands if not in the row of fields: as tabs above them, or collapsed below. */
+  readonly place?: 'tabs' | 'times'
+}
 
 /** A list page: filters in the address, keyset pages, and a note where a search stopped at its bound. */
-export interface ListSpec<Row, Asked extends object> {
+export interface ListSpec<Row, Filters extends readonly Filter[]> {
   readonly path: string
   readonly section: SectionName
   readonly title: string
@@ -95,21 +94,14 @@ export interface ListSpec<Row, Asked extends object> {
   readonly needsTenant?: boolean
   /** Hides the filter by tenant. */
   readonly hidesTenant?: boolean
-  /** Filter fields; values and problems are filled in. */
-  readonly fields?: readonly Field[]
-  /** Rarely used filter fields, collapsed. */
-  readonly more?: { readonly label: string; readonly fields: readonly Field[] }
-  /** Query parameters that filter without a field, such as tabs. */
-  readonly kept?: readonly string[]
-  /** Parses the filters. */
-  read?(query: PageContext['query'], nowMs: number): { readonly asked: Asked; readonly problems: Problems }
-  load(context: PageContext, asked: Asked & PagePlace): Promise<Outcome<Page<Row>>>
+  readonly fields: Filters
+  /** `asked`: values of the fields, and the cursor. */
+  load(context: PageContext, asked: FieldValues<Filters> & PagePlace): Promise<Outcome<Page<Row>>>
   /** Buttons of the header. */
   actions?(context: PageContext): Promise<ComponentChildren> | ComponentChildren
-  /** Content between header and filters. */
-  above?(context: PageContext): ComponentChildren
-  /** Renders at least one row. */
-  rows(context: PageContext, items: readonly Row[]): ComponentChildren
+  columns?(context: PageContext): readonly Column<Row>[]
+  /** Renders at least one row in place of a table. */
+  rows?(items: readonly Row[]): ComponentChildren
   /** Refresh interval of the first page. Omit for none. */
   live?(items: readonly Row[]): 'tick' | 'slow'
   /** Describes the rows that a search examined before it stopped, such as "the 1,000 latest". */
@@ -129,20 +121,21 @@ interface PagePlace {
 const pageSizeDefault = 50
 
 /** Makes the row of a list page. */
-export function listRow<Row, Asked extends object = object>(spec: ListSpec<Row, Asked>): PageRow {
+export function listRow<Row, const Filters extends readonly Filter[]>(spec: ListSpec<Row, Filters>): PageRow {
   const { path, section, title } = spec
   return {
     ...{ method: 'GET', path, section },
     async show(context) {
-      const { query, nowMs } = context
+      const { query } = context
       if (spec.needsTenant === true && context.tenant === undefined) return { kind: 'needsTenant' }
-      const { asked, problems } = spec.read?.(query, nowMs) ?? { asked: {} as Asked, problems: {} }
-      if (Object.keys(problems).length > 0) return refusedList(spec, context, problems)
+      const { values, problems } = readFields(spec.fields, query)
+      const [problem] = Object.values(problems)
+      if (problem !== undefined) return refusedList({ spec, context }, problem, problems)
       const [listed, actions] = await Promise.all([
-        spec.load(context, { ...asked, after: query['after'] }),
+        spec.load(context, { ...values, after: query['after'] }),
         spec.actions?.(context),
       ])
-      if (listed.kind === 'invalid') return refusedList(spec, context, problems, listed.problem)
+      if (listed.kind === 'invalid') return refusedList({ spec, context }, listed.problem)
       if (listed.kind !== 'ok') return listed
       const list = <List spec={spec} context={context} page={listed.value} />
       const isLive = spec.live !== undefined && query['after'] === undefined
@@ -152,7 +145,7 @@ export function listRow<Row, Asked extends object = object>(spec: ListSpec<Row, 
           <PageHeader title={title} lead={spec.lead(context)}>
             {actions}
           </PageHeader>
-          <Filters spec={spec} context={context} problems={problems} />
+          <Filters spec={spec} context={context} />
           {isLive ? (
             <Live id="list" here={context.here} every={spec.live?.(listed.value.items) ?? 'slow'}>
               {list}
@@ -166,11 +159,15 @@ export function listRow<Row, Asked extends object = object>(spec: ListSpec<Row, 
   }
 }
 
-function refusedList<Row, Asked extends object>(
-  spec: ListSpec<Row, Asked>,
-  context: PageContext,
-  problems: Problems,
-  problem = Object.values(problems)[0],
+interface ListParts<Row> {
+  readonly spec: ListSpec<Row, readonly Filter[]>
+  readonly context: PageContext
+}
+
+function refusedList<Row>(
+  { spec, context }: ListParts<Row>,
+  problem: string,
+  problems: Problems = {},
 ): Shown {
   const body = (
     <>
@@ -184,37 +181,49 @@ function refusedList<Row, Asked extends object>(
   return shown(spec.title, body, 400)
 }
 
-interface ListParts<Row, Asked extends object> {
-  readonly spec: ListSpec<Row, Asked>
-  readonly context: PageContext
-}
-
-function Filters<Row, Asked extends object>({
-  spec,
+function Filters<Row>({
+  spec: { path, fields, hidesTenant = false },
   context,
-  problems,
-}: ListParts<Row, Asked> & { readonly problems: Problems }) {
+  problems = {},
+}: ListParts<Row> & { readonly problems?: Problems }) {
   const { query } = context
-  const { fields = [], more, kept = [], path } = spec
-  const fill = (each: Field): Field => ({ ...each, value: query[each.name], problem: problems[each.name] })
-  const tenant = spec.hidesTenant === true ? [] : tenantFields(context)
-  const isTenantChosen = tenant.some(({ value }) => value !== undefined)
-  const isActive = [...fields, ...(more?.fields ?? [])].some(({ name }) => query[name] !== undefined)
-  const all = [...tenant, ...fields.map(fill)]
+  const tenant = hidesTenant ? [] : tenantFields(context)
+  const at = (place: Filter['place']) =>
+    filled(
+      fields.filter((each) => each.place === place),
+      query,
+      problems,
+    )
+  const [tabs] = at('tabs')
+  const isActive = [...tenant, ...at(undefined), ...at('times')].some(({ value }) => value !== undefined)
+  const all = [...tenant, ...at(undefined)]
   return (
     <>
-      {spec.above?.(context)}
+      {tabs && <Tabs field={tabs} path={path} query={query} />}
       {all.length > 0 && (
         <FilterForm
-          path={path}
-          kept={Object.fromEntries(kept.map((name) => [name, query[name]]))}
-          isActive={isActive || isTenantChosen}
-          fields={all}
-          more={more && { label: more.label, fields: more.fields.map(fill) }}
+          {...{ path, isActive, fields: all, times: at('times') }}
+          kept={tabs ? { [tabs.name]: tabs.value } : {}}
         />
       )}
     </>
   )
+}
+
+interface TabsParts extends Pick<PageContext, 'query'> {
+  readonly field: Field
+  readonly path: string
+}
+
+function Tabs({ field: { name, label, value, choices = [] }, path, query }: TabsParts) {
+  const { after: _after, ...kept } = query
+  const all = [{ value: undefined, label: 'All' }, ...choices]
+  const links = all.map((each) => ({
+    text: each.label,
+    href: link(path, { ...kept, [name]: each.value }),
+    isCurrent: each.value === value,
+  }))
+  return <Segments label={label} isTabs links={links} />
 }
 
 /** The field for a tenant, by slug, id or `namespace/name`; none for a tenant's key. */
@@ -224,32 +233,30 @@ export function tenantFields({ actor, tenant }: PageContext): readonly Field[] {
   return [{ kind: 'text', name: 'tenant', label: 'Tenant', value, placeholder: 'All', charsMax: 200 }]
 }
 
-function List<Row, Asked extends object>({
-  spec,
-  context,
-  page: { items, next },
-}: ListParts<Row, Asked> & { readonly page: Page<Row> }) {
-  const { path, noun, pageSize = pageSizeDefault } = spec
+function List<Row>({ spec, context, page }: ListParts<Row> & { readonly page: Page<Row> }) {
+  const { title, noun, pageSize = pageSizeDefault, columns, rows } = spec
+  const { items, next } = page
   if (items.length === 0) return <NoRows spec={spec} context={context} next={next} />
   const isCut = next !== undefined && items.length < pageSize
   return (
     <>
-      {spec.rows(context, items)}
+      {rows?.(items)}
+      {columns && <Table<Row> caption={title} rows={items} columns={columns(context)} />}
       {isCut && (
         <p class="muted searched">
           The search covered {spec.examined(next)}. Older {noun} follow.
         </p>
       )}
-      <Pager path={path} query={context.query} next={next} shown={items.length} noun={noun} />
+      <Pager {...spec} query={context.query} next={next} shown={items.length} />
     </>
   )
 }
 
-function NoRows<Row, Asked extends object>({
-  spec: { path, noun, fields = [], more, kept = [], empty, noMatch, examined },
+function NoRows<Row>({
+  spec: { path, noun, fields, empty, noMatch, examined },
   context: { query, tenant },
   next,
-}: ListParts<Row, Asked> & { readonly next: string | undefined }) {
+}: ListParts<Row> & { readonly next: string | undefined }) {
   if (next !== undefined)
     return (
       <Empty icon="search" title="Nothing found yet">
@@ -263,8 +270,7 @@ function NoRows<Row, Asked extends object>({
         </div>
       </Empty>
     )
-  const names = [...fields, ...(more?.fields ?? [])].map(({ name }) => name)
-  const isFiltered = [...names, ...kept, 'after'].some((name) => query[name] !== undefined)
+  const isFiltered = ['after', ...fields.map(({ name }) => name)].some((name) => query[name] !== undefined)
   if (!isFiltered)
     return (
       <Empty icon={empty.icon} title={empty.title}>
@@ -281,20 +287,15 @@ function NoRows<Row, Asked extends object>({
   )
 }
 
-/** Links to the first and the next page. Keyset pages have neither numbers nor a total. */
-export function Pager({
-  path,
-  query,
-  next,
-  shown: count,
-  noun,
-}: {
+interface PagerParts extends Pick<PageContext, 'query'> {
   readonly path: string
-  readonly query: Readonly<Record<string, string>>
   readonly next: string | undefined
   readonly shown: number
   readonly noun: string
-}) {
+}
+
+/** Links to the first and the next page. Keyset pages have neither numbers nor a total. */
+function Pager({ path, query, next, shown: count, noun }: PagerParts) {
   const { after, ...kept } = query
   if (after === undefined && next === undefined) return null
   return (

@@ -31,7 +31,7 @@ describe('escaping', () => {
     [
       'a table',
       h(Table<string>, {
-        ...{ caption: hostile, rows: [hostile], empty: null, keyOf: (row: string) => row },
+        ...{ caption: hostile, rows: [hostile], empty: null },
         columns: [{ title: hostile, cell: (row: string) => row }],
       }),
     ],

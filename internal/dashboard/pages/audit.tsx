@@ -1,66 +1,49 @@
 import type { AuditRecord } from '#internal/access/index.ts'
-import { parseTimeFields } from '../components/form.tsx'
-import { listRow, type Problems, Table } from '../components/list.tsx'
+import { type Filter, listRow } from '../components/list.tsx'
 import { Time } from '../components/text.tsx'
-import { link, type PageContext } from '../page.ts'
+import { link } from '../page.ts'
 
 const path = '/audit'
-const searchCharsMax = 200
 
-interface AuditFilters {
-  readonly actor: string | undefined
-  readonly action: string | undefined
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-}
+/** Filters of the audit log. */
+export const auditFields = [
+  { kind: 'text', name: 'actor', label: 'Actor', charsMax: 200, placeholder: 'Part of a name' },
+  { kind: 'text', name: 'action', label: 'Action', charsMax: 200, placeholder: 'payloads.read, or replays.' },
+  { kind: 'time', name: 'from', label: 'From (UTC)' },
+  { kind: 'time', name: 'to', label: 'Until (UTC)' },
+] as const satisfies readonly Filter[]
 
 /** Lists the audit log, newest first. */
-export const auditRow = listRow<AuditRecord, AuditFilters>({
-  ...{ path, section: 'audit', title: 'Audit log', noun: 'entries' },
+export const auditRow = listRow({
+  ...{ path, section: 'audit', title: 'Audit log', noun: 'entries', fields: auditFields },
   lead: () =>
     'Changes and reads of raw payloads by the dashboard, the internal API and commands. Kept for 400 days.',
-  fields: [
-    { kind: 'text', name: 'actor', label: 'Actor', charsMax: searchCharsMax, placeholder: 'Part of a name' },
-    {
-      ...{ kind: 'text', name: 'action', label: 'Action', charsMax: searchCharsMax },
-      placeholder: 'payloads.read, or replays.',
-    },
-    { kind: 'time', name: 'from', label: 'From (UTC)' },
-    { kind: 'time', name: 'to', label: 'Until (UTC)' },
-  ],
-  read: readAuditFilters,
-  load: ({ backoffice, actor, selection }, asked) => backoffice.audit.list(actor, { ...selection, ...asked }),
-  rows({ query, tenantLabel }, items) {
+  load: ({ backoffice, actor, selection }, { from, to, ...asked }) =>
+    backoffice.audit.list(actor, { ...selection, ...asked, fromMs: from, toMs: to }),
+  columns({ query, tenantLabel }) {
     const kept = { tenant: query['tenant'] }
-    return (
-      <Table<AuditRecord>
-        caption="Audit log"
-        rows={items}
-        keyOf={({ id }) => id}
-        columns={[
-          { title: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
-          {
-            title: 'Actor',
-            cell: ({ actor }) => (
-              <a class="clipped" href={link(path, { ...kept, actor })} title={`All entries of ${actor}`}>
-                {actor}
-              </a>
-            ),
-          },
-          { title: 'Action', cell: ({ action }) => <a href={link(path, { ...kept, action })}>{action}</a> },
-          {
-            title: 'Tenant',
-            cell: ({ tenantId }) =>
-              tenantId === null ? (
-                <span class="muted">–</span>
-              ) : (
-                <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>
-              ),
-          },
-          { title: 'Details', isWide: true, cell: ({ detail }) => <Detail detail={detail} /> },
-        ]}
-      />
-    )
+    return [
+      { title: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
+      {
+        title: 'Actor',
+        cell: ({ actor }) => (
+          <a class="clipped" href={link(path, { ...kept, actor })} title={`All entries of ${actor}`}>
+            {actor}
+          </a>
+        ),
+      },
+      { title: 'Action', cell: ({ action }) => <a href={link(path, { ...kept, action })}>{action}</a> },
+      {
+        title: 'Tenant',
+        cell: ({ tenantId }) =>
+          tenantId === null ? (
+            <span class="muted">–</span>
+          ) : (
+            <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>
+          ),
+      },
+      { title: 'Details', isWide: true, cell: ({ detail }) => <Detail detail={detail} /> },
+    ]
   },
   examined: () => 'the 50,000 entries that one search examines',
   empty: {
@@ -69,25 +52,6 @@ export const auditRow = listRow<AuditRecord, AuditFilters>({
   },
   noMatch: '“Actor” is part of a name in any case; “Action” is an action or its beginning.',
 })
-
-/** Parses the filters of the audit log. Pure. */
-export function readAuditFilters(query: PageContext['query']): {
-  readonly asked: AuditFilters
-  readonly problems: Problems
-} {
-  const { actor, action } = query
-  const { fromMs, toMs, problems } = parseTimeFields(query)
-  const tooLong = (text: string | undefined) => text !== undefined && text.length > searchCharsMax
-  const problem = `Use at most ${searchCharsMax} characters`
-  return {
-    asked: { actor, action, fromMs, toMs },
-    problems: {
-      ...(tooLong(actor) && { actor: problem }),
-      ...(tooLong(action) && { action: problem }),
-      ...problems,
-    },
-  }
-}
 
 const valueCharsMax = 200
 
@@ -99,7 +63,7 @@ function Detail({ detail }: Pick<AuditRecord, 'detail'>) {
   return (
     <span class="wraps details">
       {entries.map(([name, value]) => (
-        <span key={name}>
+        <span>
           <span class="muted">{name}</span> <code>{valueText(value)}</code>
         </span>
       ))}

@@ -267,7 +267,6 @@ function Timeline({ detail, tenant, nowMs }: TimelineParts) {
       )}
       {cycles.map((cycle) => (
         <Cycle
-          key={cycle}
           cycle={cycle}
           isOnly={cycles.length === 1 && cycle === 1}
           attempts={attempts.filter((each) => each.round === cycle)}
@@ -322,7 +321,7 @@ function Cycle({ cycle, isOnly, attempts }: CycleParts) {
         </Step>
       )}
       {attempts.map((each, nth) => (
-        <Attempt key={each.attempt} attempt={each} next={attempts[nth + 1]} />
+        <Attempt attempt={each} next={attempts[nth + 1]} />
       ))}
     </>
   )

@@ -79,7 +79,7 @@ test.each([
   ['/events?type=no.such', 200, 'No events match'],
   ['/events?to=2020-01-01', 200, 'No events match'],
   ['/events?from=yesterday', 400, 'Give a time in UTC'],
-  ['/events?state=lost', 400, 'There is no such state'],
+  ['/events?state=lost', 400, 'Choose one of these'],
   ['/events?provider=nobody', 400, 'There is no such provider'],
   ['/events?find=src-acme', 400, 'name the tenant'],
   ['/events?after=nonsense', 400, 'begin with the first page'],
@@ -309,7 +309,7 @@ describe('refused calls', () => {
     ['provider=card&cause=signature_mismatch', 200, () => acme.refusedId],
     ['provider=wallet', 200, () => 'No calls match'],
     ['cause=loop_detected', 200, () => 'No calls match'],
-    ['cause=no_such', 200, () => 'No calls match'],
+    ['cause=no_such', 400, () => 'Choose one of these'],
     ['provider=nobody', 400, () => 'There is no such provider'],
   ])('filtered by %s are answered %d', async (filter, status, text) => {
     const answer = await admin.get(`/refused?tenant=acme&${filter}`)

@@ -1,10 +1,8 @@
 import type { EventListRequest } from '#internal/backoffice/index.ts'
-import { type EventId, parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
-import { type EventSummary, eventStates } from '#internal/events/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
-import { Segments } from '../components/block.tsx'
-import { choicesOf, LinkButton, orderProblem, parseTimeField, timeProblem } from '../components/form.tsx'
-import { type Column, listRow, type Problems, Table } from '../components/list.tsx'
+import { parseEventId, receivedAtMsOf } from '#internal/base/index.ts'
+import type { EventSummary } from '#internal/events/index.ts'
+import { type FieldValues, LinkButton, providerField } from '../components/form.tsx'
+import { type Column, type Filter, listRow } from '../components/list.tsx'
 import { Copy, StateBadge, Time } from '../components/text.tsx'
 import { link, mayReplay, nameOf, type PageContext } from '../page.ts'
 
@@ -15,54 +13,33 @@ const spans = [
   { value: '7d', label: 'Last 7 days', ms: 168 * hourMs },
   { value: '30d', label: 'Last 30 days', ms: 720 * hourMs },
 ] as const
+const states = [
+  { value: 'accepted', label: 'Pending' },
+  { value: 'processed', label: 'Processed' },
+  { value: 'delivery_failed', label: 'Failed' },
+  { value: 'verified', label: 'Verified' },
+] as const
 
-type EventFilters = Pick<
-  EventListRequest,
-  'provider' | 'type' | 'state' | 'fromMs' | 'toMs' | 'id' | 'sourceEventId'
->
+/** Filters of the event list. */
+export const eventFields = [
+  { kind: 'choice', name: 'state', label: 'State', place: 'tabs', choices: states },
+  providerField,
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
+  { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
+  { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
+  { kind: 'time', name: 'from', label: 'Received from (UTC)', place: 'times' },
+  { kind: 'time', name: 'to', label: 'Received before (UTC)', place: 'times' },
+] as const satisfies readonly Filter[]
 
 /** Lists events, newest first. */
-export const eventsRow = listRow<EventSummary, EventFilters>({
-  ...{ path: '/events', section: 'events', title: 'Events', noun: 'events' },
+export const eventsRow = listRow({
+  ...{ path: '/events', section: 'events', title: 'Events', noun: 'events', fields: eventFields },
   lead: ({ tenant }) =>
     `Events received from providers${tenant === undefined ? '' : ` for ${nameOf(tenant)}`}, and their delivery status.`,
-  fields: [
-    { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(providerNames), none: 'Any' },
-    { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.succeeded', charsMax: 255 },
-    { kind: 'text', name: 'find', label: 'Event or provider id', placeholder: 'evt_…', charsMax: 255 },
-    { kind: 'choice', name: 'within', label: 'Received', choices: spans, none: 'Any time' },
-  ],
-  more: {
-    label: 'Exact times',
-    fields: [
-      { kind: 'time', name: 'from', label: 'Received from (UTC)' },
-      { kind: 'time', name: 'to', label: 'Received before (UTC)' },
-    ],
-  },
-  kept: ['state'],
-  read: readEventFilters,
-  load: ({ backoffice, actor, selection }, asked) =>
-    backoffice.events.list(actor, { ...selection, ...asked }),
+  load: ({ backoffice, actor, selection, nowMs }, { after, ...asked }) =>
+    backoffice.events.list(actor, { ...selection, after, ...eventFilterOf(asked, nowMs) }),
   actions: replaySeveral,
-  above: ({ query: { after: _after, state, ...kept } }) => (
-    <Segments
-      label="State"
-      isTabs
-      links={tabs.map(([value, text]) => ({
-        text,
-        href: link('/events', { ...kept, state: value }),
-        isCurrent: value === state,
-      }))}
-    />
-  ),
-  rows: (context, items) => (
-    <Table<EventSummary>
-      caption="Events, newest first"
-      rows={items}
-      keyOf={({ id }) => id}
-      columns={columnsOf(context)}
-    />
-  ),
+  columns: columnsOf,
   live: () => 'slow',
   examined(next) {
     const id = parseEventId(next)
@@ -75,41 +52,18 @@ export const eventsRow = listRow<EventSummary, EventFilters>({
   noMatch: 'All stored events were searched. Events are deleted after their tenant’s retention.',
 })
 
-const tabs = [
-  [undefined, 'All'],
-  ['accepted', 'Pending'],
-  ['processed', 'Processed'],
-  ['delivery_failed', 'Failed'],
-  ['verified', 'Verified'],
-] as const
-
-/** Parses the filters of the event list. An exact start takes precedence over a span. Pure. */
-export function readEventFilters(
-  query: PageContext['query'],
+/**
+ * Converts the filters of the event list. An exact start takes precedence over a span. Latchkey's ids differ in length from
+ * providers' ids, which can begin with `evt_`, too. Pure.
+ */
+export function eventFilterOf(
+  { from, to, within, find, ...filter }: FieldValues<typeof eventFields>,
   nowMs: number,
-): { readonly asked: EventFilters; readonly problems: Problems } {
-  const { provider, type, find, from, to } = query
-  const state = eventStates.find((each) => each === query['state'])
-  const within = spans.find(({ value }) => value === query['within'])
-  const fromMs = from === undefined ? within && nowMs - within.ms : parseTimeField(from)
-  const toMs = to === undefined ? undefined : parseTimeField(to)
-  const isBackwards = toMs !== undefined && fromMs !== undefined && fromMs >= toMs
-  const problems = {
-    ...(query['state'] !== undefined && state === undefined && { state: 'There is no such state' }),
-    ...(query['within'] !== undefined && within === undefined && { within: 'Choose one of these times' }),
-    ...(from !== undefined && fromMs === undefined && { from: timeProblem }),
-    ...(to !== undefined && toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: orderProblem }),
-    ...(find !== undefined && find.length > 255 && { find: 'An id has at most 255 characters' }),
-  }
-  return { asked: { provider, type, state, fromMs, toMs, ...idOf(find) }, problems }
-}
-
-/** Tells Latchkey's ids from providers' ids, which can begin with `evt_`, too, but differ in length. */
-function idOf(text: string | undefined): { readonly id?: EventId; readonly sourceEventId?: string } {
-  if (text === undefined) return {}
-  const id = parseEventId(text)
-  return id === undefined ? { sourceEventId: text } : { id }
+): EventListRequest {
+  const span = spans.find(({ value }) => value === within)
+  const id = find === undefined ? undefined : parseEventId(find)
+  const sourceEventId = id === undefined ? find : undefined
+  return { ...filter, id, sourceEventId, fromMs: from ?? (span && nowMs - span.ms), toMs: to }
 }
 
 async function replaySeveral(context: PageContext) {

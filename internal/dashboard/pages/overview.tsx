@@ -77,7 +77,6 @@ function Overview({ context, range, stats, ranked }: OverviewParts) {
         <div class="charts">
           {chartsOf(stats).map((chart) => (
             <TimeChart
-              key={chart.title}
               atMs={stats.points.map(({ atMs }) => atMs)}
               stepMs={stats.stepMs}
               hasValues={hasValues}
@@ -270,7 +269,6 @@ function Ranked({ context, ranked, range }: Pick<OverviewParts, 'context' | 'ran
       <Table<TenantStats>
         caption="Busiest tenants"
         rows={ranked}
-        keyOf={({ tenantId }) => tenantId}
         empty={
           <Empty title="No traffic in this time">Events and deliveries appear here within seconds.</Empty>
         }

@@ -1,8 +1,7 @@
 import type { RefusedCall } from '#internal/backoffice/index.ts'
 import { refusalCauses, refusedCauses } from '#internal/intake/index.ts'
-import { providerNames } from '#internal/tenants/index.ts'
 import { Facts } from '../components/block.tsx'
-import { choicesOf } from '../components/form.tsx'
+import { providerField } from '../components/form.tsx'
 import { JsonBlock } from '../components/json.tsx'
 import { listRow } from '../components/list.tsx'
 import { Badge, Time } from '../components/text.tsx'
@@ -12,32 +11,27 @@ import { refusedAdviceOf } from './causes.ts'
 /** Smaller pages than elsewhere: each row carries headers and a sample of the body. */
 const pageSize = 25
 
+const causeChoices = [...refusalCauses, ...refusedCauses]
+  .map((value) => ({ value, label: refusedAdviceOf(value).title }))
+  .toSorted((one, other) => one.label.localeCompare(other.label, 'en'))
+
 /** Lists refused calls of a tenant with their causes, newest first. */
-export const refusedRow = listRow<RefusedCall, { readonly provider?: string; readonly cause?: string }>({
+export const refusedRow = listRow({
   ...{ path: '/refused', section: 'refused', title: 'Refused calls', noun: 'calls' },
   ...{ needsTenant: true, pageSize },
   lead: ({ tenant }) => `Provider calls to ${tenant && nameOf(tenant)} that were refused, and why.`,
   fields: [
-    { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(providerNames), none: 'Any' },
-    {
-      ...{ kind: 'choice', name: 'cause', label: 'Cause', none: 'Any' },
-      choices: [...refusalCauses, ...refusedCauses]
-        .map((value) => ({ value, label: refusedAdviceOf(value).title }))
-        .toSorted((one, other) => one.label.localeCompare(other.label, 'en')),
-    },
+    providerField,
+    { kind: 'choice', name: 'cause', label: 'Cause', none: 'Any', choices: causeChoices },
   ],
-  read: ({ provider, cause }) => ({
-    asked: { ...(provider !== undefined && { provider }), ...(cause !== undefined && { cause }) },
-    problems: {},
-  }),
   async load({ backoffice, actor, tenant }, asked) {
     if (tenant === undefined) return { kind: 'notFound' }
     return backoffice.refused.list(actor, { tenantId: tenant.id, limit: pageSize, ...asked })
   },
-  rows: (_context, items) => (
+  rows: (items) => (
     <ul class="refused-list" aria-label="Refused calls, newest first">
       {items.map((call) => (
-        <Call key={call.id} call={call} />
+        <Call call={call} />
       ))}
     </ul>
   ),

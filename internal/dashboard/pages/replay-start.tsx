@@ -1,21 +1,21 @@
+import { defined } from '#internal/backoffice/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import type { EventSummary } from '#internal/events/index.ts'
 import { type ReplayFilter, type ReplayPreview, replayRateMax } from '#internal/replays/index.ts'
-import { neutralProviderName, providerNames } from '#internal/tenants/index.ts'
 import { Card, Empty, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
 import {
-  choicesOf,
   type Field,
   Fields,
+  filled,
   LinkButton,
-  orderProblem,
   PostForm,
-  parseTimeField,
+  type Problems,
+  providerField,
+  readFields,
   Submit,
   timeFieldText,
-  timeProblem,
 } from '../components/form.tsx'
-import { type Problems, Table, tenantFields } from '../components/list.tsx'
+import { Table, tenantFields } from '../components/list.tsx'
 import { countText, durationText, StateBadge, Time } from '../components/text.tsx'
 import {
   type ActionRow,
@@ -27,6 +27,7 @@ import {
   shown,
   withRightTo,
 } from '../page.ts'
+import type { Form } from '../request.ts'
 
 const dayMs = 86_400_000
 const rateDefault = 50
@@ -36,6 +37,19 @@ const states = [
   { value: 'processed', label: 'Processed' },
   { value: 'verified', label: 'Verified only' },
 ] as const
+
+const formFields = [
+  { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: states },
+  providerField,
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'Any', charsMax: 255 },
+  { kind: 'time', name: 'from', label: 'Received from (UTC)', isRequired: true },
+  { kind: 'time', name: 'to', label: 'Received before (UTC)', hint: 'Empty: until now.' },
+  {
+    ...({ kind: 'number', name: 'rate', label: 'Events a second', min: 1, max: replayRateMax } as const),
+    expected: `1 to ${replayRateMax} events a second`,
+    hint: 'Upper bound. New events keep three quarters of the tenant’s capacity at any rate.',
+  },
+] as const satisfies readonly Field[]
 
 interface ReplayRequest {
   readonly filter: ReplayFilter
@@ -52,37 +66,15 @@ export type ReplayAsked =
  * Pure.
  */
 export function parseReplayForm(
-  fields: Readonly<Record<string, string>>,
+  typed: Form,
   { tenantId, nowMs }: { readonly tenantId: TenantId | undefined; readonly nowMs: number },
 ): ReplayAsked {
-  const text = (name: string) => (fields[name] === '' ? undefined : fields[name])
-  const [from = '', to, type] = [text('from'), text('to'), text('type')]
-  const fromMs = parseTimeField(from)
-  const toMs = to === undefined ? Math.ceil(nowMs / 1_000) * 1_000 : parseTimeField(to)
-  const state = states.find(({ value }) => value === text('state'))?.value
-  const provider = neutralProviderName(text('provider') ?? '')
-  const ratePerSecond = Number(text('rate') ?? rateDefault)
-  const isRate = Number.isInteger(ratePerSecond) && ratePerSecond >= 1 && ratePerSecond <= replayRateMax
-  const isBackwards = fromMs !== undefined && toMs !== undefined && fromMs >= toMs
-  const problems = {
-    ...(fromMs === undefined && { from: timeProblem }),
-    ...(toMs === undefined && { to: timeProblem }),
-    ...(isBackwards && { to: orderProblem }),
-    ...(text('state') !== undefined && state === undefined && { state: 'Choose one of these states' }),
-    ...(text('provider') !== undefined &&
-      provider === undefined && { provider: 'There is no such provider' }),
-    ...(!isRate && { rate: `1 to ${replayRateMax} events a second` }),
-  }
+  const to = typed['to'] || timeFieldText(Math.ceil(nowMs / 1_000) * 1_000)
+  const { values, problems } = readFields(formFields, { ...typed, to })
+  const { from: fromMs, to: toMs, rate: ratePerSecond = rateDefault, ...fields } = values
   if (fromMs === undefined || toMs === undefined || Object.keys(problems).length > 0)
     return { kind: 'wrong', problems }
-  const filter = {
-    ...{ fromMs, toMs },
-    ...(tenantId !== undefined && { tenantId }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { type }),
-    ...(state !== undefined && { state }),
-  }
-  return { kind: 'asked', filter, ratePerSecond }
+  return { kind: 'asked', filter: { fromMs, toMs, ...defined({ tenantId, ...fields }) }, ratePerSecond }
 }
 
 /** Returns the form fields of a replay, for a hidden form or a link. Pure. */
@@ -148,26 +140,12 @@ function ReplayForm({ context, problems }: FormParts) {
 }
 
 function fieldsOf({ query, nowMs }: PageContext, problems: Problems): readonly Field[] {
-  const values: Readonly<Record<string, string | undefined>> = {
+  const values = {
     ...(query['from'] === undefined && { state: 'delivery_failed' }),
     ...{ from: timeFieldText(nowMs - dayMs), rate: String(rateDefault) },
     ...query,
   }
-  const of = (name: string) => ({ name, value: values[name], problem: problems[name] })
-  return [
-    { ...{ kind: 'choice', label: 'State', none: 'Any', choices: states }, ...of('state') },
-    {
-      ...{ kind: 'choice', label: 'Provider', none: 'Any', choices: choicesOf(providerNames) },
-      ...of('provider'),
-    },
-    { ...{ kind: 'text', label: 'Type', placeholder: 'Any', charsMax: 255 }, ...of('type') },
-    { ...{ kind: 'time', label: 'Received from (UTC)' }, ...of('from') },
-    { ...{ kind: 'time', label: 'Received before (UTC)', hint: 'Empty: until now.' }, ...of('to') },
-    {
-      ...{ kind: 'number', label: 'Events a second', ...of('rate') },
-      hint: 'Upper bound. New events keep three quarters of the tenant’s capacity at any rate.',
-    },
-  ]
+  return filled(formFields, values, problems)
 }
 
 /** Previews a replay before it is started. */
@@ -268,7 +246,6 @@ function Examples({
     <Table<EventSummary>
       caption="Events to replay"
       rows={examples}
-      keyOf={({ id }) => id}
       empty={<Empty title="None of the first events can be shown" />}
       columns={[
         { title: 'Type', isWide: true, cell: ({ id, type }) => <a href={`/events/${id}`}>{type}</a> },

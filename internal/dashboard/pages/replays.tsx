@@ -3,7 +3,7 @@ import type { ReplayFate } from '#internal/events/index.ts'
 import { parseReplayId, type ReplayJob } from '#internal/replays/index.ts'
 import { Card, type Fact, Facts, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
 import { LinkButton, timeFieldText } from '../components/form.tsx'
-import { type Column, listRow, Table } from '../components/list.tsx'
+import { type Column, listRow } from '../components/list.tsx'
 import { Copy, countText, StateBadge, Time } from '../components/text.tsx'
 import { doneAt, link, mayReplay, type PageContext, type PageRow, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
@@ -12,8 +12,15 @@ import { ReplayFilterText, replayFields } from './replay-start.tsx'
 const isActive = ({ state }: ReplayJob) => state === 'queued' || state === 'running'
 
 /** Lists replays of many events, newest first. */
-export const replaysRow = listRow<ReplayJob>({
-  ...{ path: '/replays', section: 'replays', title: 'Replays', noun: 'replays', hidesTenant: true },
+export const replaysRow = listRow({
+  ...{
+    path: '/replays',
+    section: 'replays',
+    title: 'Replays',
+    noun: 'replays',
+    hidesTenant: true,
+    fields: [],
+  },
   lead: () => 'Events selected by a filter and delivered again, at a rate that leaves capacity for new ones.',
   async actions(context) {
     if (!(await mayReplay(context))) return undefined
@@ -25,14 +32,7 @@ export const replaysRow = listRow<ReplayJob>({
   },
   load: ({ backoffice, actor, selection }, asked) =>
     backoffice.replays.list(actor, { ...selection, ...asked }),
-  rows: (context, items) => (
-    <Table<ReplayJob>
-      caption="Replays, newest first"
-      rows={items}
-      keyOf={({ id }) => id}
-      columns={columnsOf(context)}
-    />
-  ),
+  columns: columnsOf,
   live: (items) => (items.some(isActive) ? 'tick' : 'slow'),
   examined: () => 'the latest replays',
   empty: {

@@ -88,13 +88,8 @@ function Settings({ context, listed, installation, mayChange }: SettingsParts) {
           if (rows.length === 0) return null
           const columns = columnsOf({ context, installation, mayChange })
           return (
-            <Card key={title} title={title} note={note}>
-              <Table<ListedSetting>
-                caption={title}
-                rows={rows}
-                keyOf={({ name }) => name}
-                columns={columns}
-              />
+            <Card title={title} note={note}>
+              <Table<ListedSetting> caption={title} rows={rows} columns={columns} />
             </Card>
           )
         })}

@@ -7,14 +7,22 @@ import {
   SimulateChargebackRequest,
   type SimulatedEvent,
   type Simulation,
-  type SimulationState,
   simulatedProviders,
   simulationStates,
   stepSecondsMax,
 } from '#internal/simulations/index.ts'
 import { Card, Facts, Live, Notice, PageHeader } from '../components/block.tsx'
-import { choicesOf, type Field, FormPage, LinkButton, PostForm, Submit } from '../components/form.tsx'
-import { listRow, type Problems, Table } from '../components/list.tsx'
+import {
+  choicesOf,
+  type Field,
+  FormPage,
+  filled,
+  LinkButton,
+  PostForm,
+  type Problems,
+  Submit,
+} from '../components/form.tsx'
+import { listRow, Table } from '../components/list.tsx'
 import { Ago, Badge, Copy, durationText, StateBadge, Time } from '../components/text.tsx'
 import {
   type ActionRow,
@@ -31,17 +39,12 @@ import type { Form } from '../request.ts'
 import { deedRows } from './deed.tsx'
 
 /** Lists simulated disputes, newest first. */
-const simulationsRow = listRow<Simulation, { readonly state: SimulationState | undefined }>({
+const simulationsRow = listRow({
   ...{ path: '/simulations', section: 'simulations', title: 'Simulations', noun: 'simulations' },
   lead: () => 'Simulated disputes: the events of a chargeback, sent through the same path as real ones.',
   fields: [
     { kind: 'choice', name: 'state', label: 'State', none: 'Any', choices: choicesOf(simulationStates) },
   ],
-  read(query) {
-    const state = simulationStates.find((each) => each === query['state'])
-    const isWrong = query['state'] !== undefined && state === undefined
-    return { asked: { state }, problems: { ...(isWrong && { state: 'Choose one of the states' }) } }
-  },
   load: ({ backoffice, actor, selection }, asked) =>
     backoffice.simulations.list(actor, { ...selection, ...asked }),
   async actions({ backoffice, actor, tenant }) {
@@ -54,27 +57,20 @@ const simulationsRow = listRow<Simulation, { readonly state: SimulationState | u
       </LinkButton>
     )
   },
-  rows: ({ tenantLabel, nowMs }, items) => (
-    <Table<Simulation>
-      caption="Simulations"
-      rows={items}
-      keyOf={({ id }) => id}
-      columns={[
-        {
-          ...{ title: 'Dispute', isWide: true },
-          cell: (simulation) => <a href={`/simulations/${simulation.id}`}>{disputeText(simulation)}</a>,
-        },
-        { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
-        { title: 'Sent', isNumber: true, cell: ({ events }) => `${sentCount(events)} of ${events.length}` },
-        {
-          title: 'Tenant',
-          cell: ({ tenantId }) => <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
-        },
-        { title: 'Outcome', cell: ({ chargeback }) => chargeback.outcome },
-        { title: 'Started', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
-      ]}
-    />
-  ),
+  columns: ({ tenantLabel, nowMs }) => [
+    {
+      ...{ title: 'Dispute', isWide: true },
+      cell: (simulation) => <a href={`/simulations/${simulation.id}`}>{disputeText(simulation)}</a>,
+    },
+    { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+    { title: 'Sent', isNumber: true, cell: ({ events }) => `${sentCount(events)} of ${events.length}` },
+    {
+      title: 'Tenant',
+      cell: ({ tenantId }) => <a href={`/tenants/${tenantId}`}>{tenantLabel(tenantId)}</a>,
+    },
+    { title: 'Outcome', cell: ({ chargeback }) => chargeback.outcome },
+    { title: 'Started', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+  ],
   live: () => 'slow',
   examined: () => 'the simulations that one search examines',
   empty: {
@@ -180,7 +176,7 @@ function showStartForm({ context, typed, problems, problem, key }: StartFormPart
       lead={`A dispute of ${tenant && nameOf(tenant)}: opened, under review, then won or lost. Its callback receives the events like real ones, with the header latchkey-simulation.`}
       problem={problem === undefined ? undefined : { title: problem }}
       hidden={{ tenant: tenant?.id, key }}
-      fields={startFields(typed, problems ?? {})}
+      fields={filled(startFields, typed, problems ?? {})}
       button="Start the simulation"
       back={link('/simulations', { tenant: tenant?.id })}
     />,
@@ -188,30 +184,24 @@ function showStartForm({ context, typed, problems, problem, key }: StartFormPart
   )
 }
 
-function startFields(typed: Form, problems: Problems<StartField>): readonly Field[] {
-  const of = (name: StartField) => ({ name, value: typed[name], problem: problems[name] })
-  return [
-    { ...{ kind: 'choice', label: 'Provider', choices: choicesOf(simulatedProviders) }, ...of('provider') },
-    { ...{ kind: 'choice', label: 'Outcome', choices: choicesOf(chargebackOutcomes) }, ...of('outcome') },
-    {
-      ...{ kind: 'number', label: 'Amount', charsMax: 12, isRequired: true, ...of('amount') },
-      hint: 'In the smallest unit: 4200 is 42.00 EUR.',
-    },
-    {
-      ...{ kind: 'text', label: 'Currency', charsMax: 3, isRequired: true, ...of('currency') },
-      hint: 'ISO 4217.',
-    },
-    { ...{ kind: 'choice', label: 'Reason', choices: choicesOf(chargebackReasons) }, ...of('reason') },
-    {
-      ...{ kind: 'number', label: 'Seconds between events', charsMax: 5, ...of('stepSeconds') },
-      hint: '0 to 86400; the first event is due at once.',
-    },
-    {
-      ...{ kind: 'text', label: 'Reference', charsMax: 127, ...of('reference') },
-      hint: 'Your own name of the payment; optional.',
-    },
-  ]
-}
+const startFields: readonly (Field & { readonly name: StartField })[] = [
+  { kind: 'choice', name: 'provider', label: 'Provider', choices: choicesOf(simulatedProviders) },
+  { kind: 'choice', name: 'outcome', label: 'Outcome', choices: choicesOf(chargebackOutcomes) },
+  {
+    ...{ kind: 'number', name: 'amount', label: 'Amount', charsMax: 12, isRequired: true },
+    hint: 'In the smallest unit: 4200 is 42.00 EUR.',
+  },
+  { kind: 'text', name: 'currency', label: 'Currency', charsMax: 3, isRequired: true, hint: 'ISO 4217.' },
+  { kind: 'choice', name: 'reason', label: 'Reason', choices: choicesOf(chargebackReasons) },
+  {
+    ...{ kind: 'number', name: 'stepSeconds', label: 'Seconds between events', charsMax: 5 },
+    hint: '0 to 86400; the first event is due at once.',
+  },
+  {
+    ...{ kind: 'text', name: 'reference', label: 'Reference', charsMax: 127 },
+    hint: 'Your own name of the payment; optional.',
+  },
+]
 
 async function findSimulation({ backoffice, actor, params }: PageContext) {
   const id = parseSimulationId(params['simulation'] ?? '')
@@ -356,7 +346,6 @@ function SimulatedEvents({
       <Table<SimulatedEvent>
         caption="Events of the simulation"
         rows={simulation.events}
-        keyOf={({ id }) => id}
         columns={[
           { title: 'Event', isWide: true, cell: ({ type }) => type },
           { title: 'State', cell: stateOf },

@@ -157,7 +157,6 @@ function WebhookUrls({ tenant: { urls, slug, spec } }: Pick<TenantParts, 'tenant
       <Table<WebhookUrl>
         caption="Webhook URLs"
         rows={urls}
-        keyOf={({ provider }) => provider}
         empty={empty}
         columns={[
           {
@@ -238,7 +237,6 @@ function Conditions({ tenant, context: { actor, nowMs } }: TenantParts) {
       <Table<Condition>
         caption="Conditions"
         rows={tenant.conditions}
-        keyOf={({ type }) => type}
         empty={
           <Empty icon="clock" title="Not reconciled yet">
             The operator writes conditions at the first reconcile.
@@ -295,7 +293,6 @@ function ApiKeys({ tenant: { keys }, context: { nowMs } }: TenantParts) {
       <Table<TenantKeyView>
         caption="API keys"
         rows={keys}
-        keyOf={({ name, createdAtMs }) => `${name} ${createdAtMs}`}
         empty={
           <Empty icon="lock" title="No API key">
             Add one under spec.apiKeys.
@@ -318,10 +315,9 @@ function SigningSecrets({ tenant: { secrets }, context: { nowMs } }: TenantParts
     field === 'callback' ? 'Callback' : `Provider ${field.replace(/^provider:/, '')}`
   return (
     <Card title="Signing secrets" note="values are never shown">
-      <Table<TenantSecretView & { readonly nth: number }>
+      <Table<TenantSecretView>
         caption="Signing secrets"
-        rows={secrets.map((secret, nth) => ({ ...secret, nth }))}
-        keyOf={({ nth }) => nth}
+        rows={secrets}
         empty={
           <Empty icon="lock" title="No current signing secret">
             See the condition SecretsSynced.

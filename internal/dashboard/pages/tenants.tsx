@@ -8,7 +8,7 @@ import { forTenant, goTo, link, type PageContext, type PageRow, refOf, type Show
 /** Length of the key prefix that identifies a tenant. The rest of a key must not stand in an address. */
 const keyPrefixChars = 11
 
-const list = listRow<TenantSummary>({
+const list = listRow({
   ...{ path: '/tenants', section: 'tenants', title: 'Tenants', noun: 'tenants', hidesTenant: true },
   lead: ({ selection: { namespaces } }) =>
     namespaces === undefined
@@ -16,7 +16,10 @@ const list = listRow<TenantSummary>({
       : `Tenants in ${namespaces.join(', ')}.`,
   fields: [
     {
-      ...{ kind: 'text', name: 'search', label: 'Search', charsMax: 100 },
+      kind: 'text',
+      name: 'search',
+      label: 'Search',
+      charsMax: 100,
       placeholder: 'Slug, name, id, or lk_… of a key',
     },
   ],
@@ -24,20 +27,13 @@ const list = listRow<TenantSummary>({
     const found = await findTenants(context, asked)
     return found.kind === 'conflict' ? { kind: 'invalid', problem: found.problem } : found
   },
-  rows: ({ nowMs }, items) => (
-    <Table<TenantSummary>
-      caption="Tenants"
-      rows={items}
-      keyOf={({ id }) => id}
-      columns={[
-        { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
-        { title: 'Slug', cell: slugText },
-        { title: 'State', cell: (tenant) => <TenantBadge tenant={tenant} /> },
-        { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
-        { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
-      ]}
-    />
-  ),
+  columns: ({ nowMs }) => [
+    { title: 'Tenant', isWide: true, cell: (tenant) => <TenantName tenant={tenant} /> },
+    { title: 'Slug', cell: slugText },
+    { title: 'State', cell: (tenant) => <TenantBadge tenant={tenant} /> },
+    { title: 'Created', cell: ({ createdAtMs }) => <Ago atMs={createdAtMs} nowMs={nowMs} /> },
+    { title: 'Id', cell: ({ id }) => <Copy text={id} label="Copy the id" /> },
+  ],
   examined: () => 'the 5,000 tenants that one search examines',
   empty: {
     ...{ icon: 'tenants', title: 'No tenants yet' },
@@ -138,7 +134,6 @@ export async function chooseTenant(context: PageContext): Promise<Shown> {
       <Table<TenantSummary>
         caption="Tenants to choose from"
         rows={items}
-        keyOf={({ id }) => id}
         columns={columns}
         empty={<NoChoice listed={listed} />}
       />

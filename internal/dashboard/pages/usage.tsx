@@ -5,14 +5,13 @@ import { Card, Live, Notice, PageHeader, Segments, ShareBar } from '../component
 import { type SeriesTone, TimeChart } from '../components/chart.tsx'
 import {
   Confirm,
-  type Field,
   FormPage,
+  filled,
   LinkButton,
-  parseTimeField,
+  type Problems,
+  readFields,
   timeFieldText,
-  timeProblem,
 } from '../components/form.tsx'
-import type { Problems } from '../components/list.tsx'
 import { Ago, Badge, bytesText, countText, Time, type Tone } from '../components/text.tsx'
 import {
   type ActionRow,
@@ -101,7 +100,7 @@ function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
         </Card>
         <div class="charts">
           {metersOf(report).map((meter) => (
-            <MeterChart key={meter} {...{ meter, report, range, nowMs, hasValues }} />
+            <MeterChart {...{ meter, report, range, nowMs, hasValues }} />
           ))}
         </div>
       </Live>
@@ -194,7 +193,7 @@ export function LimitBars({
   return (
     <ul class="limits">
       {report.limits.map((usage) => (
-        <LimitBar key={usage.limit} {...{ usage, nowMs, tenantId }} />
+        <LimitBar {...{ usage, nowMs, tenantId }} />
       ))}
     </ul>
   )
@@ -281,7 +280,6 @@ function percentText(share: number): string {
 
 const overridePath = '/usage/override'
 const clearPath = `${overridePath}/clear`
-const reasonCharsMax = 500
 
 interface Limited {
   readonly tenant: TenantSummary
@@ -301,7 +299,7 @@ const overrideFormRow: PageRow = {
       const { hard, untilMs, reason } = present?.override ?? {
         ...{ hard: present?.hard ?? null, untilMs: nowMs + dayMs, reason: '' },
       }
-      const typed: TypedOverride = {
+      const typed = {
         kind: present?.override?.hard === null ? 'none' : 'amount',
         hard: hard === null ? '' : String(hard),
         until: timeFieldText(untilMs),
@@ -317,11 +315,12 @@ const overrideRow: ActionRow = {
   act: (context) =>
     withLimit(context, context.form['limit'], async (of) => {
       const { form, nowMs, backoffice, actor, csrfToken } = context
-      const typed = typedIn(form)
-      const read = parseOverrideForm(typed, nowMs)
+      const { tenant, limit } = of
+      const { kind = 'amount', hard: amount = '', until = '', reason: why = '' } = form
+      const typed = { kind, hard: amount, until, reason: why }
+      const read = parseOverrideForm(limit, typed, nowMs)
       if (read.kind === 'wrong') return showOverrideForm({ context, of, typed, problems: read.problems })
       const { hard, untilMs, reason } = read
-      const { tenant, limit } = of
       const { label } = limitLabels[limit]
       if (form['sure'] !== 'yes')
         return shown(
@@ -366,45 +365,49 @@ function withLimit(
   return 'limit' in of ? withRight(context, 'changeSettings', () => proceed(of)) : of
 }
 
-interface TypedOverride {
-  readonly kind: string
-  readonly hard: string
-  readonly until: string
-  readonly reason: string
-}
-
-function typedIn({ kind = 'amount', hard = '', until = '', reason = '' }: Form): TypedOverride {
-  return { kind, hard, until, reason }
-}
-
-type OverrideProblems = Problems<'hard' | 'until' | 'reason'>
+const overrideFields = (limit: LimitName) =>
+  [
+    {
+      ...({ kind: 'choice', name: 'kind', label: 'Limit' } as const),
+      choices: [
+        { value: 'amount', label: 'This amount' },
+        { value: 'none', label: 'No limit' },
+      ],
+    },
+    {
+      ...({ kind: 'number', name: 'hard', label: 'Amount', charsMax: 15 } as const),
+      hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
+    },
+    {
+      ...({ kind: 'time', name: 'until', label: 'Until (UTC)', isRequired: true } as const),
+      hint: 'At most 366 days ahead.',
+    },
+    {
+      ...({ kind: 'text', name: 'reason', label: 'Reason', charsMax: 500, isRequired: true } as const),
+      hint: 'Shown beside the limit and in the audit log.',
+      expected: 'Give a reason of at most 500 characters for the audit log',
+    },
+  ] as const
 
 /** Parses the form of an override, and names the problem of each invalid field. Pure. */
-export function parseOverrideForm(
-  { kind, hard, until, reason }: TypedOverride,
-  nowMs: number,
-):
-  | { readonly kind: 'read'; readonly hard: number | null; readonly untilMs: number; readonly reason: string }
-  | { readonly kind: 'wrong'; readonly problems: OverrideProblems } {
-  const isNone = kind === 'none'
-  const untilMs = parseTimeField(until)
-  const problems: OverrideProblems = {
-    ...(!isNone && !/^\d{1,15}$/.test(hard) && { hard: 'Give a whole number of at most 15 digits' }),
-    ...(untilMs === undefined && { until: timeProblem }),
-    ...(untilMs !== undefined &&
-      untilMs <= nowMs && { until: 'This time has passed: give a later one, in UTC' }),
-    ...(reason === '' && { reason: 'Give a reason for the audit log' }),
-    ...(reason.length > reasonCharsMax && { reason: `Use at most ${reasonCharsMax} characters` }),
+export function parseOverrideForm(limit: LimitName, typed: Form, nowMs: number) {
+  const isNone = typed['kind'] === 'none'
+  const read = readFields(overrideFields(limit), isNone ? { ...typed, hard: '0' } : typed)
+  const { hard, until: untilMs = nowMs, reason = '' } = read.values
+  const problems: Problems = {
+    ...(hard === undefined && { hard: 'Give a whole number of at most 15 digits' }),
+    ...(untilMs <= nowMs && { until: 'This time has passed: give a later one, in UTC' }),
+    ...read.problems,
   }
-  if (untilMs === undefined || Object.keys(problems).length > 0) return { kind: 'wrong', problems }
-  return { kind: 'read', hard: isNone ? null : Number(hard), untilMs, reason }
+  if (hard === undefined || Object.keys(problems).length > 0) return { kind: 'wrong', problems } as const
+  return { kind: 'read', hard: isNone ? null : hard, untilMs, reason } as const
 }
 
 interface OverrideFormParts {
   readonly context: PageContext
   readonly of: Limited
-  readonly typed: TypedOverride
-  readonly problems?: OverrideProblems
+  readonly typed: Form
+  readonly problems?: Problems
   readonly problem?: string
 }
 
@@ -417,36 +420,12 @@ function showOverrideForm({ context, of: { tenant, limit }, typed, problems, pro
       lead="A temporary hard limit. When it ends, the tenant’s own limit or the platform’s default applies again."
       problem={problem === undefined ? undefined : { title: problem }}
       hidden={{ tenant: tenant.id, limit }}
-      fields={overrideFields(limit, typed, problems ?? {})}
+      fields={filled(overrideFields(limit), typed, problems ?? {})}
       button="Continue"
       back={link('/usage', { tenant: tenant.id })}
     />,
     problem === undefined && problems === undefined ? 200 : 422,
   )
-}
-
-function overrideFields(
-  limit: LimitName,
-  typed: TypedOverride,
-  problems: OverrideProblems,
-): readonly Field[] {
-  const of = (name: keyof OverrideProblems) => ({ name, value: typed[name], problem: problems[name] })
-  const choices = [
-    { value: 'amount', label: 'This amount' },
-    { value: 'none', label: 'No limit' },
-  ]
-  return [
-    { kind: 'choice', name: 'kind', label: 'Limit', value: typed.kind, choices },
-    {
-      ...{ kind: 'number', label: 'Amount', charsMax: 15, ...of('hard') },
-      hint: `${limit === 'recordBytes' ? 'In bytes. ' : ''}Ignored for “No limit”.`,
-    },
-    { ...{ kind: 'time', label: 'Until (UTC)', hint: 'At most 366 days ahead.' }, ...of('until') },
-    {
-      ...{ kind: 'text', label: 'Reason', charsMax: reasonCharsMax, isRequired: true, ...of('reason') },
-      hint: 'Shown beside the limit and in the audit log.',
-    },
-  ]
 }
 
 const clearRows = deedRows<Limited>({
