@@ -155,7 +155,7 @@ describe('Postgres', () => {
     )
   })
 
-  test('Postgres TLS: files that are replaced count from the next connection on, and one that is gone stays what it was', async () => {
+  test('Postgres TLS: replaced files are used from the next connection on, a removed file keeps its last content', async () => {
     await postgres.serve(identity('good'))
     const caFile = join(folder, 'rotated.crt')
     copyFileSync(foreign.ca, caFile)
@@ -185,7 +185,7 @@ describe('Postgres', () => {
       () => ({ caFile: own.ca, ...clientOf('stranger') }),
       /TLS: handshake failed|client certificate/,
     ],
-  ])('Postgres TLS: a server that asks for client certificates, %s', async (name, tls, said) => {
+  ])('Postgres TLS: a server that requires client certificates, %s', async (name, tls, said) => {
     if (name.startsWith('with a')) {
       await postgres.serve(identity('good'))
       await postgres.askForClients(own.ca)
@@ -201,7 +201,7 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('Redis TLS: a server that asks for client certificates', async () => {
+  test('Redis TLS: a server that requires client certificates accepts a configured one', async () => {
     const { redis, url } = await createTlsRedis({
       ca: own.ca,
       identity: identity('good'),
@@ -213,7 +213,7 @@ describe('Redis', () => {
     await redis.stop()
   })
 
-  test('Redis TLS: a port that never shakes hands and one that is closed are not reported as TLS failures', async () => {
+  test('Redis TLS: a port without a handshake and a closed port are not TLS failures', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { port } = silent.address() as AddressInfo
@@ -240,7 +240,7 @@ describe('Redis', () => {
     silent.close()
   })
 
-  test('Redis TLS: TLS is never left out for a URL in plain text', () => {
+  test('Redis TLS: refuses a plain-text URL with TLS settings', () => {
     const open = () =>
       openRedis({ url: 'redis://localhost', tls: { caFile: own.ca }, onError: () => undefined })
     expect(open).toThrow('TLS needs a rediss… URL')

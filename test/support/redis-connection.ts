@@ -99,7 +99,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
       await command(master, ['CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes'])
   }
 
-  test('a script runs on every master, also after the server forgot it', async () => {
+  test('Redis connection: a script runs on every master, also after SCRIPT FLUSH', async () => {
     const redis = await connect()
     for (const forget of [false, true]) {
       if (forget) for (const master of await under.masters()) await command(master, ['SCRIPT', 'FLUSH'])
@@ -108,7 +108,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     }
   })
 
-  test('every one of many calls at a time gets its own answer', async () => {
+  test('Redis connection: concurrent calls get their own replies', async () => {
     const redis = await connect()
     const tags = under.tags()
     const call = async (index: number) => {
@@ -118,14 +118,14 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     await Promise.all(Array.from({ length: 1000 }, (_, index) => call(index)))
   })
 
-  test('the facts of every master are told', async () => {
+  test('Redis connection: reads the facts of every master', async () => {
     const redis = await connect()
     const facts = await redis.serverFacts()
     expect(facts.map((fact) => fact.maxmemoryPolicy)).toEqual(under.tags().map(() => 'noeviction'))
     for (const fact of facts) expect(fact.version).toMatch(/^\d+\.\d+\.\d+$/)
   })
 
-  test('a channel brings what is published on it until unsubscribe, and nothing of others', async () => {
+  test('Redis connection: a channel delivers its messages until unsubscribe, and no others', async () => {
     const redis = await connect()
     const heard: string[] = []
     const channels = under.tags().map((tag) => `{${tag}}:channel`)
@@ -141,7 +141,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     expect(heard).not.toContain('after')
   })
 
-  test('of subscribing and unsubscribing in a row the last wish holds', async () => {
+  test('Redis connection: the last of consecutive subscribe and unsubscribe calls counts', async () => {
     const redis = await connect()
     const heard: string[] = []
     const [tag = ''] = under.tags()
@@ -156,7 +156,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     expect(heard).toEqual(['once'])
   })
 
-  test('calls and channels come back after every connection was cut', async () => {
+  test('Redis connection: calls and channels recover after all connections were cut', async () => {
     const redis = await connect()
     const heard = new Set<string>()
     const channels = under.tags().map((tag) => `{${tag}}:cut`)
@@ -169,7 +169,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     })
   })
 
-  test('a mistake in a script is thrown as it is, since it is no failure of the store', async () => {
+  test('Redis connection: a script error is thrown unchanged', async () => {
     const redis = await connect()
     const broken = defineScript('broken', '', ["return redis.error_reply('ERR a mistake')"])
     const thrown = redis.evaluate(broken, [`{${under.tags()[0]}}:k`], [])
@@ -177,7 +177,7 @@ export function testHealthyRedis(under: RedisUnderTest): void {
     await expect(thrown).rejects.not.toBeInstanceOf(RedisUnavailable)
   })
 
-  test('close refuses what is under way, leaves no connection, and lets the process end', async () => {
+  test('Redis connection: close rejects calls in flight and leaves no connection', async () => {
     const redis = await connect()
     for (const tag of under.tags()) await redis.subscribe(`{${tag}}:close`, () => undefined)
     const calls = under.tags().map((tag) => refusal(redis.evaluate(echo, [`{${tag}}:k`], ['v'])))

@@ -68,19 +68,19 @@ const namesOf = ({ dropped }: DroppedPartitions) => dropped.map(partitionName)
 const insertPayload = (day: string, id = 'evt_1') =>
   pool.query('INSERT INTO event_payloads VALUES ($1, $2, $3)', [id, day, '{}'])
 
-describe('which days have expired', () => {
+describe('lastExpiredDay', () => {
   test.each([
     ['an hour after its midnight', '2031-05-05T01:00:00Z', '2031-05-05'],
     ['not a moment before', '2031-05-05T00:59:59.999Z', '2031-05-04'],
     ['for all of the day', '2031-05-05T23:59:59Z', '2031-05-05'],
     ['across a year', '2032-01-01T00:30:00Z', '2031-12-31'],
-  ])('%s', (_case, now, day) => {
+  ])('lastExpiredDay: %s', (_case, now, day) => {
     expect(lastExpiredDay(Date.parse(now))).toBe(day)
   })
 })
 
 describe('expired partitions', () => {
-  test('go on time, and not a day early, oldest first and of a day events last', async () => {
+  test('expired partitions: are dropped on their day, oldest first, events last', async () => {
     for (const day of ['2031-05-05', '2031-05-04', '2031-05-06']) await make(day)
     expect(namesOf(await drop(overMs('2031-05-04') - 1))).toEqual([])
     const tables = ['event_payloads', 'attempts', 'refused_calls', 'executions', 'events']
@@ -90,7 +90,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-06') - 1))).toEqual([])
   })
 
-  test('take their rows with them and leave those of the next day', async () => {
+  test('expired partitions: are dropped with their rows, the next day stays', async () => {
     for (const day of ['2031-05-05', '2031-05-06']) {
       await make(day, ['event_payloads'])
       await insertPayload(day, day)
@@ -100,7 +100,7 @@ describe('expired partitions', () => {
     expect(rows).toEqual([{ event_id: '2031-05-06' }])
   })
 
-  test('that were detached before a crash are dropped', async () => {
+  test('expired partitions: one that was detached before a crash is dropped', async () => {
     await make('2031-05-05', ['events'])
     await pool.query('ALTER TABLE events DETACH PARTITION events_20310505 CONCURRENTLY')
     expect(await listExpiredPartitions(pool, overMs('2031-05-05') - 1)).toEqual([])
@@ -108,7 +108,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['events_20310505'])
   })
 
-  test('whose detaching was cut short are let go and dropped, before others of their table', async () => {
+  test('expired partitions: an interrupted detach is finalized and dropped before others of its table', async () => {
     for (const day of ['2031-05-04', '2031-05-05']) await make(day, ['events'])
     await other.query('BEGIN')
     await other.query('SELECT * FROM events')
@@ -127,7 +127,7 @@ describe('expired partitions', () => {
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['events_20310505', 'events_20310504'])
   })
 
-  test('are left to who reads them, with their table, while intake goes on, and are dropped once it is done', async () => {
+  test('expired partitions: one that a transaction reads is dropped after its end, without blocking intake', async () => {
     for (const day of ['2031-05-04', '2031-05-05', '2031-08-08'])
       await make(day, ['event_payloads', 'attempts', 'events'])
     await insertPayload('2031-05-04')
@@ -158,20 +158,20 @@ describe('expired partitions', () => {
     expect((await pool.query('SELECT * FROM event_payloads')).rowCount).toBe(written)
   })
 
-  test('are made again by whoever needs one, and go again', async () => {
+  test('expired partitions: one created again for a late row is dropped again', async () => {
     await make('2031-05-05', ['attempts'])
     await drop(overMs('2031-05-05'))
     await make('2031-05-05', ['attempts'])
     expect(namesOf(await drop(overMs('2031-05-05')))).toEqual(['attempts_20310505'])
   })
 
-  test('are dropped one by one: a signal ends it between two', async () => {
+  test('expired partitions: a signal ends the turn between two drops', async () => {
     await make('2031-05-05', ['attempts', 'events'])
     const result = await drop(overMs('2031-05-05'), AbortSignal.abort())
     expect(result).toEqual({ dropped: [], blocked: [], hasMore: true })
   })
 
-  test('are told from tables that only look like them', async () => {
+  test('expired partitions: tables with similar names stay', async () => {
     await pool.query(
       'CREATE TABLE events_20319999 (); CREATE TABLE my_events_20310505 (); CREATE TABLE events_old ()',
     )
@@ -179,7 +179,7 @@ describe('expired partitions', () => {
     await pool.query('DROP TABLE events_20319999, my_events_20310505, events_old')
   })
 
-  test('have an age by which an alert sees that they stay', async () => {
+  test('expired partitions: report the age of the oldest', async () => {
     for (const day of ['2031-05-05', '2031-05-06']) await make(day, ['events'])
     const ageAt = async (nowMs: number) => expiredAgeMs(await listExpiredPartitions(pool, nowMs), nowMs)
     expect(await ageAt(overMs('2031-05-05') - 1)).toBe(0)

@@ -55,7 +55,7 @@ async function store(receivedAtMs: number, payloadDays: number, eventDays: numbe
 }
 
 describe('partitions ahead', () => {
-  test('are there for today and the next two days, for each pair of days that a live tenant has, and no others', async () => {
+  test('partitions ahead: exist for today and two days, for each retention of a live tenant only', async () => {
     await addTenant('ten_a', kept(30, 90))
     await addTenant('ten_b', kept(30, 90))
     await addTenant('ten_c', kept(7, 30))
@@ -77,7 +77,7 @@ describe('partitions ahead', () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
   })
 
-  test('are those of the platform’s defaults, as they were set, for a tenant that leaves its days open', async () => {
+  test('partitions ahead: use the platform defaults for a tenant without own retention', async () => {
     await addTenant('ten_open', { retention: {} })
     await ensurePartitionsAhead(pool, nowMs)
     expect(await store(nowMs, 30, 90)).toBe(1)
@@ -93,7 +93,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs, 3, 3)).toBe(1)
   })
 
-  test('let the first events after midnight in, and two midnights later are one day further', async () => {
+  test('partitions ahead: accept events after midnight and advance by a day', async () => {
     await addTenant('ten_a', kept(30, 90))
     await ensurePartitionsAhead(pool, nowMs)
     for (const days of [0, 1, 2]) expect(await store(nowMs + days * dayMs, 30, 90)).toBe(1)
@@ -103,7 +103,7 @@ describe('partitions ahead', () => {
     expect(await store(nowMs + 3 * dayMs, 30, 90)).toBe(1)
   })
 
-  test('are made once by any number of processes, for every pair that there can be', async () => {
+  test('partitions ahead: concurrent processes create each one once', async () => {
     await pool.query(
       `INSERT INTO tenants (id, uid, namespace, name, suspended, spec, version, resource_created_at, created_at, updated_at)
        SELECT id, id, 'shops', id, false,
@@ -114,7 +114,7 @@ describe('partitions ahead', () => {
     expect(await partitionNames()).toHaveLength(5 * 92)
   }, 60_000)
 
-  test('are none without tenants, and a row of other days keeps nobody from theirs', async () => {
+  test('partitions ahead: none without tenants; rows of other days do not block', async () => {
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)
     await addTenant('ten_odd', { retention: { payloadDays: 0, eventDays: 900_000 } })
     expect(await ensurePartitionsAhead(pool, nowMs)).toBe(0)

@@ -20,14 +20,14 @@ afterAll(async () => {
 const insert = `INSERT INTO event_payloads VALUES ('evt_1', $1, '{}')`
 
 describe('partitions', () => {
-  test('a row of a day without one is told apart from rows that are wrong', async () => {
+  test('partitions: a row without its partition is distinguished from an invalid row', async () => {
     const missing = await pool.query(insert, ['2031-05-05']).catch((error: unknown) => error)
     expect(classifySqlError(missing).kind).toBe('partition_missing')
     const wrong = await pool.query(insert, ['no day']).catch((error: unknown) => error)
     expect(classifySqlError(wrong).kind).toBe('rejected')
   })
 
-  test('are made once by any number of callers, with the indexes of their parent', async () => {
+  test('partitions: concurrent callers create each one once, with the indexes of its parent', async () => {
     const wanted = [
       { table: 'event_payloads', day: '2031-05-05' },
       { table: 'events', day: '2031-05-05' },
@@ -47,7 +47,7 @@ describe('partitions', () => {
     ])
   })
 
-  test('take no lock that keeps others from the table', async () => {
+  test('partitions: creating one does not block the table', async () => {
     const client = await pool.connect()
     try {
       await client.query('BEGIN')
@@ -60,13 +60,13 @@ describe('partitions', () => {
     }
   })
 
-  test('are named by a day and nothing else', () => {
+  test('partitions: names accept days only', () => {
     expect(partitionName({ table: 'attempts', day: '2031-05-05' })).toBe('attempts_20310505')
     expect(() => partitionName({ table: 'attempts', day: `2031-05-05'; --` })).toThrow(RangeError)
   })
 })
 
-test('a text array arrives as it was, whatever is in it', async () => {
+test('textArrayParam: round-trips any text', async () => {
   const values = ['', '{"a":"\\"b\\""}', 'NULL', null, '日本 🎉', '{1,2}', "it's", '\\', ' a ']
   const { rows } = await pool.query<{ v: string | null }>('SELECT unnest($1::text[]) AS v', [
     textArrayParam(values),
@@ -76,7 +76,7 @@ test('a text array arrives as it was, whatever is in it', async () => {
   expect(none.rows).toEqual([])
 })
 
-test('a number array arrives as it was', async () => {
+test('numberArrayParam: round-trips numbers', async () => {
   const values = [0, -1, 1.5, Number.MAX_SAFE_INTEGER, 1_795_255_200_123, Number.NaN]
   const { rows } = await pool.query<{ v: number }>('SELECT unnest($1::float8[]) AS v', [
     numberArrayParam(values),

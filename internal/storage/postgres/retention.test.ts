@@ -58,7 +58,7 @@ function stepOf(table: string, batches: number): RetentionStep {
   }
 }
 
-test('a turn removes what refers to partitions, then those, then all else', async () => {
+test('retention: a turn removes references to partitions, then partitions, then other rows', async () => {
   await ensurePartitions(pool, [{ table: 'events', day: '2031-05-05' }])
   const told = nothing()
   expect(await run({ told, before: [stepOf('queue', 2)], after: [stepOf('a', 1), stepOf('b', 1)] })).toBe(
@@ -68,7 +68,7 @@ test('a turn removes what refers to partitions, then those, then all else', asyn
   expect(told.ageMs).toBe(0)
 })
 
-test('after each batch it pauses for as long as that took', async () => {
+test('retention: pauses after each batch for its duration', async () => {
   const paused: number[] = []
   const slow: RetentionStep = {
     table: 'slow',
@@ -82,14 +82,14 @@ test('after each batch it pauses for as long as that took', async () => {
   expect(Math.min(...paused)).toBeGreaterThanOrEqual(50)
 })
 
-test('a step that has more than a turn allows is gone on with in the next, after the others had theirs', async () => {
+test('retention: a step above the bound of a turn continues in the next, after the other steps', async () => {
   const told = nothing()
   expect(await run({ told, after: [stepOf('large', 101), stepOf('small', 1)] })).toBe('more')
   expect(told.events.filter((event) => event === 'large 10')).toHaveLength(100)
   expect(told.events.at(-1)).toBe('small 10')
 })
 
-test('a step that fails keeps none of the others from theirs, and the turn fails with it', async () => {
+test('retention: a failed step does not block the others, and the turn fails', async () => {
   await ensurePartitions(pool, [{ table: 'attempts', day: '2031-05-05' }])
   const broken: RetentionStep = { table: 'broken', removeBatch: () => Promise.reject(new Error('broken')) }
   const told = nothing()
@@ -97,11 +97,11 @@ test('a step that fails keeps none of the others from theirs, and the turn fails
   expect(told.events).toEqual(['failed broken', 'dropped attempts_20310505', 'a 10'])
 })
 
-test('a signal ends it, and the next turn goes on', async () => {
+test('retention: a signal ends the turn, the next one continues', async () => {
   expect(await run({ signal: AbortSignal.abort(), after: [stepOf('a', 1)] })).toBe('more')
 })
 
-test('of two processes one works; the other sees how old the oldest is, and has its turn afterwards', async () => {
+test('retention: one process works at a time; the other reports the oldest age and runs afterwards', async () => {
   await ensurePartitions(pool, [{ table: 'events', day: '2031-05-05' }])
   const gate = Promise.withResolvers<void>()
   const inside = Promise.withResolvers<void>()
@@ -123,7 +123,7 @@ test('of two processes one works; the other sees how old the oldest is, and has 
   expect(await run({ told, after: [stepOf('a', 1)] })).toBe('done')
 })
 
-test('one that dies in the middle keeps nobody: its lock ends with its session', async () => {
+test('retention: the lock of a killed process ends with its session', async () => {
   const gate = Promise.withResolvers<never>()
   const inside = Promise.withResolvers<void>()
   const stuck: RetentionStep = {

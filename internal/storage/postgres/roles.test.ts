@@ -41,7 +41,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-test('pods whose role is another than the migrations’ make and drop partitions, and the next migration changes those', async () => {
+test('roles: pods with another role than migrations create and drop partitions, and the next migration alters those', async () => {
   await migrateUrl(urlAs(names.owner))
   const pods = poolOf(urlAs(names.pods))
   const owner = poolOf(urlAs(names.owner))

@@ -35,7 +35,7 @@ describe('migrate', () => {
   const step = (version: number, sql: string): Migration => ({ version, name: `step ${version}`, sql })
   const first = step(1, 'CREATE TABLE one (n int); INSERT INTO one VALUES (1)')
 
-  test('starts at version 0 and brings an empty database to its last step, once', async () => {
+  test('migrate: brings an empty database to the last version, once', async () => {
     const pool = poolOf(database.url)
     expect(await schemaVersion(pool)).toBe(0)
     const both = [first, step(2, 'CREATE TABLE two (n int)')]
@@ -46,14 +46,14 @@ describe('migrate', () => {
     expect((await pool.query('SELECT n FROM one')).rows).toEqual([{ n: 1 }])
   })
 
-  test('refuses a database whose applied step has another text', async () => {
+  test('migrate: refuses a database whose applied step has another text', async () => {
     const changed = [step(1, 'CREATE TABLE other (n int)')]
     await expect(migrate(poolOf(database.url), { log: silent, migrations: changed })).rejects.toThrow(
       'another text',
     )
   })
 
-  test('leaves a database alone that is ahead of it', async () => {
+  test('migrate: leaves a newer database unchanged', async () => {
     const warnings: object[] = []
     const log = { info: () => {}, warn: (fields: object) => warnings.push(fields) }
     const result = await migrate(poolOf(database.url), { log, migrations: [first] })
@@ -61,7 +61,7 @@ describe('migrate', () => {
     expect(warnings).toEqual([{ version: 2, known: 1 }])
   })
 
-  test('undoes a step that fails in its middle and gives the lock back', async () => {
+  test('migrate: rolls back a failed step and releases the lock', async () => {
     const pool = poolOf(database.url)
     const steps = [
       first,
@@ -74,7 +74,7 @@ describe('migrate', () => {
     expect((await migrate(pool, { log: silent, migrations: mended })).versionAfter).toBe(3)
   })
 
-  test('gives up after its bound while another holds the lock', async () => {
+  test('migrate: fails at its bound while another process holds the lock', async () => {
     const pool = poolOf(database.url)
     const begun = Promise.withResolvers<void>()
     const sleeper = step(4, 'SELECT pg_sleep(30)')
@@ -109,11 +109,11 @@ describe('a migrated database', () => {
     await database.drop()
   })
 
-  test('has the version that this build needs', async () => {
+  test('migrated database: has the version that this build needs', async () => {
     expect(await schemaVersion(poolOf(database.url))).toBe(schemaVersionNeeded)
   })
 
-  test('gives bigint as numbers, and fails rather than rounding one', async () => {
+  test('Postgres pool: returns bigint as number, and fails instead of rounding', async () => {
     const pool = poolOf(database.url)
     expect((await pool.query('SELECT 9007199254740991::bigint AS n')).rows).toEqual([
       { n: 9_007_199_254_740_991 },
@@ -121,20 +121,20 @@ describe('a migrated database', () => {
     await expect(pool.query('SELECT 9007199254740993::bigint AS n')).rejects.toThrow('beyond 2^53')
   })
 
-  test('a statement over its time ends, and its connection goes on', async () => {
+  test('Postgres pool: a statement time-out leaves the connection usable', async () => {
     const pool = poolOf(database.url, { queryTimeoutMs: 50, connectionsMax: 1 })
     await expect(pool.query('SELECT pg_sleep(5)')).rejects.toThrow('statement timeout')
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   })
 
-  test('waiting for a connection ends after its bound', async () => {
+  test('Postgres pool: waiting for a connection is bounded', async () => {
     const pool = poolOf(database.url, { connectionsMax: 1, connectTimeoutMs: 50 })
     const client = await pool.connect()
     await expect(pool.query('SELECT 1')).rejects.toThrow('timeout')
     client.release()
   })
 
-  test('a connection that is older than it may be is replaced, and with it the plans of its session', async () => {
+  test('Postgres pool: replaces a connection at its maximum age, with its prepared plans', async () => {
     const pool = poolOf(database.url, { connectionsMax: 1, lifetimeMsMax: 1_000 })
     const session = async () =>
       (await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]?.pid
@@ -144,7 +144,7 @@ describe('a migrated database', () => {
     expect(replaced).toBe(true)
   })
 
-  test('an idle connection that breaks is reported and replaced', async () => {
+  test('Postgres pool: reports and replaces a broken idle connection', async () => {
     const broken = Promise.withResolvers<Error>()
     const pool = poolOf(database.url, { onIdleError: broken.resolve, connectionsMax: 1 })
     const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -154,7 +154,7 @@ describe('a migrated database', () => {
   })
 
   describe('withTx', () => {
-    test('commits what was done, and gives back the result', async () => {
+    test('withTx: commits and returns the result', async () => {
       const pool = poolOf(database.url)
       const result = await withTx(pool, async (client) => {
         await client.query(`INSERT INTO writer_fence VALUES ('committed', 1)`)
@@ -165,7 +165,7 @@ describe('a migrated database', () => {
       expect(pool.idleCount).toBe(1)
     })
 
-    test('undoes everything when the function throws, throws the same, and keeps the connection', async () => {
+    test('withTx: rolls back and rethrows an error, and keeps the connection', async () => {
       const pool = poolOf(database.url)
       const error = new Error('mine')
       const run = withTx(pool, async (client) => {
@@ -177,7 +177,7 @@ describe('a migrated database', () => {
       expect([pool.totalCount, pool.idleCount, pool.waitingCount]).toEqual([1, 1, 0])
     })
 
-    test('drops a connection that broke in its middle, and the pool goes on', async () => {
+    test('withTx: drops a connection that breaks inside, and the pool continues', async () => {
       const pool = poolOf(database.url, { connectionsMax: 1 })
       const run = withTx(pool, async (client) => {
         const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -189,7 +189,7 @@ describe('a migrated database', () => {
       expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
     })
 
-    test('gives the connection back when BEGIN fails', async () => {
+    test('withTx: returns the connection when BEGIN fails', async () => {
       const proxy = await deafProxy(database.url, 'BEGIN')
       const pool = poolOf(proxy.url, { connectionsMax: 1, queryTimeoutMs: 100 })
       await expect(withTx(pool, async () => 'never')).rejects.toThrow()

@@ -36,7 +36,7 @@ async function connect() {
 
 const call = (redis: Awaited<ReturnType<typeof connect>>) => refusal(redis.evaluate(echo, ['{t}:k'], ['v']))
 
-describe('one server', () => {
+describe('standalone Redis', () => {
   testHealthyRedis({
     connections,
     url: () => server.url,
@@ -45,10 +45,10 @@ describe('one server', () => {
   })
 })
 
-describe('a hung server', () => {
+describe('hung Redis', () => {
   afterEach(() => server.signal('SIGCONT'))
 
-  test('every call is refused within a second, later ones at once, and all is well when it wakes', async () => {
+  test('Redis connection: a hung server is refused within 1 s, later calls at once, and is used again when it resumes', async () => {
     const redis = await connect()
     server.signal('SIGSTOP')
     const first = await Promise.all(Array.from({ length: 50 }, () => call(redis)))
@@ -61,7 +61,7 @@ describe('a hung server', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1500)
   })
 
-  test('a hang that outlasts the connection is refused throughout, and over when it wakes', async () => {
+  test('Redis connection: a hang longer than the connection lives is refused throughout, until the server resumes', async () => {
     const redis = await connect()
     let messages = 0
     await redis.subscribe('{t}:hung', () => {
@@ -81,7 +81,7 @@ describe('a hung server', () => {
     })
   })
 
-  test('readiness: a Redis that was seen and hangs leaves the process ready, from the first check on', async () => {
+  test('Redis readiness: a server that hangs after it was seen leaves the process ready', async () => {
     const redis = await connect()
     let nowMs = 0
     const health = createHealth({ clock: { now: () => (nowMs += 5_000) } })
@@ -93,7 +93,7 @@ describe('a hung server', () => {
     await untilWorks(redis, 't')
   })
 
-  test('over ten thousand calls under way one more is refused at once', async () => {
+  test('Redis connection: refuses a call above ten thousand in flight', async () => {
     const redis = await connect()
     server.signal('SIGSTOP')
     const calls = Array.from({ length: 10_001 }, () => call(redis))
@@ -112,7 +112,7 @@ function block(ms: number): void {
 test.each([
   ['a second', 1000],
   ['longer than a silent server is given', 2500],
-])('a stop of our own process for %s is not taken for a silent server', async (_name, ms) => {
+])('Redis connection: a pause of this process for %s is not a silent server', async (_name, ms) => {
   const redis = await connect()
   const before = redis.evaluate(echo, ['{t}:k'], ['v']).catch(() => undefined)
   block(ms)
@@ -121,7 +121,7 @@ test.each([
   expect(connections.errors).toEqual([])
 })
 
-test('each refused call is told once, with its reason', async () => {
+test('Redis connection: reports each refused call once, with its reason', async () => {
   const refused: RedisFailure[] = []
   const redis = openRedis({
     url: server.url,
@@ -146,7 +146,7 @@ test('each refused call is told once, with its reason', async () => {
   await redis.close()
 })
 
-test('a server that accepts and never says a word is refused within a second', async () => {
+test('Redis connection: a server that accepts and never replies is refused within 1 s', async () => {
   const mute = createServer((socket) => socket.on('error', () => undefined))
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
   const address = mute.address()
@@ -160,7 +160,7 @@ test('a server that accepts and never says a word is refused within a second', a
   mute.close()
 })
 
-test('a server that is killed and comes back empty is used again', async () => {
+test('Redis connection: uses a killed server again after its restart', async () => {
   const redis = await connect()
   const underWay = Promise.allSettled(
     Array.from({ length: 20 }, () => redis.evaluate(echo, ['{t}:k'], ['v'])),
@@ -173,7 +173,7 @@ test('a server that is killed and comes back empty is used again', async () => {
   expect(await untilWorks(redis, 't')).toBeLessThan(2000)
 })
 
-test('a server that is not there yet is used when it comes', async () => {
+test('Redis connection: uses a server that starts later', async () => {
   await server.stop()
   const redis = connections.open(server.url)
   await until('a failed attempt', () => connections.errors.length > 0 || undefined)
@@ -182,7 +182,7 @@ test('a server that is not there yet is used when it comes', async () => {
   expect(await untilWorks(redis, 't')).toBeLessThan(2000)
 })
 
-test('a full server refuses writes as full, reads on, and heals when something is removed', async () => {
+test('Redis connection: a full server refuses writes as full, serves reads, and accepts writes after a removal', async () => {
   const redis = await connect()
   await redis.evaluate(put, ['{t}:big'], ['x'.repeat(600_000)])
   const [info] = await command(server, ['INFO', 'memory'])
@@ -196,7 +196,7 @@ test('a full server refuses writes as full, reads on, and heals when something i
   await command(server, ['CONFIG', 'SET', 'maxmemory', '256mb'])
 })
 
-test('with a wrong password nothing is answered and the password is in no error; once right, all is', async () => {
+test('Redis connection: a wrong password is refused, appears in no error, and works once corrected', async () => {
   const wrong = 'not-the-password'
   const redis = connections.open(server.url.replace(server.password, wrong))
   await until('a failed attempt', () => connections.errors.length > 0 || undefined)
@@ -208,7 +208,7 @@ test('with a wrong password nothing is answered and the password is in no error;
   await command(server, ['ACL', 'SETUSER', 'default', `<${wrong}`])
 })
 
-test('a replica is not used, nor a master that becomes one; it is when it is a master again', async () => {
+test('Redis connection: does not use a replica until it is a master', async () => {
   const redis = await connect()
   await command(server, ['REPLICAOF', '127.0.0.1', '1'])
   expect(await refusal(redis.evaluate(put, ['{t}:k'], ['v']))).toMatchObject({ reason: 'refused' })
@@ -221,7 +221,7 @@ test('a replica is not used, nor a master that becomes one; it is when it is a m
   for (const each of [redis, late]) expect(await untilWorks(each, 't')).toBeLessThan(2500)
 })
 
-test('a server busy with a script that does not end is refused, not waited for', async () => {
+test('Redis connection: refuses calls to a server that is busy with an endless script', async () => {
   await command(server, ['CONFIG', 'SET', 'busy-reply-threshold', '100'])
   const redis = await connect()
   const endless = defineScript('endless', 'no-writes', ['while true do end'])

@@ -27,20 +27,19 @@ export interface RedisOptions extends StoreAddress {
   readonly url: string
   /** A command without a reply for this long counts as unavailable; default 800. */
   readonly deadlineMs?: number
-  /** Hears of every failed attempt to connect and every lost connection: about once a second for each server. */
+  /** Called for every failed attempt to connect and every lost connection, about once a second per server. */
   readonly onError: (error: unknown) => void
-  /** Hears of every call that was refused, with the reason; must not throw. */
+  /** Called for every refused call, with the reason. Must not throw. */
   readonly onRefused?: (reason: RedisFailure) => void
 }
 
 const defaultDeadlineMs = 800
-/** Commands under way in one process, also those whose caller has already been told of the deadline. */
+/** Commands in flight per process, including those past their caller's deadline. */
 const inFlightMax = 10_000
 
 /**
- * Opens a connection that comes back by itself: this returns at once, and until Redis answers every call is refused with
- * RedisUnavailable.
- * @throws RangeError for a URL that is none
+ * Opens a connection that reconnects by itself. Returns at once; until Redis answers, every call throws RedisUnavailable.
+ * @throws RangeError for an invalid URL
  */
 export function openRedis(options: RedisOptions): RedisConnection {
   completeTracingChannel()
@@ -108,11 +107,11 @@ class Connection implements RedisConnection {
   }
 
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    await this.#bounded(() => this.#driver.subscribe(channel, listener))
+    await this.#bounded(() => this.#driver.channels.subscribe(channel, listener))
   }
 
   async unsubscribe(channel: string): Promise<void> {
-    if (!this.#closed) await this.#bounded(() => this.#driver.unsubscribe(channel))
+    if (!this.#closed) await this.#bounded(() => this.#driver.channels.unsubscribe(channel))
   }
 
   async publish(channel: string, message: string): Promise<void> {
@@ -135,8 +134,8 @@ class Connection implements RedisConnection {
   }
 
   /**
-   * Runs a call under the deadline and the bound on calls under way, and gives every failure of the store one type.
-   * @param again makes a second call of an error that has a remedy, and passes on any other
+   * Runs a call under the deadline and the bound on calls in flight; turns store failures into RedisUnavailable.
+   * @param again makes a second call after an error that this repairs, and throws any other
    */
   #bounded<T>(call: () => Promise<T>, again?: (error: unknown) => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(this.#refuse('disconnected'))
@@ -153,7 +152,7 @@ class Connection implements RedisConnection {
         return await again(error)
       } catch (left) {
         const reason = reasonOf(left)
-        // Who is late was refused already, and counted.
+        // A late call was already refused and counted.
         throw reason === undefined || isLate ? left : this.#refuse(reason, left)
       }
     })
@@ -173,7 +172,7 @@ function isUnknownScript(error: unknown): boolean {
   return error instanceof ErrorReply && error.message.startsWith('NOSCRIPT')
 }
 
-/** Server codes that say "not now" or "not here": loading, failing over, out of disk, signed off. */
+/** Error codes of a server that is loading, failing over, out of disk, or rejects the sign-in. */
 const refusals = new Set([
   'LOADING',
   'READONLY',
@@ -190,7 +189,7 @@ const refusals = new Set([
   'NOPERM',
 ])
 
-/** Tells a failure of the store from a bug of ours, which has no reason. */
+/** Returns the reason of a store failure; undefined for a bug in Latchkey. */
 function reasonOf(error: unknown): RedisFailure | undefined {
   if (error instanceof RedisUnavailable) return error.reason
   if (error instanceof ErrorReply) {

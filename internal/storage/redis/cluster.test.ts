@@ -40,7 +40,7 @@ async function connect() {
   return redis
 }
 
-describe('a cluster', () => {
+describe('Redis Cluster', () => {
   testHealthyRedis({
     connections,
     url: () => cluster.url,
@@ -48,19 +48,19 @@ describe('a cluster', () => {
     masters: async () => [0, 1, 2].map(master),
   })
 
-  test('knows the slot of a key as the servers do', async () => {
+  test('Redis Cluster: computes the same slots as the servers', async () => {
     for (const key of ['a', '{t}:b', '{}x', 'a{b}c{d}', '{ten_ü}:r:s\nk'])
       expect(await command(master(0), ['CLUSTER', 'KEYSLOT', key])).toEqual([slotOf(key)])
   })
 
-  test('one of the nodes in the URL is enough', async () => {
+  test('Redis Cluster: connects through any one node of the URL', async () => {
     const [head = '', hosts = ''] = cluster.url.split('@')
     const redis = connections.open(`${head}@127.0.0.1:1,${hosts.split(',')[1]}`)
     for (const tag of tags) expect(await untilWorks(redis, tag)).toBeLessThan(2000)
   })
 })
 
-test('a slot that moves is followed: key by key while it moves, at once afterwards, its channel too', async () => {
+test('Redis Cluster: follows a migrating slot by ASK, then by MOVED, with its channel', async () => {
   const redis = await connect()
   const heard: string[] = []
   const channel = `{${firstTag}}:moving`
@@ -105,7 +105,7 @@ test('a slot that moves is followed: key by key while it moves, at once afterwar
   })
 }, 20_000)
 
-test('a killed master: its keys are refused within a second until its replica takes over, within 8 s; others go on', async () => {
+test('Redis Cluster: a killed master is refused within 1 s, its replica is used within 8 s, other masters are unaffected', async () => {
   const redis = await connect()
   let messages = 0
   await redis.subscribe(`{${secondTag}}:failover`, () => {
@@ -131,7 +131,7 @@ test('a killed master: its keys are refused within a second until its replica ta
   })
 }, 30_000)
 
-test('a master without a replica: its keys are refused until it is back, others go on, facts are told', async () => {
+test('Redis Cluster: a killed master without a replica is refused until its restart, other masters are unaffected', async () => {
   const alone = cluster.shards[1]?.replica
   if (!alone) throw new Error('the test before left the replica as the only server of its shard')
   const redis = await connect()

@@ -1,11 +1,8 @@
 import { ErrorReply } from 'redis'
 import { within } from '#internal/base/index.ts'
-import { RoutedChannels } from './channels.ts'
-import { type ChannelListener, RedisUnavailable } from './connection.ts'
+import { RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
-import type { RedisLink } from './link.ts'
-import { dataTarget, nodeName, RedisPeer } from './peer.ts'
-import { Pulse } from './pulse.ts'
+import { dataTarget, nodeName, Pulse, type RedisLink, RedisPeer } from './link.ts'
 import { type RedisServers, RedisSession } from './session.ts'
 import {
   parseRedirection,
@@ -15,13 +12,14 @@ import {
   slotCount,
   slotOf,
 } from './slot-map.ts'
+import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
 /** Refresh intervals of the slot map: while every master answers, while one does not, and the minimum. */
 const calmMs = 5000
 const urgentMs = 500
 const leastMs = 100
-/** A node without a reply to the question for the map for this long is passed over. */
+/** Maximum wait for one node's slot map; then the next node is asked. */
 const askMsMax = 700
 /** Maximum redirections per command. */
 const redirectionsMax = 3
@@ -30,12 +28,12 @@ const redirectionMsMax = 500
 /** Time for commands in flight on a node that left the map. */
 const retireMs = 1000
 
-/** Sends each key's command to the master of its slot, by the map that the nodes give out. */
+/** Sends each key's command to the master of its slot, by the slot map that the nodes publish. */
 export class ClusterDriver implements RedisDriver {
   readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
   readonly #pulse = new Pulse()
-  readonly #channels = new RoutedChannels((channel) => this.#slots[slotOf(channel)]?.subscriber)
+  readonly channels: Subscriptions
   readonly #slots: (RedisPeer | undefined)[] = new Array(slotCount).fill(undefined)
   readonly #peers = new Map<string, RedisPeer>()
   readonly #retiring = new Map<RedisPeer, Timer>()
@@ -44,42 +42,25 @@ export class ClusterDriver implements RedisDriver {
   constructor(address: RedisServers, onError: (error: unknown) => void) {
     this.#address = address
     this.#onError = onError
+    this.channels = new Subscriptions((channel) => this.#slots[slotOf(channel)], onError)
     void this.#follow()
   }
 
   send(key: string, args: readonly string[]): Promise<unknown> {
-    const peer = this.#slots[slotOf(key)]
-    if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
-    return peer.link
-      .send(args)
-      .catch((error: unknown) => this.#sendElsewhere(peer, error, (link, asking) => link.send(args, asking)))
+    return this.#sendTo(key, (link, asking) => link.send(args, asking))
   }
 
   sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]> {
-    const peer = this.#slots[slotOf(key)]
-    if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
-    return peer.link
-      .sendTogether(commands)
-      .catch((error: unknown) =>
-        this.#sendElsewhere(peer, error, (link, asking) => link.sendTogether(commands, asking)),
-      )
+    return this.#sendTo(key, (link, asking) => link.sendTogether(commands, asking))
   }
 
-  /** One that is away is left out: its slots are refused, the other masters' are not. */
+  /** Leaves out masters without a connection. */
   async sendToMasters(args: readonly string[]): Promise<readonly unknown[]> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     const replies = await Promise.allSettled(connected.map((peer) => peer.link.send(args)))
     const answers = replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []))
     if (answers.length === 0) throw new RedisUnavailable('disconnected')
     return answers
-  }
-
-  subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    return this.#channels.subscribe(channel, listener)
-  }
-
-  unsubscribe(channel: string): Promise<void> {
-    return this.#channels.unsubscribe(channel)
   }
 
   close(): void {
@@ -91,7 +72,13 @@ export class ClusterDriver implements RedisDriver {
     }
   }
 
-  /** Follows redirections; any other error is thrown. A redirected command has not run, so this sends nothing twice. */
+  #sendTo<T>(key: string, send: (link: RedisLink, asking: boolean) => Promise<T>): Promise<T> {
+    const peer = this.#slots[slotOf(key)]
+    if (!peer) return Promise.reject(new RedisUnavailable('disconnected'))
+    return send(peer.link, false).catch((error: unknown) => this.#sendElsewhere(peer, error, send))
+  }
+
+  /** Follows redirections; any other error is thrown. A redirected command has not run, so nothing runs twice. */
   async #sendElsewhere<T>(
     first: RedisPeer,
     firstError: unknown,
@@ -117,7 +104,7 @@ export class ClusterDriver implements RedisDriver {
     const peer = this.#peer(to.node)
     if (to.kind === 'moved') {
       this.#slots[to.slot] = peer
-      this.#channels.replace()
+      this.channels.convergeAll()
       this.#pulse.ring()
     }
     return peer
@@ -127,16 +114,16 @@ export class ClusterDriver implements RedisDriver {
     const name = nodeName(node)
     const known = this.#peers.get(name)
     if (known) return known
-    const peer = new RedisPeer(dataTarget(this.#address, node), {
+    const peer = new RedisPeer(this.#address, node, {
       onError: this.#onError,
-      onDown: () => this.#pulse.ring(),
-      onChannelMoved: () => this.#pulse.ring(),
+      onChange: this.#pulse.ring,
+      onMessages: this.channels.convergeAll,
     })
     this.#peers.set(name, peer)
     return peer
   }
 
-  /** Ends with `close`; reads the map at most ten times a second. */
+  /** Reads the slot map until `close`, at most ten times a second. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const ranges = await this.#readMap()
@@ -150,7 +137,7 @@ export class ClusterDriver implements RedisDriver {
     return this.#peers.size > 0 && [...this.#peers.values()].every((peer) => peer.link.session)
   }
 
-  /** Another connected node each time, so that one with an old map is corrected by the next; else the URL's, all at once. */
+  /** Asks another connected node each time, so that the next one corrects an old map; without one, all nodes of the URL at once. */
   async #readMap(): Promise<SlotRange[] | undefined> {
     const connected = [...this.#peers.values()].filter((peer) => peer.link.session)
     this.#asked += 1
@@ -179,7 +166,7 @@ export class ClusterDriver implements RedisDriver {
     }
   }
 
-  /** Undefined for a node without an answer and for one that knows of no slot, such as one that came back empty. */
+  /** Returns undefined if the node does not answer or knows no slots, such as one that restarted empty. */
   async #question(
     node: RedisNode,
     send: (args: readonly string[]) => Promise<unknown>,
@@ -201,7 +188,7 @@ export class ClusterDriver implements RedisDriver {
       used.add(peer)
       this.#slots.fill(peer, from, to + 1)
     }
-    this.#channels.replace()
+    this.channels.convergeAll()
     for (const peer of this.#peers.values()) if (!used.has(peer)) this.#retire(peer)
   }
 

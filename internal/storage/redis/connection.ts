@@ -1,10 +1,10 @@
 import type { KeptReply, RedisDurability } from './durability.ts'
 import type { RedisScript } from './script.ts'
 
-/** Reason of a missing reply. Closed set, usable as a metric label. */
+/** Reason of a failed call. Closed set, usable as a metric label. */
 export type RedisFailure = 'disconnected' | 'timeout' | 'full' | 'refused' | 'overloaded'
 
-/** The store did not give an answer, so nothing is known about what was asked: callers answer 503. */
+/** Redis did not answer; whether the command ran is unknown. Callers answer 503. */
 export class RedisUnavailable extends Error {
   override readonly name = 'RedisUnavailable'
   readonly reason: RedisFailure
@@ -26,7 +26,7 @@ export interface RedisServerFacts {
   readonly maxmemoryPolicy: string
 }
 
-/** A connection to Redis in any of its forms; it reconnects by itself for as long as it is open. */
+/** Connection to a standalone Redis, a master behind Sentinels, or a Cluster. Reconnects until `close`. */
 export interface RedisConnection {
   /**
    * Runs a script in one round trip. All keys share one hash tag.
@@ -34,9 +34,9 @@ export interface RedisConnection {
    */
   evaluate(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<unknown>
   /**
-   * Runs a script, waits for one replica to have what it wrote, and asks the server that ran it how it keeps things: all in one
-   * round trip on one connection. The wait holds up whatever is sent behind it, so it is for a connection of its own.
-   * @param waitMs bound of the wait, below the connection's deadline; 0 for no wait, as where there is no replica
+   * Runs a script, waits until one replica has its writes, and reads the server's durability, in one round trip on one
+   * connection. The wait blocks later commands of the connection, so use a separate one.
+   * @param waitMs maximum wait, below the connection's deadline; 0 for no wait, such as without replicas
    * @throws RedisUnavailable within the connection's deadline; the script may still have run
    */
   evaluateKept(
@@ -45,24 +45,24 @@ export interface RedisConnection {
     args: readonly string[],
     waitMs: number,
   ): Promise<KeptReply>
-  /** Asks the server that holds `key` how it keeps things. @throws RedisUnavailable */
+  /** Reads the durability of the server that holds `key`. @throws RedisUnavailable */
   durability(key: string): Promise<RedisDurability>
-  /** Reads plain values in one round trip, null where there is none. All keys share one hash tag. @throws RedisUnavailable */
+  /** Reads plain values in one round trip, null for a missing key. All keys share one hash tag. @throws RedisUnavailable */
   read(keys: readonly string[]): Promise<readonly (string | null)[]>
   /**
-   * Listens on a sharded channel until `unsubscribe`, across reconnects and changes of server; a second listener takes the
-   * first one's place. Settles once the server confirmed.
-   * @throws RedisUnavailable; the wish stands nevertheless, and is fulfilled when Redis is back
+   * Listens on a sharded channel until `unsubscribe`, across reconnects and failovers; a second listener replaces the first.
+   * Resolves once the server confirmed.
+   * @throws RedisUnavailable; the subscription is still made as soon as Redis is available
    */
   subscribe(channel: string, listener: ChannelListener): Promise<void>
-  /** Ends what `subscribe` began; harmless when there is nothing. */
+  /** Ends a subscription. Idempotent. */
   unsubscribe(channel: string): Promise<void>
   /** Publishes on a sharded channel. @throws RedisUnavailable */
   publish(channel: string, message: string): Promise<void>
-  /** Reads the facts of every master that is connected. @throws RedisUnavailable if none is */
+  /** Reads the facts of all connected masters. @throws RedisUnavailable if there is none */
   serverFacts(): Promise<readonly RedisServerFacts[]>
-  /** The last TLS failure of a connection, such as `TLS: certificate not trusted (…)`, until `serverFacts` has an answer. */
+  /** Returns the last TLS failure, such as `TLS: certificate not trusted (…)`, until `serverFacts` succeeds. */
   tlsFailure(): string | undefined
-  /** Ends all connections; what is under way is refused. Repeating it is harmless. */
+  /** Ends all connections and rejects calls in flight. Idempotent. */
   close(): Promise<void>
 }

@@ -1,13 +1,12 @@
-import { RoutedChannels } from './channels.ts'
 import { ClusterDriver } from './cluster.ts'
-import type { ChannelListener } from './connection.ts'
-import { dataTarget, RedisPeer } from './peer.ts'
+import { RedisPeer } from './link.ts'
 import { SentinelDriver } from './sentinel.ts'
 import type { RedisServers } from './session.ts'
+import { Subscriptions } from './subscriptions.ts'
 
 /**
- * The one shape of the three forms of Redis. It connects by itself; a call without a connection is refused at once, one
- * that was sent may take as long as its connection lives: the deadline is its caller's.
+ * Sends commands to a standalone Redis, the master behind Sentinels, or a Cluster. Connects and reconnects by itself. A call
+ * without a connection is rejected at once; a sent one may take as long as its connection lives, so callers have a deadline.
  */
 export interface RedisDriver {
   /** Sends one command to the server that holds `key`. @throws RedisUnavailable | ErrorReply */
@@ -19,12 +18,11 @@ export interface RedisDriver {
   sendTogether(key: string, commands: readonly (readonly string[])[]): Promise<unknown[]>
   /** Sends one command to every master that is connected. @throws RedisUnavailable if there is none */
   sendToMasters(args: readonly string[]): Promise<readonly unknown[]>
-  subscribe(channel: string, listener: ChannelListener): Promise<void>
-  unsubscribe(channel: string): Promise<void>
+  readonly channels: Subscriptions
   close(): void
 }
 
-/** Makes the driver for an address. `onError` hears of every failed attempt to connect and of every lost connection. */
+/** Creates the driver for an address. `onError` is called for every failed attempt to connect and every lost connection. */
 export function createDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   switch (address.mode) {
     case 'standalone':
@@ -41,14 +39,14 @@ export function createDriver(address: RedisServers, onError: (error: unknown) =>
 function standaloneDriver(address: RedisServers, onError: (error: unknown) => void): RedisDriver {
   const [node] = address.nodes
   if (!node) throw new RangeError('the Redis address names no host')
-  const peer = new RedisPeer(dataTarget(address, node), { onError })
-  const channels = new RoutedChannels(() => peer.subscriber)
+  const channels: Subscriptions = new Subscriptions(() => peer, onError)
+  const events = { onError, onChange: () => undefined, onMessages: channels.convergeAll }
+  const peer = new RedisPeer(address, node, events)
   return {
     send: (_key, args) => peer.link.send(args),
     sendTogether: (_key, commands) => peer.link.sendTogether(commands),
     sendToMasters: async (args) => [await peer.link.send(args)],
-    subscribe: (channel, listener) => channels.subscribe(channel, listener),
-    unsubscribe: (channel) => channels.unsubscribe(channel),
+    channels,
     close: () => peer.close(),
   }
 }

@@ -24,8 +24,8 @@ async function connect(url = server.url) {
   return redis
 }
 
-describe('a server that syncs before it answers', () => {
-  test('tells so, by itself and behind a write', async () => {
+describe('Redis that syncs before it replies', () => {
+  test('Redis durability: reports sync before reply, alone and after a write', async () => {
     const redis = await connect()
     const durability = { syncsFirst: true, replicas: 0 }
     expect(await redis.durability('{t}:k')).toEqual(durability)
@@ -37,7 +37,7 @@ describe('a server that syncs before it answers', () => {
     ['appendfsync', 'everysec'],
     ['appendfsync', 'no'],
     ['no-appendfsync-on-rewrite', 'yes'],
-  ])('is none any more with %s %s', async (name, value) => {
+  ])('Redis durability: does not report sync before reply with %s %s', async (name, value) => {
     const redis = await connect()
     await command(server, ['CONFIG', 'SET', name, value])
     expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
@@ -45,14 +45,14 @@ describe('a server that syncs before it answers', () => {
   })
 })
 
-test('a server without a log does not sync', async () => {
+test('Redis durability: a server without an append-only file does not sync', async () => {
   const volatile = await startStandalone()
   const redis = await connect(volatile.url)
   expect((await redis.durability('{t}:k')).syncsFirst).toBe(false)
   await volatile.stop()
 })
 
-test('where CONFIG or INFO is forbidden nothing is promised, and the write is answered', async () => {
+test('Redis durability: is unknown where CONFIG or INFO is forbidden, and the write is answered', async () => {
   const redis = await connect()
   await command(server, ['ACL', 'SETUSER', 'default', '-config'])
   expect(await redis.durability('{t}:k')).toEqual({ syncsFirst: false, replicas: 0 })
@@ -69,7 +69,7 @@ test('where CONFIG or INFO is forbidden nothing is promised, and the write is an
   await command(server, ['ACL', 'SETUSER', 'default', '+config', '+info'])
 })
 
-test('a script that the server forgot runs all the same, once', async () => {
+test('Redis durability: a script that the server forgot runs once', async () => {
   const redis = await connect()
   const count = defineScript('count', '', ["return redis.call('INCR', KEYS[1])"])
   for (const expected of [1, 2]) {
@@ -78,19 +78,19 @@ test('a script that the server forgot runs all the same, once', async () => {
   }
 })
 
-test('a mistake in a script is thrown, whatever follows it', async () => {
+test('Redis durability: a script error is thrown', async () => {
   const redis = await connect()
   const broken = defineScript('broken', '', ["return redis.error_reply('ERR a mistake')"])
   await expect(redis.evaluateKept(broken, ['{t}:k'], [], 0)).rejects.toThrow('a mistake')
 })
 
-test('with a server away it is refused', async () => {
+test('Redis durability: is refused while the server is unavailable', async () => {
   const redis = connections.open('redis://127.0.0.1:1')
   expect((await refusal(redis.evaluateKept(put, ['{t}:k'], ['v'], 0))).reason).toBe('disconnected')
   expect((await refusal(redis.durability('{t}:k'))).reason).toBe('disconnected')
 })
 
-test('one replica is waited for: one that follows is reached, one that hangs is not, and the write is there', async () => {
+test('Redis durability: waits for one replica, and keeps the write if the replica hangs', async () => {
   const redis = await connect()
   const replica = await startReplicaOf(server)
   // A replica that has just begun to follow may need a moment until it confirms.

@@ -3,24 +3,24 @@ import { ErrorReply } from 'redis'
 /** Durability of a server's writes, as the server reports it. */
 export interface RedisDurability {
   /**
-   * Every write is on disk before it is answered, also while the file is rewritten: `appendonly`, `appendfsync` and
-   * `no-appendfsync-on-rewrite`. False where CONFIG is forbidden.
+   * True if every write is on disk before its reply, also during a rewrite of the file: `appendonly`, `appendfsync` and
+   * `no-appendfsync-on-rewrite`. False if CONFIG is forbidden.
    */
   readonly syncsFirst: boolean
-  /** Replicas that the server counts as connected; undefined where it does not tell. */
+  /** Connected replicas; undefined if the server does not report them. */
   readonly replicas: number | undefined
 }
 
 /** Reply of a script with the durability of its writes. */
 export interface KeptReply {
   readonly reply: unknown
-  /** Replicas that have what the script wrote; 0 where none was waited for. */
+  /** Replicas that have the script's writes; 0 without a wait. */
   readonly replicasReached: number
-  /** As the server that ran the script told afterwards, on the same connection. */
+  /** Reported by the same server after the script. */
   readonly durability: RedisDurability
 }
 
-// Managed servers often forbid CONFIG, so INFO comes first: of commands sent together only the first one's refusal is an error.
+// Managed servers often forbid CONFIG, so INFO comes first: only an error reply to the first command is thrown.
 /** The commands whose replies `parseDurability` reads, in order. */
 export const durabilityCommands: readonly (readonly string[])[] = [
   ['INFO', 'replication'],
@@ -28,14 +28,14 @@ export const durabilityCommands: readonly (readonly string[])[] = [
 ]
 
 /**
- * The commands that follow a write.
- * @param waitMs how long one replica may take to have the write; 0 not to ask
+ * Returns the commands that follow a write.
+ * @param waitMs maximum wait for one replica to have the write; 0 for no wait
  */
 export function keepingCommands(waitMs: number): readonly (readonly string[])[] {
   return waitMs > 0 ? [['WAIT', '1', String(waitMs)], ...durabilityCommands] : durabilityCommands
 }
 
-/** Reads the replies to a write and to the `keepingCommands` behind it. */
+/** Parses the replies to a write and its `keepingCommands`. */
 export function parseKept(replies: readonly unknown[], waitMs: number): KeptReply {
   const [reply, ...kept] = replies
   const reached = waitMs > 0 ? kept.shift() : 0
@@ -46,7 +46,7 @@ export function parseKept(replies: readonly unknown[], waitMs: number): KeptRepl
   }
 }
 
-/** Reads the replies to `durabilityCommands`; one that is an error counts as knowing nothing. */
+/** Parses the replies to `durabilityCommands`; an error reply counts as unknown. */
 export function parseDurability([info, settings]: readonly unknown[]): RedisDurability {
   const replicas = info instanceof ErrorReply ? undefined : /^connected_slaves:(\d+)/m.exec(String(info))?.[1]
   return {

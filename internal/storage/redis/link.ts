@@ -1,21 +1,23 @@
 import { Bell, backoffMs, within } from '#internal/base/index.ts'
 import { RedisUnavailable } from './connection.ts'
-import { RedisSession, type RedisTarget } from './session.ts'
+import { type RedisServers, RedisSession, type RedisTarget } from './session.ts'
+import type { RedisNode } from './url.ts'
 
 /** Callbacks of a link. */
 export interface LinkEvents {
-  /** Hears of every failed attempt to connect and of every lost connection. */
+  /** Called for every failed attempt to connect and every lost connection. */
   readonly onError: (error: unknown) => void
-  readonly onUp?: (session: RedisSession) => void
-  readonly onDown?: () => void
+  /** Called when the connection is up and when it is lost. */
+  readonly onChange: () => void
+  /** Called when the server ends a subscription because its slot moved. */
   readonly onChannelMoved?: () => void
 }
 
 const reconnectBounds = { firstMs: 50, maxMs: 1000 }
-/** A connection that lived for less does not make the next attempt come sooner. */
+/** Minimum lifetime of a connection that resets the backoff. */
 const steadyMs = 5000
 
-/** Keeps one connection to one server: connects at once, and again for as long as it is open. */
+/** Keeps one connection to one server: connects at once, and reconnects until `close`. */
 export class RedisLink {
   readonly #target: RedisTarget
   readonly #events: LinkEvents
@@ -30,24 +32,24 @@ export class RedisLink {
     void this.#run()
   }
 
-  /** The connection, if there is one now. */
+  /** The current connection, if it is ready. */
   get session(): RedisSession | undefined {
     return this.#session?.isReady ? this.#session : undefined
   }
 
-  /** Sends one command, or refuses at once while there is no connection. @throws RedisUnavailable | ErrorReply */
+  /** Sends one command; rejects at once without a connection. @throws RedisUnavailable | ErrorReply */
   send(args: readonly string[], asking = false): Promise<unknown> {
     return this.#session?.send(args, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
   }
 
-  /** As `RedisSession.sendTogether`, or refuses at once. @throws RedisUnavailable | ErrorReply */
+  /** Like `RedisSession.sendTogether`; rejects at once without a connection. @throws RedisUnavailable | ErrorReply */
   sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
     return (
       this.#session?.sendTogether(commands, asking) ?? Promise.reject(new RedisUnavailable('disconnected'))
     )
   }
 
-  /** Settles at the next connection, at the link's end, or after `msMax`. */
+  /** Resolves at the next connection, at `close`, or after `msMax`. */
   async whenUp(msMax: number): Promise<void> {
     if (this.session || this.#closed) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -56,12 +58,12 @@ export class RedisLink {
     this.#waiting.delete(resolve)
   }
 
-  /** Gives up the present connection for a new one: behind the same name there may be another server now. */
+  /** Ends the current connection, so that a new one replaces it. */
   renew(cause: unknown): void {
-    if (this.#session?.isReady) this.#session.end(cause)
+    this.session?.end(cause)
   }
 
-  /** Ends the connection and every attempt. Repeating it is harmless. */
+  /** Ends the connection and reconnecting. Idempotent. */
   close(): void {
     this.#closed = true
     this.#session?.end(new RedisUnavailable('disconnected'))
@@ -69,7 +71,7 @@ export class RedisLink {
     this.#release()
   }
 
-  /** Ends with `close`; between two attempts lies a wait that grows to a second. */
+  /** Runs until `close`; waits up to a second between attempts. */
   async #run(): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt += 1) {
       const startedMs = performance.now()
@@ -90,15 +92,110 @@ export class RedisLink {
       return
     }
     this.#release()
-    this.#events.onUp?.(session)
+    this.#events.onChange()
     const cause = await session.ended
     if (this.#closed) return
     this.#events.onError(cause)
-    this.#events.onDown?.()
+    this.#events.onChange()
   }
 
   #release(): void {
     for (const resolve of this.#waiting) resolve()
     this.#waiting.clear()
+  }
+}
+
+/** One data server: a connection for commands, and one for messages from its first use on. */
+export class RedisPeer {
+  readonly name: string
+  readonly node: RedisNode
+  readonly link: RedisLink
+  /** Called when the command connection changes and when a slot has moved. */
+  readonly onChange: () => void
+  readonly #target: RedisTarget
+  readonly #events: PeerEvents
+  #messages: RedisLink | undefined
+
+  constructor(address: RedisServers, node: RedisNode, events: PeerEvents) {
+    this.name = nodeName(node)
+    this.node = node
+    this.onChange = events.onChange
+    this.#target = dataTarget(address, node)
+    this.#events = events
+    this.link = new RedisLink(this.#target, events)
+  }
+
+  /**
+   * Returns the connection for messages. It is separate, since a server announces a moved channel unasked, and node-redis takes
+   * that for the reply to the first command that waits.
+   */
+  messages(): RedisLink {
+    const link = (this.#messages ??= new RedisLink(this.#target, {
+      onError: this.#events.onError,
+      onChange: this.#events.onMessages,
+      onChannelMoved: () => {
+        // All channels are subscribed again, here or where their slots went.
+        link.renew(new RedisUnavailable('refused'))
+        this.onChange()
+      },
+    }))
+    return link
+  }
+
+  close(): void {
+    this.link.close()
+    this.#messages?.close()
+  }
+}
+
+/** Callbacks of a peer. */
+export interface PeerEvents {
+  readonly onError: (error: unknown) => void
+  readonly onChange: () => void
+  /** Called when the connection for messages changes. */
+  readonly onMessages: () => void
+}
+
+/** Returns the key that identifies an address. */
+export function nodeName(node: RedisNode): string {
+  return `${node.host}:${node.port}`
+}
+
+/** Returns the target of a data server at `node` with the URL's credentials and TLS. */
+export function dataTarget(address: RedisServers, node: RedisNode): RedisTarget {
+  return {
+    node,
+    tls: address.readTls,
+    ...(address.username !== undefined && { username: address.username }),
+    ...(address.password !== undefined && { password: address.password }),
+    database: address.database,
+    masterOnly: address.mode !== 'cluster',
+  }
+}
+
+/** Wait of a loop: `ring` ends it early, `stop` ends it for good. */
+export class Pulse {
+  readonly #news = new Bell()
+  readonly #end = new Bell()
+  #stopped = false
+
+  get isStopped(): boolean {
+    return this.#stopped
+  }
+
+  /** Ends the current wait, or the next one, once `leastMs` has passed. */
+  readonly ring = this.#news.ring
+
+  /** Ends every wait from now on. */
+  stop(): void {
+    this.#stopped = true
+    this.#end.ring()
+    this.#news.ring()
+  }
+
+  /** Waits until a ring, at least `leastMs` and at most `mostMs`. */
+  async wait(leastMs: number, mostMs: number): Promise<void> {
+    if (!this.#stopped) await this.#end.sleep(leastMs)
+    if (!this.#stopped) await this.#news.sleep(mostMs - leastMs)
   }
 }

@@ -8,24 +8,24 @@ import { decideMaster } from './sentinel.ts'
 const a = { host: 'a', port: 1 }
 const b = { host: 'b', port: 1 }
 
-describe('which master to change to', () => {
+describe('decideMaster', () => {
   test.each([
-    ['the first that is named', [a], undefined, false, a],
-    ['none without a vote', [], undefined, false, undefined],
-    ['the one with more votes', [b, a, a], undefined, false, a],
-    ['none while the present one is named by all', [a, a, a], 'a:1', true, undefined],
-    ['none by one vote against two while the present one answers', [a, a, b], 'a:1', true, undefined],
-    ['none by one vote against one while the present one answers', [a, b], 'a:1', true, undefined],
-    ['the other by two votes against one', [a, b, b], 'a:1', true, b],
-    ['the other by one vote while the present one does not answer', [a, a, b], 'a:1', false, b],
-    ['the only one named', [b], 'a:1', true, b],
-    ['none while all sentinels are away', [], 'a:1', false, undefined],
-  ] as const)('%s', (_name, votes, current, answers, expected) => {
+    ['switches to the first master named', [a], undefined, false, a],
+    ['switches to none without votes', [], undefined, false, undefined],
+    ['switches to the one with more votes', [b, a, a], undefined, false, a],
+    ['stays while all votes name the current master', [a, a, a], 'a:1', true, undefined],
+    ['stays by one vote against two while the current master answers', [a, a, b], 'a:1', true, undefined],
+    ['stays by one vote against one while the current master answers', [a, b], 'a:1', true, undefined],
+    ['switches by two votes against one', [a, b, b], 'a:1', true, b],
+    ['switches by one vote while the current master does not answer', [a, a, b], 'a:1', false, b],
+    ['switches to the only master named', [b], 'a:1', true, b],
+    ['stays while all Sentinels are unavailable', [], 'a:1', false, undefined],
+  ] as const)('decideMaster: %s', (_name, votes, current, answers, expected) => {
     expect(decideMaster(votes, current, answers)).toEqual(expected)
   })
 })
 
-describe('a master behind sentinels', () => {
+describe('Redis Sentinel', () => {
   const connections = openConnections()
   let topology: SentinelTopology
 
@@ -59,7 +59,7 @@ describe('a master behind sentinels', () => {
     return { redis, hears }
   }
 
-  test('a killed master: refused within a second, then the new one is used, within 6 s in all', async () => {
+  test('Redis Sentinel: after a killed master the new one is used within 6 s', async () => {
     const { redis, hears } = await connect()
     const killed = await topology.killMaster()
     expect(await untilWorks(redis, 't')).toBeLessThan(6000)
@@ -75,7 +75,7 @@ describe('a master behind sentinels', () => {
     expect(await untilWorks(redis, 't')).toBeLessThan(1000)
   }, 30_000)
 
-  test('a hung master: the new one is used, also after the old one wakes and takes itself for the master', async () => {
+  test('Redis Sentinel: after a hung master the new one is used, also when the old one resumes as a master', async () => {
     const { redis, hears } = await connect()
     await until('a replica that is fit to be promoted', async () => {
       const [facts] = await command(await topology.master(), ['INFO', 'replication'])
@@ -92,7 +92,7 @@ describe('a master behind sentinels', () => {
     await hears()
   }, 40_000)
 
-  test('without a sentinel the master last named stays in use; with a wrong password nothing is', async () => {
+  test('Redis Sentinel: without Sentinels the last named master stays in use; a wrong Sentinel password finds none', async () => {
     const { redis, hears } = await connect()
     const wrong = connections.open(topology.url.replace(/sentinelPassword=.*/, 'sentinelPassword=wrong'))
     await until('a refused sign-in', () => String(connections.errors).includes('WRONGPASS') || undefined)

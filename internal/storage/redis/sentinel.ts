@@ -1,26 +1,24 @@
 import { within } from '#internal/base/index.ts'
-import { RoutedChannels } from './channels.ts'
-import { type ChannelListener, RedisUnavailable } from './connection.ts'
+import { RedisUnavailable } from './connection.ts'
 import type { RedisDriver } from './driver.ts'
-import { RedisLink } from './link.ts'
-import { dataTarget, nodeName, RedisPeer } from './peer.ts'
-import { Pulse } from './pulse.ts'
+import { nodeName, Pulse, RedisLink, RedisPeer } from './link.ts'
 import type { RedisServers, RedisTarget } from './session.ts'
+import { Subscriptions } from './subscriptions.ts'
 import type { RedisNode } from './url.ts'
 
 /** Poll intervals of the Sentinels: while the master answers, while it does not, and the minimum. */
 const calmMs = 1000
 const urgentMs = 200
 const leastMs = 20
-/** A sentinel without a reply for this long has no vote in this round. */
+/** Maximum wait for one Sentinel's vote. */
 const voteMsMax = 500
 
-/** Follows the master that the sentinels name. */
+/** Sends commands to the master that the Sentinels name. */
 export class SentinelDriver implements RedisDriver {
   readonly #address: RedisServers
   readonly #onError: (error: unknown) => void
   readonly #sentinels: readonly RedisLink[]
-  readonly #channels = new RoutedChannels(() => this.#peer?.subscriber)
+  readonly channels: Subscriptions
   readonly #pulse = new Pulse()
   #peer: RedisPeer | undefined
   #candidate: RedisPeer | undefined
@@ -28,8 +26,9 @@ export class SentinelDriver implements RedisDriver {
   constructor(address: RedisServers, onError: (error: unknown) => void) {
     this.#address = address
     this.#onError = onError
+    this.channels = new Subscriptions(() => this.#peer, onError)
     this.#sentinels = address.nodes.map(
-      (node) => new RedisLink(sentinelTarget(address, node), { onError, onUp: () => this.#pulse.ring() }),
+      (node) => new RedisLink(sentinelTarget(address, node), { onError, onChange: this.#pulse.ring }),
     )
     void this.#follow()
   }
@@ -46,14 +45,6 @@ export class SentinelDriver implements RedisDriver {
     return [await this.send('', args)]
   }
 
-  subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    return this.#channels.subscribe(channel, listener)
-  }
-
-  unsubscribe(channel: string): Promise<void> {
-    return this.#channels.unsubscribe(channel)
-  }
-
   close(): void {
     this.#pulse.stop()
     for (const sentinel of this.#sentinels) sentinel.close()
@@ -61,7 +52,7 @@ export class SentinelDriver implements RedisDriver {
     this.#candidate?.close()
   }
 
-  /** Ends with `close`; asks at most fifty times a second, and as often only while connections come and go. */
+  /** Polls the Sentinels until `close`, at most fifty times a second, and that only while connections change. */
   async #follow(): Promise<void> {
     while (!this.#pulse.isStopped) {
       const votes = await Promise.all(this.#sentinels.map((sentinel) => this.#ask(sentinel)))
@@ -78,14 +69,14 @@ export class SentinelDriver implements RedisDriver {
     }
   }
 
-  /** Connects to the next master beside the present one, which stays in use until the other is seen to be a master. */
+  /** Connects to the next master; the current one stays in use until the other is verified to be a master. */
   #prepare(node: RedisNode): void {
     if (this.#candidate?.name === nodeName(node)) return
     this.#candidate?.close()
-    this.#candidate = new RedisPeer(dataTarget(this.#address, node), {
+    this.#candidate = new RedisPeer(this.#address, node, {
       onError: this.#onError,
-      onUp: () => this.#pulse.ring(),
-      onDown: () => this.#pulse.ring(),
+      onChange: this.#pulse.ring,
+      onMessages: this.channels.convergeAll,
     })
   }
 
@@ -94,7 +85,7 @@ export class SentinelDriver implements RedisDriver {
     const old = this.#peer
     this.#peer = this.#candidate
     this.#candidate = undefined
-    this.#channels.replace()
+    this.channels.convergeAll()
     old?.close()
   }
 

@@ -3,15 +3,15 @@ import { asTlsFailure, type tlsReader } from '../tls.ts'
 import { RedisUnavailable } from './connection.ts'
 import type { RedisAddress, RedisNode } from './url.ts'
 
-/** A server, and how to sign in to it. */
+/** Address and credentials of one server. */
 export interface RedisTarget {
   readonly node: RedisNode
-  /** Reads what a TLS connection is made with, once for each; undefined for plain text. */
+  /** Reads TLS files, called per connection; undefined for plain text. */
   readonly tls: ReturnType<typeof tlsReader> | undefined
   readonly username?: string
   readonly password?: string
   readonly database: number
-  /** Whether a replica counts as away. In a cluster it does not: there it answers with the address of its master. */
+  /** Rejects replicas. False in a Cluster, where a replica answers with the address of its master. */
   readonly masterOnly: boolean
 }
 
@@ -21,22 +21,22 @@ export interface RedisServers extends RedisAddress {
 }
 
 const connectMsMax = 1000
-/** From the first packet to the last reply of signing in. */
+/** Time limit of connecting and signing in together. */
 const openMsMax = 1500
 const heartbeatMs = 300
-/** Heartbeats without one reply to what waits, after which nothing more is sent: 0.9 to 1.2 s. */
+/** Heartbeats without a reply after which new commands are rejected: 0.9 to 1.2 s. */
 const stalledBeats = 4
-/** The same, after which the connection is given up: 1.8 to 2.1 s. */
+/** Heartbeats without a reply after which the connection ends: 1.8 to 2.1 s. */
 const silentBeatsMax = 7
-/** Commands that wait for a reply in one connection; more are refused by node-redis at once. */
+/** Maximum commands in flight per connection; node-redis rejects more. */
 const commandsQueuedMax = 20_000
 
 /**
- * One TCP connection from its start to its end. It never reconnects: what was subscribed or sent on it ends with it, which
- * leaves nothing of node-redis' own recovery to reason about (its clients send again, wait without end, or throw away).
+ * One TCP connection, which never reconnects: subscriptions and commands end with it. This avoids the recovery of node-redis,
+ * which repeats commands or lets them wait without a bound (see README.md).
  */
 export class RedisSession {
-  /** Settles, with the cause, once the connection is over. */
+  /** Resolves with the cause when the connection has ended. */
   readonly ended: Promise<unknown>
   readonly #client: ReturnType<typeof clientOf>
   readonly #target: RedisTarget
@@ -44,7 +44,7 @@ export class RedisSession {
   #state: 'opening' | 'ready' | 'ended' = 'opening'
   #heartbeat: Timer | undefined
   #pending = 0
-  /** Beats since the last reply that something has been waiting through. */
+  /** Heartbeats since the last reply while commands were in flight. */
   #silentBeats = 0
 
   constructor(target: RedisTarget, onChannelMoved: () => void) {
@@ -62,7 +62,7 @@ export class RedisSession {
     return this.#state === 'ready'
   }
 
-  /** Connects and signs in, within 1.5 s. @throws what failed; the session is then over */
+  /** Connects and signs in within 1.5 s. @throws the cause; the session has then ended */
   async open(): Promise<void> {
     const timer = setTimeout(() => this.end(new RedisUnavailable('timeout')), openMsMax)
     try {
@@ -82,21 +82,21 @@ export class RedisSession {
 
   /**
    * Sends one command; its reply may take as long as the connection lives.
-   * @param asking right after ASKING, without which the new home of a migrating slot refuses it
+   * @param asking sends ASKING first, as the new master of a migrating slot requires
    * @throws RedisUnavailable | ErrorReply
    */
   send(args: readonly string[], asking = false): Promise<unknown> {
     if (this.#state !== 'ready') return Promise.reject(new RedisUnavailable('disconnected'))
-    // Without this, every caller of a hung server would wait for its whole deadline, and its command pile up here.
+    // Otherwise every caller of a hung server would wait until its deadline, and the commands would pile up.
     if (this.#silentBeats >= stalledBeats) return Promise.reject(new RedisUnavailable('timeout'))
     if (asking) this.#count(this.#client.sendCommand(['ASKING'])).catch(() => undefined)
     return this.#count(this.#client.sendCommand(args))
   }
 
   /**
-   * Sends commands that the server runs one after the other, with one write; their replies in order. An error reply is thrown
-   * if it is the first one's, and else stands in its place.
-   * @param asking as for `send`, for the first
+   * Sends commands with one write, which the server runs in order, and returns their replies. An error reply to the first is
+   * thrown, another one is returned in its place.
+   * @param asking like `send`, for the first command
    * @throws RedisUnavailable | ErrorReply
    */
   sendTogether(commands: readonly (readonly string[])[], asking = false): Promise<unknown[]> {
@@ -115,7 +115,7 @@ export class RedisSession {
     await this.#count(this.#client.sUnsubscribe(channel))
   }
 
-  /** Ends the connection; what waits for a reply is refused. Repeating it is harmless. */
+  /** Ends the connection and rejects commands in flight. Idempotent. */
   end(cause: unknown): void {
     if (this.#state === 'ended') return
     this.#state = 'ended'
@@ -124,7 +124,7 @@ export class RedisSession {
     this.#settleEnded(cause)
   }
 
-  /** node-redis does not say whether TCP had connected, so that a missing handshake is no proof of a TLS failure. */
+  /** node-redis does not report whether TCP had connected, so a missing handshake does not prove a TLS failure. */
   #named(error: unknown): unknown {
     if (this.#target.tls === undefined || !(error instanceof ConnectionTimeoutError))
       return asTlsFailure(error)
@@ -142,13 +142,13 @@ export class RedisSession {
     try {
       await this.#client.connect()
     } finally {
-      // A client that was destroyed while it connected connects nevertheless, and would stay.
+      // A client destroyed while connecting connects nevertheless and would stay open.
       if (this.#state === 'ended') this.#client.destroy()
     }
     if (this.#target.masterOnly && (await this.#isReplica())) throw new RedisUnavailable('refused')
   }
 
-  /** A user that may not call INFO is not told from a master's: its first write shows. */
+  /** Returns false if the user may not call INFO; the first write then reveals a replica. */
   async #isReplica(): Promise<boolean> {
     try {
       return /^role:slave/m.test(String(await this.#client.sendCommand(['INFO', 'replication'])))
@@ -158,7 +158,7 @@ export class RedisSession {
     }
   }
 
-  /** Not an async function: this is the path of every request, and each promise more is felt. */
+  /** Not async: every request runs this, and a further promise is measurable. */
   #count<T>(reply: Promise<T>): Promise<T> {
     this.#pending += 1
     reply.then(this.#answered, this.#refused)
@@ -170,7 +170,7 @@ export class RedisSession {
     this.#silentBeats = 0
   }
 
-  /** A master that became a replica costs its connection, since its name may lead to the new master by now. */
+  /** Ends the connection when its master became a replica, since the name may lead to the new master by now. */
   readonly #refused = (error: unknown): void => {
     this.#answered()
     if (this.#target.masterOnly && error instanceof ErrorReply && error.message.startsWith('READONLY'))
@@ -178,13 +178,13 @@ export class RedisSession {
   }
 
   /**
-   * Counts beats and not time: after a stop of our own process the replies are there and only not read yet, which must not
-   * look like a server that is silent. However long the stop, the beats that fell into it are one.
+   * Counts heartbeats, not time: after a pause of this process the replies have arrived but are unread, which is not a silent
+   * server. A pause of any length counts as one heartbeat.
    */
   #beat(): void {
     if (this.#pending > 0) this.#silentBeats += 1
     if (this.#silentBeats >= silentBeatsMax) return this.end(new RedisUnavailable('timeout'))
-    // A reply with an error, such as BUSY, is a sign of life as well.
+    // An error reply, such as BUSY, also proves that the server is alive.
     if (this.#pending === 0) this.#count(this.#client.sendCommand(['PING'])).catch(() => undefined)
   }
 }
@@ -202,7 +202,7 @@ function clientOf(target: RedisTarget) {
     disableOfflineQueue: true,
     commandsQueueMaxLength: commandsQueuedMax,
     maintNotifications: 'disabled',
-    // Its default makes an abort signal and a timer for each command; ours is the caller's deadline.
+    // The default creates an abort signal and a timer per command; the caller has a deadline.
     commandOptions: { timeout: 0 },
     socket: {
       ...target.node,

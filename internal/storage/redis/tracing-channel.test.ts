@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { tracingChannel } from 'node:diagnostics_channel'
 import { completeTracingChannel } from './tracing-channel.ts'
 
-test('a tracing channel knows whether anybody listens', () => {
+test('tracing channel: reports whether it has subscribers', () => {
   completeTracingChannel()
   completeTracingChannel()
   const channel = tracingChannel('latchkey:test')

@@ -4,7 +4,7 @@ import { parseRedisUrl, type RedisAddress } from './url.ts'
 
 const plain = { mode: 'standalone', tls: false, database: 0 } as const
 
-describe('a Redis URL', () => {
+describe('Redis URL', () => {
   test.each<readonly [string, string, RedisAddress]>([
     ['a host alone', 'redis://h', { ...plain, nodes: [{ host: 'h', port: 6379 }] }],
     ['a port and a database', 'redis://h:1/15', { ...plain, nodes: [{ host: 'h', port: 1 }], database: 15 }],
@@ -27,7 +27,7 @@ describe('a Redis URL', () => {
       { ...plain, nodes: [{ host: 'h', port: 6379 }], username: 'u', password: 'a:b' },
     ],
     [
-      'sentinels with a password of their own',
+      'Sentinels with their own password',
       'rediss+sentinel://u:p@s1,s2:5/my%20master?database=2&sentinelUsername=su&sentinelPassword=sp%26',
       {
         mode: 'sentinel',
@@ -45,7 +45,7 @@ describe('a Redis URL', () => {
       },
     ],
     [
-      'nodes of a cluster',
+      'nodes of a Cluster',
       'redis+cluster://n1:1,[fe80::1]:2,n3',
       {
         mode: 'cluster',
@@ -58,7 +58,7 @@ describe('a Redis URL', () => {
         ],
       },
     ],
-  ])('with %s', (_case, url, expected) => {
+  ])('Redis URL: parses %s', (_case, url, expected) => {
     expect(parseRedisUrl(url)).toEqual(expected)
   })
 
@@ -82,7 +82,7 @@ describe('a Redis URL', () => {
     ],
     ['a half escape in the password', 'redis://u:%4@h'],
     ['nothing', ''],
-  ])('with %s is refused', (_case, url) => {
+  ])('Redis URL: refuses %s', (_case, url) => {
     expect(() => parseRedisUrl(url)).toThrow(RangeError)
   })
 
@@ -92,7 +92,7 @@ describe('a Redis URL', () => {
     ['host', 'redis://u:secret@a,b'],
     ['database', 'redis://u:secret@h/secret'],
     ['at sign', 'redis://u:p@secret@h:x'],
-  ])('with a wrong %s is not repeated in the error, since it holds a password', (_case, url) => {
+  ])('Redis URL: an error about a wrong %s does not contain the URL', (_case, url) => {
     let text = 'nothing was thrown: secret'
     try {
       parseRedisUrl(url)
@@ -102,7 +102,7 @@ describe('a Redis URL', () => {
     expect(text).not.toContain('secret')
   })
 
-  test('gives back any user and password that were encoded into it', () => {
+  test('Redis URL: round-trips any encoded user and password', () => {
     const text = fc.string({ minLength: 1, unit: 'binary' })
     fc.assert(
       fc.property(text, text, (username, password) => {

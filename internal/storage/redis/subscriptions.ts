@@ -1,0 +1,103 @@
+import { ErrorReply } from 'redis'
+import { type ChannelListener, RedisUnavailable } from './connection.ts'
+import type { RedisPeer } from './link.ts'
+import type { RedisSession } from './session.ts'
+
+interface Channel {
+  /** Undefined after `unsubscribe`. */
+  listener: ChannelListener | undefined
+  /** Connection on which the server has the subscription. */
+  on: RedisSession | undefined
+  converging: Promise<void> | undefined
+}
+
+/** Maximum wait of the first subscription for its connection. */
+const connectMsMax = 500
+
+/** Sharded channels of a driver, each subscribed at the server that serves it now. */
+export class Subscriptions {
+  readonly #route: (channel: string) => RedisPeer | undefined
+  readonly #onError: (error: unknown) => void
+  readonly #channels = new Map<string, Channel>()
+
+  constructor(route: (channel: string) => RedisPeer | undefined, onError: (error: unknown) => void) {
+    this.#route = route
+    this.#onError = onError
+  }
+
+  /**
+   * Listens until `unsubscribe`, also after a failure; one listener per channel. Resolves once the server confirmed.
+   * @throws RedisUnavailable | ErrorReply
+   */
+  async subscribe(channel: string, listener: ChannelListener): Promise<void> {
+    const entry = this.#channels.get(channel) ?? { listener, on: undefined, converging: undefined }
+    entry.listener = listener
+    this.#channels.set(channel, entry)
+    await this.#route(channel)?.messages().whenUp(connectMsMax)
+    await this.#converge(channel, entry)
+  }
+
+  /** Ends the delivery at once; resolves once the server confirmed. @throws RedisUnavailable | ErrorReply */
+  async unsubscribe(channel: string): Promise<void> {
+    const entry = this.#channels.get(channel)
+    if (!entry) return
+    entry.listener = undefined
+    await this.#converge(channel, entry)
+  }
+
+  /** Subscribes where connections or servers have changed. */
+  readonly convergeAll = (): void => {
+    for (const [channel, entry] of this.#channels) this.#converge(channel, entry).catch(() => undefined)
+  }
+
+  #converge(channel: string, entry: Channel): Promise<void> {
+    entry.converging ??= this.#run(channel, entry).finally(() => {
+      entry.converging = undefined
+    })
+    return entry.converging
+  }
+
+  /** Each turn waits for one reply, which the connection's end rejects; ends when the server has what is wanted. */
+  async #run(channel: string, entry: Channel): Promise<void> {
+    for (;;) {
+      const isWanted = entry.listener !== undefined
+      const target = isWanted ? this.#sessionOf(channel) : undefined
+      if (entry.on && entry.on !== target) {
+        const ending = entry.on.isReady ? entry.on.unsubscribe(channel) : undefined
+        entry.on = undefined
+        // A channel that moves does not wait for its old server, which may hang.
+        if (isWanted) ending?.catch(() => undefined)
+        else await ending
+      } else if (!isWanted) {
+        if (this.#channels.get(channel) === entry) this.#channels.delete(channel)
+        return
+      } else if (!target) throw new RedisUnavailable('disconnected')
+      else if (entry.on === target) return
+      else await this.#subscribeAt(target, channel, entry)
+    }
+  }
+
+  async #subscribeAt(target: RedisSession, channel: string, entry: Channel): Promise<void> {
+    try {
+      await target.subscribe(channel, this.#deliver)
+      entry.on = target
+    } catch (error) {
+      if (error instanceof ErrorReply && error.message.startsWith('MOVED')) this.#route(channel)?.onChange()
+      const now = this.#sessionOf(channel)
+      if (now === undefined || now === target) throw error
+    }
+  }
+
+  #sessionOf(channel: string): RedisSession | undefined {
+    return this.#route(channel)?.messages().session
+  }
+
+  readonly #deliver = (message: string, channel: string): void => {
+    try {
+      this.#channels.get(channel)?.listener?.(message)
+    } catch (error) {
+      // An exception in node-redis' parser would end the connection.
+      this.#onError(error)
+    }
+  }
+}
