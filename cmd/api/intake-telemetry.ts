@@ -7,7 +7,7 @@ import {
   certificateFetchOutcomes,
   type DeadEntry,
   type RefusedCalls,
-  type SizedQueues,
+  type SizeClassQueues,
   type SpoolRefusal,
   type SpoolStats,
 } from '#internal/intake/index.ts'
@@ -49,7 +49,7 @@ export function observeCalls({ log, metrics }: Pick<Host, 'log' | 'metrics'>) {
       log.warn({ queue }, change)
     },
     /** Declares gauges that read these parts. */
-    watch(queue: SizedQueues, refusedCalls: RefusedCalls) {
+    watch(queue: SizeClassQueues, refusedCalls: RefusedCalls) {
       const { gauge } = unlabelled(metrics)
       gauge(
         'latchkey_intake_store_breaker_open_count',

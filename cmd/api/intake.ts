@@ -24,7 +24,7 @@ import {
   type Intake,
   LargeBodies,
   RefusedCalls,
-  SizedQueues,
+  SizeClassQueues,
   Spool,
   secretHeaders,
   wallet,
@@ -107,9 +107,9 @@ export async function startIntake(
   const queue = await host.scope.open({
     name: 'event queues',
     open: () =>
-      new SizedQueues({
-        storeBatch: (events, onSettled) => storeBatch(storing, events, onSettled),
-        storeLarge: (events, onSettled) => storeBatch({ ...storing, pool: largePool }, events, onSettled),
+      new SizeClassQueues({
+        storeBatch: (events, onCompleted) => storeBatch(storing, events, onCompleted),
+        storeLarge: (events, onCompleted) => storeBatch({ ...storing, pool: largePool }, events, onCompleted),
         spool: (event) => spool.append(event),
         onBreaker: observer.storeBreaker,
       }),

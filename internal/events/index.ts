@@ -21,7 +21,7 @@ export {
   type BatchOutcome,
   type EventStateAtReceipt,
   findEventsByKey,
-  type OnSettled,
+  type OnCompleted,
   type ReceivedEvent,
   type StoreBatchOptions,
   storeBatch,

@@ -52,7 +52,7 @@ async function fatesOf(
   fields?: Partial<StoreBatchOptions>,
 ): Promise<string[]> {
   const outcome = await store(events, fields)
-  return outcome.kind === 'settled' ? [...outcome.acceptances] : ['away']
+  return outcome.kind === 'completed' ? [...outcome.acceptances] : ['away']
 }
 
 async function rowsOf<T extends object>(text: string, values: unknown[] = []): Promise<T[]> {

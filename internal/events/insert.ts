@@ -157,11 +157,11 @@ export type Acceptance = 'stored' | 'duplicate' | 'queued' | 'unavailable' | 're
 
 /** Result of storing a batch, event by event in its order; `unavailable`: nothing is known to be stored. */
 export type BatchOutcome =
-  | { readonly kind: 'settled'; readonly acceptances: readonly Acceptance[] }
+  | { readonly kind: 'completed'; readonly acceptances: readonly Acceptance[] }
   | { readonly kind: 'unavailable' }
 
 /** Hears of an event's fate as soon as it is known. */
-export type OnSettled = (event: ReceivedEvent, acceptance: Acceptance) => void
+export type OnCompleted = (event: ReceivedEvent, acceptance: Acceptance) => void
 
 /** Dependencies of storing. */
 export interface StoreBatchOptions {
@@ -180,17 +180,17 @@ export interface StoreBatchOptions {
 }
 
 /**
- * Stores a batch and returns each event's result; those that are new are reported to `onSettled` right after the commit. Never
+ * Stores a batch and returns each event's result; those that are new are reported to `onCompleted` right after the commit. Never
  * throws. Safe to repeat.
  * @param events sorted by `dedupeKey`, no key twice
  */
 export async function storeBatch(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
-  onSettled: OnSettled = () => undefined,
+  onCompleted: OnCompleted = () => undefined,
 ): Promise<BatchOutcome> {
   const results = await writeRows(events, {
-    write: (part) => storePart(options, part, onSettled),
+    write: (part) => storePart(options, part, onCompleted),
     createPartitions: (part) => ensurePartitions(options.pool, partitionsOf(part)),
   })
   const errors = new Set<unknown>()
@@ -202,19 +202,19 @@ export async function storeBatch(
   })
   for (const error of errors) options.onError(error, 'unavailable')
   const isUnavailable = results.every(({ kind }) => kind === 'unavailable')
-  return isUnavailable ? { kind: 'unavailable' } : { kind: 'settled', acceptances }
+  return isUnavailable ? { kind: 'unavailable' } : { kind: 'completed', acceptances }
 }
 
 async function storePart(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
-  onSettled: OnSettled,
+  onCompleted: OnCompleted,
 ): Promise<Acceptance[]> {
   const stored = await insertEvents(options.pool, events)
   const fresh = stored.size === events.length ? events : events.filter(({ id }) => stored.has(id))
   if (fresh.length > 0) options.wake(tenantsToWake(fresh))
   options.onStored?.(fresh)
-  return await judge(options, events, stored, onSettled)
+  return await judge(options, events, stored, onCompleted)
 }
 
 /** Settles new events at once; looks up the originals of the others, and begins a new delivery cycle where their tenant wants one. */
@@ -222,11 +222,11 @@ async function judge(
   options: StoreBatchOptions,
   events: readonly ReceivedEvent[],
   stored: ReadonlySet<EventId>,
-  onSettled: OnSettled,
+  onCompleted: OnCompleted,
 ): Promise<Acceptance[]> {
   const known = events.filter(({ id }) => !stored.has(id))
   if (known.length === 0) return events.map(() => 'stored')
-  for (const event of events) if (stored.has(event.id)) onSettled(event, 'stored')
+  for (const event of events) if (stored.has(event.id)) onCompleted(event, 'stored')
   const fates = await revive(options, known)
   return events.map((event) => (stored.has(event.id) ? 'stored' : (fates.get(event.id) ?? 'unavailable')))
 }

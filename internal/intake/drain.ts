@@ -122,7 +122,7 @@ interface Fate {
   readonly reason: DeadEntry['reason'] | ''
 }
 
-const nothingStored: BatchOutcome = { kind: 'settled', acceptances: [] }
+const nothingStored: BatchOutcome = { kind: 'completed', acceptances: [] }
 
 /** Returns the first event of each dedupe key, sorted by key. */
 function uniqueEvents(entries: readonly SpoolEntry[]): ReceivedEvent[] {
@@ -138,7 +138,7 @@ function decideFates(
   stored: readonly ReceivedEvent[],
   outcome: BatchOutcome,
 ): Fate[] {
-  const acceptances = outcome.kind === 'settled' ? outcome.acceptances : []
+  const acceptances = outcome.kind === 'completed' ? outcome.acceptances : []
   const byKey = new Map(stored.map((event, index) => [event.dedupeKey, { event, is: acceptances[index] }]))
   return entries.flatMap((entry): Fate[] => {
     if (!entry.event) return [{ entry, reason: 'unreadable' }]

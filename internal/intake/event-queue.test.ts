@@ -3,11 +3,11 @@ import { poll } from '#internal/dev/index.ts'
 import type { BatchOutcome, ReceivedEvent } from '#internal/events/index.ts'
 import { createMovedClock } from '#test/support/moved-clock.ts'
 import { receivedEvent } from '#test/support/received-event.ts'
-import { EventQueue, type EventQueueOptions, SizedQueues } from './event-queue.ts'
+import { EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 
 interface Batch {
   readonly events: readonly ReceivedEvent[]
-  settle(outcome?: BatchOutcome): void
+  complete(outcome?: BatchOutcome): void
 }
 
 /** A queue whose batches end when the test says so. */
@@ -18,8 +18,8 @@ function heldQueue(options: Partial<EventQueueOptions> = {}) {
     gatherMs: [0, 0],
     storeBatch: (events) => {
       const { promise, resolve } = Promise.withResolvers<BatchOutcome>()
-      const stored: BatchOutcome = { kind: 'settled', acceptances: events.map(() => 'stored') }
-      batches.push({ events, settle: (outcome = stored) => resolve(outcome) })
+      const stored: BatchOutcome = { kind: 'completed', acceptances: events.map(() => 'stored') }
+      batches.push({ events, complete: (outcome = stored) => resolve(outcome) })
       return promise
     },
     spool: async (event) => {
@@ -40,11 +40,11 @@ describe('batches', () => {
     const first = queue.accept(receivedEvent())
     const later = events(5).map((event) => queue.accept(event))
     expect(batches.map((batch) => batch.events.length)).toEqual([1])
-    batches[0]?.settle()
+    batches[0]?.complete()
     expect(await first).toBe('stored')
     await turn()
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 5])
-    batches[1]?.settle()
+    batches[1]?.complete()
     expect(await Promise.all(later)).toEqual(Array(5).fill('stored'))
     expect(queue.size).toBe(0)
   })
@@ -53,14 +53,14 @@ describe('batches', () => {
     const { queue, batches } = heldQueue({ gatherMs: [60, 60] })
     const startedAtMs = performance.now()
     const first = queue.accept(receivedEvent())
-    batches[0]?.settle()
+    batches[0]?.complete()
     await first
     const later = events(3).map((event) => queue.accept(event))
     expect(batches).toHaveLength(1)
     const gathered = await poll(async () => batches[1], { deadlineMs: 5_000, everyMs: 1 })
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(59)
     expect(gathered?.events).toHaveLength(3)
-    gathered?.settle()
+    gathered?.complete()
     await Promise.all(later)
     for (const event of events(32)) void queue.accept(event)
     expect(batches[2]?.events).toHaveLength(32)
@@ -76,7 +76,7 @@ describe('batches', () => {
     const { queue, batches } = heldQueue()
     for (const event of events(1_200)) void queue.accept(event)
     for (let index = 0; index < 4; index += 1) {
-      batches[index]?.settle()
+      batches[index]?.complete()
       await turn()
     }
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 32, 500, 500, 167])
@@ -90,7 +90,7 @@ describe('batches', () => {
       void queue.accept(receivedEvent({ payloadBytes: bytes }))
     }
     for (let index = 0; index < 4; index += 1) {
-      batches[index]?.settle()
+      batches[index]?.complete()
       await turn()
     }
     expect(batches.map((batch) => batch.events.length)).toEqual([1, 2, 1, 1, 1])
@@ -99,7 +99,7 @@ describe('batches', () => {
   test('event queue: batches are sorted by dedupe key', async () => {
     const { queue, batches } = heldQueue()
     for (const event of events(200)) void queue.accept(event)
-    batches[0]?.settle()
+    batches[0]?.complete()
     await turn()
     const keys = batches.flatMap((batch) =>
       batch.events.length > 50 ? batch.events.map((one) => one.dedupeKey) : [],
@@ -124,8 +124,8 @@ describe('duplicates', () => {
       const fates = [queue.accept(event), queue.accept({ ...event, id: receivedEvent().id })]
       expect(batches).toHaveLength(1)
       const outcome: BatchOutcome =
-        original === 'queued' ? { kind: 'unavailable' } : { kind: 'settled', acceptances: [original] }
-      batches[0]?.settle(outcome)
+        original === 'queued' ? { kind: 'unavailable' } : { kind: 'completed', acceptances: [original] }
+      batches[0]?.complete(outcome)
       expect(await Promise.all(fates)).toEqual([original, duplicate])
     },
   )
@@ -134,7 +134,7 @@ describe('duplicates', () => {
     const { queue, batches } = heldQueue({ spool: async () => 'unavailable' })
     const event = receivedEvent()
     const fates = [queue.accept(event), queue.accept(event)]
-    batches[0]?.settle({ kind: 'unavailable' })
+    batches[0]?.complete({ kind: 'unavailable' })
     expect(await Promise.all(fates)).toEqual(['unavailable', 'unavailable'])
   })
 })
@@ -143,7 +143,7 @@ describe('Postgres unavailable', () => {
   test('circuit breaker: a failed batch opens it; waiting and later events are spooled at once', async () => {
     const { queue, batches, spooled } = heldQueue()
     const fates = events(10).map((event) => queue.accept(event))
-    batches[0]?.settle({ kind: 'unavailable' })
+    batches[0]?.complete({ kind: 'unavailable' })
     expect(await Promise.all(fates)).toEqual(Array(10).fill('queued'))
     expect(await queue.accept(receivedEvent())).toBe('queued')
     expect(batches).toHaveLength(1)
@@ -159,19 +159,19 @@ describe('Postgres unavailable', () => {
       const clock = createMovedClock()
       const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
       const failed = queue.accept(receivedEvent())
-      if (outcome) batches[0]?.settle(outcome)
+      if (outcome) batches[0]?.complete(outcome)
       expect(await failed).toBe('queued')
       await clock.advance(firstMs - 1)
       expect(batches).toHaveLength(1)
       await clock.advance(1)
       expect(batches).toHaveLength(2)
-      batches[1]?.settle({ kind: 'unavailable' })
+      batches[1]?.complete({ kind: 'unavailable' })
       await clock.settle()
       // The time that the probe itself took is on the machine's clock.
       expect(clock.sleeping()[0]).toBeGreaterThan(500)
       expect(clock.sleeping()[0]).toBeLessThanOrEqual(1_000)
       await clock.advance(1_000)
-      batches[2]?.settle()
+      batches[2]?.complete()
       await clock.settle()
       expect(queue.isBreakerOpen).toBe(false)
     },
@@ -185,7 +185,7 @@ describe('Postgres unavailable', () => {
       onBreaker: (isOpen) => changes.push(isOpen),
     })
     const failed = queue.accept(receivedEvent())
-    batches[0]?.settle({ kind: 'unavailable' })
+    batches[0]?.complete({ kind: 'unavailable' })
     expect(await failed).toBe('queued')
     const latest = receivedEvent({ retriesOnRedelivery: true })
     expect(await queue.accept(latest)).toBe('queued')
@@ -194,14 +194,14 @@ describe('Postgres unavailable', () => {
     await clock.advance(1)
     const { retriesOnRedelivery: _retries, ...probe } = latest
     expect(batches[1]?.events).toEqual([probe])
-    batches[1]?.settle({ kind: 'unavailable' })
+    batches[1]?.complete({ kind: 'unavailable' })
     await clock.settle()
     expect([queue.isBreakerOpen, await queue.accept(receivedEvent())]).toEqual([true, 'queued'])
     await clock.advance(1_000)
-    batches[2]?.settle()
+    batches[2]?.complete()
     await clock.settle()
     const next = queue.accept(receivedEvent())
-    batches[3]?.settle()
+    batches[3]?.complete()
     expect(await next).toBe('stored')
     await clock.advance(60_000)
     expect([batches.length, spooled.length]).toEqual([4, 3])
@@ -212,7 +212,7 @@ describe('Postgres unavailable', () => {
     const clock = createMovedClock()
     const { queue, batches } = heldQueue({ sleep: clock.sleep, patienceMs: 20 })
     expect(await queue.accept(receivedEvent())).toBe('queued')
-    batches[0]?.settle()
+    batches[0]?.complete()
     await clock.advance(1_000)
     await clock.advance(60_000)
     expect(batches).toHaveLength(2)
@@ -221,7 +221,7 @@ describe('Postgres unavailable', () => {
       deadlineMs: 5_000,
       everyMs: 5,
     })
-    batches[1]?.settle()
+    batches[1]?.complete()
     await clock.settle()
     expect(queue.isBreakerOpen).toBe(true)
     queue.close()
@@ -253,24 +253,24 @@ describe('Postgres unavailable', () => {
     expect(await queue.accept(receivedEvent())).toBe('queued')
     await clock.advance(5_000)
     expect(batches).toHaveLength(1)
-    batches[0]?.settle()
+    batches[0]?.complete()
     await clock.advance(1_000)
-    batches[1]?.settle()
+    batches[1]?.complete()
     await clock.settle()
     const next = queue.accept(receivedEvent())
     expect(batches).toHaveLength(3)
-    batches[2]?.settle()
+    batches[2]?.complete()
     expect(await next).toBe('stored')
   })
 
-  test('event queue: an event without a result in a settled batch is spooled alone', async () => {
+  test('event queue: an event without a result in a completed batch is spooled alone', async () => {
     const { queue, batches, spooled } = heldQueue()
     const lone = queue.accept(receivedEvent())
     const [one, other] = events(2).map((event) => queue.accept(event))
-    batches[0]?.settle()
+    batches[0]?.complete()
     await lone
     await turn()
-    batches[1]?.settle({ kind: 'settled', acceptances: ['stored', 'unavailable'] })
+    batches[1]?.complete({ kind: 'completed', acceptances: ['stored', 'unavailable'] })
     expect([await one, await other].toSorted()).toEqual(['queued', 'stored'])
     expect(spooled).toHaveLength(1)
   })
@@ -281,8 +281,8 @@ const large = () => receivedEvent({ payloadBytes: 5 * 1024 * 1024 })
 test('sized queues: small events neither wait for large ones nor share their failures', async () => {
   const held = Promise.withResolvers<BatchOutcome>()
   const spooled: string[] = []
-  const queues = new SizedQueues({
-    storeBatch: async (events) => ({ kind: 'settled', acceptances: events.map(() => 'stored') }),
+  const queues = new SizeClassQueues({
+    storeBatch: async (events) => ({ kind: 'completed', acceptances: events.map(() => 'stored') }),
     storeLarge: () => held.promise,
     spool: async ({ id }) => {
       spooled.push(id)
@@ -304,7 +304,7 @@ test('sized queues: small events neither wait for large ones nor share their fai
 test('sized queues: concurrent large events are stored one after another', async () => {
   let underWay = 0
   let most = 0
-  const queues = new SizedQueues({
+  const queues = new SizeClassQueues({
     storeBatch: async () => ({ kind: 'unavailable' }),
     storeLarge: async (events) => {
       underWay += 1
@@ -312,7 +312,7 @@ test('sized queues: concurrent large events are stored one after another', async
       expect(events).toHaveLength(1)
       await new Promise((resolve) => setImmediate(resolve))
       underWay -= 1
-      return { kind: 'settled', acceptances: ['stored'] }
+      return { kind: 'completed', acceptances: ['stored'] }
     },
     spool: async () => 'unavailable',
   })

@@ -1,5 +1,5 @@
 import { within } from '#internal/base/index.ts'
-import type { Acceptance, BatchOutcome, OnSettled, ReceivedEvent } from '#internal/events/index.ts'
+import type { Acceptance, BatchOutcome, OnCompleted, ReceivedEvent } from '#internal/events/index.ts'
 import { type Sleep, sleep } from '#internal/process/index.ts'
 import { BatchWriter } from '#internal/storage/index.ts'
 
@@ -12,7 +12,7 @@ export interface Accepting {
 /** Dependencies and bounds of an event queue. */
 export interface EventQueueOptions {
   /** Stores events sorted by dedupe key, no key twice; may report single results early. Never rejects. */
-  storeBatch(events: readonly ReceivedEvent[], onSettled: OnSettled): Promise<BatchOutcome>
+  storeBatch(events: readonly ReceivedEvent[], onCompleted: OnCompleted): Promise<BatchOutcome>
   /** Keeps an event until Postgres is back. Never rejects. */
   spool(event: ReceivedEvent): Promise<'queued' | 'unavailable'>
   /** Time that an event waits for Postgres before it is spooled, ms; default 2 000. */
@@ -52,8 +52,8 @@ const firstProbeAfterErrorMs = 100
 interface Waiting {
   readonly event: ReceivedEvent
   readonly sinceMs: number
-  isSettled: boolean
-  readonly settled: Promise<Acceptance>
+  isCompleted: boolean
+  readonly completed: Promise<Acceptance>
   resolve(acceptance: Acceptance): void
 }
 
@@ -104,10 +104,10 @@ export class EventQueue implements Accepting {
 
   accept(event: ReceivedEvent): Promise<Acceptance> {
     const original = this.#byKey.get(event.dedupeKey)
-    if (original) return original.settled.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
+    if (original) return original.completed.then((fate) => (fate === 'stored' ? 'duplicate' : fate))
     const { promise, resolve } = Promise.withResolvers<Acceptance>()
     const waiting: Waiting = {
-      ...{ event, sinceMs: performance.now(), isSettled: false, settled: promise, resolve },
+      ...{ event, sinceMs: performance.now(), isCompleted: false, completed: promise, resolve },
     }
     this.#byKey.set(event.dedupeKey, waiting)
     if (this.#breaker === undefined) this.#writer.add(waiting)
@@ -124,7 +124,7 @@ export class EventQueue implements Accepting {
     const byId = new Map(batch.map((waiting) => [waiting.event.id, waiting]))
     const storing = this.#options.storeBatch(
       batch.map(({ event }) => event),
-      ({ id }, acceptance) => this.#settle(byId.get(id), acceptance),
+      ({ id }, acceptance) => this.#complete(byId.get(id), acceptance),
     )
     const oldestMs = batch.reduce(
       (oldest, { sinceMs }) => Math.min(oldest, sinceMs),
@@ -132,11 +132,11 @@ export class EventQueue implements Accepting {
     )
     const leftMs = oldestMs + this.#patienceMs - performance.now()
     const outcome = await within(leftMs, storing, () => 'late' as const)
-    if (outcome !== 'late' && outcome.kind === 'settled') {
+    if (outcome !== 'late' && outcome.kind === 'completed') {
       batch.forEach((waiting, index) => {
         const acceptance = outcome.acceptances[index] ?? 'unavailable'
         if (acceptance === 'unavailable') void this.#spool(waiting)
-        else this.#settle(waiting, acceptance)
+        else this.#complete(waiting, acceptance)
       })
       return
     }
@@ -184,25 +184,25 @@ export class EventQueue implements Accepting {
     const startedAtMs = performance.now()
     const outcome = await this.#options.storeBatch([event], () => undefined)
     const isInTime = performance.now() - startedAtMs <= this.#patienceMs
-    return isInTime && outcome.kind === 'settled' && outcome.acceptances[0] !== 'unavailable'
+    return isInTime && outcome.kind === 'completed' && outcome.acceptances[0] !== 'unavailable'
   }
 
   async #spool(waiting: Waiting): Promise<void> {
-    if (waiting.isSettled) return
-    this.#settle(waiting, await this.#options.spool(waiting.event))
+    if (waiting.isCompleted) return
+    this.#complete(waiting, await this.#options.spool(waiting.event))
   }
 
   /** Answers an event's callers; the first result counts. */
-  #settle(waiting: Waiting | undefined, acceptance: Acceptance): void {
-    if (waiting === undefined || waiting.isSettled) return
-    waiting.isSettled = true
+  #complete(waiting: Waiting | undefined, acceptance: Acceptance): void {
+    if (waiting === undefined || waiting.isCompleted) return
+    waiting.isCompleted = true
     this.#byKey.delete(waiting.event.dedupeKey)
     waiting.resolve(acceptance)
   }
 }
 
-/** Dependencies of `SizedQueues`. */
-export interface SizedQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
+/** Dependencies of `SizeClassQueues`. */
+export interface SizeClassQueuesOptions extends Pick<EventQueueOptions, 'storeBatch' | 'spool'> {
   /** Stores large events on a connection of their own with a longer time-out. */
   readonly storeLarge: EventQueueOptions['storeBatch']
   /** Called once per change of a queue's circuit breaker. Must not throw. */
@@ -215,11 +215,11 @@ const smallBytesMax = 256 * 1024
 const largePatienceMs = 6_000
 
 /** Two event queues, so that large events neither delay small ones nor spread their failures. Large ones are stored one batch at a time. */
-export class SizedQueues implements Accepting {
+export class SizeClassQueues implements Accepting {
   readonly #small: EventQueue
   readonly #large: EventQueue
 
-  constructor({ storeBatch, storeLarge, spool, onBreaker }: SizedQueuesOptions) {
+  constructor({ storeBatch, storeLarge, spool, onBreaker }: SizeClassQueuesOptions) {
     this.#small = new EventQueue({
       ...{ storeBatch, spool },
       onBreaker: (isOpen) => onBreaker?.('small', isOpen),

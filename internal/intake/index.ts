@@ -10,7 +10,7 @@ export {
 } from './certificates/store.ts'
 export { type DeadEntry, Drain, type DrainOptions } from './drain.ts'
 export { HeaderRules } from './event.ts'
-export { type Accepting, EventQueue, type EventQueueOptions, SizedQueues } from './event-queue.ts'
+export { type Accepting, EventQueue, type EventQueueOptions, SizeClassQueues } from './event-queue.ts'
 export { exampleCalls } from './examples.ts'
 
 export { type CallOutcome, type Intake, unverifiedOutcomes, webhookRoutes } from './http.ts'

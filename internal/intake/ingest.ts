@@ -64,7 +64,7 @@ export async function ingestEvent(
   if (known !== undefined) return { kind: 'known', id: known }
   await parts.beforeStored(event)
   const outcome = await storeBatch({ ...parts.storing, requeues: false }, [event])
-  const [acceptance] = outcome.kind === 'settled' ? outcome.acceptances : []
+  const [acceptance] = outcome.kind === 'completed' ? outcome.acceptances : []
   if (acceptance === 'stored') return { kind: 'stored', id: event.id }
   if (acceptance === 'refused') return { kind: 'invalid', problem: 'The event cannot be stored as it is' }
   const other = acceptance === 'duplicate' ? await findKnown(parts, event) : undefined

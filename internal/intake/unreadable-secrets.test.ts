@@ -22,7 +22,7 @@ beforeAll(async () => {
   })
   const directory = { hasSnapshot: () => true, findKey: () => undefined, findTenantBySlug: () => tenant }
   lab = openIntakeLab(api, {
-    storeBatch: async (events) => ({ kind: 'settled', acceptances: events.map(() => 'stored') }),
+    storeBatch: async (events) => ({ kind: 'completed', acceptances: events.map(() => 'stored') }),
     spool: async () => 'unavailable',
     callers: new Callers({ directory, secrets }),
   })

@@ -220,7 +220,7 @@ describe('other webhook answers', () => {
     },
   )
 
-  const settled = (acceptance: 'refused'): BatchOutcome => ({ kind: 'settled', acceptances: [acceptance] })
+  const settled = (acceptance: 'refused'): BatchOutcome => ({ kind: 'completed', acceptances: [acceptance] })
   test.each<[string, BatchOutcome, 'queued' | 'unavailable', number, unknown]>([
     ['Postgres unavailable', { kind: 'unavailable' }, 'queued', 202, { ok: true, queued: true }],
     ['all stores unavailable', { kind: 'unavailable' }, 'unavailable', 503, { code: 'queue_unavailable' }],

@@ -60,7 +60,7 @@ export async function openSimulationLab(yaml: string): Promise<SimulationLab> {
       async accept(event) {
         if (intake.isStoreAway) return 'unavailable'
         const outcome = await storeBatch(storing, [event])
-        return (outcome.kind === 'settled' && outcome.acceptances[0]) || 'unavailable'
+        return (outcome.kind === 'completed' && outcome.acceptances[0]) || 'unavailable'
       },
     },
     largeBodies,
