@@ -16,6 +16,7 @@ import { hashApiKey } from './reconcile/plan-keys.ts'
 import type { SecretToPut } from './reconcile/plan-secrets.ts'
 import {
   hideTenant,
+  publishTenant,
   raiseDirectoryVersion,
   upsertTenant,
   writeKeys,
@@ -134,8 +135,8 @@ async function put(
     warnings: [],
   }
   await withTx(pool, async (client) => {
-    const version = await raiseDirectoryVersion(client)
-    await upsertTenant(client, row, { version, now: nowMs, conditions: [] })
+    await upsertTenant(client, row, { now: nowMs, conditions: [] })
+    await publishTenant(client, row.id)
     await writeKeys(client, plan, nowMs)
     await writeSecrets(client, plan, keyRing)
   })
@@ -143,9 +144,9 @@ async function put(
 
 async function remove(name: string): Promise<void> {
   await withTx(pool, async (client) => {
-    const version = await raiseDirectoryVersion(client)
     const tenant = { id: idOf(name), uid: `uid-${name}`, namespace: 'shops', name, slug: name }
-    await hideTenant(client, tenant, { version, now: nowMs, reservedUntilMs: nowMs, keepData: false })
+    await hideTenant(client, tenant, { now: nowMs, keepData: false })
+    await publishTenant(client, tenant.id)
   })
 }
 

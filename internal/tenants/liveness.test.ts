@@ -14,7 +14,7 @@ import { FolderSource } from './folder/source.ts'
 import { parseKeyRing } from './key-ring.ts'
 import { parseTenant } from './parse.ts'
 import { TenantController } from './reconcile/controller.ts'
-import { raiseDirectoryVersion, upsertTenant } from './reconcile/store.ts'
+import { publishTenant, upsertTenant } from './reconcile/store.ts'
 import { tenantIdOfUid } from './tenant-object.ts'
 
 let database: TestDatabase
@@ -138,7 +138,7 @@ async function putTenant(name: string): Promise<void> {
   const named = { id: tenantIdOfUid(name), uid: name, namespace: 'shops', name, slug: name }
   const row = { ...named, suspended: false, spec: parsed.tenant.spec, resourceCreatedAtMs: 0 }
   await withTx(pool, async (client) => {
-    const version = await raiseDirectoryVersion(client)
-    await upsertTenant(client, row, { version, now: 0, conditions: [] })
+    await upsertTenant(client, row, { now: 0, conditions: [] })
+    await publishTenant(client, row.id)
   })
 }

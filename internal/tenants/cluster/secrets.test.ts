@@ -2,18 +2,18 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createKubeClient, createTransport, type Secret } from '#internal/kube/index.ts'
 import { type FakeApiServer, type SeenRequest, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import type { GeneratedSecret, TenantSecrets } from '../source.ts'
-import { createClusterSecrets, grantCommand, type KnownSecret } from './secrets.ts'
+import { ClusterSecrets, grantCommand, type KnownSecret } from './secrets.ts'
 
 /** Refusals and races that a real API server cannot reproduce on demand; test/cluster tests the rest against one. */
 let server: FakeApiServer
 let answer: (request: SeenRequest) => Response
 let known: Map<string, KnownSecret>
-let secrets: ReturnType<typeof createClusterSecrets>
+let secrets: ClusterSecrets
 beforeEach(() => {
   known = new Map()
   answer = () => refusal(404, 'NotFound')
   server = startFakeApiServer((request) => answer(request))
-  secrets = createClusterSecrets({
+  secrets = new ClusterSecrets({
     client: createKubeClient(createTransport({ endpoint: server.endpoint, userAgent: 'test' })),
     known: ({ name }) => known.get(name) ?? { kind: 'known', secret: undefined },
     username: 'system:serviceaccount:latchkey:latchkey-operator',

@@ -30,20 +30,12 @@ export type KnownSecret =
   /** Its namespace is beyond the limit of watches that `why` names. */
   | { readonly kind: 'unfollowed'; readonly why: string }
 
-/** Options of `createClusterSecrets`. */
+/** Options of `ClusterSecrets`. */
 export interface ClusterSecretsOptions {
   readonly client: KubeClient
   readonly known: (place: ObjectPlace) => KnownSecret
   /** User name of this process at the API server, for the command that grants missing rights. */
   readonly username: string
-}
-
-/** The Secrets of a cluster, with read-your-writes consistency over a cache that lags behind. */
-export interface ClusterSecrets {
-  /** Returns the Secrets of one tenant; `mayWrite` is checked before each write. */
-  of(tenant: SecretReader, mayWrite: () => boolean): TenantSecrets
-  /** Drops the remembered write of a deleted Secret. */
-  forget(place: ObjectPlace): void
 }
 
 /** The tenant that reads. */
@@ -64,51 +56,58 @@ interface Written {
 const writtenMs = 10_000
 const writtenMax = 10_000
 
-/** Creates the access to a cluster's Secrets. It holds no connection. */
-export function createClusterSecrets(options: ClusterSecretsOptions): ClusterSecrets {
-  const written = new Map<string, Written>()
-  const remember = (secret: Secret) => {
-    const key = objectKey(secret.metadata)
-    written.delete(key)
-    if (written.size >= writtenMax) written.clear()
-    written.set(key, { secret: keptOfSecret(secret), untilMs: performance.now() + writtenMs })
+/** The Secrets of a cluster, with read-your-writes consistency over a cache that lags behind. Holds no connection. */
+export class ClusterSecrets {
+  readonly #options: ClusterSecretsOptions
+  readonly #written = new Map<string, Written>()
+  /** Names of foreign Secrets without the label, found by a failed creation. Dropping all costs one failed creation each. */
+  readonly #taken = new Set<string>()
+
+  constructor(options: ClusterSecretsOptions) {
+    this.#options = options
   }
-  /** Names of foreign Secrets without the label, found by a failed creation. */
-  const taken = new Set<string>()
-  const find = async (place: ObjectPlace, isGenerated: boolean): Promise<Found> => {
-    const own = written.get(objectKey(place))
-    const known = options.known(place)
+
+  /** Returns the Secrets of one tenant; `mayWrite` is checked before each write. */
+  of(tenant: SecretReader, mayWrite: () => boolean): TenantSecrets {
+    return new SecretsOfTenant({ ...this.#options, cluster: this, tenant, mayWrite })
+  }
+
+  /** Finds a Secret: the own latest write, the cached one, or, where the cache cannot tell, that of the API server. */
+  async find(place: ObjectPlace, isGenerated: boolean): Promise<Found> {
+    const key = objectKey(place)
+    const own = this.#written.get(key)
+    const known = this.#options.known(place)
     if (known.kind === 'unfollowed') return known
     if (own !== undefined) {
       const caughtUp =
         known.kind === 'known' && known.secret !== undefined && !isOlder(known.secret, own.secret)
-      if (!caughtUp && performance.now() < own.untilMs) return { kind: 'ok' as const, value: own.secret }
-      written.delete(objectKey(place))
+      if (!caughtUp && performance.now() < own.untilMs) return { kind: 'ok', value: own.secret }
+      this.#written.delete(key)
     }
-    if (known.kind === 'known' && known.secret !== undefined)
-      return { kind: 'ok' as const, value: known.secret }
+    if (known.kind === 'known' && known.secret !== undefined) return { kind: 'ok', value: known.secret }
     // The cache lacks unlabelled Secrets. A generated one is labelled, so it is created, and read only if that fails.
-    if (known.kind === 'known' && isGenerated && !taken.has(objectKey(place))) return { kind: 'notFound' }
-    return await options.client.get(secrets, place)
+    if (known.kind === 'known' && isGenerated && !this.#taken.has(key)) return { kind: 'notFound' }
+    return await this.#options.client.get(secrets, place)
   }
-  return {
-    of: (tenant, mayWrite) =>
-      new SecretsOfTenant({
-        options,
-        tenant,
-        mayWrite,
-        find,
-        remember,
-        doubt: (place) => addBounded(taken, place),
-      }),
-    forget: (place) => void written.delete(objectKey(place)),
-  }
-}
 
-/** Dropping all entries costs one failed creation each. */
-function addBounded(taken: Set<string>, place: ObjectPlace): void {
-  if (taken.size >= writtenMax) taken.clear()
-  taken.add(objectKey(place))
+  /** Remembers a write until the cache has it, for at most 10 s. */
+  remember(secret: Secret): void {
+    const key = objectKey(secret.metadata)
+    this.#written.delete(key)
+    if (this.#written.size >= writtenMax) this.#written.clear()
+    this.#written.set(key, { secret: keptOfSecret(secret), untilMs: performance.now() + writtenMs })
+  }
+
+  /** Remembers that a Secret exists which the cache does not show. */
+  noteTaken(place: ObjectPlace): void {
+    if (this.#taken.size >= writtenMax) this.#taken.clear()
+    this.#taken.add(objectKey(place))
+  }
+
+  /** Drops the remembered write of a deleted Secret. */
+  forget(place: ObjectPlace): void {
+    this.#written.delete(objectKey(place))
+  }
 }
 
 type Found =
@@ -121,13 +120,10 @@ function isOlder(one: Secret, other: Secret): boolean {
   return Number(one.metadata.resourceVersion) < Number(other.metadata.resourceVersion)
 }
 
-interface Parts {
-  readonly options: ClusterSecretsOptions
+interface Parts extends ClusterSecretsOptions {
+  readonly cluster: ClusterSecrets
   readonly tenant: SecretReader
   readonly mayWrite: () => boolean
-  readonly find: (place: ObjectPlace, isGenerated: boolean) => Promise<Found>
-  readonly doubt: (place: ObjectPlace) => void
-  readonly remember: (secret: Secret) => void
 }
 
 class SecretsOfTenant implements TenantSecrets {
@@ -139,8 +135,8 @@ class SecretsOfTenant implements TenantSecrets {
   }
 
   async readSecret(namespace: string, name: string): Promise<SecretRead> {
-    const { find, tenant } = this.#parts
-    const found = await find({ namespace, name }, tenant.generated.has(name))
+    const { cluster, tenant } = this.#parts
+    const found = await cluster.find({ namespace, name }, tenant.generated.has(name))
     if (found.kind === 'notFound') return { kind: 'missing' }
     if (found.kind === 'unfollowed') return unfollowed(namespace, found.why)
     if (found.kind === 'forbidden') {
@@ -155,20 +151,20 @@ class SecretsOfTenant implements TenantSecrets {
   }
 
   async writeSecret(secret: GeneratedSecret): Promise<SecretWritten> {
-    const { options, remember, mayWrite, doubt } = this.#parts
+    const { client, cluster, mayWrite } = this.#parts
     if (!mayWrite()) return { kind: 'taken' }
     const { namespace, name } = secret
     const result =
       secret.replaces === undefined
-        ? await options.client.create(secrets, newSecretObject(secret))
-        : await options.client.mergePatch(secrets, { namespace, name }, secretPatch(secret))
+        ? await client.create(secrets, generatedObject(secret))
+        : await client.mergePatch(secrets, { namespace, name }, secretPatch(secret))
     switch (result.kind) {
       case 'ok':
-        remember(result.value)
+        cluster.remember(result.value)
         this.#unlabelled.delete(name)
         return { kind: 'written' }
       case 'alreadyExists':
-        doubt(secret)
+        cluster.noteTaken(secret)
         return { kind: 'taken' }
       case 'conflict':
       case 'notFound':
@@ -187,20 +183,20 @@ class SecretsOfTenant implements TenantSecrets {
   }
 
   async relabel(): Promise<string[]> {
-    const { options, tenant, mayWrite, remember } = this.#parts
+    const { client, cluster, tenant, mayWrite } = this.#parts
     const names = [...this.#unlabelled]
     this.#unlabelled.clear()
     for (const name of mayWrite() ? names : []) {
       const patch = { metadata: { labels: { [tenantLabel]: tenant.name } } }
-      const result = await options.client.mergePatch(secrets, { namespace: tenant.namespace, name }, patch)
-      if (result.kind === 'ok') remember(result.value)
+      const result = await client.mergePatch(secrets, { namespace: tenant.namespace, name }, patch)
+      if (result.kind === 'ok') cluster.remember(result.value)
       else if (result.kind !== 'notFound') throw new KubeError('labelling a Secret', result)
     }
     return names
   }
 
   #forbidden(namespace: string) {
-    const command = grantCommand(this.#parts.options.username, namespace)
+    const command = grantCommand(this.#parts.username, namespace)
     const place = 'list it in operator.secrets.namespaces of its chart, or'
     const message = `the operator may not use the Secrets of namespace ${namespace}: ${place} ${command}`
     return { reason: 'Forbidden', message }
@@ -270,46 +266,32 @@ export function keptOfSecret({ metadata, data }: Secret): Secret {
   }
 }
 
-/** Builds a generated Secret for its creation. */
-function newSecretObject(secret: GeneratedSecret): Secret {
-  return {
-    metadata: {
-      name: secret.name,
-      namespace: secret.namespace,
-      labels: labelsOf(secret),
-      annotations: secret.annotations,
-      ownerReferences: [ownerOf(secret)],
-    },
-    type: 'Opaque',
-    data: dataOf(secret),
-  }
-}
-
 /** Builds the patch from the Secret that was read to the wanted one; removes Latchkey's obsolete entries and annotations. */
 function secretPatch(secret: GeneratedSecret) {
+  const { metadata, data } = generatedObject(secret)
   return {
     metadata: {
       resourceVersion: secret.replaces,
-      labels: labelsOf(secret),
-      annotations: { [previousUntilAnnotation]: null, [rotatedAnnotation]: null, ...secret.annotations },
-      ownerReferences: [ownerOf(secret)],
+      labels: metadata.labels,
+      annotations: { [previousUntilAnnotation]: null, [rotatedAnnotation]: null, ...metadata.annotations },
+      ownerReferences: metadata.ownerReferences,
     },
-    data: { [previousSigningSecretEntry]: null, ...dataOf(secret) },
+    data: { [previousSigningSecretEntry]: null, ...data },
   }
 }
 
-function labelsOf({ owner }: GeneratedSecret) {
-  return { [tenantLabel]: owner.name, 'app.kubernetes.io/managed-by': 'latchkey-operator' }
-}
-
-function ownerOf({ owner }: GeneratedSecret) {
-  return { apiVersion: tenantApiVersion, kind: 'Tenant', name: owner.name, uid: owner.uid, controller: true }
-}
-
-function dataOf({ values }: GeneratedSecret): Record<string, string> {
-  const encoded = Object.entries(values).map(([entry, value]) => [
-    entry,
-    Buffer.from(value, 'utf8').toString('base64'),
-  ])
-  return Object.fromEntries(encoded) as Record<string, string>
+/** Builds a generated Secret for its creation. */
+function generatedObject({ namespace, name, annotations, owner, values }: GeneratedSecret): Secret {
+  const data = Object.entries(values).map(([entry, value]) => [entry, Buffer.from(value).toString('base64')])
+  return {
+    metadata: {
+      ...{ name, namespace, annotations },
+      labels: { [tenantLabel]: owner.name, 'app.kubernetes.io/managed-by': 'latchkey-operator' },
+      ownerReferences: [
+        { apiVersion: tenantApiVersion, kind: 'Tenant', name: owner.name, uid: owner.uid, controller: true },
+      ],
+    },
+    type: 'Opaque',
+    data: Object.fromEntries(data) as Record<string, string>,
+  }
 }

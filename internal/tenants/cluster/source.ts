@@ -3,7 +3,7 @@ import type { CheckResult } from '#internal/telemetry/index.ts'
 import { generatedNamesOf } from '../secret-manifest.ts'
 import type { TenantSource } from '../source.ts'
 import { type TenantObject, tenantFinalizer, tenantObjects } from '../tenant-object.ts'
-import { createClusterSecrets } from './secrets.ts'
+import { ClusterSecrets } from './secrets.ts'
 import { ClusterView, type ClusterViewOptions } from './view.ts'
 
 /** Options of a cluster source. */
@@ -27,7 +27,7 @@ const statusManager = 'latchkey-operator-status'
 /** Starts to follow a cluster's Tenants and Secrets. */
 export function startClusterSource(options: ClusterSourceOptions): ClusterSource {
   const { client, events, username } = options
-  const secrets = createClusterSecrets({ client, known: (place) => view.secret(place), username })
+  const secrets = new ClusterSecrets({ client, known: (place) => view.secret(place), username })
   const view = new ClusterView({ ...options, onSecretDeleted: (place) => secrets.forget(place) })
   return {
     uidPrefix: '',

@@ -8,7 +8,7 @@ import {
 import { createHealth } from '#internal/telemetry/index.ts'
 import { type FakeWatch, openFakeWatch, startFakeApiServer } from '#test/support/fake-api-server.ts'
 import { until } from '#test/support/until.ts'
-import { createClusterSecrets } from './secrets.ts'
+import { ClusterSecrets } from './secrets.ts'
 import { ClusterView, RepeatedFailure } from './view.ts'
 
 const closing: (() => Promise<void>)[] = []
@@ -77,7 +77,7 @@ test('cluster view: a namespace beyond watchesMax is unfollowed with a warning, 
 test('cluster view: Secrets beyond watchesMax are unreadable with a message that names the limit, and are not read', async () => {
   const { server, view, client } = follow(['one', 'two'], 2)
   await view.settled(new AbortController().signal)
-  const secrets = createClusterSecrets({
+  const secrets = new ClusterSecrets({
     client,
     known: (place) => view.secret(place),
     username: 'operator',

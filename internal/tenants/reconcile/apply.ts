@@ -13,7 +13,6 @@ import {
   publishTenant,
   updateConditions,
   upsertTenant,
-  versionPending,
   type WriterFence,
   writeKeys,
   writeSecrets,
@@ -43,9 +42,6 @@ export type Applied =
   /** A generated Secret cannot be written and nothing was applied; plan again without it. */
   | ({ readonly kind: 'refused'; readonly secret: string } & Complaint)
 
-/** Reservation of a freed slug for the resource that had it. */
-export const slugReservedMs: number = 30 * 86_400_000
-
 /**
  * Applies a plan: writes the generated Secrets, then all rows in one transaction. A plan without changes writes nothing. After a
  * failure in between, the next plan finds the Secrets and continues.
@@ -70,8 +66,7 @@ export async function applyPlan(
       await updateConditions(client, plan.tenantId, plan.conditions)
       return { kind: 'conditions' }
     }
-    const terms = { version: versionPending, now, conditions: plan.conditions }
-    const written = await upsertTenant(client, plan.row, terms)
+    const written = await upsertTenant(client, plan.row, { now, conditions: plan.conditions })
     if (!written) return { kind: 'conflict' }
     await writeKeys(client, plan, now)
     await writeSecrets(client, plan, context.keyRing)
@@ -90,12 +85,7 @@ export async function removeTenant(
   { now, keepData = false }: { readonly now: number; readonly keepData?: boolean },
 ): Promise<Applied> {
   return await inFencedTx(context, async (client) => {
-    await hideTenant(client, tenant, {
-      version: versionPending,
-      now,
-      keepData,
-      reservedUntilMs: now + slugReservedMs,
-    })
+    await hideTenant(client, tenant, { now, keepData })
     const detail = { namespace: tenant.namespace, name: tenant.name, slug: tenant.slug, uid: tenant.uid }
     await context.data.writeAudit(
       client,

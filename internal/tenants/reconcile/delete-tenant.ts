@@ -44,17 +44,17 @@ async function removeWithRows(context: ReconcileContext, object: TenantObject): 
     const untilMs = deletedAtMs + purgeAfterMs
     const waitMs = untilMs - clock.now()
     if (waitMs > 0) {
-      await showWait(context, object, { kind: 'grace', untilMs })
+      await showWait(context, object, waits.grace(untilMs))
       return { kind: 'again', afterMs: waitMs + slackMs }
     }
-    if (!isShown(object, 'RemovingData')) await showWait(context, object, { kind: 'removing' })
+    if (!isShown(object, 'RemovingData')) await showWait(context, object, waits.removing())
     await onPurge(id).catch((cause: unknown) => {
       throw new PurgeFailed('a tenant’s data in Redis could not be removed', { cause })
     })
     const { isDone, rowsRemoved } = await purgeTenant(pool, data.purgeSteps, id)
     if (!isDone) {
       const eventsLeft = await data.countEventsLeft(pool, id, eventsCountMax)
-      await showWait(context, object, { kind: 'removing', progress: { rowsRemoved, eventsLeft } })
+      await showWait(context, object, waits.removing({ rowsRemoved, eventsLeft }))
       return { kind: 'again', afterMs: purgeAgainMs }
     }
     log.info({ tenantId: id, rowsRemoved }, 'data of a deleted tenant removed')
@@ -67,7 +67,7 @@ async function release(context: ReconcileContext, object: TenantObject): Promise
   const { finalizers = [] } = object.metadata
   if (!context.isHeld()) return done
   if (!finalizers.includes(tenantFinalizer)) {
-    if (finalizers.length > 0) await showWait(context, object, { kind: 'finalizers', names: finalizers })
+    if (finalizers.length > 0) await showWait(context, object, waits.finalizers(finalizers))
     return done
   }
   if (!(await source.release(object))) return { kind: 'again', afterMs: behindAgainMs }
@@ -105,23 +105,48 @@ async function remove(
   await notifyChanged(context)
 }
 
-/** State of a deleted Tenant that waits. */
-export type DeletionWait =
-  /** Its rows are hidden; other processes may serve it until then. */
-  | { readonly kind: 'grace'; readonly untilMs: number }
-  /** `progress` is undefined before the first batch has ended. */
-  | {
-      readonly kind: 'removing'
-      readonly progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }
-    }
-  | { readonly kind: 'away'; readonly store: 'Postgres' | 'Redis' }
-  | { readonly kind: 'failed' }
-  /** Only finalizers of other controllers remain. */
-  | { readonly kind: 'finalizers'; readonly names: readonly string[] }
-
 /** Bound of the count in the message. */
 const eventsCountMax = 100_000
 const namesMax = 5
+
+/** Reason that a deleted Tenant waits. `isHidden`: its rows are hidden, so `Ready` is False. */
+export interface DeletionWait {
+  readonly reason: string
+  readonly message: string
+  readonly isHidden: boolean
+}
+
+/** Makes the reasons of DeletionWaiting. */
+export const waits = {
+  grace(untilMs: number): DeletionWait {
+    const until = new Date(Math.ceil(untilMs / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
+    const message = `The tenant is no longer served. Its data is removed after ${until}, when all processes have stopped serving the tenant`
+    return { reason: 'GracePeriod', message, isHidden: true }
+  },
+  /** `progress` of the last turn; omitted before the first one has ended. */
+  removing(progress?: { readonly rowsRemoved: number; readonly eventsLeft: number }): DeletionWait {
+    const { rowsRemoved = 0, eventsLeft = 0 } = progress ?? {}
+    const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
+    const left = `: ${rowsRemoved} rows in the last turn, ${eventsLeft === 0 ? 'other rows' : events} are left`
+    const message = `Its data is being removed, since spec.deletionPolicy is Delete${progress ? left : ''}`
+    return { reason: 'RemovingData', message, isHidden: true }
+  },
+  unavailable(store: 'Postgres' | 'Redis'): DeletionWait {
+    const message = `${store} does not answer. The deletion is retried until it does; the operator's log has the error`
+    return { reason: `${store}Unavailable`, message, isHidden: false }
+  },
+  failed(): DeletionWait {
+    const message = "Removing its rows failed and is retried; the operator's log has the error"
+    return { reason: 'RemovalFailed', message, isHidden: false }
+  },
+  /** Only finalizers of other controllers remain. */
+  finalizers(names: readonly string[]): DeletionWait {
+    const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : ''
+    const shown = names.slice(0, namesMax).join(', ') + more
+    const message = `The operator is done with it. It waits for the finalizers of other controllers: ${shown}`
+    return { reason: 'OtherFinalizers', message, isHidden: true }
+  },
+}
 
 /** Removing a tenant's data from Redis failed. */
 export class PurgeFailed extends Error {
@@ -131,10 +156,10 @@ export class PurgeFailed extends Error {
 /** Classifies a failed deletion; undefined for API errors and lost leadership. All other errors come from the pool. Pure. */
 export function waitOfFailure(error: unknown): DeletionWait | undefined {
   if (error instanceof KubeError || error instanceof OtherWriter) return undefined
-  if (error instanceof RedisUnavailable) return { kind: 'away', store: 'Redis' }
+  if (error instanceof RedisUnavailable) return waits.unavailable('Redis')
   if (error instanceof PurgeFailed)
-    return isMistake(error.cause) ? { kind: 'failed' } : { kind: 'away', store: 'Redis' }
-  return isMistake(error) ? { kind: 'failed' } : { kind: 'away', store: 'Postgres' }
+    return isMistake(error.cause) ? waits.failed() : waits.unavailable('Redis')
+  return isMistake(error) ? waits.failed() : waits.unavailable('Postgres')
 }
 
 function isShown(object: TenantObject, reason: string): boolean {
@@ -150,58 +175,12 @@ function showWait(context: ReconcileContext, object: TenantObject, wait: Deletio
  * Builds the status of a deleted Tenant that waits. `Ready` is False once its rows are hidden; while Postgres is unavailable before
  * that, the tenant may still be served, and `Ready` stays. Pure.
  */
-export function deletionStatus(object: TenantObject, wait: DeletionWait, nowMs: number): TenantStatus {
-  const shown = { reason: reasonOf(wait), message: messageOf(wait) }
-  const isHidden = wait.kind === 'grace' || wait.kind === 'removing' || wait.kind === 'finalizers'
-  const changed: WantedCondition[] = [
-    ...(isHidden ? [{ type: 'Ready', status: 'False' as const, ...shown }] : []),
-    { type: 'DeletionWaiting', status: 'True', ...shown },
-  ]
+export function deletionStatus(
+  object: TenantObject,
+  { isHidden, reason, message }: DeletionWait,
+  nowMs: number,
+): TenantStatus {
+  const changed: WantedCondition[] = [{ type: 'DeletionWaiting', status: 'True', reason, message }]
+  if (isHidden) changed.unshift({ type: 'Ready', status: 'False', reason, message })
   return statusWith(object, changed, nowMs)
-}
-
-function reasonOf(wait: DeletionWait): string {
-  switch (wait.kind) {
-    case 'grace':
-      return 'GracePeriod'
-    case 'removing':
-      return 'RemovingData'
-    case 'away':
-      return `${wait.store}Unavailable`
-    case 'failed':
-      return 'RemovalFailed'
-    case 'finalizers':
-      return 'OtherFinalizers'
-  }
-}
-
-function messageOf(wait: DeletionWait): string {
-  switch (wait.kind) {
-    case 'grace':
-      return `The tenant is no longer served. Its data is removed after ${secondsOf(wait.untilMs)}, when all processes have stopped serving the tenant`
-    case 'removing':
-      return `Its data is being removed, since spec.deletionPolicy is Delete${progressOf(wait.progress)}`
-    case 'away':
-      return `${wait.store} does not answer. The deletion is retried until it does; the operator's log has the error`
-    case 'failed':
-      return "Removing its rows failed and is retried; the operator's log has the error"
-    case 'finalizers':
-      return `The operator is done with it. It waits for the finalizers of other controllers: ${namesOf(wait.names)}`
-  }
-}
-
-function progressOf(progress: Extract<DeletionWait, { kind: 'removing' }>['progress']): string {
-  if (progress === undefined) return ''
-  const { rowsRemoved, eventsLeft } = progress
-  const events = eventsLeft < eventsCountMax ? `${eventsLeft} events` : `${eventsCountMax} or more events`
-  return `: ${rowsRemoved} rows in the last turn, ${eventsLeft === 0 ? 'other rows' : events} are left`
-}
-
-function namesOf(names: readonly string[]): string {
-  const more = names.length - namesMax
-  return names.slice(0, namesMax).join(', ') + (more > 0 ? ` and ${more} more` : '')
-}
-
-function secondsOf(ms: number): string {
-  return new Date(Math.ceil(ms / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
 }

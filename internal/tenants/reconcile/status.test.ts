@@ -8,7 +8,7 @@ import type { SecretRead } from '../source.ts'
 import { parseTenantObject, type TenantObject, type TenantStatus, tenantIdOfUid } from '../tenant-object.ts'
 import type { Condition } from './conditions.ts'
 import { OtherWriter } from './context.ts'
-import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure } from './delete-tenant.ts'
+import { type DeletionWait, deletionStatus, PurgeFailed, waitOfFailure, waits } from './delete-tenant.ts'
 import type { TenantFacts } from './gather.ts'
 import { olderAmong } from './reconcile-tenant.ts'
 import { conditionEvents, refusedStatus, sameStatus, statusOf } from './status.ts'
@@ -218,40 +218,34 @@ test('parseTenantObject: names invalid fields, without their values', () => {
 const failure = (code: string) => Object.assign(new Error('failed'), { code })
 
 test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, event: 'Normal' | 'Warning']>([
-  [
-    'the grace period',
-    { kind: 'grace', untilMs: now },
-    'GracePeriod',
-    /after 2026-11-01T09:00:01Z/,
-    'Normal',
-  ],
-  ['a removal before its first batch', { kind: 'removing' }, 'RemovingData', /being removed/, 'Normal'],
+  ['the grace period', waits.grace(now), 'GracePeriod', /after 2026-11-01T09:00:01Z/, 'Normal'],
+  ['a removal before its first batch', waits.removing(), 'RemovingData', /being removed/, 'Normal'],
   [
     'a removal with rows left',
-    { kind: 'removing', progress: { rowsRemoved: 250_000, eventsLeft: 100_000 } },
+    waits.removing({ rowsRemoved: 250_000, eventsLeft: 100_000 }),
     'RemovingData',
     /250000 rows in the last turn, 100000 or more events/,
     'Normal',
   ],
   [
     'a removal after the last event',
-    { kind: 'removing', progress: { rowsRemoved: 7, eventsLeft: 0 } },
+    waits.removing({ rowsRemoved: 7, eventsLeft: 0 }),
     'RemovingData',
     /7 rows in the last turn, other rows are left/,
     'Normal',
   ],
   [
     'unavailable Postgres',
-    { kind: 'away', store: 'Postgres' },
+    waits.unavailable('Postgres'),
     'PostgresUnavailable',
     /^Postgres does not/,
     'Warning',
   ],
-  ['unavailable Redis', { kind: 'away', store: 'Redis' }, 'RedisUnavailable', /^Redis does not/, 'Warning'],
-  ['a bug', { kind: 'failed' }, 'RemovalFailed', /is retried/, 'Warning'],
+  ['unavailable Redis', waits.unavailable('Redis'), 'RedisUnavailable', /^Redis does not/, 'Warning'],
+  ['a bug', waits.failed(), 'RemovalFailed', /is retried/, 'Warning'],
   [
     'a foreign finalizer',
-    { kind: 'finalizers', names: ['foregroundDeletion'] },
+    waits.finalizers(['foregroundDeletion']),
     'OtherFinalizers',
     /foregroundDeletion$/,
     'Normal',
@@ -273,28 +267,26 @@ test.each<[name: string, wait: DeletionWait, reason: string, message: RegExp, ev
 test('deletionStatus: Ready is False once the rows are hidden, and stays so while a store is unavailable', () => {
   const ready = ({ conditions = [] }: TenantStatus) => conditions.find(({ type }) => type === 'Ready')?.status
   const given = object({ status: { conditions: [condition()] } })
-  expect(ready(deletionStatus(given, { kind: 'away', store: 'Postgres' }, now))).toBe('True')
-  const hidden = deletionStatus(given, { kind: 'removing' }, now)
+  expect(ready(deletionStatus(given, waits.unavailable('Postgres'), now))).toBe('True')
+  const hidden = deletionStatus(given, waits.removing(), now)
   expect(ready(hidden)).toBe('False')
-  expect(ready(deletionStatus({ ...given, status: hidden }, { kind: 'away', store: 'Redis' }, now))).toBe(
-    'False',
-  )
+  expect(ready(deletionStatus({ ...given, status: hidden }, waits.unavailable('Redis'), now))).toBe('False')
 })
 
 test.each<[name: string, error: unknown, wait: DeletionWait | undefined]>([
-  ['a lost connection', failure('ECONNREFUSED'), { kind: 'away', store: 'Postgres' }],
-  ['Redis without an answer', new RedisUnavailable('timeout'), { kind: 'away', store: 'Redis' }],
+  ['a lost connection', failure('ECONNREFUSED'), waits.unavailable('Postgres')],
+  ['Redis without an answer', new RedisUnavailable('timeout'), waits.unavailable('Redis')],
   [
     'an error reply of Redis',
     new PurgeFailed('failed', { cause: new Error('NOPERM') }),
-    { kind: 'away', store: 'Redis' },
+    waits.unavailable('Redis'),
   ],
   [
     'a bug in the removal from Redis',
     new PurgeFailed('failed', { cause: new TypeError('bug') }),
-    { kind: 'failed' },
+    waits.failed(),
   ],
-  ['a statement that Postgres refuses', failure('42P01'), { kind: 'failed' }],
+  ['a statement that Postgres refuses', failure('42P01'), waits.failed()],
   ['another leader', new OtherWriter('other'), undefined],
 ])('waitOfFailure: classifies %s', (_name, error, wait) => {
   expect(waitOfFailure(error)).toEqual(wait)

@@ -12,12 +12,13 @@ import { FolderSource } from '../folder/source.ts'
 import { type KeyRing, parseKeyRing } from '../key-ring.ts'
 import type { TenantManifest } from '../source.ts'
 import { parseTenantObject, tenantIdOfUid } from '../tenant-object.ts'
-import { type ApplyContext, applyPlan, removeTenant, slugReservedMs } from './apply.ts'
+import { type ApplyContext, applyPlan, removeTenant } from './apply.ts'
 import type { ConditionType } from './conditions.ts'
 import { TenantController } from './controller.ts'
 import { gatherTenant } from './gather.ts'
 import { planTenant, type TenantPlan } from './plan.ts'
 import { hashApiKey } from './plan-keys.ts'
+import { slugReservedMs } from './store.ts'
 
 let database: TestDatabase
 let pool: Pool

@@ -55,7 +55,10 @@ export async function publishTenant(client: PoolClient, id: TenantId): Promise<n
 }
 
 /** Placeholder until `publishTenant` at the end of the transaction; never committed. */
-export const versionPending = 0
+const versionPending = 0
+
+/** Reservation of a freed slug for the resource that had it. */
+export const slugReservedMs: number = 30 * 86_400_000
 
 /** Increments the version. Its row lock lasts until the commit, so that versions become visible in order. */
 export async function raiseDirectoryVersion(client: PoolClient): Promise<number> {
@@ -74,9 +77,9 @@ export async function raiseDirectoryVersion(client: PoolClient): Promise<number>
 export async function upsertTenant(
   client: PoolClient,
   row: TenantRow,
-  { version, now, conditions }: { version: number; now: number; conditions: readonly Condition[] },
+  { now, conditions }: { readonly now: number; readonly conditions: readonly Condition[] },
 ): Promise<boolean> {
-  const next = { ...row, conditions, version, updatedAtMs: now, deletedAtMs: null }
+  const next = { ...row, conditions, version: versionPending, updatedAtMs: now, deletedAtMs: null }
   const written = await orm(client)
     .insert(tenants)
     .values({ ...next, createdAtMs: now })
@@ -146,23 +149,14 @@ export async function writeSecrets(client: PoolClient, plan: TenantPlan, keyRing
   }
 }
 
-/** Options of `hideTenant`. */
-export interface HidingTerms {
-  readonly version: number
-  readonly now: number
-  readonly reservedUntilMs: number
-  /** Keeps the data whatever the policy says, for a resource that vanished without a deletion. */
-  readonly keepData: boolean
-}
-
 /**
- * Hides a tenant: removes its keys and secrets and reserves its slug for its name until `reservedUntilMs`. If its data is to be
- * removed, its id replaces its uid, so that a resource with the same uid becomes another tenant at once. Idempotent.
+ * Hides a tenant: removes its keys and secrets and reserves its slug for its name. `keepData` keeps the data whatever the policy says,
+ * for a resource that vanished without a deletion. If the data is to be removed, its id replaces its uid, so that a resource with the same uid becomes another tenant at once. Idempotent.
  */
 export async function hideTenant(
   client: PoolClient,
   tenant: LiveTenant,
-  { version, now, reservedUntilMs, keepData }: HidingTerms,
+  { now, keepData }: { readonly now: number; readonly keepData: boolean },
 ): Promise<void> {
   const db = orm(client)
   if (keepData) {
@@ -171,13 +165,13 @@ export async function hideTenant(
   }
   await db
     .update(tenants)
-    .set({ uid: uidOnceHidden, slug: null, deletedAtMs: now, updatedAtMs: now, version, conditions: [] })
+    .set({ uid: uidOnceHidden, slug: null, deletedAtMs: now, updatedAtMs: now, conditions: [] })
     .where(eq(tenants.id, tenant.id))
   await db.delete(apiKeys).where(eq(apiKeys.tenantId, tenant.id))
   await db.delete(tenantSecrets).where(eq(tenantSecrets.tenantId, tenant.id))
   if (tenant.slug === null) return
   const { namespace, name } = tenant
-  const reserved = { namespace, name, reservedUntilMs }
+  const reserved = { namespace, name, reservedUntilMs: now + slugReservedMs }
   await db
     .insert(slugReservations)
     .values({ slug: tenant.slug, ...reserved })
