@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { lockFolder } from './folder-lock.ts'
@@ -31,31 +31,27 @@ const triesMax = 20
 const fallbackStep = 100
 const turnWaitMs = 20_000
 
-/** Returns a port of 127.0.0.1 that is free now. Another process may take it before its user listens, who then tries again. */
-export function freePort(): Promise<number> {
-  return listenOnce(0)
-}
-
-/** Returns whether a port can be listened on now; default host 127.0.0.1. */
-export async function isPortFree(port: number, host?: string): Promise<boolean> {
-  return listenOnce(port, host).then(
-    () => true,
-    () => false,
-  )
-}
-
-function listenOnce(port: number, host = '127.0.0.1'): Promise<number> {
+/**
+ * Returns a port of a host that is free now, the given one if it is not 0. Another process may take it before its user listens, who then
+ * tries again. @throws when the given one is taken
+ */
+export function freePort(port = 0, host = '127.0.0.1'): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)
     server.listen({ port, host, exclusive: true }, () => {
-      const address = server.address()
-      server.close(() => {
-        if (address !== null && typeof address === 'object') resolve(address.port)
-        else reject(new Error('a listening socket without a port'))
-      })
+      const address = server.address() as AddressInfo
+      server.close(() => resolve(address.port))
     })
   })
+}
+
+/** Returns whether a port can be listened on now. */
+export function isPortFree(port: number, host?: string): Promise<boolean> {
+  return freePort(port, host).then(
+    () => true,
+    () => false,
+  )
 }
 
 /**
@@ -82,10 +78,9 @@ export function portChooser({ env, say, bindAddress = '127.0.0.1' }: PortChooser
       chosen.add(port)
       return port
     }
+    const taken = others.length === 0 ? '' : ` and ${others[0]} to ${others.at(-1)}`
     throw new StoreStartError(
-      others.length === 0
-        ? `Port ${wanted.port} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`
-        : `Port ${wanted.port} and ${others[0]} to ${others.at(-1)} for the ${wanted.name} are taken: set ${wanted.env} to a free one`,
+      `Port ${wanted.port}${taken} for the ${wanted.name} is taken: end its user, or set ${wanted.env} to another`,
     )
   }
 }

@@ -1,21 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
-import {
-  chmod,
-  chown,
-  cp,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
+import { chmod, chown, cp, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { listProcesses, type RunAs, StoreStartError } from './processes.ts'
+import { type RunAs, StoreStartError } from './processes.ts'
 import { ownerOf } from './store.ts'
 
 /** Folders of an embedded Postgres, and its user. */
@@ -29,10 +17,8 @@ export interface PostgresPlace {
 }
 
 /**
- * Keeps what the user of Postgres has to reach while only root may enter the data folder or the clone (below /root):
- *   <id>          home of one data folder's database, to which `postgres` in that data folder is a link
- *   <id>.origin   the path of that link
- *   programs-<v>  Postgres' programs, shared
+ * Keeps what the user of Postgres has to reach while only root may enter the data folder or the clone (below /root): `<id>`, the home of
+ * one data folder's database, to which `postgres` in that data folder is a link, and `programs-<version>`, shared.
  */
 const rootPlace = '/var/lib/latchkey-dev'
 
@@ -67,7 +53,7 @@ export async function placePostgres(
 export async function removePostgres(dataDir: string): Promise<void> {
   const near = nearHome(dataDir)
   const linked = await readlink(near).catch(() => undefined)
-  if (linked !== undefined) await removeRootHome(linked)
+  if (linked !== undefined) await rm(linked, { recursive: true, force: true })
   await rm(near, { recursive: true, force: true })
 }
 
@@ -102,29 +88,11 @@ async function reachableHome(
     await mkdir(rootPlace, { recursive: true, mode: 0o755 })
     const made = join(rootPlace, randomBytes(8).toString('hex'))
     await symlink(made, near)
-    await writeFile(`${made}.origin`, near)
   }
   const home = await readlink(near)
   onProgress?.(`Only root may enter ${dataDir}: the database is kept in ${home}`)
   await makeOwned(home, runAs)
-  await removeForsakenHomes()
   return home
-}
-
-/** Removes the homes of data folders that were deleted by hand. */
-async function removeForsakenHomes(): Promise<void> {
-  const commands = (await listProcesses()).map(({ command }) => command)
-  for (const name of (await readdir(rootPlace)).filter((each) => each.endsWith('.origin'))) {
-    const home = join(rootPlace, name.slice(0, -'.origin'.length))
-    const near = await readFile(`${home}.origin`, 'utf8').catch(() => '')
-    const isLinked = (await readlink(near).catch(() => undefined)) === home
-    if (!isLinked && !commands.some((command) => command.includes(`${home}/`))) await removeRootHome(home)
-  }
-}
-
-async function removeRootHome(home: string): Promise<void> {
-  await rm(home, { recursive: true, force: true })
-  await rm(`${home}.origin`, { force: true })
 }
 
 async function makeOwned(dir: string, owner: RunAs): Promise<void> {

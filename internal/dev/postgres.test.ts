@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createPool } from '#internal/storage/index.ts'
 import { scratchFolder } from '#test/support/scratch.ts'
@@ -158,16 +158,6 @@ if (isRoot) {
     unlinkSync(join(dataDir, 'postgres'))
     const second = await start(dataDir)
     expect(await ask(second.url, `SELECT to_regclass('kept') AS value`)).toBeNull()
-    await second.stop()
-  })
-
-  test('postgres as root: a start removes the data of folders that were deleted by hand', async () => {
-    const first = folder({ closed: true })
-    await (await start(first)).stop()
-    const forsaken = postgresHome(first)
-    rmSync(first, { recursive: true })
-    const second = await start(folder({ closed: true }))
-    expect(existsSync(forsaken)).toBe(false)
     await second.stop()
   })
 }

@@ -19,12 +19,11 @@ const macChrome = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
  * on Debian; elsewhere the error names the command. Repeating it is safe.
  * @throws StoreStartError
  */
-export async function ensureRedis(onProgress?: OnProgress): Promise<string> {
-  const found = findRedis() ?? (await installed('Redis', 'redis-server', { find: findRedis, onProgress }))
-  if (found !== undefined) return found
-  throw new StoreStartError(
-    `Redis is needed and neither redis-server nor valkey-server is on the PATH. Install it:\n  ${installCommand('redis-server', 'redis', 'redis or valkey')}\nor set LATCHKEY_REDIS_URL to a Redis of your own.`,
-  )
+export function ensureRedis(onProgress?: OnProgress): Promise<string> {
+  const program = { title: 'Redis', name: 'redis-server', brew: 'redis', other: 'redis or valkey' }
+  const missing = 'Redis is needed and neither redis-server nor valkey-server is on the PATH'
+  const otherwise = 'set LATCHKEY_REDIS_URL to a Redis of your own'
+  return ensure({ ...program, missing, otherwise, find: findRedis }, onProgress)
 }
 
 /**
@@ -39,12 +38,16 @@ export async function ensureChromium(onProgress?: OnProgress): Promise<string> {
     throw new StoreStartError(
       `There is no program ${named}: set CHROMIUM to the path of Chromium, or unset it`,
     )
-  const found =
-    findChromium() ??
-    (await installed('Chromium', 'chromium-headless-shell', { find: findChromium, onProgress }))
-  if (found !== undefined) return found
-  throw new StoreStartError(
-    `The dashboard's tests need Chromium or Chrome, and neither is on the PATH. Install it:\n  ${installCommand('chromium-headless-shell', '--cask chromium', 'chromium')}\nor set CHROMIUM to its path.`,
+  const program = {
+    title: 'Chromium',
+    name: 'chromium-headless-shell',
+    brew: '--cask chromium',
+    other: 'chromium',
+  }
+  const missing = 'The dashboard’s tests need Chromium or Chrome, and neither is on the PATH'
+  return ensure(
+    { ...program, missing, otherwise: 'set CHROMIUM to its path', find: findChromium },
+    onProgress,
   )
 }
 
@@ -72,32 +75,36 @@ export function readVersion(text: string): string | undefined {
   return /\bv=(\d+\.\d+\.\d+)/.exec(text)?.[1]
 }
 
-function installCommand(debian: string, brew: string, other: string): string {
-  if (process.platform === 'darwin') return `brew install ${brew}`
-  return Bun.which('apt-get') ? `sudo apt-get install ${debian}` : `the package ${other} of your system`
-}
-
-interface Installing {
+/** A program, its packages in Debian, Homebrew and elsewhere, and the parts of the error where it is missing. */
+interface Program {
+  readonly title: string
+  readonly name: string
+  readonly brew: string
+  readonly other: string
+  readonly missing: string
+  readonly otherwise: string
   readonly find: () => string | undefined
-  readonly onProgress: OnProgress | undefined
 }
 
-/**
- * Installs a Debian package as root, refreshing the package lists if they are stale; undefined where that is not possible.
- * @throws StoreStartError with the command that shows the reason
- */
-async function installed(
-  title: string,
-  name: string,
-  { find, onProgress }: Installing,
-): Promise<string | undefined> {
-  if (process.getuid?.() !== 0 || Bun.which('apt-get') === null) return undefined
+async function ensure(program: Program, onProgress?: OnProgress): Promise<string> {
+  const { title, name, brew, other, missing, otherwise, find } = program
+  const found = find()
+  if (found !== undefined) return found
+  const hasApt = Bun.which('apt-get') !== null
+  if (process.getuid?.() !== 0 || !hasApt) {
+    const packaged = hasApt ? `sudo apt-get install ${name}` : `the package ${other} of your system`
+    const command = process.platform === 'darwin' ? `brew install ${brew}` : packaged
+    throw new StoreStartError(`${missing}. Install it:\n  ${command}\nor ${otherwise}.`)
+  }
   onProgress?.(`${title}: not found, installing Debian's package ${name} (apt-get)`)
   const install = () => withoutServices(() => apt('install', '-y', '--no-install-recommends', name))
-  if (await install()) return find()
-  onProgress?.(`${title}: refreshing the package lists (apt-get update)`)
-  await apt('update')
-  if (await install()) return find()
+  let isDone = await install()
+  if (!isDone) {
+    onProgress?.(`${title}: refreshing the package lists (apt-get update)`)
+    isDone = (await apt('update')) && (await install())
+  }
+  const installed = isDone ? find() : undefined
+  if (installed !== undefined) return installed
   throw new StoreStartError(`apt-get could not install ${name}; run apt-get install ${name} to see why`)
 }
 
@@ -120,15 +127,8 @@ const policyText = '#!/bin/sh\n# Made by Latchkey while it installs packages; sa
 
 /** Keeps Debian's packages from starting their services, by a policy script. An existing script of another owner is kept. */
 async function withoutServices<T>(work: () => Promise<T>): Promise<T> {
-  const present = await readFile(policyPath, 'utf8').catch(() => undefined)
-  const isOurs = present === undefined || present === policyText
-  if (isOurs) {
-    await writeFile(policyPath, policyText)
-    await chmod(policyPath, 0o755)
-  }
-  try {
-    return await work()
-  } finally {
-    if (isOurs) await rm(policyPath, { force: true })
-  }
+  if ((await readFile(policyPath, 'utf8').catch(() => policyText)) !== policyText) return work()
+  await writeFile(policyPath, policyText)
+  await chmod(policyPath, 0o755)
+  return work().finally(() => rm(policyPath, { force: true }))
 }

@@ -7,7 +7,7 @@ afterEach(() => lab.close())
 
 describe('dev server', () => {
   test.each(['SIGTERM', 'SIGHUP'] as const)(
-    '%s',
+    'dev server: %s leaves no store running',
     async (signal) => {
       const dataDir = lab.folder()
       const server = lab.start({ dataDir })
@@ -52,7 +52,7 @@ describe('dev server', () => {
     ['SIGTERM', 'SIGTERM', 0],
     ['kill -9', 'SIGKILL', null],
   ] as const)(
-    '%s of the command that npm runs',
+    'dev server: %s of the command that npm runs leaves no store running',
     async (_case, signal, exitCode) => {
       const dataDir = lab.folder()
       const setup = lab.start({ dataDir, argv: ['node', 'cmd/dev/setup.mjs', 'dev'] })
