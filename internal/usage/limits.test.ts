@@ -1,12 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type LimitName, limitNames } from '#internal/tenants/index.ts'
-import {
-  type EffectiveLimits,
-  effectiveLimits,
-  hardLockLimits,
-  type LimitSources,
-  limitHeaders,
-} from './limits.ts'
+import { type EffectiveLimits, effectiveLimits, type LimitSources, limitHeaders } from './limits.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 10)
 const builtIn: EffectiveLimits = {
@@ -84,11 +78,6 @@ describe('the limits in force', () => {
   ])('%s', (_case, sources, expected) => {
     const limits = effectiveLimits({ overrides: [], spec: {}, defaults: {}, nowMs, ...sources })
     expect(limits).toEqual({ ...builtIn, ...expected })
-    expect(hardLockLimits(limits)).toEqual({
-      locksPerMinute: limits.locksPerMinute.hard,
-      locksPerMonth: limits.locksPerMonth.hard,
-      recordBytes: limits.recordBytes.hard,
-    })
     expect(Object.keys(limits)).toEqual([...limitNames])
   })
 })

@@ -1,7 +1,7 @@
 import type { Clock, TenantId } from '#internal/base/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { LimitName, Limits } from '#internal/tenants/index.ts'
-import { readOverrides, readOverridesVersion } from './overrides.ts'
+import { readOverrides, readOverridesVersion, type StoredOverride } from './overrides.ts'
 
 /** The name of a limit that an acquisition can meet. */
 export type LockLimitName = 'locksPerMinute' | 'locksPerMonth' | 'recordBytes'
@@ -24,18 +24,11 @@ export interface EffectiveLimits extends Readonly<Record<LimitName, LimitBounds>
 /** Hard limits that the acquire script checks; `null` is none. `recordBytes`: key, text and overhead of all records and locks in Redis. */
 export type LockLimits = Readonly<Record<LockLimitName, number | null>>
 
-/** A hard limit that holds for a time in place of the tenant's own. */
-export interface LimitOverride {
-  readonly limit: LimitName
-  /** `null`: no limit for that time. */
-  readonly hard: number | null
-  /** End of the override, ms since the epoch. */
-  readonly untilMs: number
-}
+type Override = Pick<StoredOverride, 'limit' | 'hard' | 'untilMs'>
 
 /** Sources of a tenant's limits, strongest first: overrides (hard limits only), its spec, the defaults. */
 export interface LimitSources {
-  readonly overrides: readonly LimitOverride[]
+  readonly overrides: readonly Override[]
   readonly spec: Limits
   /** Runtime settings for limits that the spec leaves open; the built-in ones apply after them. */
   readonly defaults: Limits
@@ -44,7 +37,7 @@ export interface LimitSources {
 
 const builtInHard: Partial<Record<LimitName, number>> = { locksPerMinute: 60_000, recordBytes: 1024 ** 3 }
 
-/** The limits in force: soft and hard by themselves, each from the strongest source that has it. Pure. */
+/** Decides the limits in force: soft and hard separately, each from the strongest source that has it. */
 export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSources): EffectiveLimits {
   const bounds = (name: LimitName): LimitBounds => {
     const override = overrides.find(({ limit, untilMs }) => limit === name && untilMs > nowMs)
@@ -64,16 +57,7 @@ export function effectiveLimits({ overrides, spec, defaults, nowMs }: LimitSourc
   }
 }
 
-/** The hard ones among the limits of locks. */
-export function hardLockLimits(limits: EffectiveLimits): LockLimits {
-  return {
-    locksPerMinute: limits.locksPerMinute.hard,
-    locksPerMonth: limits.locksPerMonth.hard,
-    recordBytes: limits.recordBytes.hard,
-  }
-}
-
-/** A limit's name and window as they stand in the `RateLimit` fields. */
+/** Name and window of a limit in the `RateLimit` fields. */
 const policies: Record<LimitName, { readonly name: string; readonly window: string }> = {
   locksPerMinute: { name: 'locks-per-minute', window: ';w=60' },
   // A month's length differs, and recordBytes has no window: they leave `w` out, as the draft allows.
@@ -84,9 +68,8 @@ const policies: Record<LimitName, { readonly name: string; readonly window: stri
 }
 
 /**
- * The header fields of an answer that a limit refused, as structured fields of
- * https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10 (read 2026-11), and `Retry-After` in
- * seconds.
+ * Returns the header fields of a refusal: `Retry-After` in seconds, and the structured fields of
+ * https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10 (read 2026-11).
  */
 export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: number): Record<string, string> {
   const { name, window } = policies[limit]
@@ -102,10 +85,7 @@ export function limitHeaders(limit: LimitName, quota: number, retryAfterMs: numb
 export interface LimitsInForceOptions {
   readonly pool: Pool
   readonly clock: Clock
-  /**
-   * Returns the defaults for limits that a spec leaves open. Called on each look-up; cached limits stay valid while it returns the
-   * same object. Default: none.
-   */
+  /** Returns the limits for specs that leave them open; a change is a new object. Called on each look-up. Default: none. */
   defaults?(): Limits
 }
 
@@ -115,85 +95,64 @@ export interface LimitedTenant {
   readonly limits: Limits
 }
 
-/** Limits of a tenant: all of them, and the hard ones of locks. */
+/** Limits of a tenant: all of them, and the hard ones that the acquire script checks. */
 export interface TenantLimits {
   readonly all: EffectiveLimits
-  /** The hard ones that the acquire script checks. */
   readonly locks: LockLimits
-}
-
-interface Overridden {
-  readonly spec: Limits
-  readonly limits: TenantLimits
-  /** End of the override that ends first, ms since the epoch. */
-  readonly untilMs: number
 }
 
 const nothingSet: Limits = Object.freeze({})
 
 /**
- * The limits of all tenants in memory: spec, defaults and overrides. What is worked out is kept, since every acquisition asks. While
- * Postgres is away the overrides that were read last stay, and lapse in their time.
+ * Limits of all tenants in memory: spec, defaults and overrides. While Postgres is unavailable the last overrides stay, and expire by
+ * the clock. Its owner polls `look`.
  */
 export class LimitsInForce {
   readonly #options: LimitsInForceOptions
-  readonly #defaultsNow: () => Limits
   #defaults = nothingSet
   #version: number | undefined
-  #overrides: ReadonlyMap<TenantId, readonly LimitOverride[]> = new Map()
-  /** By the spec's limits, which equal tenants share. */
+  #overrides: ReadonlyMap<TenantId, readonly Override[]> = new Map()
+  /** Limits without overrides by the spec's limits, which equal tenants share: every acquisition asks. */
   #plain = new WeakMap<Limits, TenantLimits>()
-  /** No more than there are overrides. */
-  readonly #overridden = new Map<TenantId, Overridden>()
 
   constructor(options: LimitsInForceOptions) {
     this.#options = options
-    this.#defaultsNow = options.defaults ? () => options.defaults?.() ?? nothingSet : () => nothingSet
   }
 
-  /** A tenant's limits at this moment. Costs a look-up or two in memory. */
-  of(tenant: LimitedTenant): TenantLimits {
-    const defaults = this.#defaultsNow()
-    if (defaults !== this.#defaults) this.#forget(defaults)
-    if (this.#overrides.size > 0) {
-      const overrides = this.#overrides.get(tenant.id)
-      if (overrides) return this.#ofOverridden(tenant, overrides)
+  /** Returns a tenant's limits now. Two look-ups in memory, except for a tenant with overrides. */
+  of({ id, limits: spec }: LimitedTenant): TenantLimits {
+    const defaults = this.#options.defaults?.() ?? nothingSet
+    if (defaults !== this.#defaults) {
+      this.#defaults = defaults
+      this.#plain = new WeakMap()
     }
-    let limits = this.#plain.get(tenant.limits)
-    if (!limits) this.#plain.set(tenant.limits, (limits = this.#make(tenant, [])))
+    const overrides = this.#overrides.size > 0 ? this.#overrides.get(id) : undefined
+    if (overrides) return limitsOf({ overrides, spec, defaults, nowMs: this.#options.clock.now() })
+    let limits = this.#plain.get(spec)
+    if (!limits) this.#plain.set(spec, (limits = limitsOf({ overrides: [], spec, defaults, nowMs: 0 })))
     return limits
   }
 
-  /** Looks whether overrides have changed: one row of Postgres, and all overrides when they have. For `superviseLoop`. */
+  /** Reads the version of overrides, and all of them if it changed. @throws errors of Postgres; the last overrides stay */
   async look(): Promise<void> {
-    // Another number, not only a higher one: a restored database goes back.
-    if (this.#version !== undefined && (await readOverridesVersion(this.#options.pool)) === this.#version)
-      return
-    const { version, overrides } = await readOverrides(this.#options.pool)
+    const { pool } = this.#options
+    // Any other version, not only a higher one: a restored database goes back.
+    if (this.#version !== undefined && (await readOverridesVersion(pool)) === this.#version) return
+    const { version, overrides } = await readOverrides(pool)
     this.#overrides = Map.groupBy(overrides, ({ tenantId }) => tenantId)
-    this.#overridden.clear()
     this.#version = version
   }
+}
 
-  #forget(defaults: Limits): void {
-    this.#defaults = defaults
-    this.#plain = new WeakMap()
-    this.#overridden.clear()
-  }
-
-  #ofOverridden(tenant: LimitedTenant, overrides: readonly LimitOverride[]): TenantLimits {
-    const nowMs = this.#options.clock.now()
-    const known = this.#overridden.get(tenant.id)
-    if (known && known.spec === tenant.limits && nowMs < known.untilMs) return known.limits
-    const limits = this.#make(tenant, overrides)
-    const ends = overrides.map(({ untilMs }) => untilMs).filter((untilMs) => untilMs > nowMs)
-    this.#overridden.set(tenant.id, { spec: tenant.limits, limits, untilMs: Math.min(...ends) })
-    return limits
-  }
-
-  #make({ limits: spec }: LimitedTenant, overrides: readonly LimitOverride[]): TenantLimits {
-    const nowMs = this.#options.clock.now()
-    const all = effectiveLimits({ overrides, spec, defaults: this.#defaults, nowMs })
-    return { all, locks: hardLockLimits(all) }
+function limitsOf(sources: LimitSources): TenantLimits {
+  const all = effectiveLimits(sources)
+  const { locksPerMinute, locksPerMonth, recordBytes } = all
+  return {
+    all,
+    locks: {
+      locksPerMinute: locksPerMinute.hard,
+      locksPerMonth: locksPerMonth.hard,
+      recordBytes: recordBytes.hard,
+    },
   }
 }

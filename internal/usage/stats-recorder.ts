@@ -1,5 +1,11 @@
 import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
-import { classifySqlError, type Pool, type RemovedRows, removeOldest } from '#internal/storage/index.ts'
+import {
+  BufferedWriter,
+  type Pool,
+  type RemovedRows,
+  removeOldest,
+  writeRowsOrThrow,
+} from '#internal/storage/index.ts'
 import {
   addCell,
   countColumns,
@@ -22,73 +28,63 @@ export interface StatsRecorderOptions {
 
 const cellsMax = 2_000
 const batchesMax = 5
-/** Hours are added to once a minute: they change with every minute, and nobody looks at them that closely. */
+/** Hours are written once a minute, because each minute changes them. */
 const hoursWaitMs = 60_000
 /** Batches of the last flush: more than a full tally holds. */
 const lastBatchesMax = 20
 
 /**
- * Writes what a tally counted behind the events, each count once: what failed, or whose fate is unknown, is repeated as it was before
- * anything else. A process that dies loses what it had not written: some seconds of minutes, a minute of hours.
+ * Writes the counts of a tally in the background, each once: a failed batch is repeated unchanged before any other. A process that
+ * dies loses unwritten counts: seconds of minutes, a minute of hours.
  */
 export class StatsRecorder {
   readonly #options: StatsRecorderOptions
-  readonly #writer = randomToken()
+  readonly #writer: BufferedWriter<StatsBatch>
+  readonly #name = randomToken()
   #turn = 0
-  #batch: StatsBatch | undefined
   #hours = new Map<string, StatsCell>()
   #hoursDueMs: number
+  #isEnding = false
 
   constructor(options: StatsRecorderOptions) {
     this.#options = options
     this.#hoursDueMs = options.clock.now() + hoursWaitMs
+    this.#writer = new BufferedWriter({ take: () => this.#take(), write: (batch) => this.#write(batch) })
   }
 
-  /** Writes what waits, at most 10 000 tenants times minutes. One at a time. @throws what Postgres throws while it is away */
-  async flush(): Promise<void> {
-    for (let batches = 0; batches < batchesMax; batches += 1) {
-      if (!(await this.#writeBatch(false))) return
-    }
+  /** Writes at most 10 000 tenants times minutes. One flush at a time. @throws errors of an unavailable Postgres */
+  flush(): Promise<void> {
+    return this.#writer.flush(batchesMax)
   }
 
-  /** Writes all that waits, hours too, for the end of a process. @throws as `flush` does */
-  async flushAll(): Promise<void> {
-    for (let batches = 0; batches < lastBatchesMax; batches += 1) {
-      if (!(await this.#writeBatch(true))) return
-    }
+  /** Writes everything, including hours, for the end of a process. @throws as `flush` does */
+  flushAll(): Promise<void> {
+    this.#isEnding = true
+    return this.#writer.flush(lastBatchesMax)
   }
 
-  /** Gives false when there was nothing to write. */
-  async #writeBatch(withHours: boolean): Promise<boolean> {
+  async #write(batch: StatsBatch): Promise<void> {
     const { pool, onRefused } = this.#options
-    this.#batch ??= this.#nextBatch(withHours)
-    const batch = this.#batch
-    if (!batch) return false
-    try {
-      await writeStats(pool, batch)
-    } catch (error) {
-      if (classifySqlError(error).kind !== 'rejected') throw error
-      onRefused(batch.minutes.length + batch.hours.length, error)
-    }
-    this.#batch = undefined
-    return true
+    // As one row, because a batch cannot be split: its turn counts once.
+    const rejected = await writeRowsOrThrow([batch], { write: ([all]) => writeStats(pool, all ?? batch) })
+    for (const { error } of rejected) onRefused(batch.minutes.length + batch.hours.length, error)
   }
 
-  #nextBatch(withHours: boolean): StatsBatch | undefined {
+  #take(): StatsBatch | undefined {
     const { tally } = this.#options
     const cells = tally.take(cellsMax)
     const queue = tally.takeQueue()
-    const hours = this.#takeHours(cells, withHours)
+    const hours = this.#takeHours(cells)
     if (cells.length === 0 && hours.length === 0 && queue.size === 0) return undefined
     this.#turn += 1
     const minutes = [...cells, ...wholes(cells, minuteMs)]
-    return { writer: this.#writer, turn: this.#turn, minutes, hours, queue }
+    return { writer: this.#name, turn: this.#turn, minutes, hours, queue }
   }
 
-  #takeHours(cells: readonly StatsCell[], withHours: boolean): readonly StatsCell[] {
+  #takeHours(cells: readonly StatsCell[]): readonly StatsCell[] {
     for (const cell of cells) addTo(this.#hours, cell.tenantId, cell, hourMs)
     const nowMs = this.#options.clock.now()
-    const isDue = withHours || nowMs >= this.#hoursDueMs || this.#hours.size >= cellsMax
+    const isDue = this.#isEnding || nowMs >= this.#hoursDueMs || this.#hours.size >= cellsMax
     if (!isDue || this.#hours.size === 0) return []
     const hours = [...this.#hours.values()]
     this.#hours = new Map()

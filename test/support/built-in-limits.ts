@@ -1,8 +1,9 @@
-import type { Limits } from '#internal/tenants/index.ts'
-// Tests may import any file of a room.
-import { effectiveLimits, hardLockLimits, type LockLimits } from '#internal/usage/limits.ts'
+import { systemClock } from '#internal/base/index.ts'
+import type { Pool } from '#internal/storage/index.ts'
+import { type LimitedTenant, LimitsInForce, type LockLimits } from '#internal/usage/limits.ts'
 
-/** The limits of a tenant's locks where nothing was set beside its own spec. */
-export function builtInLimits({ limits: spec }: { readonly limits: Limits }): LockLimits {
-  return hardLockLimits(effectiveLimits({ overrides: [], spec, defaults: {}, nowMs: 0 }))
-}
+// Nothing is read from the pool before the first look.
+const limits = new LimitsInForce({ pool: {} as Pool, clock: systemClock })
+
+/** Returns a tenant's lock limits without settings and overrides. */
+export const builtInLimits = (tenant: LimitedTenant): LockLimits => limits.of(tenant).locks
