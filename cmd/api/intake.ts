@@ -66,7 +66,7 @@ export interface IntakeParts {
   readonly directory: Directory
   readonly secrets: SecretOpener
   readonly settings: SettingsWatch
-  readonly usage: Pick<Usage, 'eventMeter' | 'limits'>
+  readonly usage: Usage
   readonly stats: StatsTally
 }
 
@@ -96,7 +96,7 @@ export async function startIntake(
     pool,
     // A lost publish delays the delivery until a forwarder polls.
     wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
-    onStored: (events) => usage.eventMeter.countStored(events),
+    onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,
   }
   const spool = await startSpool(host, config, storing)
@@ -138,7 +138,7 @@ export async function startIntake(
     }),
     signatureAgeMsMax: config.signatureMaxAgeSeconds * 1000,
     headerRules: new HeaderRules(secretHeaders),
-    checkLimits: (tenant) => usage.eventMeter.check(tenant.id, usage.limits.of(tenant).all),
+    checkLimits: (tenant) => usage.meter.events.check(tenant.id, usage.limits.of(tenant).all),
     retentionDefaults: () => settings.current.retention,
     sourceAddressOf: createSourceAddress(config.trustedProxies ?? []),
     onCall: (provider, outcome, tenantId) => {

@@ -48,7 +48,7 @@ export interface BackofficePortParts {
   readonly directory: Directory
   readonly secrets: SecretOpener
   readonly settings: SettingsWatch
-  readonly usage: Pick<Usage, 'limits' | 'eventMeter'>
+  readonly usage: Usage
   readonly stats: StatsTally
   /** Absent without an API server: then only tenants' keys authenticate. */
   readonly transport?: Transport | undefined
@@ -142,7 +142,7 @@ async function openBackoffice(
     }),
     retentionDefaults: () => settings.current.retention,
     onAppended: (events) => {
-      usage.eventMeter.countStored(events)
+      usage.meter.events.countStored(events)
       for (const { tenantId } of events) countCall(stats, tenantId, 'stored')
     },
     onTrouble: (cause) => log.warn({ cause }, 'a store did not answer the back office'),

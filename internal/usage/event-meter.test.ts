@@ -4,9 +4,8 @@ import type { TenantId } from '#internal/base/index.ts'
 import { type RedisConnection, RedisUnavailable } from '#internal/storage/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
 import { createTestRedis, type TestRedis } from '#test/support/stores.ts'
-import { EventMeter } from './event-meter.ts'
 import { type EffectiveLimits, effectiveLimits } from './limits.ts'
-import { forgetMeters } from './meter.ts'
+import { forgetMeters, Meter } from './meter.ts'
 import { countAt, defineUsageScript, meterKeys, readMeters } from './reading.ts'
 
 let redis: TestRedis
@@ -46,15 +45,12 @@ class FaultyRedis {
 function openProcess() {
   const clock = { nowMs: labStartMs }
   const faulty = new FaultyRedis(lab.redis)
-  const roll = lab.createMeter()
-  const meter = new EventMeter({
-    redis: faulty.connection,
-    pool: lab.pool,
+  const roll = new Meter({
+    ...{ redis: faulty.connection, pool: lab.pool, clockSource: movableClock },
     clock: { now: () => clock.nowMs },
-    markUsed: (tenantId) => roll.markUsed(tenantId),
-    clockSource: movableClock,
+    onEpochLost: () => undefined,
   })
-  return { clock, faulty, roll, meter }
+  return { clock, faulty, roll, meter: roll.events }
 }
 type Process = ReturnType<typeof openProcess>
 

@@ -1,24 +1,21 @@
-import { type Clock, randomToken, type TenantId } from '#internal/base/index.ts'
-import { defineScript, type Pool, type RedisConnection, type RedisScript } from '#internal/storage/index.ts'
+import { randomToken, type TenantId } from '#internal/base/index.ts'
+import { defineScript, type RedisScript } from '#internal/storage/index.ts'
 import type { EffectiveLimits, EventLimitName } from './limits.ts'
-import { type Failure, inTurns, settleEach } from './meter.ts'
-import { defineSeedScript, meterKeys, monthEndMs, seedMeter } from './reading.ts'
+import {
+  defineSeedScript,
+  type Failure,
+  inTurns,
+  type MeterParts,
+  meterKeys,
+  monthEndMs,
+  seedMeter,
+  settleEach,
+} from './reading.ts'
 import clockLua from './scripts/clock.lua' with { type: 'text' }
 import countEvents from './scripts/count-events.lua' with { type: 'text' }
 import eventsLua from './scripts/events.lua' with { type: 'text' }
 import meterLua from './scripts/meter.lua' with { type: 'text' }
 import readEvents from './scripts/read-events.lua' with { type: 'text' }
-
-/** Options of `EventMeter`. The caller closes its connections. */
-export interface EventMeterOptions {
-  readonly redis: RedisConnection
-  readonly pool: Pool
-  readonly clock: Clock
-  /** Called when events of a tenant were counted, so that its hours are rolled up. */
-  markUsed(tenantId: TenantId): void
-  /** Lua that defines `clock()`, for tests that move it. */
-  readonly clockSource?: string
-}
 
 /** An event that was committed. */
 export interface CountedEvent {
@@ -34,53 +31,55 @@ interface Known {
   counts: EventCounts
 }
 
-/** After so long without an answer Redis counts as away, and then no event is refused. */
+/** Redis counts as unavailable after this time without a reply; then no event is refused. */
 const heardMsMax = 1_000
-/** Counts younger than this are not asked for again. */
+/** Counts younger than this are not read again. */
 const youngMs = 350
-/** A tenant with limits is asked for until it has had no event for so long. */
+/** Time since its last event after which a tenant's counts are no longer read. */
 const activeMsMax = 60_000
-/** Tenants whose counts are remembered, and tenants whose events wait to be counted: as many as a directory holds. */
+/** Maximum tenants with remembered counts, and with uncounted events: as many as a directory holds. */
 const tenantsMax = 100_000
 const unlimited: EventVerdict = { kind: 'free' }
 const nothingHeard: EventCounts = { minute: 0, minuteCount: 0, monthEndSec: 0, monthCount: 0 }
 
 /**
- * A tenant's counts of events. They live in Redis; what this process last heard of them, and what it has committed since, decides
- * about the next event without a round trip. What could not be counted waits in memory and is counted later, in the hour it came in.
+ * Counts of events per tenant. The last counts read from Redis, plus the events committed here since, decide about the next event
+ * without a round trip. Uncounted events wait in memory and count in the hour of their receipt.
  */
 export class EventMeter {
-  readonly #options: EventMeterOptions
+  readonly #parts: MeterParts
+  readonly #markUsed: (tenantId: TenantId) => void
   readonly #count: RedisScript
   readonly #read: RedisScript
   readonly #seed: RedisScript
   readonly #process = randomToken()
   readonly #known = new Map<TenantId, Known>()
   readonly #tallies = new Map<TenantId, EventTally>()
-  readonly #sending = new Map<TenantId, Promise<void>>()
   #calls = 0
   #heardMs = Number.NEGATIVE_INFINITY
   /** Lead of Redis' clock over ours, ms. */
   #offsetMs = 0
   #uncounted = 0
 
-  constructor(options: EventMeterOptions) {
-    this.#options = options
-    const parts = [options.clockSource ?? clockLua, meterLua, eventsLua]
-    this.#count = defineScript('count-events', '', [...parts, countEvents])
-    this.#read = defineScript('read-events', 'no-writes', [...parts, readEvents])
-    this.#seed = defineSeedScript(options.clockSource)
+  /** @param markUsed called when events of a tenant were counted, so that its hours are rolled up */
+  constructor(parts: MeterParts, markUsed: (tenantId: TenantId) => void) {
+    this.#parts = parts
+    this.#markUsed = markUsed
+    const lua = [parts.clockSource ?? clockLua, meterLua, eventsLua]
+    this.#count = defineScript('count-events', '', [...lua, countEvents])
+    this.#read = defineScript('read-events', 'no-writes', [...lua, readEvents])
+    this.#seed = defineSeedScript(parts.clockSource)
   }
 
-  /** Events that were given up uncounted since the process began: more tenants' waited than there is room for. */
+  /** Events dropped uncounted since the process started, because too many tenants had uncounted events. */
   get uncounted(): number {
     return this.#uncounted
   }
 
-  /** Decides about a tenant's next event, from memory. While Redis is away it refuses none. */
+  /** Decides about a tenant's next event from memory. Refuses none while Redis is unavailable. */
   check(tenantId: TenantId, limits: EffectiveLimits): EventVerdict {
     if (limits.eventsPerMinute.hard === null && limits.eventsPerMonth.hard === null) return unlimited
-    const nowMs = this.#options.clock.now()
+    const nowMs = this.#parts.clock.now()
     return decideEvent(limits, {
       counts: this.#knownOf(tenantId, nowMs).counts,
       waiting: this.#tallies.get(tenantId)?.events ?? 0,
@@ -89,12 +88,9 @@ export class EventMeter {
     })
   }
 
-  /**
-   * Notes events that were committed, for the next turn of `refresh`; they count against the limits here at once. Never throws. Not
-   * for duplicates.
-   */
+  /** Adds committed events, which are not duplicates, for the next `refresh`. They count against limits here at once. Never throws. */
   countStored(events: readonly CountedEvent[]): void {
-    const nowMs = this.#options.clock.now()
+    const nowMs = this.#parts.clock.now()
     for (const { tenantId, receivedAtMs } of events) {
       const tally = this.#tallyOf(tenantId)
       if (tally) tally.add(receivedAtMs, nowMs)
@@ -103,43 +99,41 @@ export class EventMeter {
   }
 
   /**
-   * Counts what was noted, one call for each tenant, and asks for the counts of other tenants with limits that had calls of late.
-   * To be called several times a second: a call for each batch of events is felt by intake. Tenants for whom it fails keep no other
-   * from theirs, and come last in the next turn, which makes up for it.
-   * @throws the first failure: Redis does not answer, or Postgres where Redis has lost its counts
+   * Counts the added events, one call per tenant, and reads the counts of other active tenants with limits. Call it several times a
+   * second, one at a time: a call per batch would slow intake. A failing tenant delays no other, and comes last next time.
+   * @throws the first failure: Redis does not reply, or Postgres while meters are seeded
    */
   async refresh(): Promise<void> {
-    const sending = await this.#inTurns([...this.#tallies.keys()], (tenantId) => this.#send(tenantId))
-    for (const { each } of sending) moveToEnd(this.#tallies, each)
-    const ask = async (tenants: readonly TenantId[]) => {
-      const failed = await this.#inTurns(tenants, (tenantId) => this.#readCounts(tenantId))
-      for (const { each } of failed) moveToEnd(this.#known, each)
-      return failed
-    }
-    const reading = await ask(this.#tenantsToAsk())
-    // Whether Redis is there has to be known also for those that nothing was asked about.
-    const [any] = this.#known.keys()
-    const isOld = this.#options.clock.now() - this.#heardMs > youngMs
-    if (any !== undefined && isOld) reading.push(...(await ask([any])))
+    const sending = await this.#inTurns(this.#tallies, (tenantId) => this.#send(tenantId))
+    const reading = await this.#inTurns(this.#known, (tenantId) => this.#readCounts(tenantId), this.#toRead())
     const [first] = [...sending, ...reading]
     if (first) throw first.error
   }
 
-  #tenantsToAsk(): TenantId[] {
-    const nowMs = this.#options.clock.now()
-    const asked: TenantId[] = []
-    for (const [tenantId, { activeMs, heardMs }] of this.#known) {
-      if (nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs) asked.push(tenantId)
-    }
-    return asked
+  #toRead(): TenantId[] {
+    const nowMs = this.#parts.clock.now()
+    const [first] = this.#known.keys()
+    const wanted = [...this.#known].flatMap(([tenantId, { activeMs, heardMs }]) =>
+      nowMs - activeMs < activeMsMax && nowMs - heardMs > youngMs ? [tenantId] : [],
+    )
+    // Also shows whether Redis replies, if nothing else is read.
+    const isStale = nowMs - this.#heardMs > youngMs
+    return first !== undefined && isStale && !wanted.includes(first) ? [...wanted, first] : wanted
   }
 
-  async #inTurns(
-    tenants: readonly TenantId[],
+  /** Moves failed tenants to the end, so that they do not starve the others when time is up. */
+  async #inTurns<V>(
+    map: Map<TenantId, V>,
     work: (tenantId: TenantId) => Promise<void>,
-  ): Promise<Failure<TenantId>[]> {
+    tenants: readonly TenantId[] = [...map.keys()],
+  ): Promise<readonly Failure<TenantId>[]> {
     const failuresOf = async (some: readonly TenantId[]) => (await settleEach(some, work)).failed
-    return [...(await inTurns(tenants, this.#options.clock, failuresOf)).failed]
+    const { failed } = await inTurns(tenants, this.#parts.clock, failuresOf)
+    for (const { each } of failed) {
+      const value = map.get(each)
+      if (value !== undefined && map.delete(each)) map.set(each, value)
+    }
+    return failed
   }
 
   #knownOf(tenantId: TenantId, nowMs: number): Known {
@@ -164,37 +158,24 @@ export class EventMeter {
     return tally
   }
 
-  /** One call at a time for each tenant, until nothing of it waits. */
-  #send(tenantId: TenantId): Promise<void> {
-    const running = this.#sending.get(tenantId)
+  async #send(tenantId: TenantId): Promise<void> {
     const tally = this.#tallies.get(tenantId)
-    if (running || !tally) return running ?? Promise.resolve()
-    const sending = this.#sendAll(tenantId, tally)
-    this.#sending.set(tenantId, sending)
-    return sending
-  }
-
-  async #sendAll(tenantId: TenantId, tally: EventTally): Promise<void> {
-    try {
-      for (;;) {
-        const call = tally.next(this.#options.clock.now(), () => (this.#calls += 1))
-        const reply = call && (await this.#countCall(tenantId, call))
-        if (!reply) break
-        tally.confirm()
-        this.#hear(this.#known.get(tenantId), reply)
-        this.#options.markUsed(tenantId)
-      }
-      this.#tallies.delete(tenantId)
-    } finally {
-      this.#sending.delete(tenantId)
+    for (;;) {
+      const call = tally?.next(this.#parts.clock.now(), () => (this.#calls += 1))
+      const reply = call && (await this.#countCall(tenantId, call))
+      if (!reply) break
+      tally?.confirm()
+      this.#hear(this.#known.get(tenantId), reply)
+      this.#markUsed(tenantId)
     }
+    this.#tallies.delete(tenantId)
   }
 
-  /** Undefined for a deleted tenant: it gets no meters, and what it had is counted for nobody. */
+  /** Undefined for a deleted tenant: it gets no meters, and its events are dropped. */
   async #countCall(tenantId: TenantId, { call, fresh, late }: TallyCall): Promise<Counts | undefined> {
     const args = [this.#process, String(call), String(fresh), ...[...late].flat().map(String)]
     const evaluate = async () =>
-      (await this.#options.redis.evaluate(this.#count, [meterKeys(tenantId).events], args)) as Reply
+      (await this.#parts.redis.evaluate(this.#count, [meterKeys(tenantId).events], args)) as Reply
     let reply = await evaluate()
     if (reply[0] === 'seed') {
       if (!(await this.#seedOnce(tenantId))) return undefined
@@ -204,17 +185,17 @@ export class EventMeter {
     return reply
   }
 
-  /** Gives a tenant its meters of events; false for a deleted one. Of several processes that try one wins. */
+  /** Seeds a tenant's meter of events; false for a deleted tenant. Of several processes one wins. */
   async #seedOnce(tenantId: TenantId): Promise<boolean> {
-    const { kind } = await seedMeter(this.#options, this.#seed, tenantId, 'events')
+    const { kind } = await seedMeter(this.#parts, this.#seed, tenantId, 'events')
     if (kind === 'deleted') this.#known.delete(tenantId)
     return kind === 'seeded'
   }
 
   async #readCounts(tenantId: TenantId): Promise<void> {
-    const reply = (await this.#options.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
+    const reply = (await this.#parts.redis.evaluate(this.#read, [meterKeys(tenantId).events], [])) as Reply
     if (reply[0] === 'known') return this.#hear(this.#known.get(tenantId), reply)
-    // Redis is there also where the tenant is not, or Postgres is away.
+    // Redis replied, even if the tenant is deleted or Postgres is unavailable.
     this.#heardAt(reply[1])
     await this.#seedOnce(tenantId)
   }
@@ -225,9 +206,9 @@ export class EventMeter {
   }
 
   #heardAt(sec: number): number {
-    const nowMs = this.#options.clock.now()
+    const nowMs = this.#parts.clock.now()
     this.#heardMs = nowMs
-    // Redis tells whole seconds: less than one apart the clocks agree.
+    // Redis replies in whole seconds: clocks less than one apart agree.
     const aheadMs = sec * 1000 - nowMs
     this.#offsetMs = aheadMs > 0 || aheadMs < -1_000 ? aheadMs : 0
     return nowMs
@@ -244,49 +225,41 @@ type Counts = readonly [
 ]
 type Reply = Counts | readonly ['seed', number]
 
-/** Moves a failed tenant to the end, so that it does not starve the others when time is up. */
-function moveToEnd<V>(map: Map<TenantId, V>, tenantId: TenantId): void {
-  const value = map.get(tenantId)
-  if (value === undefined) return
-  map.delete(tenantId)
-  map.set(tenantId, value)
-}
-
-/** One call's worth of events. */
+/** Events counted by one call. */
 export interface TallyCall {
-  /** Its number in this process: the same again is not counted again. */
+  /** Number of the call in this process; a repeated number does not count again. */
   readonly call: number
-  /** Events of just now. */
+  /** Events for the running minute. */
   readonly fresh: number
-  /** Hours since the Unix epoch, and the events that came in then and were not counted in time. */
+  /** Events that were not counted in time, by hour of receipt since the Unix epoch. */
   readonly late: ReadonlyMap<number, number>
 }
 
-/** An event counts in the running minute only so long after it came in. */
+/** Age up to which an event counts in the running minute. */
 const freshMsMax = 5_000
-/** Hours kept apart for one tenant; what is older shares the oldest one kept. */
+/** Hours kept apart per tenant; older events count in the oldest one kept. */
 const hoursMax = 48
 const hourMs = 3_600_000
 
 /**
- * A tenant's committed events on their way to the meter. What was sent and not confirmed is kept apart under its call's number, since
- * it may have been counted; what comes meanwhile waits for the next call. Bounded: counts by hour, no event.
+ * A tenant's committed events until they are counted. An unconfirmed call is repeated under its number, because it may have been
+ * counted; later events wait for the next call. Holds counts by hour, no events.
  */
 export class EventTally {
   #open = new Batch()
   #sent: { readonly call: number; readonly batch: Batch } | undefined
 
-  /** Adds an event that came in at `receivedAtMs`. */
+  /** Adds an event received at `receivedAtMs`. */
   add(receivedAtMs: number, nowMs: number): void {
     this.#open.add(receivedAtMs, nowMs)
   }
 
-  /** Events that no call has confirmed yet. */
+  /** Unconfirmed events. */
   get events(): number {
     return this.#open.events + (this.#sent?.batch.events ?? 0)
   }
 
-  /** Returns the next call: the unconfirmed one, or all that waits; undefined when nothing waits. */
+  /** Returns the unconfirmed call, else one with all waiting events; undefined without any. */
   next(nowMs: number, nextCall: () => number): TallyCall | undefined {
     if (this.events === 0) return undefined
     if (!this.#sent) {
@@ -298,7 +271,7 @@ export class EventTally {
     return { call, fresh: batch.fresh, late: batch.late }
   }
 
-  /** The call that `next` gave was counted. */
+  /** Marks the last call as counted. */
   confirm(): void {
     this.#sent = undefined
   }
@@ -318,7 +291,7 @@ class Batch {
     this.fresh += 1
   }
 
-  /** Moves fresh events that waited too long to their hour. */
+  /** Moves fresh events that waited too long to the hour of their receipt. */
   age(nowMs: number): void {
     if (this.fresh === 0 || nowMs - this.#freshSinceMs <= freshMsMax) return
     this.#addLate(this.#freshSinceMs, this.fresh)
@@ -345,7 +318,7 @@ export type EventVerdict =
       readonly retryAfterMs: number
     }
 
-/** The last counts heard of, by windows of Redis' clock. */
+/** The last counts read, in windows of Redis' clock. */
 export interface EventCounts {
   /** Minutes since the Unix epoch. */
   readonly minute: number
@@ -357,11 +330,11 @@ export interface EventCounts {
 /** Facts that decide about an event. */
 export interface EventFacts {
   readonly counts: EventCounts
-  /** Events committed here that are not in the counts yet. */
+  /** Events committed here and not in the counts. */
   readonly waiting: number
   /** Redis' clock, ms. */
   readonly nowMs: number
-  /** Redis answered within the last second; without it no event is refused. */
+  /** Redis replied within the last second; otherwise no event is refused. */
   readonly isRedisThere: boolean
 }
 
@@ -369,7 +342,7 @@ const minuteMs = 60_000
 const free: EventVerdict = { kind: 'free' }
 const over: EventVerdict = { kind: 'over' }
 
-/** Decides about one event. Counts are what is surely used, so what is refused is over its limit. Pure. */
+/** Decides about one event. Counts are a lower bound of usage, so a refused event is over its limit. */
 export function decideEvent(
   { eventsPerMinute, eventsPerMonth }: EffectiveLimits,
   { counts, waiting, nowMs, isRedisThere }: EventFacts,

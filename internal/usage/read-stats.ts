@@ -23,18 +23,12 @@ export interface StatsQuery {
   readonly stepMs: number
 }
 
-/** Times from an event's receipt to its delivery, in milliseconds; undefined where none arrived. */
-export interface LatencyStats {
-  readonly p50: number | undefined
-  readonly p95: number | undefined
-  readonly p99: number | undefined
-}
-
 /** Sums over a span. */
 export interface StatsSums extends Readonly<Record<StatName, number>> {
   /** Refused calls by cause. */
   readonly refusedBy: Readonly<Record<string, number>>
-  readonly latencyMs: LatencyStats
+  /** Times from an event's receipt to its delivery; undefined without deliveries. */
+  readonly latencyMs: Readonly<Record<'p50' | 'p95' | 'p99', number | undefined>>
 }
 
 /** A point of a chart. */
@@ -48,7 +42,7 @@ export interface StatsPoint extends StatsSums {
 /** Stats over time. */
 export interface Stats {
   readonly stepMs: number
-  /** One for each step, oldest first, those in which nothing happened too. */
+  /** One per step, oldest first, also for steps without counts. */
   readonly points: readonly StatsPoint[]
   /** Sums over all points. */
   readonly total: StatsSums
@@ -59,10 +53,7 @@ const tenantsMax = 1_000
 const minuteRowsMax = 20_000
 const steps = [1, 2, 5, 10, 15, 60, 120, 240, 360, 720].map((minutes) => minutes * minuteMs)
 
-/**
- * The shortest step that makes at most 200 points of a time; of 30 days it is 4 h. For so many tenants, each read by itself, that
- * their minutes would be too many rows, it is an hour at least.
- */
+/** Returns the shortest step for at most 200 points; 4 h for 30 days. At least an hour for tenants with more than 20 000 minutes. */
 export function statsStepMs(spanMs: number, tenantsCount = 1): number {
   const isWide = (tenantsCount * spanMs) / minuteMs > minuteRowsMax
   const shortestMs = Math.max(spanMs / (pointsMax - 1), isWide ? hourMs : 0)
@@ -70,9 +61,9 @@ export function statsStepMs(spanMs: number, tenantsCount = 1): number {
 }
 
 /**
- * Reads stats: some rows of the roll-ups, never events. The span is widened to whole steps. Minutes are kept for two days, hours for
- * 35; what lies before is 0. Some seconds behind what happens; hours, a minute. No lock. @throws RangeError for more than 200 points or
- * 1 000 tenants, and a step that is no whole number of minutes or hours; what Postgres throws
+ * Reads stats from rollups. The span is widened to whole steps. Minutes are kept for two days, hours for 35; earlier points are 0.
+ * Minutes lag by some seconds, hours by a minute. @throws RangeError for more than 200 points or 1 000 tenants, and for a step that is
+ * no whole number of minutes or hours; errors of Postgres
  */
 export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats> {
   const { stepMs, tenants } = request
@@ -89,19 +80,10 @@ export async function readStats(pool: Pool, request: StatsQuery): Promise<Stats>
   const byStep = new Map(rows.map((row) => [row.atMs, row]))
   const points = Array.from({ length: count }, (_none, nth): StatsPoint => {
     const atMs = fromMs + nth * stepMs
-    const { counts = [], causes = [] } = byStep.get(atMs) ?? {}
-    return {
-      atMs,
-      ...sumsOf(
-        counts,
-        causes.flatMap((each) => Object.entries(each)),
-      ),
-      queue: sights?.get(atMs),
-    }
+    return { atMs, ...sumsOf(byStep.get(atMs) ?? { counts: [], causes: [] }), queue: sights?.get(atMs) }
   })
-  const all = countColumns.map((_name, at) => rows.reduce((sum, { counts }) => sum + (counts[at] ?? 0), 0))
-  const causes = rows.flatMap((row) => row.causes).flatMap((each) => Object.entries(each))
-  return { stepMs, points, total: sumsOf(all, causes) }
+  const counts = countColumns.map((_name, at) => rows.reduce((sum, row) => sum + (row.counts[at] ?? 0), 0))
+  return { stepMs, points, total: sumsOf({ counts, causes: rows.flatMap(({ causes }) => causes) }) }
 }
 
 function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
@@ -112,13 +94,16 @@ function checkRequest({ tenants, stepMs }: StatsQuery, count: number): void {
 
 type Causes = Readonly<Record<string, number>>
 
-/** Counts as `countColumns` has them, and calls by cause in any number of pieces, as sums. Pure. */
-function sumsOf(
-  counts: readonly number[],
-  causes: readonly (readonly [cause: string, calls: number])[],
-): StatsSums {
+interface StepCounts {
+  /** In the order of `countColumns`. */
+  readonly counts: readonly number[]
+  readonly causes: readonly Causes[]
+}
+
+function sumsOf({ counts, causes }: StepCounts): StatsSums {
   const refusedBy: Record<string, number> = {}
-  for (const [cause, calls] of causes) refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
+  for (const [cause, calls] of causes.flatMap((each) => Object.entries(each)))
+    refusedBy[cause] = (refusedBy[cause] ?? 0) + calls
   const named = Object.fromEntries(statNames.map((name, at) => [name, counts[at] ?? 0]))
   const buckets = counts.slice(latencyFrom)
   return {
@@ -138,15 +123,11 @@ const binOf = (step: string) => `date_bin(${step}::interval, at, 'epoch'::timest
 
 const sums = countColumns.map((name) => `sum(${name})::float8`).join(', ')
 
-interface StepSums {
-  readonly atMs: number
-  /** As `countColumns` has them. */
-  readonly counts: readonly number[]
-  readonly causes: readonly Causes[]
-}
-
-// By the primary key: 60 rows a tenant and hour of minutes at most, or one of hours.
-async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]): Promise<StepSums[]> {
+async function readSums(
+  pool: Pool,
+  stepMs: number,
+  values: readonly unknown[],
+): Promise<(StepCounts & { readonly atMs: number })[]> {
   const table = tableOf(stepMs)
   const { rows } = await pool.query<[number, Causes[] | null, ...number[]]>({
     name: `stats-read-${table}`,
@@ -158,7 +139,6 @@ async function readSums(pool: Pool, stepMs: number, values: readonly unknown[]):
   return rows.map(([atMs, causes, ...counts]) => ({ atMs, counts, causes: causes ?? [] }))
 }
 
-// By the primary key, a row a minute.
 async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<number, QueueSight>> {
   const { rows } = await pool.query<[number, number, number]>({
     name: 'stats-read-queue',
@@ -171,8 +151,7 @@ async function readQueue(pool: Pool, values: readonly unknown[]): Promise<Map<nu
 }
 
 /**
- * The time within which a share of what the buckets hold arrived, in milliseconds: spread evenly within a bucket, and the last bound
- * where it lies beyond all. Undefined for empty buckets. Pure.
+ * Estimates a percentile from latency buckets, linearly within a bucket; the last bound for longer times. Undefined for empty buckets.
  * @param share from 0 to 1
  */
 export function percentileMs(buckets: readonly number[], share: number): number | undefined {
@@ -207,22 +186,13 @@ export interface TenantStats extends Readonly<Record<StatName, number>> {
 }
 
 const spanMsMax = 24 * hourMs
-/** From there on hours tell it. */
+/** Longer spans read hours. */
 const minutesMsMax = 2 * hourMs
-const columns: Record<StatName, string> = {
-  accepted: 'accepted',
-  duplicates: 'duplicates',
-  spooled: 'spooled',
-  refused: 'refused',
-  delivered: 'delivered',
-  failed: 'failed',
-  attemptsFailed: 'attempts_failed',
-}
+const sumOf = (name: StatName) => `sum(${countColumns[statNames.indexOf(name)]})`
 
 /**
- * The tenants for which something was counted in a span, those with most first. Over two hours the span is widened to whole hours.
- * Reads two hours of minutes or a day of hours of each tenant at most, by the index over their times or the key. No lock.
- * @throws what Postgres throws
+ * Ranks the tenants with counts in a span, highest first. Spans over two hours are widened to whole hours. Reads at most two hours of
+ * minutes or a day of hours per tenant, by an index. @throws errors of Postgres
  */
 export async function rankTenants(pool: Pool, request: RankRequest): Promise<readonly TenantStats[]> {
   const { tenants, toMs, orderBy, limit } = request
@@ -231,9 +201,9 @@ export async function rankTenants(pool: Pool, request: RankRequest): Promise<rea
   const fromMs = isLong ? Math.floor(givenFromMs / hourMs) * hourMs : givenFromMs
   const table = isLong ? 'stats_hourly' : 'stats_minutely'
   const { rows } = await pool.query<[TenantId, ...number[]]>({
-    text: `SELECT tenant_id, ${statNames.map((name) => `sum(${columns[name]})::float8`).join(', ')} FROM ${table}
+    text: `SELECT tenant_id, ${statNames.map((name) => `${sumOf(name)}::float8`).join(', ')} FROM ${table}
       WHERE at >= $1 AND at < $2 AND ${tenants === 'all' ? `tenant_id <> ''` : 'tenant_id = ANY($4::text[])'}
-      GROUP BY tenant_id ORDER BY sum(${columns[orderBy]}) DESC, tenant_id LIMIT $3`,
+      GROUP BY tenant_id ORDER BY ${sumOf(orderBy)} DESC, tenant_id LIMIT $3`,
     rowMode: 'array',
     values: [
       new Date(fromMs),

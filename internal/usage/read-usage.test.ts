@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import { openRedis } from '#internal/storage/index.ts'
 import { openRecordLab, type RecordLab, randomTenantId } from '#test/support/record-lab.ts'
-import { EventMeter } from './event-meter.ts'
 import { LimitsInForce } from './limits.ts'
+import { Meter } from './meter.ts'
 import { readUsage } from './read-usage.ts'
 
 let lab: RecordLab
@@ -26,13 +26,10 @@ function read(tenantId: TenantId, redis = lab.redis) {
 async function usedTenant(): Promise<TenantId> {
   const tenantId = randomTenantId()
   const nowMs = Date.now()
-  const eventMeter = new EventMeter({
-    ...{ redis: lab.redis, pool: lab.pool, clock },
-    markUsed: (id) => lab.meter.markUsed(id),
-  })
-  eventMeter.countStored([1, 2, 3].map(() => ({ tenantId, receivedAtMs: nowMs })))
-  await eventMeter.refresh()
-  await lab.meter.flush()
+  const meter = new Meter({ redis: lab.redis, pool: lab.pool, clock, onEpochLost: () => undefined })
+  meter.events.countStored([1, 2, 3].map(() => ({ tenantId, receivedAtMs: nowMs })))
+  await meter.events.refresh()
+  await meter.flush()
   await lab.pool.query(
     `INSERT INTO usage_hourly VALUES ($1, 'locks', date_trunc('hour', now()), 2), ($1, 'locks', now() - interval '70 days', 9)`,
     [tenantId],

@@ -7,6 +7,15 @@ import seed from './scripts/seed.lua' with { type: 'text' }
 import usage from './scripts/usage.lua' with { type: 'text' }
 import { findUsage } from './store.ts'
 
+/** Dependencies of meters. The caller closes connection and pool. */
+export interface MeterParts {
+  readonly redis: RedisConnection
+  readonly pool: Pool
+  readonly clock: Clock
+  /** Lua that defines `clock()`, for tests that move it. */
+  readonly clockSource?: string
+}
+
 /** Name of a meter in `usage_hourly`. */
 export type MeterName = 'locks' | 'events'
 
@@ -57,7 +66,7 @@ export type Seeding =
  * @throws RedisUnavailable, and what Postgres throws
  */
 export async function seedMeter(
-  { redis, pool, clock }: { readonly redis: RedisConnection; readonly pool: Pool; readonly clock: Clock },
+  { redis, pool, clock }: MeterParts,
   script: RedisScript,
   tenantId: TenantId,
   meter: MeterName,
@@ -146,17 +155,53 @@ function closed(
   return window === undefined || count === undefined ? [] : [toWindow(window, count)]
 }
 
-/** The keys of a tenant's meters. They share its hash tag with all of its records. */
-export interface MeterKeys {
-  /** Locks and bytes: a packed string. */
-  readonly meta: string
-  /** The hash beside it. */
-  readonly side: string
-  /** Events: a hash. */
-  readonly events: string
+/** Item for which the work failed. */
+export interface Failure<T> {
+  readonly each: T
+  readonly error: unknown
 }
 
-/** Names the keys of a tenant's meters. */
-export function meterKeys(tenantId: TenantId): MeterKeys {
+const parallelMax = 64
+/** Time after which nothing more is started once there are failures, since each may take a whole timeout. */
+const failingMsMax = 2_000
+
+/**
+ * Does work in batches of at most 64. Failures do not stop it, unless they take over two seconds: then the rest is left.
+ * @param work returns the failures; does not throw
+ */
+export async function inTurns<T>(
+  all: readonly T[],
+  clock: Clock,
+  work: (some: readonly T[]) => Promise<readonly Failure<T>[]>,
+): Promise<{ readonly failed: readonly Failure<T>[]; readonly left: readonly T[] }> {
+  const endMs = clock.now() + failingMsMax
+  const failed: Failure<T>[] = []
+  for (let at = 0; at < all.length; at += parallelMax) {
+    if (failed.length > 0 && clock.now() > endMs) return { failed, left: all.slice(at) }
+    failed.push(...(await work(all.slice(at, at + parallelMax))))
+  }
+  return { failed, left: [] }
+}
+
+/** Does work for each at the same time. Never throws. */
+export async function settleEach<T, R>(
+  some: readonly T[],
+  work: (each: T) => Promise<R>,
+): Promise<{ readonly done: readonly R[]; readonly failed: readonly Failure<T>[] }> {
+  const done: R[] = []
+  const failed: Failure<T>[] = []
+  const one = async (each: T) => {
+    try {
+      done.push(await work(each))
+    } catch (error) {
+      failed.push({ each, error })
+    }
+  }
+  await Promise.all(some.map(one))
+  return { done, failed }
+}
+
+/** Keys of a tenant's meters, with the hash tag of its records: packed string and hash of locks and bytes, hash of events. */
+export function meterKeys(tenantId: TenantId) {
   return { meta: `{${tenantId}}:meta`, side: `{${tenantId}}:side`, events: `{${tenantId}}:events` }
 }

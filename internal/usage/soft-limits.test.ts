@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TenantId } from '#internal/base/index.ts'
 import type { LimitName, Limits } from '#internal/tenants/index.ts'
 import { labStartMs, movableClock, openRecordLab, type RecordLab } from '#test/support/record-lab.ts'
-import { EventMeter } from './event-meter.ts'
 import { effectiveLimits } from './limits.ts'
 import { Meter, type SoftCrossing, softCrossings } from './meter.ts'
 import type { MeterReading, UsageReading } from './reading.ts'
@@ -137,13 +136,9 @@ describe('reaching a soft limit', () => {
       eventsPerMinute: { soft: 3 },
       eventsPerMonth: { soft: 3, over: 'accept' },
     })
-    const eventMeter = new EventMeter({
-      ...{ redis: lab.redis, pool: lab.pool, clock: { now: () => labStartMs }, clockSource: movableClock },
-      markUsed: (id) => meter.markUsed(id),
-    })
     const events = async (count: number) => {
-      eventMeter.countStored(Array.from({ length: count }, () => ({ tenantId, receivedAtMs: labStartMs })))
-      await eventMeter.refresh()
+      meter.events.countStored(Array.from({ length: count }, () => ({ tenantId, receivedAtMs: labStartMs })))
+      await meter.events.refresh()
     }
     for (const _lock of [1, 2]) await lock(tenantId)
     await events(3)

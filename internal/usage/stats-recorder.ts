@@ -93,7 +93,7 @@ export class StatsRecorder {
   }
 }
 
-/** The installation's cells: the sums of all tenants'. */
+/** Returns the installation's cells: the sums over all tenants. */
 function wholes(cells: readonly StatsCell[], stepMs: number): StatsCell[] {
   const sums = new Map<string, StatsCell>()
   for (const cell of cells) addTo(sums, '', cell, stepMs)
@@ -114,9 +114,9 @@ export interface StatsBatch {
   readonly writer: string
   /** Grows with each batch of the writer. */
   readonly turn: number
-  /** None twice for one tenant and minute. */
+  /** At most one per tenant and minute. */
   readonly minutes: readonly StatsCell[]
-  /** None twice for one tenant and hour. */
+  /** At most one per tenant and hour. */
   readonly hours: readonly StatsCell[]
   /** By the minute's start, ms since the epoch. */
   readonly queue: ReadonlyMap<number, QueueSight>
@@ -139,9 +139,9 @@ ON CONFLICT (tenant_id, at) DO UPDATE SET ${countColumns.map((name) => `${name} 
       FROM (SELECT * FROM jsonb_each_text(known.refused_by) UNION ALL SELECT * FROM jsonb_each_text(excluded.refused_by))
         AS each(cause, calls) GROUP BY cause) AS of_both) END`
 
-// A writer's turn is raised and its counts are added in one commit, so that a repetition finds the turn taken and adds nothing; one
-// that is still under way is waited for. Of each table rows are locked in the order of the key, and the tables in one order by everybody,
-// so that two writers wait for each other in one direction only. A deleted tenant gets no rows; should one slip in at that moment, retention removes it.
+// Raises the writer's turn and adds its counts in one commit, so that a repetition finds the turn taken and adds nothing, and waits for
+// one in progress. Rows are locked in the order of the key, and tables in one order, so that writers do not deadlock. A deleted tenant gets
+// no rows, or retention removes them.
 const writeText = `
 WITH turn AS (
   INSERT INTO stats_writers AS known (writer, turn, written_at) VALUES ($1, $2, now())
@@ -156,31 +156,17 @@ WITH turn AS (
     oldest_age_ms = greatest(known.oldest_age_ms, excluded.oldest_age_ms)
 )${upsertText('stats_minutely', '$4')}`
 
-/**
- * Adds a batch in one statement. Repeating it, with the same writer and turn, adds nothing more; so does a turn before the writer's
- * last. @throws what Postgres throws
- */
+/** Adds a batch in one statement. A turn up to the writer's last adds nothing. @throws errors of Postgres */
 export async function writeStats(pool: Pool, batch: StatsBatch): Promise<void> {
   const { writer, turn, minutes, hours, queue } = batch
-  const seen = [...queue].map(([atMs, sight]) => ({
-    at: timeOf(atMs),
-    due_count: sight.dueCount,
-    oldest_age_ms: Math.round(sight.oldestAgeMs),
-  }))
-  await pool.query({
-    name: 'stats-write',
-    text: writeText,
-    values: [
-      writer,
-      turn,
-      JSON.stringify(hours.map(rowOf)),
-      JSON.stringify(minutes.map(rowOf)),
-      JSON.stringify(seen),
-    ],
+  const seen = [...queue].map(([atMs, { dueCount, oldestAgeMs }]) => {
+    return { at: timeOf(atMs), due_count: dueCount, oldest_age_ms: Math.round(oldestAgeMs) }
   })
+  const lists = [hours.map(rowOf), minutes.map(rowOf), seen].map((rows) => JSON.stringify(rows))
+  await pool.query({ name: 'stats-write', text: writeText, values: [writer, turn, ...lists] })
 }
 
-/** Most counts of a cell are 0, and left out. */
+/** Omits counts of 0, which most are. */
 function rowOf({ tenantId, atMs, counts, causes }: StatsCell): object {
   const row: Record<string, unknown> = { tenant_id: tenantId, at: timeOf(atMs) }
   countColumns.forEach((name, at) => {
@@ -194,22 +180,19 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** A table of stats whose rows go by time. */
-export type StatsTable = 'stats_minutely' | 'stats_hourly' | 'stats_queue' | 'stats_writers'
-
 const dayMs = 86_400_000
-/** Hours: a chart of 30 days, and some days to compare. Writers: by then none repeats a batch. */
-const keptMs: Record<StatsTable, number> = {
+/** Hours: a chart of 30 days and some days to compare. Writers: none repeats a batch for so long. */
+const keptMs = {
   stats_minutely: 2 * dayMs,
   stats_hourly: 35 * dayMs,
   stats_queue: 35 * dayMs,
   stats_writers: dayMs,
 }
 
-/** Removes what of a table is kept no longer, at most 5 000 rows, by an index. Repeating it is safe. @throws whatever Postgres throws */
-export function forgetStats(pool: Pool, table: StatsTable, nowMs: number): Promise<RemovedRows> {
+/** Tables of stats with a retention. */
+export const statsTables = Object.keys(keptMs) as (keyof typeof keptMs)[]
+
+/** Removes expired rows of a table, at most 5 000, by an index. Idempotent. */
+export function forgetStats(pool: Pool, table: keyof typeof keptMs, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table, before: new Date(nowMs - keptMs[table]) })
 }
-
-/** The tables whose rows go by time. */
-export const statsTables = Object.keys(keptMs) as StatsTable[]

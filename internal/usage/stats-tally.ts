@@ -21,9 +21,9 @@ export const latencyBoundsMs = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 3_600_000,
 ] as const
 
-/** The columns of all counts in the order in which a cell holds them: those of `statNames`, then the buckets. */
+/** Columns of all counts in the order of a cell: those of `statNames`, then the latency buckets. */
 export const countColumns: readonly string[] = [
-  ...['accepted', 'duplicates', 'spooled', 'refused', 'delivered', 'failed', 'attempts_failed'],
+  ...statNames.map((name) => (name === 'attemptsFailed' ? 'attempts_failed' : name)),
   ...latencyBoundsMs.map((bound) => `latency_${bound}`),
   'latency_over',
 ]
@@ -42,19 +42,19 @@ export interface StatsCell {
   readonly tenantId: TenantId | ''
   /** Start of the minute or hour, ms since the epoch. */
   readonly atMs: number
-  /** As `countColumns` has them. */
+  /** In the order of `countColumns`. */
   readonly counts: number[]
   /** Refused calls by cause. */
   readonly causes: Map<string, number>
 }
 
-/** The queue of deliveries at a moment, or at its worst within a time. */
+/** The delivery queue at a moment, or its maximum over a time. */
 export interface QueueSight {
   readonly dueCount: number
   readonly oldestAgeMs: number
 }
 
-/** Makes a cell in which nothing was counted. */
+/** Makes a cell without counts. */
 export function emptyCell(tenantId: StatsCell['tenantId'], atMs: number): StatsCell {
   return { tenantId, atMs, counts: new Array<number>(countColumns.length).fill(0), causes: new Map() }
 }
@@ -73,26 +73,16 @@ export function bucketOf(latencyMs: number): number {
   return at < 0 ? latencyBoundsMs.length : at
 }
 
-/** Bounds of a tally. */
-export interface TallyBounds {
-  /** Tenants times minutes that are held at a time. */
-  readonly cellsMax: number
-  /** Causes of refusals that are told apart; later ones are `other`. */
-  readonly causesMax: number
-}
-
-const usualBounds: TallyBounds = { cellsMax: 20_000, causesMax: 64 }
+/** `cellsMax`: tenants times minutes. `causesMax`: distinct causes of refusals; later ones count as `other`. */
+const usualBounds = { cellsMax: 20_000, causesMax: 64 }
 const queueMinutesMax = 240
 const otherCause = 'other'
 const places = Object.fromEntries(statNames.map((name, at) => [name, at])) as Record<StatName, number>
 
-/**
- * Counts what happens, by tenant and minute, in memory. This is on the way of every event: one look-up and one addition. What has no
- * room is counted as dropped.
- */
+/** Counts outcomes by tenant and minute in memory; on the path of every event. Without room for a cell it counts a drop. */
 export class StatsTally {
   readonly #clock: Clock
-  readonly #bounds: TallyBounds
+  readonly #bounds: typeof usualBounds
   readonly #minutes = new Map<number, Map<TenantId, StatsCell>>()
   readonly #causes = new Set<string>()
   readonly #queue = new Map<number, QueueSight>()
@@ -101,27 +91,27 @@ export class StatsTally {
   #size = 0
   #dropped = 0
 
-  constructor(clock: Clock, bounds: TallyBounds = usualBounds) {
+  constructor(clock: Clock, bounds: typeof usualBounds = usualBounds) {
     this.#clock = clock
     this.#bounds = bounds
   }
 
-  /** Tenants times minutes that wait to be taken. */
+  /** Cells that wait to be taken. */
   get size(): number {
     return this.#size
   }
 
-  /** Things that happened and had no room, since the process began. */
+  /** Outcomes dropped for lack of room since the process started. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Counts one thing that happened now. */
+  /** Counts an outcome now. */
   count(tenantId: TenantId, name: Exclude<StatName, 'refused'>): void {
     this.#add(this.#cellOf(tenantId), places[name])
   }
 
-  /** Counts a call that was refused now. @param cause of a closed set, since it is told apart */
+  /** Counts a refused call. @param cause of a closed set */
   countRefused(tenantId: TenantId, cause: string): void {
     const cell = this.#cellOf(tenantId)
     if (!cell) return
@@ -131,14 +121,14 @@ export class StatsTally {
     causes.set(known, (causes.get(known) ?? 0) + 1)
   }
 
-  /** Counts an event that arrived now. @param latencyMs since its receipt; undefined where that says nothing, as after a replay */
+  /** Counts a delivered event. @param latencyMs since its receipt; undefined where it means nothing, as after a replay */
   countDelivered(tenantId: TenantId, latencyMs: number | undefined): void {
     const cell = this.#cellOf(tenantId)
     this.#add(cell, places.delivered)
     if (latencyMs !== undefined) this.#add(cell, latencyFrom + bucketOf(latencyMs))
   }
 
-  /** Keeps what was seen of the queue, if it is the worst of this minute. */
+  /** Keeps the maximum of the queue per minute. */
   noteQueue({ dueCount, oldestAgeMs }: QueueSight): void {
     const atMs = this.#startOfMinute()
     const known = this.#queue.get(atMs)
@@ -149,7 +139,7 @@ export class StatsTally {
     })
   }
 
-  /** Takes cells out, the oldest first: what happens afterwards in the same minute is another cell. */
+  /** Removes and returns cells, oldest first; later outcomes of the same minute make another cell. */
   take(cellsMax: number): StatsCell[] {
     const taken: StatsCell[] = []
     for (const [minute, cells] of this.#minutes) {
@@ -164,7 +154,7 @@ export class StatsTally {
     return taken
   }
 
-  /** Takes out what was seen of the queue, by the minute's start. */
+  /** Removes and returns the maxima of the queue by the minute's start. */
   takeQueue(): Map<number, QueueSight> {
     const taken = new Map(this.#queue)
     this.#queue.clear()

@@ -1,5 +1,7 @@
+import { and, asc, eq, gte, inArray, lt } from 'drizzle-orm'
 import type { TenantId } from '#internal/base/index.ts'
 import {
+  orm,
   type Pool,
   type PurgeStep,
   purgeByKey,
@@ -8,18 +10,7 @@ import {
 } from '#internal/storage/index.ts'
 import type { SoftCrossing } from './meter.ts'
 import type { MeterName } from './reading.ts'
-
-/** Usage in Postgres from which a meter is seeded. */
-export interface StoredUsage {
-  /** Rolled-up amount of the requested hour. */
-  readonly hourAmount: number
-  /** Rolled-up amount of its month. */
-  readonly monthAmount: number
-  /** The tenant is deleted and gets no meters. */
-  readonly deleted: boolean
-  /** The epoch that is remembered; undefined for a tenant without one. */
-  readonly epoch: string | undefined
-}
+import { recordEpochs, usageHourly } from './tables.ts'
 
 /** One hour of one tenant's meter. */
 export interface HourOfUsage {
@@ -30,7 +21,7 @@ export interface HourOfUsage {
   readonly amount: number
 }
 
-/** A tenant's epoch: one life of its data in Redis. */
+/** A tenant's epoch: lifetime of its data in Redis. */
 export interface TenantEpoch {
   readonly tenantId: TenantId
   readonly epoch: string
@@ -39,22 +30,14 @@ export interface TenantEpoch {
 }
 
 const hourMs = 3_600_000
-/** Rows one statement writes; callers cut longer lists. */
+/** Maximum rows per statement; callers cut longer lists. */
 export const usageRowsMax = 1000
 
-/**
- * Reads what Postgres knows of a tenant: whether it was deleted, its epoch, and a meter's amounts in an hour and in the month that
- * holds it. One statement, no lock.
- */
-export async function findUsage(
-  pool: Pool,
-  tenantId: TenantId,
-  meter: MeterName,
-  nowMs: number,
-): Promise<StoredUsage> {
+/** Reads what a meter is seeded from: its rolled-up amounts of an hour and of its month, the tenant's epoch, and whether it is deleted. */
+export async function findUsage(pool: Pool, tenantId: TenantId, meter: MeterName, nowMs: number) {
   const hour = new Date(Math.floor(nowMs / hourMs) * hourMs)
   const month = new Date(Date.UTC(hour.getUTCFullYear(), hour.getUTCMonth(), 1))
-  const result = await pool.query<{ hour: string; month: string; deleted: boolean; epoch: string | null }>({
+  const { rows } = await pool.query<{ hour: string; month: string; deleted: boolean; epoch: string | null }>({
     name: 'usage-find',
     text: `SELECT coalesce(sum(amount) FILTER (WHERE hour = $2), 0) AS hour, coalesce(sum(amount), 0) AS month,
              EXISTS (SELECT FROM tenants WHERE id = $1 AND deleted_at IS NOT NULL) AS deleted,
@@ -62,16 +45,19 @@ export async function findUsage(
            FROM usage_hourly WHERE tenant_id = $1 AND meter = $4 AND hour >= $3`,
     values: [tenantId, hour, month, meter],
   })
-  const row = result.rows[0]
-  const [hourAmount, monthAmount] = [Number(row?.hour ?? 0), Number(row?.month ?? 0)]
-  return { hourAmount, monthAmount, deleted: row?.deleted ?? false, epoch: row?.epoch ?? undefined }
+  const [row] = rows
+  return {
+    hourAmount: Number(row?.hour),
+    monthAmount: Number(row?.month),
+    deleted: row?.deleted === true,
+    epoch: row?.epoch ?? undefined,
+  }
 }
 
 /**
- * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so that a repeated or late write
- * changes nothing; rows that hold the value already are left out, since a conflict would lock and log them. Rows are locked in
- * the order of their key, so that two processes that write the same do not dead-lock. A deleted tenant's are left out: nobody
- * would remove them again.
+ * Writes hours by their absolute values, at most `usageRowsMax`. A value never shrinks, so a repeated or late write changes nothing.
+ * Skips rows with the same value, because a conflict would lock and log them, and rows of deleted tenants, whose purge may be over.
+ * Rows are locked in the order of their key, so that processes do not deadlock.
  */
 export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Promise<void> {
   await pool.query({
@@ -96,8 +82,8 @@ export async function saveHours(pool: Pool, hours: readonly HourOfUsage[]): Prom
 }
 
 /**
- * Writes an audit row for each crossing that has none yet, and gives those: a unique index over tenant, limit and period decides,
- * so that of all processes one is given it, once. One statement, at most `usageRowsMax`; repeating it writes and gives nothing.
+ * Writes an audit row for each crossing that has none yet, and returns those: a unique index over tenant, limit and period makes one
+ * process report it, once. At most `usageRowsMax`; repeating it writes and returns nothing.
  */
 export async function saveSoftCrossings(
   pool: Pool,
@@ -123,24 +109,23 @@ export async function saveSoftCrossings(
   )
 }
 
-/** Reads the epochs that Postgres remembers; a tenant without one is left out. One statement, no lock. */
+/** Reads the epochs of tenants in Postgres; a tenant without one is left out. */
 export async function findEpochs(
   pool: Pool,
   tenants: readonly TenantId[],
 ): Promise<ReadonlyMap<TenantId, string>> {
-  const result = await pool.query<{ tenant_id: TenantId; epoch: string }>({
-    name: 'usage-find-epochs',
-    text: 'SELECT tenant_id, epoch FROM record_epochs WHERE tenant_id = ANY ($1::text[])',
-    values: [tenants],
-  })
-  return new Map(result.rows.map((row) => [row.tenant_id, row.epoch]))
+  const { tenantId, epoch } = recordEpochs
+  const rows = await orm(pool)
+    .select({ tenantId, epoch })
+    .from(recordEpochs)
+    .where(inArray(tenantId, [...tenants]))
+  return new Map(rows.map((row) => [row.tenantId, row.epoch]))
 }
 
 /**
- * Remembers the epochs in force, and writes an audit row for each tenant that had another one before: its records in
- * Redis are gone, and finished operations may run again. Gives those tenants. Repeating it changes and gives nothing, and so
- * does whoever is late: where something else is remembered by now than was `known`, that was read from Redis later. Those of
- * deleted tenants are left out: nobody would remove them again. Rows are locked in the order of their key.
+ * Saves epochs, and writes an audit row for each tenant that had another one: its records in Redis are lost, and finished operations
+ * may run again. Returns those tenants. Compare-and-set against `known`, so a late or repeated write changes and returns nothing.
+ * Skips deleted tenants, whose purge may be over. Rows are locked in the order of their key.
  */
 export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Promise<readonly TenantId[]> {
   const result = await pool.query<{ tenant_id: TenantId }>({
@@ -171,38 +156,30 @@ export async function saveEpochs(pool: Pool, epochs: readonly TenantEpoch[]): Pr
   return result.rows.map((row) => row.tenant_id)
 }
 
-/** Amount of an hour: from our own meters and from emissions. */
-export interface HourAmount {
-  /** Start of the hour, ms since the epoch. */
-  readonly hourMs: number
-  readonly meter: string
-  readonly amount: number
-}
+/** Amount of an hour, from own meters and from emissions. */
+export type HourAmount = Readonly<Omit<typeof usageHourly.$inferSelect, 'tenantId'>>
 
 const hoursReadMax = 20_000
 
-/** A tenant's hours that began in a span, by time and meter; at most 20 000. By the primary key's first column, no lock. */
+/** Lists a tenant's hours that began in a span, by time and meter; at most 20 000. */
 export async function listHours(
   pool: Pool,
   tenantId: TenantId,
-  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+  span: { readonly fromMs: number; readonly toMs: number },
 ): Promise<readonly HourAmount[]> {
-  const { rows } = await pool.query<HourAmount>({
-    name: 'usage-list-hours',
-    text: `SELECT floor(extract(epoch FROM hour) * 1000)::bigint AS "hourMs", meter, amount FROM usage_hourly
-           WHERE tenant_id = $1 AND hour >= $2 AND hour < $3 ORDER BY hour, meter LIMIT $4`,
-    values: [tenantId, new Date(fromMs), new Date(toMs), hoursReadMax],
-  })
-  return rows
+  const { tenantId: owner, hourMs: startMs, meter, amount } = usageHourly
+  return await orm(pool)
+    .select({ hourMs: startMs, meter, amount })
+    .from(usageHourly)
+    .where(and(eq(owner, tenantId), gte(startMs, span.fromMs), lt(startMs, span.toMs)))
+    .orderBy(asc(startMs), asc(meter))
+    .limit(hoursReadMax)
 }
 
-/** A month can be compared with that of the year before. */
+/** A year, and time to compare a month with the one a year before. */
 const keptMs = 400 * 86_400_000
 
-/**
- * Removes usage of hours over 400 days ago, at most 5 000 rows, by the index over their hours. No limit looks back further than a
- * month. Repeating it is safe. @throws whatever Postgres throws
- */
+/** Removes usage over 400 days old, at most 5 000 rows, by an index. Idempotent. */
 export function forgetHours(pool: Pool, nowMs: number): Promise<RemovedRows> {
   return removeOldest(pool, { table: 'usage_hourly', before: new Date(nowMs - keptMs) })
 }

@@ -9,7 +9,7 @@ import { createTransport, type Transport } from '#internal/kube/index.ts'
 import { OwnedScope } from '#internal/process/scope.ts'
 import type { Pool, RedisConnection } from '#internal/storage/index.ts'
 import type { Directory } from '#internal/tenants/index.ts'
-import { EventMeter, LimitsInForce, StatsTally } from '#internal/usage/index.ts'
+import { LimitsInForce, Meter, StatsTally } from '#internal/usage/index.ts'
 import { openerOf, openTenants, type TestAnswer } from './api.ts'
 import { type FakeApiServer, startFakeApiServer } from './fake-api-server.ts'
 import { createMigratedDatabase } from './migrated-database.ts'
@@ -78,7 +78,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
   const settings = await openSettings(host, { pool, redis })
   const directory = await openDirectory(host, { pool, redis })
   const limits = new LimitsInForce({ pool, clock: systemClock, defaults: () => settings.current.limits })
-  const eventMeter = new EventMeter({ redis, pool, clock: systemClock, markUsed: () => undefined })
+  const meter = new Meter({ redis, pool, clock: systemClock, onEpochLost: () => undefined })
   const port = await openBackofficePort(
     host,
     {
@@ -92,7 +92,7 @@ export async function openBackofficeOn({ databaseUrl, redisUrl, transport }: Ope
         directory,
         secrets: openerOf(directory),
         settings,
-        usage: { limits, eventMeter },
+        usage: { limits, meter },
         stats: new StatsTally(systemClock),
       },
       ...(transport && { transport }),
