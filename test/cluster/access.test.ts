@@ -12,7 +12,7 @@ import {
 } from './cluster.ts'
 import { type ClusterUsers, openUsers } from './users.ts'
 
-/** Knows no tenant: what is tried here are users. */
+/** Directory without tenants; these tests are about users. */
 const directory = { hasSnapshot: () => true, findKey: () => undefined } as unknown as Directory
 const id = tenantIdFromBytes(new Uint8Array(16))
 const userAgent = 'latchkey-test'
@@ -38,7 +38,7 @@ afterAll(async () => {
 const account = (name: string) => users.account(name)
 const tokenOf = (name: string, audiences: readonly string[]) => users.tokenOf(name, audiences)
 
-/** The backoffice as a service account of its own, which may ask for reviews or not. */
+/** Opens the back office under its own service account, with or without the right to create reviews. */
 async function accessOf(name: string, mayReview: boolean): Promise<Access> {
   const ask = await createServiceAccount(admin, { namespace: shops.name, name })
   if (mayReview) await users.bind(name, ['--clusterrole=system:auth-delegator'])
@@ -68,8 +68,8 @@ async function allowed(actor: Actor, place: TenantPlace | 'all') {
   return actions.filter((_action, nth) => asked[nth]?.kind === 'allowed')
 }
 
-describe('a token', () => {
-  test('for our audience tells who it is, with groups and extra, and when it ends', async () => {
+describe('token', () => {
+  test('token: for our audience, the review returns user, groups, extra and expiry', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'ada' })
     const askedAtMs = Date.now()
     const found = await access.authenticate(await tokenOf('ada', ['latchkey']))
@@ -87,7 +87,7 @@ describe('a token', () => {
     expect(endsInMs).toBeLessThan(610_000)
   })
 
-  test('of the API server’s audience is refused, also beside ours, and so is another service’s', async () => {
+  test('token: refused for the API server’s audience, alone or beside ours, and for another service’s', async () => {
     const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'bob' })
     const own = await ask()
     const { aud } = JSON.parse(Buffer.from(own.split('.')[1] ?? '', 'base64url').toString()) as {
@@ -99,7 +99,7 @@ describe('a token', () => {
       expect(await access.authenticate(token)).toEqual({ kind: 'refused', cause: 'otherAudience' })
   })
 
-  test('that is altered, or none at all, is refused', async () => {
+  test('token: refused if altered or absent', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'eve' })
     const token = await tokenOf('eve', ['latchkey'])
     const [head, payload, signature] = token.split('.')
@@ -112,15 +112,15 @@ describe('a token', () => {
   })
 })
 
-describe('a user', () => {
-  test('without any role may do nothing and sees nothing', async () => {
+describe('user', () => {
+  test('user: without roles, may do nothing and sees nothing', async () => {
     const actor = await user('nobody')
     expect(await allowed(actor, tenant(shops.name, 'acme'))).toEqual([])
     expect(await allowed(actor, 'all')).toEqual([])
     expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
   })
 
-  test('may do what a role of the namespace says, there and nowhere else', async () => {
+  test('user: with a role in a namespace, has its rights there and in no other namespace', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'support' })
     await users.grant('support', shops.name, { verb: 'get', resource: 'tenants' })
     await users.grant('support', shops.name, { verb: 'create', resource: 'tenants/replays' })
@@ -136,7 +136,7 @@ describe('a user', () => {
     })
   })
 
-  test('may be let to one tenant alone', async () => {
+  test('user: with a role limited to one tenant, has access to that tenant only', async () => {
     const actor = await user('one-tenant')
     await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants', tenant: 'acme' })
     await users.grant('one-tenant', shops.name, { verb: 'get', resource: 'tenants/payloads', tenant: 'acme' })
@@ -145,7 +145,7 @@ describe('a user', () => {
     expect(await access.visibleTenants(actor, [shops.name])).toEqual({ kind: 'namespaces', namespaces: [] })
   })
 
-  test('with the whole cluster sees all tenants, and changes what holds for all', async () => {
+  test('user: with a cluster-wide role, sees all tenants and changes global settings', async () => {
     const actor = await user('platform')
     await users.bind('platform', ['--clusterrole=cluster-admin'])
     expect(await allowed(actor, 'all')).toEqual([...actions])
@@ -153,8 +153,8 @@ describe('a user', () => {
   })
 })
 
-describe('a backoffice', () => {
-  test('that may not ask for reviews lets nobody in and says that it cannot', async () => {
+describe('back office', () => {
+  test('back office: without the right to create reviews, refuses every caller and reports the missing right', async () => {
     const blind = await accessOf('blind', false)
     const actor = await user('carol')
     expect(await blind.authenticate(await tokenOf('carol', ['latchkey']))).toMatchObject({
@@ -163,7 +163,7 @@ describe('a backoffice', () => {
     expect(await blind.may(actor, 'see', tenant(shops.name, 'acme'))).toMatchObject({ kind: 'unavailable' })
   })
 
-  test('whose API server does not answer says so', async () => {
+  test('back office: while the API server does not answer, reports it', async () => {
     const transport: Transport = createTransport({
       endpoint: { ...admin.endpoint, server: 'https://127.0.0.1:1' },
       userAgent,

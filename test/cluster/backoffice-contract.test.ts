@@ -11,7 +11,7 @@ import {
 } from './cluster.ts'
 import { type ClusterUsers, openUsers } from './users.ts'
 
-/** The internal API, before a real API server: who may do what by real roles. */
+/** Checks the internal API against a real API server and real roles. */
 let admin: ClusterAccess
 let shops: TestNamespace
 let depots: TestNamespace
@@ -43,7 +43,7 @@ afterAll(async () => {
   await depots?.remove()
 })
 
-/** The backoffice as a service account that may ask for reviews, and nothing else. */
+/** Opens the back office under a service account that may create reviews only. */
 async function reviewer(): Promise<Endpoint> {
   const ask = await createServiceAccount(admin, { namespace: shops.name, name: 'backoffice' })
   await users.bind('backoffice', ['--clusterrole=system:auth-delegator'])
@@ -57,7 +57,7 @@ async function reviewer(): Promise<Endpoint> {
   }
 }
 
-/** Makes a user of these rights in the namespace of the shops; gives its token. */
+/** Creates a user with these rights in the shops’ namespace; returns its token. */
 async function userWith(name: string, rights: readonly string[], tenant?: string): Promise<string> {
   await createServiceAccount(admin, { namespace: shops.name, name })
   for (const right of rights) {
@@ -74,13 +74,13 @@ const call = (token: string, method: string, path: string, body?: object) =>
   })
 const statusOf = async (...args: Parameters<typeof call>) => (await call(...args)).status
 
-test('a token of the API server’s audience is refused, and so is none', async () => {
+test('internal API: refuses a token for the API server’s audience, and a missing token', async () => {
   await createServiceAccount(admin, { namespace: shops.name, name: 'stray' })
   expect(await statusOf(await users.tokenOf('stray', []), 'GET', 'events')).toBe(401)
   expect(await statusOf('', 'GET', 'events')).toBe(401)
 })
 
-test('a user without rights finds nothing, by no way', async () => {
+test('internal API: user without rights, every route answers that nothing exists', async () => {
   const token = await userWith('nobody', [])
   for (const path of [`events/${acme.eventId}`, `tenants/${acme.tenantId}`, `replays/${acme.replayId}`])
     expect([path, await statusOf(token, 'GET', path)]).toEqual([path, 404])
@@ -88,7 +88,7 @@ test('a user without rights finds nothing, by no way', async () => {
   expect((await call(token, 'GET', `tenants?namespaces=${shops.name}`)).json).toEqual({ items: [] })
 })
 
-test('a user who may look sees that namespace, and changes and reveals nothing', async () => {
+test('internal API: user with read rights, sees its namespace, cannot change or reveal', async () => {
   const token = await userWith('viewer', ['get tenants'])
   const page = await call(token, 'GET', `tenants?namespaces=${shops.name},${depots.name}`)
   expect((page.json['items'] as { slug: string }[]).map(({ slug }) => slug)).toEqual(['acme', 'bolt'])
@@ -102,8 +102,8 @@ test('a user who may look sees that namespace, and changes and reveals nothing',
   expect(await statusOf(token, 'PUT', 'settings/forwarding.paused', { value: true })).toBe(403)
 })
 
-describe('a user with a right does that', () => {
-  test('support replays and simulates, in its namespace', async () => {
+describe('internal API', () => {
+  test('internal API: support role, replays and simulates in its namespace only', async () => {
     const rights = ['get tenants', 'create tenants/replays', 'create tenants/simulations']
     const token = await userWith('support', rights)
     expect(await statusOf(token, 'POST', `events/${acme.failedId}/replays`, { round: 1 })).toBe(200)
@@ -115,14 +115,14 @@ describe('a user with a right does that', () => {
     expect(actors).toContain(`user:${users.account('support')}`)
   })
 
-  test('one who is let to one tenant reveals that one’s payloads', async () => {
+  test('internal API: user with a right on one tenant, reveals payloads of that tenant only', async () => {
     const token = await userWith('one-tenant', ['get tenants', 'get tenants/payloads'], 'acme')
     expect(await statusOf(token, 'GET', `events/${acme.eventId}/payload`)).toBe(200)
     expect(await statusOf(token, 'GET', `tenant?slug=bolt`)).toBe(404)
     expect(await statusOf(token, 'GET', `tenants?namespaces=${shops.name}`)).toBe(200)
   })
 
-  test('a service hands in events and usage, and does nothing else', async () => {
+  test('internal API: service role, submits events and usage, and has no other right', async () => {
     const token = await userWith('biller', ['get tenants', 'create tenants/events', 'create tenants/usage'])
     const event = { tenantId: acme.tenantId, provider: 'card', sourceEventId: 'x', type: 'a.b', payload: {} }
     expect(await statusOf(token, 'POST', 'events', event)).toBe(200)
@@ -131,7 +131,7 @@ describe('a user with a right does that', () => {
     expect(await statusOf(token, 'DELETE', `tenants/${acme.tenantId}/limits/recordBytes/override`)).toBe(403)
   })
 
-  test('the platform does all, everywhere', async () => {
+  test('internal API: platform role, has every right in every namespace', async () => {
     await createServiceAccount(admin, { namespace: shops.name, name: 'platform' })
     await users.bind('platform', ['--clusterrole=cluster-admin'])
     const token = await users.tokenOf('platform', ['latchkey'])

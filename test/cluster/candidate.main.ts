@@ -1,4 +1,4 @@
-// A process that stands for election and writes down, a line each, what becomes of it: candidate.main.ts NAMESPACE NAME
+// Process that takes part in a leader election and prints one line per change of state: candidate.main.ts NAMESPACE NAME
 import { Election } from '#internal/kube/index.ts'
 import { openCluster } from './cluster.ts'
 

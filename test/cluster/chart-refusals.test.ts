@@ -3,7 +3,7 @@ import { buildMsMax, buildTools, helms, leastValues, refusal } from './chart.ts'
 
 beforeAll(buildTools, buildMsMax)
 
-/** The backoffice on a public host, by every combination of Ingress and HTTPRoute. */
+/** Back office on a public host, in every combination of Ingress and HTTPRoute. */
 function publicHosts(): [string, object, string][] {
   const ways: Readonly<Record<string, (host: string) => object>> = {
     Ingress: (host) => ({ ingress: { enabled: true, hosts: [host] } }),
@@ -24,7 +24,7 @@ function publicHosts(): [string, object, string][] {
 
 const ours = { matchLabels: { namespace: 'latchkey' } }
 
-describe.each(helms)('%s refuses', (helm) => {
+describe.each(helms)('%s', (helm) => {
   test.each<[string, object, string]>([
     ['an unknown value', { api: { replica: 2 } }, 'replica'],
     ['an unknown group', { apis: {} }, 'apis'],
@@ -101,8 +101,8 @@ describe.each(helms)('%s refuses', (helm) => {
       'backoffice.httpRoute.hostnames is missing',
     ],
     ...publicHosts(),
-    ['a runbook URL that is no URL', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
-  ])('%s, with a message that says what to do', async (_what, values, words) => {
+    ['a malformed runbook URL', { metrics: { rules: { runbookUrl: 'runbooks' } } }, 'runbookUrl'],
+  ])(`chart by ${helm}: refuses %s, and the message names the remedy`, async (_what, values, words) => {
     expect(await refusal({ ...leastValues, ...values }, helm)).toContain(words)
   })
 })

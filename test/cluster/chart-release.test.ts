@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const { remove } of places) await remove()
-  // A release takes the policy with it.
+  // Uninstalling a release removes the policy.
   await installDefinition()
 })
 

@@ -13,14 +13,14 @@ import {
   type Transport,
 } from '#internal/kube/index.ts'
 
-/** Who a test is to the API server. */
+/** Kubernetes credentials of a test. */
 export interface ClusterAccess {
   readonly endpoint: Endpoint
   readonly transport: Transport
   readonly client: KubeClient
 }
 
-/** Access to the API server of KUBECONFIG, by default as the administrator that it makes us. */
+/** Opens access to the API server of KUBECONFIG, by default with the administrator credentials in it. */
 export async function openCluster(change?: (endpoint: Endpoint) => Endpoint): Promise<ClusterAccess> {
   const path = process.env['KUBECONFIG']
   if (!path) throw new Error('run these tests by npm run test:cluster')
@@ -30,21 +30,21 @@ export async function openCluster(change?: (endpoint: Endpoint) => Endpoint): Pr
   return { endpoint, transport, client: createKubeClient(transport) }
 }
 
-/** A namespace of a test's own. */
+/** Namespace of one test. */
 export interface TestNamespace {
   readonly name: string
-  /** Begins its deletion, and that of all in it. */
+  /** Starts deletion of the namespace and its contents, without waiting for the end. */
   remove(): Promise<void>
 }
 
-/** Makes a namespace. */
+/** Creates a namespace with a unique name. */
 export async function createNamespace({ client }: ClusterAccess): Promise<TestNamespace> {
   const name = `latchkey-test-${crypto.randomUUID().slice(0, 8)}`
   expectOk('making a namespace', await client.create(namespaces, { metadata: { name } }))
   return { name, remove: async () => void (await client.remove(namespaces, { name })) }
 }
 
-/** Tokens are asked of a service account by its subresource. */
+/** Path of the TokenRequest subresource of a service account. */
 interface TokenRequest {
   readonly status?: { readonly token?: string }
 }
@@ -54,7 +54,7 @@ const serviceAccounts = resource<KubeObject>({
   plural: 'serviceaccounts',
 })
 
-/** Makes a service account, which may do nothing yet, and gives a way to get tokens for it (10 min). */
+/** Creates a service account without rights; returns a function that requests its tokens (valid 10 min). */
 export async function createServiceAccount(
   { client, transport }: ClusterAccess,
   place: { readonly namespace: string; readonly name: string },
@@ -76,18 +76,18 @@ export async function createServiceAccount(
   }
 }
 
-/** The control plane that `npm run test:cluster` has started, to be broken. */
+/** Control plane of `npm run test:cluster`, for fault injection. */
 export interface OwnControlPlane {
   readonly apiPort: number
-  /** Kills a process and starts it again; resolves when the API server is ready. */
+  /** Kills and restarts a process; resolves when the API server is ready. */
   cycle(process: 'etcd' | 'apiserver'): Promise<void>
-  /** Stops a process where it stands, its connections open, until the returned function is called. */
+  /** Suspends a process (SIGSTOP) with its connections open; the returned function resumes it. */
   suspend(process: 'etcd' | 'apiserver'): () => void
-  /** Has etcd forget all that was before now. */
+  /** Compacts etcd up to the current revision. */
   compact(): Promise<void>
 }
 
-/** Finds the control plane. @throws in a cluster that is not ours */
+/** Finds the control plane. @throws unless this test run started the cluster */
 export function ownControlPlane(): OwnControlPlane {
   const state = process.env['LATCHKEY_CLUSTER_STATE']
   if (!state) throw new Error('only a control plane that npm run test:cluster has started is broken')

@@ -1,5 +1,5 @@
 # Sourced by up and node/up: etcd, API server and controller manager.
-# shellcheck shell=bash disable=SC2154  # state, bin come from lib.sh; service_cidr, server_flags, controller_flags from who calls
+# shellcheck shell=bash disable=SC2154  # state, bin come from lib.sh; service_cidr, server_flags, controller_flags from the caller
 
 make_identities() { # ip server: of the API server, the administrator and the controller manager
   local names=DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc
@@ -30,5 +30,5 @@ start_control_plane() { # ip etcd-port etcd-peer-port api-port
     --cluster-signing-cert-file="$state/pki/ca.crt" --cluster-signing-key-file="$state/pki/ca.key" "${controller_flags[@]}"
 }
 
-# The controller manager makes it; until then no pod can be created.
+# The controller manager creates it; until then no pod can be created.
 wait_for_accounts() { wait_while_alive 30 'the default service account' kubectl get serviceaccount default; }

@@ -16,7 +16,7 @@ const dryRun = { dryRun: 'All' }
 const samples = resolve(import.meta.dir, '../../config/samples')
 const definitionPath = resolve(import.meta.dir, '../../crds/latchkey.dev_tenants.yaml')
 const startsMs = 60_000
-/** A server publishes a definition's fields a moment after it took the definition. */
+/** Bound on the delay between accepting a definition and publishing its fields. */
 const publishedMs = 20_000
 
 let admin: (ask: Ask) => Promise<Answer>
@@ -51,30 +51,33 @@ const patch = (name: string, body: unknown, query: Record<string, string> = {}) 
     contentType: 'application/merge-patch+json',
   })
 
-describe('the API server refuses what the parser of manifests refuses', () => {
+describe('CRD', () => {
   const told: string[] = []
 
-  test.each(refusedSpecs)('%s', async (_case, part, field) => {
-    const { status, message, fields } = await create(part)
-    told.push(message)
-    expect([400, 422]).toContain(status)
-    // The one may name a whole entry where the other names what is missing in it. A field that is unknown is only in the text.
-    const named = fields.filter((each) => each.startsWith(field) || field.startsWith(each))
-    if (status === 422) expect(named).not.toEqual([])
-    else expect(message).toContain(`unknown field "${field}"`)
-  })
+  test.each(refusedSpecs)(
+    'CRD: API server and manifest parser both refuse %s',
+    async (_case, part, field) => {
+      const { status, message, fields } = await create(part)
+      told.push(message)
+      expect([400, 422]).toContain(status)
+      // The API server may name an entry where the parser names a missing field in it; it names unknown fields in the message only.
+      const named = fields.filter((each) => each.startsWith(field) || field.startsWith(each))
+      if (status === 422) expect(named).not.toEqual([])
+      else expect(message).toContain(`unknown field "${field}"`)
+    },
+  )
 
-  test('by each of its rules at least once', () => {
+  test('CRD: the refusal table covers every CEL rule at least once', () => {
     const rules = rulesOf(parse(readFileSync(definitionPath, 'utf8')))
     const silent = rules.filter(({ message }) => !told.some((text) => text.includes(message)))
-    // Only a change can break it: see below.
+    // This transition rule is tested below.
     expect(silent.map(({ rule }) => rule)).toEqual(['self == oldSelf'])
   })
 
   test.each([
     ['a name too long for a label', 'a'.repeat(64)],
     ['a name that ends in a dot', 'a.'],
-  ])('%s', async (_case, name) => {
+  ])('CRD: API server refuses %s', async (_case, name) => {
     const body = { ...tenantWith(), metadata: { name } }
     expect((await admin({ method: 'POST', path: tenants, query: dryRun, body })).fields).toContain(
       'metadata.name',
@@ -82,16 +85,19 @@ describe('the API server refuses what the parser of manifests refuses', () => {
   })
 })
 
-describe('the API server takes what the parser takes, and fills the same defaults', () => {
-  test.each(acceptedSpecs)('%s', async (_case, part) => {
-    const { message, body } = await create(part)
-    expect(message).toBe('')
-    const parsed = parseTenant(tenantWith(part))
-    if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
-    expect(withNeutralNames(body['spec'] as TenantSpec)).toEqual(parsed.tenant.spec)
-  })
+describe('CRD', () => {
+  test.each(acceptedSpecs)(
+    'CRD: API server and manifest parser accept and default alike: %s',
+    async (_case, part) => {
+      const { message, body } = await create(part)
+      expect(message).toBe('')
+      const parsed = parseTenant(tenantWith(part))
+      if (parsed.kind === 'invalid') throw new Error(JSON.stringify(parsed.problems))
+      expect(withNeutralNames(body['spec'] as TenantSpec)).toEqual(parsed.tenant.spec)
+    },
+  )
 
-  test('the largest tenant that the schema has room for: its rules stay within what a server may spend', async () => {
+  test('CRD: largest tenant that the schema allows, validation stays within the CEL cost budget', async () => {
     const list = <T>(count: number, entry: (index: number) => T) =>
       Array.from({ length: count }, (_, i) => entry(i))
     const digits = (index: number) => String(index).padStart(3, '0')
@@ -127,12 +133,12 @@ test.each<[string, SpecPart]>([
   ['null for a default', { suspended: null }],
   ['letters of two UTF-16 units', { displayName: '🛒'.repeat(128) }],
   ['a host that looks like an address', { callback: { url: 'https://1.2.3.4.5/' } }],
-])('only the API server takes %s, as the README of tenants says', async (_case, part) => {
+])('CRD: API server accepts and manifest parser refuses, as documented: %s', async (_case, part) => {
   expect((await create(part)).message).toBe('')
   expect(parseTenant(tenantWith(part)).kind).toBe('invalid')
 })
 
-/** CEL rules of a definition, at any depth. */
+/** Returns the CEL rules of a definition, at any depth. */
 function rulesOf(schema: unknown): { readonly rule: string; readonly message: string }[] {
   if (typeof schema !== 'object' || schema === null) return []
   return Object.entries(schema).flatMap(([name, value]) =>
@@ -148,8 +154,8 @@ function withNeutralNames(spec: TenantSpec): TenantSpec {
   return { ...spec, providers }
 }
 
-describe('a tenant that is there', () => {
-  test('keeps its slug, and may change all else', async () => {
+describe('CRD', () => {
+  test('CRD: update of a tenant, the slug is immutable and all other fields may change', async () => {
     await createNamed('keeps')
     const changed = await patch('keeps', { spec: { slug: 'other' } })
     expect(changed).toMatchObject({ status: 422, fields: ['spec.slug'] })
@@ -157,7 +163,7 @@ describe('a tenant that is there', () => {
     expect((await patch('keeps', { spec: { slug: 'keeps', displayName: 'Shop' } })).message).toBe('')
   })
 
-  test('is found by its slug', async () => {
+  test('CRD: field selector on spec.slug, finds the tenant', async () => {
     await createNamed('found-one')
     await createNamed('found-two')
     const query = { fieldSelector: 'spec.slug=found-two' }
@@ -166,7 +172,7 @@ describe('a tenant that is there', () => {
     expect(names).toEqual(['found-two'])
   })
 
-  test('has its status written apart from its spec, and by several writers', async () => {
+  test('CRD: status is written separately from spec, and by several field managers', async () => {
     await createNamed('told', { displayName: 'Before' })
     const at = `${tenants}/told/status`
     await patch('told', { spec: { displayName: 'After' }, status: status('True', 'InForce') })
@@ -200,7 +206,7 @@ describe('a tenant that is there', () => {
       'status.conditions[0].reason',
     ],
     [
-      'a condition that may or may not hold',
+      'a condition with an unknown status',
       { conditions: [condition('Ready', 'Maybe', 'A')] },
       'status.conditions[0].status',
     ],
@@ -212,12 +218,12 @@ describe('a tenant that is there', () => {
     ['a phase', { phase: 'Running' }, 'status.phase'],
     ['a value of a Secret', { secrets: [{ name: 'a', value: 'b' }] }, 'status.secrets[0].value'],
     [
-      'a URL of no provider',
+      'a URL of an unknown provider',
       { urls: [{ provider: 'stripe', url: 'https://a/' }] },
       'status.urls[0].provider',
     ],
-    ['an id that is none', { tenantId: 'acme' }, 'status.tenantId'],
-  ])('has no status with %s', async (_case, wrong, field) => {
+    ['a malformed tenant id', { tenantId: 'acme' }, 'status.tenantId'],
+  ])('CRD: API server refuses a status with %s', async (_case, wrong, field) => {
     const name = `odd-${randomBytes(4).toString('hex')}`
     const { body } = await createNamed(name)
     const path = `${tenants}/${name}/status`
@@ -239,7 +245,7 @@ function status(is: string, reason: string) {
 describe('kubectl', () => {
   const inNamespace = ['-n', namespace]
 
-  test('shows in a list what its reader asks first, by the short name too', async () => {
+  test('kubectl get: prints the printer columns, by short and long resource name', async () => {
     await createNamed('listed', { walletRollout: { stage: 'verify' } })
     const path = `${tenants}/listed/status`
     const contentType = 'application/merge-patch+json'
@@ -263,13 +269,13 @@ describe('kubectl', () => {
     ])
   })
 
-  test('lists tenants with all that is Latchkey’s', async () => {
+  test('kubectl get: category latchkey, lists tenants', async () => {
     await createNamed('of-a-kind')
     const { out } = await kubectl({ args: ['get', 'latchkey', ...inNamespace, '-o', 'name'] })
     expect(out).toContain('tenant.latchkey.dev/of-a-kind')
   })
 
-  test('explains the callback', async () => {
+  test('kubectl explain: describes spec.callback', async () => {
     const told = await explained('tenant.spec.callback', 'allowedCIDRs')
     expect(told).toContain('Receiver of events.')
     expect(told).toMatch(/url\s+<string> -required-/)
@@ -279,15 +285,15 @@ describe('kubectl', () => {
     )
   })
 
-  test('explains which values there are', async () => {
+  test('kubectl explain: lists the values of an enum', async () => {
     const told = await explained('tenant.spec.walletRollout', 'stage')
     expect(told.replaceAll(/\s+/g, ' ')).toContain('enum: off, verify, enabled')
   })
 
-  test('applies the samples with their Secrets, twice with the same result', async () => {
+  test('kubectl apply: samples with their Secrets, the second run changes nothing', async () => {
     const files = ['tenant-secrets.yaml', 'tenant.yaml', 'dev/corner-shop.yaml', 'dev/demo.yaml']
     const texts = files.map((file) => readFileSync(resolve(samples, file), 'utf8'))
-    // In a namespace of our own: those of the samples may be somebody's.
+    // In the test's namespace: the namespaces of the samples may be in use.
     const here = texts.join('\n---\n').replaceAll(/namespace: (shops|demo)\b/g, `namespace: ${namespace}`)
     const apply = () => kubectl({ args: ['apply', '-f', '-'], input: here })
     const first = await apply()
@@ -300,7 +306,7 @@ describe('kubectl', () => {
   })
 })
 
-/** What changes when a tenant is written and is other than before. */
+/** Metadata that each changing write of a tenant replaces. */
 async function versions() {
   const { body } = await admin({ method: 'GET', path: tenants })
   const items = body['items'] as { metadata: { name: string; generation: number; resourceVersion: string } }[]
@@ -311,7 +317,7 @@ async function versions() {
   }))
 }
 
-/** Until the server has published the field: right after a definition came, it has not. */
+/** Waits until the API server has published the field, which follows an update of the definition with a delay. */
 async function explained(path: string, field: string): Promise<string> {
   const told = await poll(
     async () => {

@@ -43,7 +43,7 @@ const eventsAbout = async (name: string) => {
   )
 }
 
-test('repetitions are one event with a count, without the secret', async () => {
+test('event recorder: repeated event, is one object with a count and without the secret', async () => {
   const { recorder, troubles } = start()
   const occurrence = about('repeated')
   recorder.record(occurrence)
@@ -63,7 +63,7 @@ test('repetitions are one event with a count, without the secret', async () => {
   expect(recorder.dropped()).toBe(0)
 })
 
-test('what happened before the first write is in its count', async () => {
+test('event recorder: repetitions before the first write, are included in the count', async () => {
   const { recorder } = start()
   const occurrence = about('burst')
   for (let times = 0; times < 7; times += 1) recorder.record(occurrence)
@@ -71,7 +71,7 @@ test('what happened before the first write is in its count', async () => {
   expect(await eventsAbout('burst')).toMatchObject([{ series: { count: 7 } }])
 })
 
-test('an event that was deleted meanwhile is written anew', async () => {
+test('event recorder: event deleted between two writes, is created again', async () => {
   const { recorder } = start()
   const occurrence = about('forgotten')
   recorder.record(occurrence)
@@ -84,7 +84,7 @@ test('an event that was deleted meanwhile is written anew', async () => {
   await recorder.stop()
 })
 
-test('events about what has no namespace, or an odd name, are taken', async () => {
+test('event recorder: object without namespace or with an unusual name, event is accepted', async () => {
   const { recorder, troubles } = start()
   const name = `system:Odd_${namespace}`
   recorder.record({
@@ -97,7 +97,7 @@ test('events about what has no namespace, or an odd name, are taken', async () =
   expect(found.items.filter(({ metadata }) => metadata.name.includes(namespace))).toHaveLength(1)
 })
 
-test('a namespace that is gone costs one try and one word', async () => {
+test('event recorder: deleted namespace, one attempt and one log line', async () => {
   const { recorder, troubles } = start()
   recorder.record({ ...about('a'), regarding: { ...about('a').regarding, namespace: 'latchkey-no-such' } })
   await recorder.stop()
@@ -105,7 +105,7 @@ test('a namespace that is gone costs one try and one word', async () => {
   expect(recorder.dropped()).toBe(1)
 })
 
-test('with the server away nothing is thrown, and it is given up after five tries', async () => {
+test('event recorder: API server unreachable, does not throw and drops the event after five attempts', async () => {
   const transport = {
     ...admin.transport,
     request: () => admin.transport.request({ method: 'GET', path: '/', signal: AbortSignal.abort() }),

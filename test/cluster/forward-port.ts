@@ -1,10 +1,10 @@
-/** A port of this machine that leads to one of a pod. */
+/** Local port forwarded to a pod. */
 export interface ForwardedPort {
   readonly port: number
   close(): Promise<void>
 }
 
-/** Has kubectl forward a port of a pod to a free one of 127.0.0.1. The caller closes it. @throws when it cannot */
+/** Forwards a free port of 127.0.0.1 to a pod through kubectl. The caller closes it. @throws if kubectl fails */
 export async function forwardPort(namespace: string, pod: string, port: number): Promise<ForwardedPort> {
   const argv = ['kubectl', 'port-forward', '-n', namespace, pod, `:${port}`]
   const child = Bun.spawn(argv, { stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' })
@@ -15,7 +15,7 @@ export async function forwardPort(namespace: string, pod: string, port: number):
     said += decoder.decode(part.value, { stream: true })
     const [, found] = /127\.0\.0\.1:(\d+)/.exec(said) ?? []
     if (found === undefined) continue
-    // What else it says is not read, and does not end it.
+    // Later output of kubectl stays unread and does not block it.
     reader.releaseLock()
     const close = async () => {
       child.kill()

@@ -12,9 +12,9 @@ import { type BuiltImage, buildImage, type ImageRuntime, programArchitecture, un
 import { install, writeKubeconfig } from './installation.ts'
 
 const buildMsMax = 300_000
-/** 60.0 MB in November 2026, of which source maps are 2.7 MB and Bun with nothing in it 51.3 MB. */
+/** Measured: 60.0 MB (November 2026), of which source maps 2.7 MB and an empty Bun program 51.3 MB. */
 const bytesMax = 61_000_000
-/** Beyond what is read in the event loop itself. */
+/** Above the size that the event loop parses itself, so that the worker does it. */
 const largeBodyBytes = 3 * 1024 * 1024
 
 const ownArchitecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
@@ -53,7 +53,7 @@ afterAll(async () => {
   if (image) rmSync(image.folder, { recursive: true })
 }, buildMsMax)
 
-/** Starts a process of the image and waits until it is ready. */
+/** Starts a process from the image and waits until it is ready. */
 async function startReady(name: string, more: Readonly<Record<string, string>> = {}) {
   const process = runtime.start([name], { ...env, ...more })
   started.push(process)
@@ -62,20 +62,20 @@ async function startReady(name: string, more: Readonly<Record<string, string>> =
   return { ...process, url: `http://127.0.0.1:${port}`, opsUrl: `http://127.0.0.1:${opsPort}` }
 }
 
-describe('the image', () => {
-  test('is at most 61 MB when it is sent', () => {
+describe('image', () => {
+  test('image: compressed size, is at most 61 MB', () => {
     process.stdout.write(`${(image.bytesCompressed / 1e6).toFixed(1)} MB compressed\n`)
     expect(image.bytesCompressed).toBeGreaterThan(20_000_000)
     expect(image.bytesCompressed).toBeLessThan(bytesMax)
   })
 
-  test('runs latchkey as a numbered user who is not root', () => {
+  test('image: runs latchkey as a numeric user other than root', () => {
     expect(image.config.Entrypoint).toEqual(['latchkey'])
     expect(image.config.Cmd ?? []).toEqual([])
     expect(image.config.User).toBe('65532:65532')
   })
 
-  test('sets how many calls the runtime has in flight, which is checked at start', async () => {
+  test('image: sets the runtime’s limit of concurrent calls, which each process validates at start', async () => {
     const limit = (each: string) => /^BUN_CONFIG_MAX_HTTP_REQUESTS=(\d+)$/.exec(each)?.[1]
     expect(image.config.Env?.flatMap((each) => limit(each) ?? [])).toEqual(['1024'])
     for (const name of ['operator', 'backoffice']) {
@@ -88,7 +88,7 @@ describe('the image', () => {
   })
 
   test(
-    'holds a program for this machine, and for the other kind where it is built for that',
+    'image: contains a program for the requested architecture, native or foreign',
     async () => {
       expect([image.architecture, await programArchitecture(image, program)]).toEqual([
         ownArchitecture,
@@ -100,7 +100,7 @@ describe('the image', () => {
         expect(other.architecture).toBe(architecture)
         expect(await programArchitecture(other, program)).toBe(architecture)
         expect({ ...other.config, Env: [] }).toEqual({ ...image.config, Env: [] })
-        // To Docker a default would count for more than the platform; buildah takes none.
+        // In Docker a default would override the platform; buildah has none.
         expect(dockerfile).toMatch(/^ARG TARGETARCH$/m)
       } finally {
         rmSync(other.folder, { recursive: true })
@@ -109,7 +109,7 @@ describe('the image', () => {
     buildMsMax,
   )
 
-  test('says what it is', () => {
+  test('image: has the OCI labels', () => {
     const label = (name: string) => image.config.Labels?.[`org.opencontainers.image.${name}`]
     expect(label('title')).toBe('Latchkey')
     expect(label('version')).toBe(version)
@@ -117,31 +117,31 @@ describe('the image', () => {
     for (const name of ['description', 'revision', 'created', 'source']) expect(label(name)).toBeTruthy()
   })
 
-  test.each(['LICENSE', 'THIRD_PARTY_NOTICES.md'])('holds %s', (file) => {
+  test.each(['LICENSE', 'THIRD_PARTY_NOTICES.md'])('image: contains %s', (file) => {
     const held = readFileSync(join(runtime.root, 'usr/share/doc/latchkey', file), 'utf8')
     expect(held).toBe(readFileSync(join(repository, file), 'utf8'))
   })
 
-  test('is built with the Bun that the repository names', () => {
+  test('image: is built with the Bun version pinned in the repository', () => {
     expect(dockerfile).toContain(`oven/bun:${packageManager.replace('bun@', '')}-`)
   })
 })
 
-describe('in a container whose root cannot be written to,', () => {
-  test('latchkey tells its version, and what it can do', async () => {
+describe('container with a read-only root', () => {
+  test('read-only container: latchkey prints its version and its commands', async () => {
     const asked = [runtime.start(['--version']), runtime.start(['--help'])]
     expect(await Promise.all(asked.map((each) => each.exited))).toEqual([0, 0])
     expect(asked[0]?.output()).toBe(`${version}\n`)
     expect(asked[1]?.output()).toContain('usage: latchkey')
   })
 
-  test('migrate brings an empty database up to date', async () => {
+  test('read-only container: migrate, brings an empty database up to date', async () => {
     const migrating = runtime.start(['migrate'], env)
     expect([await migrating.exited, migrating.errors()]).toEqual([0, ''])
     expect(migrating.lines('schema is up to date')).toHaveLength(1)
   })
 
-  test('api serves records by its scripts, and reads a large body in its worker', async () => {
+  test('read-only container: api, serves records by its Lua scripts and parses a large body in its worker', async () => {
     const tenants = await openTenants(database.url, env['LATCHKEY_REDIS_URL'] ?? '')
     await tenants.apply(webhookTenantYaml('acme', testApiKey))
     await tenants.close()
@@ -170,7 +170,7 @@ describe('in a container whose root cannot be written to,', () => {
   })
 
   test.each(['forwarder', 'backoffice'])(
-    '%s becomes ready, shows the queue, and ends when it is told',
+    'read-only container: %s becomes ready, reports the queue and ends on SIGTERM',
     async (name) => {
       const process = await startReady(name)
       const metrics = await (await fetch(`${process.opsUrl}/metrics`)).text()
@@ -180,7 +180,7 @@ describe('in a container whose root cannot be written to,', () => {
     },
   )
 
-  test('operator reaches the API server and becomes ready', async () => {
+  test('read-only container: operator, reaches the API server and becomes ready', async () => {
     await install(await openCluster())
     const path = await writeKubeconfig(image.folder)
     copyFileSync(path, join(runtime.root, 'etc/kubeconfig'))

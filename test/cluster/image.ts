@@ -4,25 +4,25 @@ import { join } from 'node:path'
 import { startCommand, type TestProcess } from '#test/support/api-process.ts'
 import { run, runProgram } from './program.ts'
 
-/** What an image is made of, as its archive tells. */
+/** Contents of an image archive. */
 export interface BuiltImage {
   readonly name: string
-  /** The folder that holds its archive and its files. */
+  /** Folder with the archive and the unpacked files. */
   readonly folder: string
-  /** An OCI archive. */
+  /** Path of the OCI archive. */
   readonly archive: string
-  /** Of all layers, as they are stored and sent. */
+  /** Compressed size of all layers. */
   readonly bytesCompressed: number
-  /** Files of its layers, the lowest first. */
+  /** Layer files, lowest first. */
   readonly layers: readonly string[]
   readonly architecture: Architecture
   readonly config: ImageConfig
 }
 
-/** Processors that there are images for, by the names of the OCI image specification. */
+/** Supported architectures, named as in the OCI image specification. */
 export type Architecture = 'amd64' | 'arm64'
 
-/** What a container is started with, by the names of the OCI image specification. */
+/** Container configuration, with the names of the OCI image specification. */
 export interface ImageConfig {
   readonly User?: string
   readonly Entrypoint?: readonly string[]
@@ -37,8 +37,8 @@ interface Manifest {
 }
 
 /**
- * Builds the image by the Dockerfile of this repository, in half a minute; for another processor than this machine's, what can be
- * looked at but not run. The caller removes its folder.
+ * Builds the image from this repository's Dockerfile in half a minute. A foreign architecture's image can be
+ * inspected but not run. The caller removes its folder.
  */
 export async function buildImage(architecture?: Architecture): Promise<BuiltImage> {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-image-'))
@@ -60,7 +60,7 @@ export async function buildImage(architecture?: Architecture): Promise<BuiltImag
   return { name, folder, archive, bytesCompressed, layers, architecture: image.architecture, config }
 }
 
-/** The processor that a file of the image is a program for, as its ELF header tells. @throws where no layer has it, or it is none */
+/** Returns the architecture in a program's ELF header. @throws if no layer has the file or it is no ELF program */
 export async function programArchitecture(
   { folder, layers }: BuiltImage,
   path: string,
@@ -80,26 +80,26 @@ export async function programArchitecture(
   throw new Error(`no layer has ${path}`)
 }
 
-/** Containers of an image, nearly. */
+/** Starts processes from an unpacked image, similar to containers. */
 export interface ImageRuntime {
-  /** Where the image's files lie; what is put there is seen inside. */
+  /** Root folder of the processes; files placed there are visible to them. */
   readonly root: string
-  /** Starts `latchkey` as a pod does, with the image's environment and `env`: no other files, no rights, a root that cannot be written to. The caller ends it. */
+  /** Starts `latchkey` as a pod does: the image's files and environment plus `env`, no capabilities, read-only root. The caller ends it. */
   start(args: readonly string[], env?: Readonly<Record<string, string>>): TestProcess
 }
 
-/** Unpacks an image. Needs root. */
+/** Unpacks an image. Requires root. */
 export async function unpackImage({ name, folder, config }: BuiltImage): Promise<ImageRuntime> {
   const root = join(folder, 'root')
   mkdirSync(root)
   await run([`${import.meta.dir}/unpack-image`, name, root])
-  // Where names are looked up is no part of an image.
+  // An image has no DNS configuration.
   for (const file of ['hosts', 'resolv.conf']) cpSync(`/etc/${file}`, join(root, 'etc', file))
   const pairs = (config.Env ?? []).map((pair) => [
     pair.slice(0, pair.indexOf('=')),
     pair.slice(pair.indexOf('=') + 1),
   ])
-  // By this machine's PATH the container is made.
+  // `in-image` needs the host's PATH.
   const { PATH: _, ...own } = Object.fromEntries(pairs) as Record<string, string>
   const start: ImageRuntime['start'] = (args, env = {}) =>
     startCommand(

@@ -5,13 +5,13 @@ import { tenantObjects } from '#internal/tenants/index.ts'
 import type { ClusterAccess } from './cluster.ts'
 import { kubectl } from './tenant-api.ts'
 
-/** The namespace that operators live in. */
+/** Namespace of operators. */
 export const operatorNamespace = 'latchkey'
-/** Who operators are, as `config/presets/operator-rbac.yaml` has it. */
+/** Service account of operators in `config/presets/operator-rbac.yaml`. */
 export const operatorAccount = 'latchkey-operator'
 const tokenSeconds = 7200
 
-/** Installs what an operator needs, by the commands that the README names. Repeating it is harmless. */
+/** Installs the prerequisites of an operator by the commands in the README. Safe to repeat. */
 export async function install({ client }: ClusterAccess): Promise<void> {
   await installDefinition()
   const made = await client.create(namespaces, { metadata: { name: operatorNamespace } })
@@ -19,7 +19,7 @@ export async function install({ client }: ClusterAccess): Promise<void> {
   await run(['apply', '-f', 'config/presets/operator-rbac.yaml'])
 }
 
-/** Brings the Tenant's definition to what this repository has, and waits until the server goes by it. */
+/** Applies this repository's Tenant definition and waits until the API server uses it. */
 export async function installDefinition(): Promise<void> {
   await run(['apply', '-f', 'crds'])
   await run(['wait', '--for=condition=Established', '--timeout=30s', 'crd/tenants.latchkey.dev'])
@@ -28,8 +28,8 @@ export async function installDefinition(): Promise<void> {
 const removersMax = 16
 
 /**
- * Begins the deletion of a namespace whose Tenants are gone when this resolves, operator or not: to the next one they would be
- * work, and in a namespace that ends forbidden work.
+ * Starts deletion of a namespace; resolves when its Tenants are gone, with or without an operator. A later operator would
+ * otherwise reconcile them and get 403, since the namespace is terminating.
  */
 export async function removeNamespace({ client }: ClusterAccess, namespace: string): Promise<void> {
   const { items } = expectOk('listing Tenants', await client.list(tenantObjects, { namespace }))
@@ -47,37 +47,37 @@ export async function removeNamespace({ client }: ClusterAccess, namespace: stri
   if (removed.kind !== 'notFound') expectOk('deleting a namespace', removed)
 }
 
-/** Lets operators use the Secrets of a namespace, by the very command that a Tenant without it shows. */
+/** Grants operators the Secrets of a namespace by the command that a Tenant's condition suggests. */
 export async function grantSecrets(namespace: string): Promise<void> {
   const role = 'latchkey-operator-secrets'
   const subject = `--serviceaccount=${operatorNamespace}:${operatorAccount}`
   await run(['create', 'rolebinding', role, '-n', namespace, `--clusterrole=${role}`, subject])
 }
 
-/** Runs kubectl and gives what it printed. @throws when it failed */
+/** Runs kubectl and returns its output. @throws if it fails */
 export async function run(args: readonly string[], input = ''): Promise<string> {
   const { exitCode, error, out } = await kubectl({ args, input })
   if (exitCode !== 0) throw new Error(`kubectl ${args.join(' ')}: ${error}`)
   return out
 }
 
-/** A token of the operator's account, for two hours. `flags` are kubectl's. */
+/** Requests a token of the operator's account, valid for two hours. `flags` are passed to kubectl. */
 export async function operatorToken(flags: readonly string[] = []): Promise<string> {
   const place = ['-n', operatorNamespace, `--duration=${tokenSeconds}s`]
   return (await run(['create', 'token', operatorAccount, ...place, ...flags])).trim()
 }
 
-/** How an operator reaches the API server, where that is not as the administrator does. */
+/** Differences from the administrator's kubeconfig. */
 export interface KubeconfigChange {
-  /** The server's URL. */
+  /** URL of the API server. */
   readonly server?: string
-  /** The user's entry in place of a token. */
+  /** User entry that replaces the token. */
   readonly user?: object
-  /** Default the one that operators live in. */
+  /** Default: the namespace of operators. */
   readonly namespace?: string
 }
 
-/** Writes the administrator's kubeconfig with the operator in place of the administrator. Gives its path. */
+/** Writes the administrator's kubeconfig with the operator as its user; returns its path. */
 export async function writeKubeconfig(folder: string, change: KubeconfigChange = {}): Promise<string> {
   const user = change.user ?? { token: await operatorToken() }
   const view = await run(['config', 'view', '--raw', '--minify', '-o', 'json'])

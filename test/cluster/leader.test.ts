@@ -22,7 +22,7 @@ interface Candidate {
   end(signal: NodeJS.Signals): Promise<void>
 }
 
-/** Starts a candidate as a process of its own. */
+/** Starts a candidate as a separate process. */
 function start(name: string): Candidate {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'candidate.main.ts'), namespace, name], {
     stdout: 'pipe',
@@ -52,12 +52,12 @@ const leads = ({ lines }: Candidate) => lines.at(-1)?.kind === 'leading'
 const read = async (name: string): Promise<Lease> =>
   expectOk('reading the lease', await admin.client.get(leases, { namespace, name }))
 
-test('of two one leads; killed outright, the other leads within 20 s with a greater fence', async () => {
+test('leader election: leader killed, the other candidate leads within 20 s with a higher fence', async () => {
   const both = [start('killed'), start('killed')]
   await until(() => both.some(leads), 20_000)
   const leader = both.find(leads)
   const other = both.find((candidate) => candidate !== leader)
-  if (!leader || !other) throw new Error('nobody leads')
+  if (!leader || !other) throw new Error('no candidate leads')
   const before = await read('killed')
   expect(before.spec?.holderIdentity).toStartWith(`pod-${leader.pid}_`)
   expect(before.spec?.renewTime).toMatch(/\.\d{6}Z$/)
@@ -71,7 +71,7 @@ test('of two one leads; killed outright, the other leads within 20 s with a grea
   expect((await read('killed')).spec?.leaseTransitions).toBe(other.lines[0]?.fence)
 })
 
-test('a leader that is told to end gives the lease back: the other leads within 5 s', async () => {
+test('leader election: leader gets SIGTERM, releases the lease and the other candidate leads within 5 s', async () => {
   const first = start('given-back')
   await until(() => leads(first), 20_000)
   const second = start('given-back')
@@ -83,7 +83,7 @@ test('a leader that is told to end gives the lease back: the other leads within 
   expect(performance.now() - endedMs).toBeLessThan(5000)
 })
 
-test('many that stand at once: never two lead, and the fence grows by one each time', async () => {
+test('leader election: many candidates at once, never two lead and each term’s fence is one higher', async () => {
   const terms: number[] = []
   let leading = 0
   let most = 0
@@ -103,7 +103,7 @@ test('many that stand at once: never two lead, and the fence grows by one each t
           terms.push(fence)
           leading += 1
           most = Math.max(most, leading)
-          // A short term each, so that the lease goes round.
+          // Short terms, so that many candidates lead in turn.
           await until(() => signal.aborted || leading > 1, 300).catch(() => undefined)
           leading -= 1
         },

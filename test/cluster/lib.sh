@@ -1,23 +1,23 @@
-# Sourced by the scripts beside it: where things are, and how a process is started, found and waited for.
+# Sourced by the scripts in this folder: paths, and functions that start, find and wait for processes.
 # shellcheck shell=bash disable=SC2034  # the variables are for the scripts that source this
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${LATCHKEY_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey-cluster}
-# Where programs are built, and where those of the control plane are.
+# Folder of built programs, and folder of the control plane's programs.
 built=$cache/bin
 bin=${KUBEBUILDER_ASSETS:-$built}
-# Set by the scripts that take it as an argument.
+# Set by scripts that take it as an argument.
 state=
 
 die() { echo "${0##*/}: $*" >&2; exit 1; }
 say() { echo "${0##*/}: $*" >&2; }
 
 use_state() { # folder
-  [ -n "${1:-}" ] || die "which folder?"
+  [ -n "${1:-}" ] || die "no folder given"
   state=$(realpath -m "$1")
 }
 
-# A pid alone may have been reused; with the start time of the process it names exactly one.
+# A pid may be reused; pid and start time identify one process.
 start_time() { awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null; }
 
 running() { # name
@@ -36,7 +36,7 @@ launch() { # name
   local command prefix
   eval "command=($(<"$state/command/$1"))"
   prefix=$(in_node -n -m -p) || exit 1 # or else it would run on the machine's own network
-  # A group of its own: a Ctrl-C for the tests is not for the server that they still talk to.
+  # A separate process group, so that Ctrl-C reaches the tests and not the server that they still use.
   # shellcheck disable=SC2086  # several words
   setsid $prefix "${command[@]}" </dev/null >>"$state/log/$1.log" 2>&1 &
   echo "$! $(start_time $!)" >"$state/pid/$1"
@@ -50,7 +50,7 @@ end() { # name: at once, since nothing is worth saving
   wait_for 20 "$1 to end" has_ended "$1" "$pid"
 }
 
-# A first thread that is dead says nothing of the others, which hold its ports until they are.
+# A process runs until its last thread ends: the others hold its ports after the first thread is dead.
 has_ended() { # name pid
   ! running "$1" && [ "$(find "/proc/$2/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -le 1 ]
 }
@@ -77,7 +77,7 @@ wait_for() { # seconds description command...
   local deadline=$((SECONDS + $1)) what=$2
   shift 2
   until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt "$deadline" ] || die "gave up waiting for $what; see $state/log"
+    [ $SECONDS -lt "$deadline" ] || die "timed out waiting for $what; see $state/log"
     sleep 0.1
   done
 }
@@ -89,7 +89,7 @@ dead() { # the names of what was started and has ended
 
 ready_or_dead() { [ -n "$(dead)" ] || "$@"; }
 
-# As wait_for, and fails at once when something that was started ends.
+# Like wait_for, but fails at once if a started process ends.
 wait_while_alive() { # seconds description command...
   local seconds=$1 what=$2
   shift 2

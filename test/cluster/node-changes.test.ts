@@ -17,7 +17,7 @@ import { openShop, payloadIdOf, type Shop, unsigned } from './node-shop.ts'
 import { run, runProgram } from './program.ts'
 
 const perSecond = 20
-/** Two of each, so that one may go. */
+/** Two replicas of each process, so that the disruption budgets allow one eviction. */
 const twoOfEach = Object.fromEntries(processes.map((name) => [name, { replicas: 2 }]))
 const ours = '--pod-selector=app.kubernetes.io/instance=latchkey,app.kubernetes.io/component'
 let shop: Shop
@@ -36,9 +36,9 @@ beforeEach(async () => {
 
 afterEach(() => load.stop(), stepMsMax)
 
-describe('under constant load', () => {
+describe('release under constant load', () => {
   test(
-    'an upgrade whose migration fails says why and changes nothing, and after a rollback the next one succeeds',
+    'upgrade under load: migration fails, the cause is shown, pods stay, and the upgrade after a rollback succeeds',
     async () => {
       const before = namesIn(await allRunning())
       await putSecret('guessed-owner', { url: 'postgres://latchkey:guessed@latchkey-postgres:5432/latchkey' })
@@ -70,7 +70,7 @@ describe('under constant load', () => {
   )
 
   test(
-    'an upgrade and a rollback replace every pod, and no call is refused',
+    'upgrade and rollback under load: every pod is replaced, no call is refused',
     async () => {
       const before = namesIn(await pods())
       await bringRelease({ ...twoOfEach, image: { tag: 'next' } })
@@ -89,7 +89,7 @@ describe('under constant load', () => {
   )
 
   test(
-    'a pod of each process is killed, and what was acknowledged arrives',
+    'pod of each process killed under load: every acknowledged event is delivered',
     async () => {
       for (const name of processes) {
         const [pod] = await readyPods(name)
@@ -105,7 +105,7 @@ describe('under constant load', () => {
   )
 
   test(
-    'a drain leaves one of each as long as there is nowhere to go, and then all come back',
+    'node drain under load: without another node, disruption budgets keep one pod of each process',
     async () => {
       await inCordon(async () => {
         const { exitCode, err } = await runProgram([
@@ -130,7 +130,7 @@ describe('under constant load', () => {
   )
 
   test(
-    'the last pods go with the node, senders try again, and what was acknowledged arrives',
+    'node lost under load: senders retry, every acknowledged event is delivered',
     async () => {
       await inCordon(async () => {
         const drain = [
@@ -154,13 +154,13 @@ describe('under constant load', () => {
   )
 })
 
-/** What was acknowledged has arrived, signed; whatever was not was so in the end. */
+/** Expects that every event was acknowledged in the end, and delivered with a valid signature. */
 async function expectDelivered(report: LoadReport): Promise<void> {
   expect([report.given, report.acknowledged.size > 0]).toEqual([[], true])
   const calls = await shop.received(report.acknowledged, from)
   expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
   const twice = calls.length - new Set(calls.map(payloadIdOf)).size
-  const failed = `${report.failures.length} calls repeated`
+  const failed = `${report.failures.length} calls retried`
   process.stdout.write(
     `${report.acknowledged.size} acknowledged and delivered, ${twice} of them twice, ${failed}\n`,
   )
@@ -170,7 +170,7 @@ async function nodeName(): Promise<string> {
   return (await run(['kubectl', 'get', 'nodes', '-o', 'jsonpath={.items[0].metadata.name}'])).trim()
 }
 
-/** Whatever becomes of the drain, pods can run on the node again. */
+/** Uncordons the node after `work`, also if it fails. */
 async function inCordon(work: () => Promise<void>): Promise<void> {
   try {
     await work()
@@ -188,7 +188,7 @@ function namesIn(those: readonly Pod[]): ReadonlySet<string> {
   return new Set(those.map(({ metadata }) => metadata.name))
 }
 
-/** The migration's Jobs that are there, the one of the first installation included. */
+/** Lists the migration Jobs, including that of the first installation. */
 async function jobs(): Promise<readonly string[]> {
   const out = await run(['kubectl', 'get', 'jobs', '-n', releaseNamespace, '-o', 'name'])
   return out.split('\n').filter((line) => line !== '')

@@ -1,4 +1,4 @@
-// The dashboard as somebody of the support opens it: through a port-forward, with a token that kubectl made, under the chart's roles.
+// Opens the dashboard as a support user does: by port-forward, with a token from kubectl, under the chart's roles.
 import { beforeAll, expect, test } from 'bun:test'
 import { poll } from '#internal/dev/index.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
@@ -14,7 +14,7 @@ import {
 import { openShop, type Shop, shopNamespace } from './node-shop.ts'
 import { run } from './program.ts'
 
-/** What the backoffice has asked it remembers for a while. */
+/** Longer than the back office caches access reviews. */
 const seenMsMax = 30_000
 const othersNamespace = 'others'
 let shop: Shop
@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, stepMsMax)
 
 test(
-  'shows support its own tenants and nothing else, and replays an event',
+  'dashboard: support user, sees the tenants of its namespaces only, and replays an event',
   async () => {
     const other = await addTenantElsewhere()
     const account = `support-${crypto.randomUUID().slice(0, 8)}`
@@ -62,7 +62,7 @@ test(
   stepMsMax,
 )
 
-/** Sends one event and waits until the callback has it. */
+/** Sends one event and waits until the callback has received it. */
 async function deliver(): Promise<{ id: string; payloadId: string }> {
   const payloadId = crypto.randomUUID()
   const from = await shop.callCount()
@@ -73,7 +73,7 @@ async function deliver(): Promise<{ id: string; payloadId: string }> {
   return { id: call.id, payloadId }
 }
 
-/** A tenant that is in force in a namespace where support has no rights. Gives its name, which is its slug. */
+/** Creates a Ready tenant in a namespace where support has no rights; returns its name, which is its slug. */
 async function addTenantElsewhere(): Promise<string> {
   await makeRestrictedNamespace(othersNamespace)
   const name = `other-${crypto.randomUUID().slice(0, 8)}`

@@ -21,7 +21,7 @@ import { openShop, payloadIdOf, type Shop, shopNamespace, unsigned } from './nod
 import { run } from './program.ts'
 
 const readyMsMax = 60_000
-/** What the backoffice has asked it remembers for a while. */
+/** Longer than the back office caches access reviews. */
 const seenMsMax = 30_000
 let readyMs: number
 let shop: Shop
@@ -35,13 +35,13 @@ beforeAll(async () => {
   shop = await openShop()
 }, stepMsMax)
 
-describe('an installation by the preset kind', () => {
-  test('is Ready within a minute, stores and schema included', async () => {
+describe('installation by the preset kind', () => {
+  test('installation: is Ready within a minute, including stores and schema', async () => {
     expect(readyMs).toBeLessThan(readyMsMax * patience)
     for (const process of processes) expect(await readyPods(process)).toHaveLength(1)
   })
 
-  test('shows no failed pod of the migration, although Postgres came up beside it', async () => {
+  test('installation: migration installed together with Postgres, has no failed pod', async () => {
     const jobs = [
       'get',
       'jobs',
@@ -61,14 +61,14 @@ describe('an installation by the preset kind', () => {
   })
 
   test(
-    'passes helm test',
+    'installation: passes helm test',
     async () => {
       expect(await helm('test', `--timeout=${waitSeconds}s`)).toContain('Phase:          Succeeded')
     },
     stepMsMax,
   )
 
-  test('runs where only restricted pods may be', async () => {
+  test('installation: runs in namespaces that enforce the restricted Pod Security Standard', async () => {
     const enforced = ['-o', 'jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}']
     for (const namespace of [releaseNamespace, shopNamespace])
       expect(await run(['kubectl', 'get', 'namespace', namespace, ...enforced])).toBe('restricted')
@@ -77,7 +77,7 @@ describe('an installation by the preset kind', () => {
   })
 
   test(
-    'is Ready for a Tenant, whose webhooks reach its callback in a pod',
+    'installation: webhooks of a Tenant are delivered to its callback in a pod',
     async () => {
       const from = await shop.callCount()
       const { status } = await shop.tenants.tenant(shopNamespace, 'acme')
@@ -97,7 +97,7 @@ describe('an installation by the preset kind', () => {
     stepMsMax,
   )
 
-  test('keeps records for who has the key that was made', async () => {
+  test('installation: records can be written and read with the generated API key', async () => {
     const key = await shop.secret('acme-key-default', 'apiKey')
     const [scope, headers] = [crypto.randomUUID(), { Authorization: `Bearer ${key}` }]
     const call = async (method: string, body: object) => {
@@ -111,7 +111,7 @@ describe('an installation by the preset kind', () => {
     expect(await call('POST', {})).toEqual({ cached: true, record })
   })
 
-  test('makes do with the rights that the chart gives, and only they have a token', async () => {
+  test('installation: operator gets no 403, and only pods with roles have a token', async () => {
     await podsAre('operator', (count) => count === 1)
     const [operator] = await readyPods('operator')
     if (!operator) throw new Error('no operator is Ready')
@@ -127,7 +127,7 @@ describe('an installation by the preset kind', () => {
     expect(await Promise.all(processes.map(hasToken))).toEqual([false, false, true, await wantsToken()])
   })
 
-  test('shows a Tenant to whom its roles let, and to nobody else', async () => {
+  test('installation: dashboard roles permit access to a Tenant; users without them have none', async () => {
     const account = `support-${crypto.randomUUID().slice(0, 8)}`
     const kubectl = (...args: string[]) => run(['kubectl', '-n', shopNamespace, ...args])
     await kubectl('create', 'serviceaccount', account)
@@ -157,14 +157,14 @@ describe('an installation by the preset kind', () => {
   })
 })
 
-/** Sends one event. Gives its answer's status and text. */
+/** Sends one event; returns status and body of the answer. */
 async function send(id: string, secret?: string): Promise<string> {
   const signed = signGeneric(genericBody(id), secret === undefined ? {} : { secret })
   const response = await fetch(shop.webhookUrl, { method: 'POST', ...signed })
   return `${response.status} ${await response.text()}`
 }
 
-/** Whether the chart gives the backoffice's pods a token. */
+/** Returns whether the chart mounts a token in pods of the back office. */
 async function wantsToken(): Promise<boolean> {
   const path = ['-o', 'jsonpath={.spec.template.spec.automountServiceAccountToken}']
   return (

@@ -18,7 +18,7 @@ import { openShop, type Shop } from './node-shop.ts'
 import { run } from './program.ts'
 
 const perSecond = 20
-/** Long enough for pods to start, and for a rollout that did not stop to replace them all. */
+/** Time in which pods start, and an unimpeded rollout would replace them all. */
 const stuckSeconds = 40 * patience
 const wrongRing = 'wrong-ring'
 let shop: Shop
@@ -28,14 +28,14 @@ beforeAll(async () => {
   shop = await openShop()
 }, stepMsMax)
 
-/** Restores the right ring and removes the wrong one, for the files that follow. */
+/** Restores the correct ring for the following test files. */
 afterAll(async () => {
   await bringRelease()
   await run(['kubectl', 'delete', 'secret', wrongRing, '-n', releaseNamespace, '--ignore-not-found'])
 }, stepMsMax)
 
 test(
-  'a rollout with a wrong key ring stops at its first pods, and the earlier ones serve every call until the right ring is back',
+  'rollout with a wrong key ring: stops at its first pods, and the earlier pods serve every call',
   async () => {
     const metadata = { name: wrongRing, namespace: releaseNamespace }
     const keyRing = `k1:${Buffer.alloc(32, 9).toString('base64')}`
@@ -48,7 +48,7 @@ test(
     const upgrade = await tryRelease({ keyRing: { existingSecret: wrongRing } }, stuckSeconds)
     expect(upgrade.exitCode).not.toBe(0)
     for (const process of processes) {
-      // The earlier pods are the Ready ones, and beside them is one that does not become Ready.
+      // All earlier pods are Ready, and one new pod is not.
       const ready = (await readyPods(process)).map(({ metadata: { name } }) => name).toSorted()
       expect([process, ready]).toEqual([process, before[process] ?? []])
       const misfits = (await pods(process)).filter(({ metadata: { name } }) => !ready.includes(name))
@@ -66,8 +66,8 @@ test(
     expect(given).toEqual([])
     await shop.received(acknowledged, from)
     console.log(
-      `helm upgrade with a wrong key ring: ${meanwhile.acknowledged} signed calls acknowledged while it was stuck, ${meanwhile.failures.length} refused; ` +
-        `${acknowledged.size} in all, all delivered, ${failures.length} repeated`,
+      `helm upgrade with a wrong key ring: ${meanwhile.acknowledged} signed calls acknowledged during the stopped rollout, ${meanwhile.failures.length} refused; ` +
+        `${acknowledged.size} in total, all delivered, ${failures.length} retried`,
     )
     expect(await helm('status')).toContain('STATUS: deployed')
   },
@@ -81,7 +81,7 @@ async function namesByProcess(): Promise<Record<string, string[]>> {
   return names
 }
 
-/** Whether the pod says that its key ring opens nothing. */
+/** Returns whether the pod reports that its key ring decrypts no stored secret. */
 async function unfitOf(pod: Parameters<typeof metricsOf>[0]): Promise<boolean> {
   const seen = await poll(
     async () => (await metricsOf(pod)).includes('latchkey_tenants_key_ring_unfit_count 1') || undefined,

@@ -4,47 +4,47 @@ import { patience } from './node-release.ts'
 const answerMsMax = 10_000 * patience
 const againMs = 250
 const inFlightMax = 400
-/** How long a sender goes on with one event. */
+/** Time limit for retrying one event. */
 const tryMsMax = 120_000 * patience
 
-/** A call of a sender that was not acknowledged. */
+/** Call that was not acknowledged. */
 export interface Failure {
   readonly atMs: number
-  /** The status of its answer; 0 without one. */
+  /** HTTP status; 0 without a response. */
   readonly status: number
   readonly text: string
 }
 
-/** What a load has sent, and what came of it. */
+/** Result of a load. */
 export interface LoadReport {
-  /** The ids of the events that were acknowledged. */
+  /** Ids of acknowledged events. */
   readonly acknowledged: ReadonlySet<string>
-  /** Events that never were. */
+  /** Ids of events that were never acknowledged. */
   readonly given: readonly string[]
-  /** In the order of time. */
+  /** Failed calls, oldest first. */
   readonly failures: readonly Failure[]
 }
 
-/** A sender of webhooks at an even rate, who repeats what is not acknowledged, as providers do. */
+/** Sends webhooks at a constant rate and retries unacknowledged ones, as providers do. */
 export interface Load {
   readonly report: LoadReport
-  /** Settles when it has ended, by itself or by `stop`. */
+  /** Resolves once the load has ended, by itself or by `stop`. */
   readonly ended: Promise<LoadReport>
-  /** Sends nothing new and waits until all that was sent is acknowledged, or has been tried for 2 min. Repeating it is safe. */
+  /** Sends no new events and waits until each sent one is acknowledged or has been tried for 2 min. Safe to repeat. */
   stop(): Promise<LoadReport>
 }
 
-/** How much is sent where. */
+/** Rate, target and limits of a load. */
 export interface LoadOptions {
   readonly url: string
   readonly perSecond: number
-  /** Ends by itself after so many; default: at `stop`. */
+  /** Number of events to send. Default: until `stop`. */
   readonly eventsMax?: number
-  /** The provider's secret; read anew for each call. */
+  /** Returns the provider's secret; called for each request. */
   readonly secret?: () => string
 }
 
-/** Starts to send. Every second call has a connection of its own, which a Service may lead to any pod. */
+/** Starts a load. Every second call opens its own connection, which the Service may route to any pod. */
 export function startLoad({ url, perSecond, eventsMax = Infinity, secret }: LoadOptions): Load {
   const report = { acknowledged: new Set<string>(), given: [] as string[], failures: [] as Failure[] }
   const under = new Set<Promise<void>>()
@@ -85,7 +85,7 @@ export function startLoad({ url, perSecond, eventsMax = Infinity, secret }: Load
   }
 }
 
-/** Sends one event. Gives undefined when it is acknowledged. */
+/** Sends one event; returns undefined if it is acknowledged. */
 async function post(
   url: string,
   { id, keepalive, secret }: { readonly id: string; readonly keepalive: boolean; readonly secret?: string },
@@ -102,7 +102,7 @@ async function post(
   }
 }
 
-/** The failures that a Service with a pod must never show: answers of 5xx. */
+/** Returns the 5xx answers, which a Service with a Ready pod must never give. */
 export function serverErrors({ failures }: LoadReport): readonly Failure[] {
   return failures.filter(({ status }) => status >= 500)
 }

@@ -7,7 +7,7 @@ import { scratchFolder } from '#test/support/scratch.ts'
 import { bringRelease, patience, readyPods, serviceUrl, stepMsMax, waitSeconds } from './node-release.ts'
 import { type ProgramEnd, run, runProgram } from './program.ts'
 
-/** Our image, under the name that it has here. */
+/** Flags that name the image of this node. */
 const ourImage = ['registry=localhost', 'repository=latchkey', 'tag=test'].map(
   (pair) => `--set=image.${pair}`,
 )
@@ -26,17 +26,17 @@ afterAll(async () => {
 }, stepMsMax)
 
 test(
-  'config/quickstart brings a first webhook to a callback in a pod of a cluster that is there',
+  'config/quickstart: existing cluster, delivers a first webhook to a callback in a pod',
   async () => {
     expectDelivered(await runProgram(['env', `LATCHKEY_URL=${serviceUrl}`, 'config/quickstart', ...ourImage]))
   },
   stepMsMax,
 )
 
-// On another cluster it would make one of its own.
+// On a foreign cluster, config/quickstart would create another one.
 if (process.env['LATCHKEY_NODE_URL'] === undefined)
   test(
-    'config/quickstart makes a cluster with an image and does the same there, and ends where a step fails',
+    'config/quickstart: no cluster, creates one with the image, delivers a webhook, and stops at a failed step',
     async () => {
       if (!port) throw new Error(`no port leads out of ${kindFile}`)
       const image = 'ghcr.io/latchkey/latchkey:0.1.0'
@@ -94,7 +94,7 @@ function expectDelivered({ exitCode, out, err }: ProgramEnd): void {
   expect([id, type]).toEqual([expect.stringMatching(/^quickstart-\d+$/), 'order.paid'])
 }
 
-/** Runs it with `node/docker-and-kind` in place of both. */
+/** Runs config/quickstart with `node/docker-and-kind` in place of docker and kind. */
 function withStandIns(): Promise<ProgramEnd> {
   const programs = join(standIn, 'bin')
   mkdirSync(programs, { recursive: true })
@@ -111,7 +111,7 @@ function withStandIns(): Promise<ProgramEnd> {
   return runProgram(['env', ...Object.entries(env).map((pair) => pair.join('=')), 'config/quickstart'])
 }
 
-/** What the stand-ins were asked since this was last called. */
+/** Returns and clears the recorded invocations of the stand-ins. */
 function asked(): readonly string[] {
   const path = join(standIn, 'asked')
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n')
@@ -119,7 +119,7 @@ function asked(): readonly string[] {
   return lines
 }
 
-/** Does what `extraPortMappings` have Docker do. */
+/** Forwards a host port, as Docker does for `extraPortMappings`. */
 function publish({ hostPort, listenAddress }: { hostPort: number; listenAddress: string }, target: string) {
   return Bun.serve({
     hostname: listenAddress,

@@ -5,36 +5,36 @@ import { poll } from '#internal/dev/index.ts'
 import { chartFolder, presetFolder, tool, valueFlags, valuesInput } from './chart.ts'
 import { type ProgramEnd, run, runProgram } from './program.ts'
 
-/** Where the release is, and what it is called. */
+/** Namespace and name of the release. */
 export const releaseNamespace = 'latchkey'
-/** What a machine that is busy with other things may take of what a machine of its own takes once. */
+/** Factor for time limits: a shared machine may be this much slower than an idle one. */
 export const patience = process.env['CI'] === undefined ? 1 : 4
-/** How long Helm may wait for pods. */
+/** Time limit of Helm's wait for pods. */
 export const waitSeconds = 120 * patience
-/** What a test with several such waits may take. */
+/** Time limit of a test with several such waits. */
 export const stepMsMax = 3 * waitSeconds * 1000 + 40_000
-/** The public routes, through the Service. In another cluster than ours, its address from here. */
+/** Base URL of the public routes through the Service; in a foreign cluster, LATCHKEY_NODE_URL. */
 export const serviceUrl = process.env['LATCHKEY_NODE_URL'] ?? 'http://latchkey-api.latchkey.svc.cluster.local'
-/** The processes, by the names of their Deployments. */
+/** Processes, by the names of their Deployments. */
 export const processes = ['api', 'forwarder', 'operator', 'backoffice'] as const
 
 const restricted = 'pod-security.kubernetes.io/enforce=restricted'
 
-/** What is installed: the preset for one node, with our image. */
+/** Flags of the installed release: the preset for one node, with our image. */
 const baseValues = { image: { registry: 'localhost', repository: 'latchkey', tag: 'test' } }
 
-/** Values of the chart, over the preset. */
+/** Chart values, merged over the preset. */
 export type ReleaseValues = Readonly<Record<string, unknown>>
 
-/** Makes a namespace where only restricted pods may be, once. */
+/** Creates, if absent, a namespace that enforces the restricted Pod Security Standard. */
 export async function makeRestrictedNamespace(name: string): Promise<void> {
   await run(['kubectl', 'apply', '-f', '-'], `{apiVersion: v1, kind: Namespace, metadata: {name: ${name}}}`)
   await run(['kubectl', 'label', '--overwrite', 'namespace', name, restricted])
 }
 
 /**
- * Installs the release or brings it to these values, by the preset `kind`, and waits until all its pods are Ready. Does nothing
- * where it is so already.
+ * Installs the release or upgrades it to these values over the preset `kind`, and waits until all its pods are Ready. Does nothing
+ * if it already has these values.
  */
 export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
   if (await isBrought(merged(baseValues, values))) return
@@ -43,7 +43,7 @@ export async function bringRelease(values: ReleaseValues = {}): Promise<void> {
   if (exitCode !== 0) throw new Error(`helm upgrade ended with ${exitCode}: ${err}${out}`)
 }
 
-/** The same, by whatever way it ends, in a namespace that is there. Helm waits for pods for `seconds`. */
+/** Installs or upgrades in an existing namespace; returns Helm's exit code and output. Helm waits `seconds` for pods. */
 export function tryRelease(values: ReleaseValues, seconds = waitSeconds): Promise<ProgramEnd> {
   const rendering = { preset: 'kind' as const, values: merged(baseValues, values) }
   const upgrade = [tool('helm'), 'upgrade', '--install', 'latchkey', chartFolder, '-n', releaseNamespace]
@@ -53,7 +53,7 @@ export function tryRelease(values: ReleaseValues, seconds = waitSeconds): Promis
   )
 }
 
-/** Whether the last thing that was done to the release brought it to these values over the preset. */
+/** Returns whether the latest revision is deployed with these values over the preset. */
 async function isBrought(values: ReleaseValues): Promise<boolean> {
   const ask = ['-n', releaseNamespace, '-o', 'json']
   const list = JSON.parse(await run([tool('helm'), 'list', '--filter', '^latchkey$', ...ask])) as {
@@ -65,12 +65,12 @@ async function isBrought(values: ReleaseValues): Promise<boolean> {
   return Bun.deepEquals(JSON.parse(there), merged(preset, values))
 }
 
-/** Runs Helm on the release, `helm test` for one. Gives what it printed. */
+/** Runs Helm on the release, for example `helm test`; returns its output. */
 export function helm(verb: string, ...flags: readonly string[]): Promise<string> {
   return run([tool('helm'), verb, 'latchkey', ...flags, '-n', releaseNamespace])
 }
 
-/** Removes the release, if it is there, and waits until its pods are gone. */
+/** Uninstalls the release if present, and waits until its pods are gone. */
 export async function removeRelease(): Promise<void> {
   const { exitCode } = await runProgram([tool('helm'), 'status', 'latchkey', '-n', releaseNamespace])
   if (exitCode !== 0) return
@@ -78,10 +78,10 @@ export async function removeRelease(): Promise<void> {
   const gone = await poll(async () => ((await pods()).length === 0 ? true : undefined), {
     ...{ deadlineMs: waitSeconds * 1000, everyMs: 250 },
   })
-  if (!gone) throw new Error('pods are left of a release that is gone')
+  if (!gone) throw new Error('pods of the uninstalled release still exist')
 }
 
-/** A pod, as far as tests look. */
+/** Pod fields that tests use. */
 export interface Pod {
   readonly metadata: { readonly name: string; readonly deletionTimestamp?: string }
   readonly spec: {
@@ -96,7 +96,7 @@ export interface Pod {
   }
 }
 
-/** The pods of the release, or of one of its processes. */
+/** Returns the pods of the release, or of one of its processes. */
 export async function pods(process?: string): Promise<readonly Pod[]> {
   const own = 'app.kubernetes.io/instance=latchkey'
   const labels = process === undefined ? own : `${own},app.kubernetes.io/component=${process}`
@@ -104,7 +104,7 @@ export async function pods(process?: string): Promise<readonly Pod[]> {
   return (JSON.parse(out) as { items: Pod[] }).items
 }
 
-/** Those pods of a process that are Ready and stay. */
+/** Returns the pods of a process that are Ready and not terminating. */
 export async function readyPods(process: string): Promise<readonly Pod[]> {
   const isReady = ({ metadata, status }: Pod) =>
     metadata.deletionTimestamp === undefined &&
@@ -112,7 +112,7 @@ export async function readyPods(process: string): Promise<readonly Pod[]> {
   return (await pods(process)).filter(isReady)
 }
 
-/** Waits until a process has so many pods, all Ready, and none that goes. @throws after 2 min */
+/** Waits until the pod count of a process matches and all its pods are Ready. @throws after 2 min */
 export async function podsAre(process: string, wanted: (count: number) => boolean): Promise<void> {
   let last = ''
   const found = await poll(
@@ -123,16 +123,16 @@ export async function podsAre(process: string, wanted: (count: number) => boolea
     },
     { deadlineMs: 120_000 * patience, everyMs: 250 },
   )
-  if (!found) throw new Error(`pods of ${process} are not as wanted: ${last} are Ready`)
+  if (!found) throw new Error(`unexpected pods of ${process}: ${last} are Ready`)
 }
 
-/** What a pod says on its ops port. */
+/** Returns the metrics of a pod. */
 export function metricsOf({ metadata }: Pod): Promise<string> {
   const path = `/api/v1/namespaces/${releaseNamespace}/pods/${metadata.name}:9090/proxy/metrics`
   return run(['kubectl', 'get', '--raw', path])
 }
 
-/** One object over another, members of members too. */
+/** Merges two objects deeply; `above` wins. */
 function merged(below: ReleaseValues, above: ReleaseValues): ReleaseValues {
   const isObject = (value: unknown): value is ReleaseValues =>
     typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -18,9 +18,9 @@ beforeAll(async () => {
   shop = await openShop()
 }, stepMsMax)
 
-describe('what is secret is rotated while webhooks come in', () => {
+describe('rotation', () => {
   test(
-    'a provider’s: the new value beside the old one, then without it',
+    'rotation: provider secret, both values are accepted until the old one is removed',
     async () => {
       const from = await shop.callCount()
       let current = providerSecret
@@ -33,7 +33,7 @@ describe('what is secret is rotated while webhooks come in', () => {
       const { acknowledged, failures } = await load.stop()
       await setProviderSecrets({ signingSecret: providerSecret })
       await inForce(async () => (await statusOf(providerSecret)) === 200)
-      // What was signed a moment before its value went is refused, and comes again with the new one.
+      // A call signed just before its secret was removed is refused, and retried with the new one.
       expect(failures.filter(({ status }) => status !== 400)).toEqual([])
       await shop.received(acknowledged, from)
     },
@@ -41,7 +41,7 @@ describe('what is secret is rotated while webhooks come in', () => {
   )
 
   test(
-    'an API key: the one before works on',
+    'rotation: API key, the earlier key stays valid',
     async () => {
       const before = await shop.secret('acme-key-default', 'apiKey')
       await rotate('acme-key-default')
@@ -54,7 +54,7 @@ describe('what is secret is rotated while webhooks come in', () => {
   )
 
   test(
-    'the secret that signs deliveries: both sign for a day',
+    'rotation: signing secret of deliveries, both secrets sign for a day',
     async () => {
       const before = await shop.secret('acme-callback', 'signingSecret')
       await rotate('acme-callback')
@@ -72,7 +72,7 @@ describe('what is secret is rotated while webhooks come in', () => {
   )
 
   test(
-    'the key ring: a new key last, then first, then alone',
+    'rotation: key ring, new key added last, then first, then alone, without a failed call',
     async () => {
       const from = await shop.callCount()
       const load = startLoad({ url: shop.webhookUrl, perSecond })
@@ -90,7 +90,7 @@ describe('what is secret is rotated while webhooks come in', () => {
   )
 })
 
-/** Everything is sealed again by the key that the chart has made, and can be opened by its ring. */
+/** Seals everything again with the chart's generated key, so that its ring decrypts it. */
 afterAll(async () => {
   const [first, second] = [await ringOf('latchkey-key-ring'), await ringOf('third-step')]
   if (second === '') return
@@ -98,14 +98,14 @@ afterAll(async () => {
   await sealedBy('k1')
 }, stepMsMax)
 
-/** Waits until it is so. @throws after 30 s */
+/** Waits until the condition holds. @throws after 30 s */
 async function inForce(isSo: () => Promise<boolean>): Promise<void> {
   const bounds = { deadlineMs: inForceMsMax * patience, everyMs: 200 }
   const found = await poll(async () => ((await isSo()) ? true : undefined), bounds)
-  if (!found) throw new Error(`after ${bounds.deadlineMs} ms it is not in force yet`)
+  if (!found) throw new Error(`the change was not in force after ${bounds.deadlineMs} ms`)
 }
 
-/** Waits until there is another value. */
+/** Waits for a value other than `before`. */
 async function changed(read: () => Promise<string>, before: string): Promise<string> {
   let last = before
   await inForce(async () => {
@@ -122,7 +122,7 @@ async function statusOf(secret: string, id: string = crypto.randomUUID()): Promi
   return response.status
 }
 
-/** Of a record that there is not. */
+/** Returns the status of reading a missing record with this key. */
 async function recordStatus(key: string): Promise<number> {
   const headers = { Authorization: `Bearer ${key}` }
   const response = await fetch(`${serviceUrl}/v1/record?scope=none&key=${crypto.randomUUID()}`, { headers })
@@ -145,14 +145,14 @@ async function rotate(secret: string): Promise<void> {
   await run(['kubectl', 'annotate', 'secret', secret, '-n', shopNamespace, '--overwrite', mark])
 }
 
-/** The text of a key ring; empty where there is none. */
+/** Returns the text of a key ring; empty if absent. */
 async function ringOf(secret: string): Promise<string> {
   const path = ['-o', 'jsonpath={.data.keyRing}', '--ignore-not-found']
   const text = await run(['kubectl', 'get', 'secret', secret, '-n', releaseNamespace, ...path])
   return Buffer.from(text, 'base64').toString('utf8')
 }
 
-/** Puts a ring into a Secret and brings the release to it. */
+/** Stores a ring in a Secret and upgrades the release to use it. */
 async function bringRing(secret: string, keyRing: string): Promise<void> {
   const metadata = { name: secret, namespace: releaseNamespace }
   const object = { apiVersion: 'v1', kind: 'Secret', metadata, stringData: { keyRing } }
@@ -160,7 +160,7 @@ async function bringRing(secret: string, keyRing: string): Promise<void> {
   await bringRelease({ keyRing: { existingSecret: secret } })
 }
 
-/** Waits until the operator has sealed everything by this key. */
+/** Waits until the operator has sealed everything with this key. */
 async function sealedBy(keyId: string): Promise<void> {
   const forwarded = await forwardPort(releaseNamespace, 'pod/latchkey-postgres-0', 5432)
   const pool = createPool({

@@ -7,7 +7,7 @@ const eventsCount = 1_500
 const callersCount = 8
 let shop: Shop
 
-/** Autoscalers that look often and do not wait: what is tried is that they go by our figures. */
+/** Autoscalers with short intervals: the tests check that they scale on our metrics. */
 const autoscaling = {
   api: {
     autoscaling: {
@@ -31,25 +31,25 @@ beforeAll(async () => {
 
 describe('autoscaling', () => {
   test(
-    'brings forwarders from one to four by what waits, and back, and no attempt is lost',
+    'autoscaling: due deliveries scale forwarders from one to four and back, without a lost attempt',
     async () => {
       await podsAre('forwarder', (count) => count === 1)
       const from = await shop.callCount()
-      // One forwarder has some 64 calls under way for a tenant: this lasts until there are more of them.
+      // One forwarder has about 64 concurrent attempts per tenant, so the backlog lasts until more forwarders run.
       await shop.delay(5_000)
       const startedMs = performance.now()
       const load = startLoad({ url: shop.webhookUrl, perSecond: 200, eventsMax: eventsCount })
       const { acknowledged, failures } = await load.ended
       expect([acknowledged.size, failures]).toEqual([eventsCount, []])
       await podsAre('forwarder', (count) => count === 4)
-      print('four forwarders', startedMs)
+      print('scaled up to four forwarders', startedMs)
       await shop.delay(0)
       const calls = await shop.received(acknowledged, from)
       const deliveredMs = performance.now()
       await podsAre('forwarder', (count) => count === 1)
-      print('one again', deliveredMs)
+      print('scaled down to one forwarder', deliveredMs)
 
-      // An attempt whose end was not written would have been made again.
+      // A delivery whose result was lost would have been attempted again.
       expect(calls.map(payloadIdOf).toSorted()).toEqual([...acknowledged].toSorted())
       expect((await shop.callCount()) - from).toBe(eventsCount)
       expect(unsigned(calls, await shop.secret('acme-callback', 'signingSecret'))).toEqual([])
@@ -58,7 +58,7 @@ describe('autoscaling', () => {
   )
 
   test(
-    'brings pods of the API by processor time, and takes them away',
+    'autoscaling: CPU use scales API pods up and down',
     async () => {
       await podsAre('api', (count) => count === 1)
       const Authorization = `Bearer ${await shop.secret('acme-key-default', 'apiKey')}`
@@ -74,14 +74,14 @@ describe('autoscaling', () => {
       const callers = Array.from({ length: callersCount }, caller)
       try {
         await podsAre('api', (count) => count > 1)
-        print('more of the API', startedMs)
+        print('scaled up the API', startedMs)
       } finally {
         isOver = true
       }
       await Promise.all(callers)
       const calmMs = performance.now()
       await podsAre('api', (count) => count === 1)
-      print('one of the API again', calmMs)
+      print('scaled down the API to one pod', calmMs)
       expect([...statuses]).toEqual([200])
     },
     stepMsMax,
@@ -89,8 +89,8 @@ describe('autoscaling', () => {
 })
 
 /**
- * The status of taking a lock, by a connection of its own, which may lead to another pod; undefined without an answer, since a busy
- * machine may lead to a pod that is gone a moment longer. What a change may cost is held elsewhere.
+ * Returns the status of acquiring a lock by a new connection, which may reach any pod; undefined without an answer, since a busy
+ * machine may route to a terminated pod for a moment. `node-changes.test.ts` bounds the effect of changes.
  */
 async function lock(Authorization: string): Promise<number | undefined> {
   const body = JSON.stringify({ scope: 'load', key: crypto.randomUUID(), lockSeconds: 1 })

@@ -8,12 +8,12 @@ import { makeRestrictedNamespace, patience, serviceUrl, waitSeconds } from './no
 import { run } from './program.ts'
 import { createTenantCalls, entryOf, type TenantCalls } from './tenant-calls.ts'
 
-/** Where the tenant and its callback are. */
+/** Namespace of the tenant and its callback. */
 export const shopNamespace = 'shops'
 const tenantName = 'acme'
 const arriveMsMax = 60_000
 
-/** A call that the callback's pod has got. */
+/** Call received by the callback's pod. */
 export interface ReceivedCall {
   /** Value of `webhook-id`. */
   readonly id: string
@@ -22,22 +22,22 @@ export interface ReceivedCall {
   readonly body: string
 }
 
-/** A tenant in force, with its callback in a pod. */
+/** Ready tenant with its callback in a pod. */
 export interface Shop {
   readonly tenants: TenantCalls
-  /** Where its webhooks go, through the Service. */
+  /** Webhook URL, through the Service. */
   readonly webhookUrl: string
-  /** The text of an entry of one of its Secrets. */
+  /** Returns the text of an entry of one of its Secrets. */
   secret(name: string, entry: string): Promise<string>
-  /** How many calls the callback has got so far. */
+  /** Returns the number of calls the callback has received. */
   callCount(): Promise<number>
-  /** From now on the callback takes so long to answer. */
+  /** Sets the response time of the callback. */
   delay(ms: number): Promise<void>
-  /** Waits until every event with one of these ids in its payload has come, and gives all calls that came after the first `from`. @throws after 60 s */
+  /** Waits for every event with one of these payload ids; returns all calls after the first `from`. @throws after 60 s */
   received(ids: Iterable<string>, from: number): Promise<readonly ReceivedCall[]>
 }
 
-/** Makes the tenant and its callback, or finds them, and waits until both are Ready. */
+/** Creates the tenant and its callback if absent, and waits until both are Ready. */
 export async function openShop(): Promise<Shop> {
   await makeRestrictedNamespace(shopNamespace)
   await run(
@@ -84,12 +84,12 @@ export async function openShop(): Promise<Shop> {
   }
 }
 
-/** The id that the sender gave to what a call brings. */
+/** Returns the sender's id in the payload of a call. */
 export function payloadIdOf({ body }: ReceivedCall): string {
   return (JSON.parse(body) as { payload: { id: string } }).payload.id
 }
 
-/** The calls that the tenant's secret did not sign. */
+/** Returns the calls without a valid signature by this secret. */
 export function unsigned(calls: readonly ReceivedCall[], secret: string): readonly ReceivedCall[] {
   const webhook = new Webhook(secret)
   return calls.filter(({ id, timestamp, signature, body }) => {
@@ -103,7 +103,7 @@ export function unsigned(calls: readonly ReceivedCall[], secret: string): readon
   })
 }
 
-/** Through the API server, so that it can be asked from wherever that can. */
+/** Calls the receiver through the API server's proxy, which every environment can reach. */
 function askReceiver(path: string): Promise<string> {
   return run([
     'kubectl',
@@ -162,9 +162,9 @@ const tenantObject = {
     slug: tenantName,
     callback: {
       url: `http://receiver.${shopNamespace}.svc.cluster.local:8080/hook`,
-      // Of Services, by the preset.
+      // Service addresses of the preset.
       allowedCIDRs: ['10.96.0.0/16'],
-      // An attempt that fails while pods go is repeated soon.
+      // A short schedule, since attempts fail while pods terminate.
       retry: { schedule: ['0s', '1s', '2s', '5s', '5s', '10s', '10s', '30s'] },
     },
     providers: [{ name: 'generic', secretRef: { name: `${tenantName}-provider` } }],

@@ -1,4 +1,4 @@
-// Both stores speak TLS alone, by certificates of a private CA, and ask for client certificates.
+// Both stores accept TLS only, with certificates of a private CA, and require client certificates.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, rmSync } from 'node:fs'
 import { poll } from '#internal/dev/index.ts'
@@ -20,7 +20,7 @@ import {
 } from './node-release.ts'
 import { run } from './program.ts'
 
-/** A kubelet brings a changed ConfigMap to the files within its sync period and its cache's age, about a minute each. */
+/** Bound on propagation of a ConfigMap to files: sync period plus cache age of the kubelet, about a minute each. */
 const rotatedMsMax = 150_000
 const folder = scratchFolder()
 const own = createCa(folder, 'own')
@@ -72,7 +72,7 @@ function publishCa(path: string): Promise<void> {
   return applied({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'root.pem': text(path) } })
 }
 
-/** No line for plain text: who has no client certificate, or speaks no TLS, is refused. */
+/** Starts Postgres without a plaintext entry in pg_hba.conf: clients without TLS or without a certificate are refused. */
 const postgresScript = [
   '/bin/sh',
   '-c',
@@ -128,7 +128,7 @@ const client = { clientCertificate: { existingSecret: 'tls-client' } }
 const ca = { existingConfigMap: 'tls-ca', key: 'root.pem' }
 const values = {
   database: { url: 'postgres://latchkey:latchkey@tls-postgres:5432/latchkey', tls: { ca, ...client } },
-  // Its certificate has another name than its Service.
+  // The certificate's name differs from the Service's.
   redis: {
     url: 'rediss://:latchkey@tls-redis:6379',
     tls: { ca, ...client, serverName: 'tls-redis.latchkey.svc' },
@@ -140,7 +140,7 @@ const isRunning = async (): Promise<string | undefined> =>
   (await pods('api')).find(({ status }) => status.phase === 'Running')?.metadata.name
 
 test(
-  'a release whose CA is another one is not Ready, says why on /readyz, and comes up when the CA is put right',
+  'TLS to stores: wrong CA, /readyz names the cause, and the release becomes Ready once the CA is corrected',
   async () => {
     const installing = tryRelease(values)
     const name = await poll(isRunning, { deadlineMs: 60_000 * patience, everyMs: 250 })
@@ -164,7 +164,7 @@ test(
       const counts = await Promise.all(processes.map(async (process) => (await readyPods(process)).length))
       return counts.every((count) => count === 1) || undefined
     }
-    // No pod is replaced for it: the files are read anew.
+    // No pod is replaced: processes read the files again.
     expect(await poll(all, { deadlineMs: rotatedMsMax * patience, everyMs: 500 })).toBe(true)
     expect((await pods('api')).map(({ metadata }) => metadata.name)).toEqual([name ?? ''])
     // The Job replaces a pod that gave up before the CA was corrected.
@@ -177,7 +177,7 @@ test(
 )
 
 test(
-  'an upgrade runs its migration by the same TLS',
+  'TLS to stores: upgrade, the migration uses the same TLS settings',
   async () => {
     const { exitCode, err } = await tryRelease({ ...values, image: { tag: 'next' } })
     expect([exitCode, exitCode === 0 ? '' : err]).toEqual([0, ''])

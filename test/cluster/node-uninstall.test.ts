@@ -21,7 +21,7 @@ beforeAll(async () => {
   const from = await shop.callCount()
   expect(await send()).toBe('200 {"ok":true}')
   await shop.received([(JSON.parse(kept) as { id: string }).id], from)
-  // Helm leaves the Job of a hook that failed, and knows nothing of it when the release goes.
+  // Helm keeps the Job of a failed hook, and does not remove it on uninstall.
   const owner = await tryRelease({
     migration: { existingSecret: 'absent', retries: 0, waitSeconds: 0, deadlineSeconds: 60 },
   })
@@ -30,11 +30,11 @@ beforeAll(async () => {
   await removeRelease()
 }, stepMsMax)
 
-describe('a release that is gone', () => {
+describe('uninstall', () => {
   test(
-    'leaves the definition, Tenants without our finalizer, the key ring and the volumes',
+    'uninstall: keeps the definition, Tenants without our finalizer, the key ring and the volumes',
     async () => {
-      // The garbage collector removes the Job of the failed upgrade a moment after the Deployment that owns it.
+      // Garbage collection removes the Job of the failed upgrade after its owner, the Deployment.
       const collected = await poll(
         async () => ((await names(releaseNamespace, 'jobs')).length === 0 ? true : undefined),
         { deadlineMs: 30_000, everyMs: 250 },
@@ -63,7 +63,7 @@ describe('a release that is gone', () => {
   )
 
   test(
-    'does not keep a namespace with Tenants from going',
+    'uninstall: a namespace with Tenants can be deleted afterwards',
     async () => {
       const namespace = `gone-${crypto.randomUUID().slice(0, 8)}`
       await run(['kubectl', 'create', 'namespace', namespace])
@@ -87,7 +87,7 @@ describe('a release that is gone', () => {
   )
 
   test(
-    'is taken up by the next one: tenants, keys and data',
+    'uninstall: the next release takes over tenants, keys and data',
     async () => {
       const key = await shop.secret('acme-key-default', 'apiKey')
       await bringRelease()
@@ -104,7 +104,7 @@ async function names(namespace: string, kinds: string): Promise<readonly string[
   return out.split('\n').filter((line) => line !== '')
 }
 
-/** Always the same event. */
+/** Sends the same event each time; returns status and body of the answer. */
 async function send(): Promise<string> {
   const response = await fetch(shop.webhookUrl, { method: 'POST', ...signGeneric(kept) })
   return `${response.status} ${await response.text()}`

@@ -18,7 +18,7 @@ const review = { approvedBy: 'ops', approvedAt: '2026-01-01T00:00:00Z' }
 interface Case {
   readonly spec?: Record<string, unknown>
   readonly annotations?: Record<string, string>
-  /** Values of a Secret `<tenant>-own`, and whom it is labelled for. */
+  /** Values of the Secret `<tenant>-own`, and the tenant it is labelled for. */
   readonly values?: Record<string, string>
   readonly labelled?: string
   readonly before?: () => Promise<unknown>
@@ -28,7 +28,7 @@ const told = (tenant: string, reason: string) => stage.lab.told(stage.shops, ten
 
 const own = (tenant: string) => `${tenant}-own`
 
-describe('a condition that does not hold says why, what to do, and is told by an event', () => {
+describe('operator: conditions', () => {
   test.each<[tenant: string, type: string, reason: string, advice: string, given: Case]>([
     ['missing', 'SecretsSynced', 'SecretMissing', 'create it', { spec: cardSpec('missing-own') }],
     [
@@ -151,30 +151,33 @@ describe('a condition that does not hold says why, what to do, and is told by an
           stage.lab.create(stage.shops, 'first').then(() => stage.lab.ready(stage.shops, 'first')),
       },
     ],
-  ])('%s: %s, %s', async (tenant, type, reason, advice, { spec = {}, values, ...given }) => {
-    await given.before?.()
-    if (values) {
-      const place = {
-        namespace: stage.shops,
-        name: own(tenant),
-        ...(given.labelled && { tenant: given.labelled }),
+  ])(
+    'condition of Tenant %s: %s is False with reason %s, and message and event name the remedy',
+    async (tenant, type, reason, advice, { spec = {}, values, ...given }) => {
+      await given.before?.()
+      if (values) {
+        const place = {
+          namespace: stage.shops,
+          name: own(tenant),
+          ...(given.labelled && { tenant: given.labelled }),
+        }
+        await stage.lab.addSecret(place, values)
       }
-      await stage.lab.addSecret(place, values)
-    }
-    await stage.lab.create(stage.shops, tenant, {
-      spec,
-      ...(given.annotations && { annotations: given.annotations }),
-    })
-    expect(await stage.lab.reason(stage.shops, tenant, type, reason)).toContain(advice)
-    const object = await stage.lab.tenant(stage.shops, tenant)
-    expect(conditionOf(object, type)?.status).toBe('False')
-    expect(conditionOf(object, 'Ready')).toMatchObject({ status: 'False', reason })
-    const event = await told(tenant, reason)
-    expect(event?.type).toBe('Warning')
-    expect(event?.note).toContain(advice)
-  })
+      await stage.lab.create(stage.shops, tenant, {
+        spec,
+        ...(given.annotations && { annotations: given.annotations }),
+      })
+      expect(await stage.lab.reason(stage.shops, tenant, type, reason)).toContain(advice)
+      const object = await stage.lab.tenant(stage.shops, tenant)
+      expect(conditionOf(object, type)?.status).toBe('False')
+      expect(conditionOf(object, 'Ready')).toMatchObject({ status: 'False', reason })
+      const event = await told(tenant, reason)
+      expect(event?.type).toBe('Warning')
+      expect(event?.note).toContain(advice)
+    },
+  )
 
-  /** A tenant that has brought the key before. */
+  /** Creates the tenant that already uses the key. */
   async function keyOwner(): Promise<void> {
     await stage.lab.addSecret(
       { namespace: stage.shops, name: 'keyowner-own', tenant: 'keyowner' },
@@ -185,18 +188,18 @@ describe('a condition that does not hold says why, what to do, and is told by an
   }
 })
 
-test('SecretNotLabelled suggests labelling only for a Secret that no tenant has', async () => {
+test('condition SecretNotLabelled: suggests labelling only if the Secret belongs to no other tenant', async () => {
   const message = async (tenant: string) =>
     stage.lab.reason(stage.shops, tenant, 'SecretsSynced', 'SecretNotLabelled')
   expect(await message('foreign')).not.toContain('kubectl')
   const [, args = ''] = /: kubectl (label secret .*)$/.exec(await message('unlabelled')) ?? []
   expect(args).not.toContain('overwrite')
-  // The suggested command works as it stands.
+  // The suggested command works unchanged.
   expect((await kubectl({ args: args.split(' ') })).exitCode).toBe(0)
   await stage.lab.ready(stage.shops, 'unlabelled')
 })
 
-test('each stage of the wallet is a condition that leaves the tenant ready, and its move an event', async () => {
+test('condition WalletEnabled: shows each rollout stage, keeps the tenant Ready, and each change is an event', async () => {
   await stage.lab.create(stage.shops, 'wallets')
   const spec = (fields: object) => stage.lab.patch(stage.shops, 'wallets', { spec: fields })
   expect(await stage.lab.reason(stage.shops, 'wallets', 'WalletEnabled', 'NotConfigured')).not.toBe('')
@@ -212,7 +215,7 @@ test('each stage of the wallet is a condition that leaves the tenant ready, and 
   expect((await told('wallets', 'Reviewed'))?.type).toBe('Normal')
 })
 
-test('a secret of 8 to 15 characters is in force, and a Warning event says so once', async () => {
+test('condition SecretsSynced: secret of 8 to 15 characters, is True with one Warning event', async () => {
   const place = { namespace: stage.shops, name: 'weak-own', tenant: 'weak' }
   await stage.lab.addSecret(place, { a: 'hunter2-hunter2' })
   await stage.lab.create(stage.shops, 'weak', { spec: cardSpec('weak-own') })
@@ -226,7 +229,7 @@ test('a secret of 8 to 15 characters is in force, and a Warning event says so on
   expect(JSON.stringify([object.status, event])).not.toContain('hunter2')
 })
 
-test('what is mended is in force and told at once', async () => {
+test('condition SecretsSynced: Secret labelled after a failure, is True at once with an event', async () => {
   await stage.lab.create(stage.shops, 'mended', { spec: cardSpec('mended-own') })
   await stage.lab.reason(stage.shops, 'mended', 'SecretsSynced', 'SecretMissing')
   await stage.lab.addSecret({ namespace: stage.shops, name: 'mended-own' }, { a: 'a-card-secret-of-ours' })
@@ -239,7 +242,7 @@ test('what is mended is in force and told at once', async () => {
   expect((await told('mended', 'InForce'))?.type).toBe('Normal')
 })
 
-test('no value of a Secret is in a status, an event, the log or the metrics', async () => {
+test('operator: values of Secrets appear in no status, event, log line or metric', async () => {
   const values = [key('k'), key('a'), 'later', 'short']
   const list = expectOk('secrets', await stage.lab.admin.client.list(secrets, { namespace: stage.shops }))
   for (const { data = {} } of list.items)

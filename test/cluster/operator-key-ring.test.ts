@@ -8,7 +8,7 @@ const stage = useOperatorLab()
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'sealed-card' } }] }
 const testMsMax = 120_000
 
-/** How many of the tenant's stored secrets each key has sealed. */
+/** Counts the tenant's stored secrets by the key that sealed them. */
 async function sealedWith(): Promise<Record<string, number>> {
   const { rows } = await stage.lab.pool.query<{ key: string; count: number }>(
     `SELECT key_id AS key, count(*)::int AS count FROM tenant_secrets JOIN tenants ON tenants.id = tenant_id
@@ -18,7 +18,7 @@ async function sealedWith(): Promise<Record<string, number>> {
 }
 
 test(
-  'an operator with a wrong key ring does not become ready, does not lead and seals nothing anew',
+  'operator: wrong key ring, does not become ready, does not lead and seals nothing again',
   async () => {
     const { lab, shops } = stage
     await lab.addSecret(
@@ -39,9 +39,9 @@ test(
       await misfit.metric('latchkey_tenants_key_ring_unfit_count'),
     ]
     expect([asked, loops]).toEqual([false, 1])
-    await lab.patch(shops, 'sealed', { spec: { displayName: 'changed while nobody leads' } })
+    await lab.patch(shops, 'sealed', { spec: { displayName: 'changed without a leader' } })
 
-    // The right one leads at once: the misfit, which was there first, has not taken the lease.
+    // The correct operator leads at once: the earlier one with the wrong ring did not take the lease.
     stage.operator = await lab.operator()
     await until('the right operator leads', () => stage.operator.isLeading(), 60_000)
     await lab.ready(shops, 'sealed')
@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'an operator whose key ring replaces a lost one leads and seals everything anew, with a warning',
+  'operator: key ring that replaces a lost one, leads and seals everything again, with a warning',
   async () => {
     const { lab, shops } = stage
     await stage.operator.stop()
@@ -61,7 +61,7 @@ test(
     stage.operator = await lab.operator({ env: next })
     await stage.operator.logged('key ring replaces a lost one; all tenant secrets will be re-encrypted')
     await until(
-      'all is sealed with the new key',
+      'all secrets are sealed with the new key',
       async () => {
         const { next: sealed, test: left } = await sealedWith()
         return sealed === 2 && left === undefined
@@ -69,7 +69,7 @@ test(
       60_000,
     )
     expect(await readiness(stage.operator.opsUrl, 200)).toBe(200)
-    await until('the log says so', () =>
+    await until('the log names the replaced key', () =>
       stage.operator
         .lines('tenant reconciled')
         .some((line) => JSON.stringify(line).includes('sealed with test')),

@@ -18,38 +18,38 @@ import { createTenantCalls, type TenantCalls } from './tenant-calls.ts'
 
 const hookMsMax = 180_000
 
-/** Operators as they are installed, under the roles that are documented, with a database of their own. */
+/** Operators with the documented roles and their own database. */
 export interface OperatorLab extends TenantCalls {
   readonly admin: ClusterAccess
   readonly pool: Pool
-  /** The environment of an operator, to be started or changed. */
+  /** Environment of an operator. */
   readonly env: Readonly<Record<string, string>>
-  /** That of the other processes, which know of no cluster. */
+  /** Environment of the other processes: stores and key ring, no cluster. */
   readonly stores: Readonly<Record<string, string>>
-  /** Starts another one; ended with the lab. */
+  /** Starts an operator; `close` ends it. */
   operator(start?: OperatorStart): Promise<OperatorProcess>
-  /** Writes a kubeconfig of the operator's account that differs. Gives its path. */
+  /** Writes a changed kubeconfig of the operator's account; returns its path. */
   kubeconfig(change: KubeconfigChange): Promise<string>
-  /** A folder of the lab's own. */
+  /** Temporary folder, removed by `close`. */
   readonly folder: string
-  /** Makes a namespace, by default with the operator's right to its Secrets. Gives its name. */
+  /** Creates a namespace, by default granting the operator its Secrets; returns its name. */
   namespace(options?: { readonly granted: boolean }): Promise<string>
   grant(namespace: string): Promise<void>
-  /** The first row. */
+  /** Runs a query and returns its first row. */
   row(text: string, values?: unknown[]): Promise<Record<string, unknown> | undefined>
-  /** Ends all. @throws when the API server has forbidden an operator anything, unless the lab was told to expect that */
+  /** Ends the operators and removes everything. @throws if the API server answered an operator with 403, unless `strict` is false */
   close(): Promise<void>
 }
 
-/** How a lab is opened. */
+/** Options of a lab. */
 export interface LabOptions {
-  /** A migrated database in place of the lab's own. */
+  /** Existing migrated database. Default: a new one. */
   readonly databaseUrl?: string
-  /** Whether calls that the API server forbids fail the lab; default true: the documented roles must be enough. */
+  /** Fails the lab if an operator got a 403: the documented roles must suffice. Default true. */
   readonly strict?: boolean
 }
 
-/** Opens a lab. `npm run test:cluster` gives it its API server. */
+/** Opens a lab on the API server of `npm run test:cluster`. */
 export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions = {}): Promise<OperatorLab> {
   const admin = await openCluster()
   await install(admin)
@@ -94,7 +94,7 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
       return rows[0]
     },
     async close() {
-      // Each gives its lease back, so that the next lab need not wait for it.
+      // Operators release their lease, so that the next lab does not wait for its expiry.
       const ended = await Promise.all(operators.map((each) => each.stop()))
       for (const name of made) await removeNamespace(admin, name)
       await pool.end()
@@ -107,25 +107,25 @@ export async function openOperatorLab({ databaseUrl, strict = true }: LabOptions
   }
 }
 
-/** What a file of tests works with. */
+/** Lab of a test file, with its first operator. */
 export interface OperatorStage {
   readonly lab: OperatorLab
-  /** The operator that runs from the first test on; a test that replaces it says so here. */
+  /** Running operator; a test that replaces it assigns the new one. */
   operator: OperatorProcess
-  /** A namespace whose Secrets the operator may use. */
+  /** Namespace whose Secrets the operator may use. */
   readonly shops: string
 }
 
-/** How a stage is set. */
+/** Options of a stage. */
 export interface StageOptions {
-  /** Of the first operator. */
+  /** Options of the first operator. */
   readonly start?: OperatorStart
   readonly strict?: boolean
-  /** What a file has to tidy away while its operator still runs. */
+  /** Clean-up that needs the running operator. */
   readonly beforeClose?: () => Promise<void>
 }
 
-/** Opens a lab with one operator before the tests of a file, and closes it after them. To be called once, outside of tests. */
+/** Opens a lab with one operator before the tests of a file, and closes it after them. Call once per file, outside of tests. */
 export function useOperatorLab(options: StageOptions = {}): OperatorStage {
   const { start, strict = true, beforeClose } = options
   let lab: OperatorLab | undefined

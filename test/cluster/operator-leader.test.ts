@@ -30,11 +30,11 @@ async function becomes(check: () => Promise<boolean>, deadlineMs = 30_000): Prom
   return (await poll(async () => (await check()) || undefined, { deadlineMs })) ?? false
 }
 
-test('of two operators one leads; when it is killed the other leads within 20 s, with a higher fence', async () => {
+test('operator: leader killed, the standby leads within 20 s with a higher fence', async () => {
   const first = await lab.operator()
   expect(await becomes(() => isLeading(first))).toBe(true)
   const second = await lab.operator()
-  // A follower is ready too.
+  // A standby is ready, too.
   expect(await becomes(() => isReady(second))).toBe(true)
   expect(await isLeading(second)).toBe(false)
   await lab.create(shops, 'before')
@@ -53,7 +53,7 @@ test('of two operators one leads; when it is killed the other leads within 20 s,
   expect((await second.stop()).exitCode).toBe(0)
 }, 90_000)
 
-test('an operator that ends gives its lease back, and the next begins at once', async () => {
+test('operator: shutdown, the lease is released and the next operator leads at once', async () => {
   const { client } = lab.admin
   const place = { namespace: 'latchkey', name: 'latchkey-operator' }
   const lease = expectOk('the lease', await client.get(leases, place))
@@ -63,7 +63,7 @@ test('an operator that ends gives its lease back, and the next begins at once', 
   await next.stop()
 })
 
-test('a leader that was stopped for long writes nothing more once another has led', async () => {
+test('operator: leader suspended past its lease, writes nothing after another has led', async () => {
   const sleeper = await lab.operator()
   expect(await becomes(() => isLeading(sleeper))).toBe(true)
   sleeper.signal('SIGSTOP')
@@ -83,7 +83,7 @@ test('a leader that was stopped for long writes nothing more once another has le
   await Promise.all([sleeper.stop(), next.stop()])
 }, 90_000)
 
-test('a lease that was deleted does not lower the fence', async () => {
+test('operator: Lease deleted, the fence does not decrease', async () => {
   const { client } = lab.admin
   const before = Number((await lab.row('SELECT lease_transitions AS fence FROM writer_fence'))?.['fence'])
   expect(before).toBeGreaterThan(1)
@@ -96,7 +96,7 @@ test('a lease that was deleted does not lower the fence', async () => {
   await operator.stop()
 })
 
-test('with Postgres away nothing is lost: what changed meanwhile is in force soon after it is back', async () => {
+test('operator: Postgres unavailable, changes of that time are in force soon after it is back', async () => {
   const operator = await lab.operator()
   await lab.create(shops, 'early')
   await lab.ready(shops, 'early')
@@ -114,7 +114,7 @@ test('with Postgres away nothing is lost: what changed meanwhile is in force soo
   await operator.stop()
 }, 90_000)
 
-test('while Postgres answers nothing the leader is not restarted for it, and then goes on', async () => {
+test('operator: Postgres hangs, the leader stays live and continues afterwards', async () => {
   const network = await startTcpProxy(Number(new URL(postgres.url).port))
   const url = new URL(postgres.url)
   url.port = String(network.port)

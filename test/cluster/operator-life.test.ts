@@ -9,7 +9,7 @@ import { conditionOf, entryOf } from './tenant-calls.ts'
 const stage = useOperatorLab()
 
 const waitMs = 20_000
-/** Far less than the time after which a Tenant is looked at again by itself. */
+/** Far below the periodic resync, so that only a notification can explain the reaction. */
 const heardMs = 8_000
 const purgedMs = 90_000
 const collectedMs = 80_000
@@ -25,8 +25,8 @@ const rowOf = (name: string, namespace = stage.shops) =>
     [namespace, name],
   )
 
-/** Begun here, since it takes a minute; looked at by the last test. */
-test('a deleted Tenant is hidden at once, whatever becomes of its data', async () => {
+/** The deletion takes a minute; the last test of this file checks its end. */
+test('Tenant deleted: is hidden at once, before its data is removed', async () => {
   const before = await stage.lab.create(stage.shops, 'doomed', { spec: { deletionPolicy: 'Delete' } })
   await stage.lab.ready(stage.shops, 'doomed')
   await remove('doomed')
@@ -38,14 +38,14 @@ test('a deleted Tenant is hidden at once, whatever becomes of its data', async (
   expect((await stage.lab.tenant(stage.shops, 'doomed')).metadata.finalizers).toEqual(['latchkey.dev/rows'])
 })
 
-test('a deleted Tenant says what it waits for, by a condition and an event', async () => {
+test('Tenant deleted: a condition and an event name the pending step', async () => {
   const message = await stage.lab.reason(stage.shops, 'doomed', 'DeletionWaiting', 'GracePeriod')
   expect(message).toMatch(/removed after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, when/)
   const tenant = await stage.lab.tenant(stage.shops, 'doomed')
   expect(conditionOf(tenant, 'DeletionWaiting')?.status).toBe('True')
   expect(conditionOf(tenant, 'Ready')).toMatchObject({ status: 'False', reason: 'GracePeriod' })
   expect(await stage.lab.told(stage.shops, 'doomed', 'GracePeriod')).toMatchObject({ type: 'Normal' })
-  // More than one turn removes, so that its progress shows.
+  // More rows than one turn removes, so that the condition shows progress.
   const rows = 400_000
   await stage.lab.pool.query(
     `INSERT INTO usage_emissions (tenant_id, id, meter, hour, amount, recorded_at)
@@ -54,7 +54,7 @@ test('a deleted Tenant says what it waits for, by a condition and an event', asy
   )
 })
 
-test('a changed Tenant is in force within a second, and so in every API', async () => {
+test('Tenant changed: is in force in the API within a second', async () => {
   await stage.lab.create(stage.shops, 'live', {
     spec: { apiKeys: [{ name: 'default', scopes: ['records'] }] },
   })
@@ -81,7 +81,7 @@ test('a changed Tenant is in force within a second, and so in every API', async 
   expect(await stage.lab.reason(stage.shops, 'live', 'Ready', 'Suspended')).toContain('false')
 })
 
-test('of two Tenants with one slug the first has it, and the other none of its calls', async () => {
+test('Tenants with the same slug: the first has it, and the second gets no webhook URL', async () => {
   const other = await stage.lab.namespace()
   await stage.lab.create(stage.shops, 'one', { spec: { slug: 'contested' } })
   await stage.lab.ready(stage.shops, 'one')
@@ -93,16 +93,16 @@ test('of two Tenants with one slug the first has it, and the other none of its c
   expect((await stage.lab.tenant(other, 'two')).status?.urls ?? []).toEqual([])
   await remove('one')
   expect(await isGone('one')).toBe(true)
-  // It hears of that at once, and that the slug is kept for whoever had it.
+  // The second Tenant's condition changes at once: the slug stays reserved for the first one's data.
   const kept = (tenant: TenantObject) => conditionOf(tenant, 'SlugReserved')?.reason === 'SlugKept'
   await stage.lab.becomes(other, 'two', kept, heardMs)
   await stage.lab.create(stage.shops, 'one', { spec: { slug: 'contested' } })
-  // Its own former Secret is collected first, which a young control plane takes half a minute to begin with.
+  // Its former Secret is garbage-collected first, which a new control plane starts after half a minute.
   await stage.lab.ready(stage.shops, 'one', collectedMs)
   await stage.lab.reason(other, 'two', 'SlugReserved', 'SlugTaken')
 }, 120_000)
 
-test('a Tenant that comes to its namespace as another goes is in force at once, however often', async () => {
+test('Tenant created as another of its namespace is deleted: is in force at once, five times in a row', async () => {
   const other = await stage.lab.namespace()
   for (const round of [1, 2, 3, 4, 5]) {
     await stage.lab.create(other, `guest-${round}`)
@@ -112,7 +112,7 @@ test('a Tenant that comes to its namespace as another goes is in force at once, 
   }
 })
 
-test('retained data waits for whoever adopts it, under any name, with its slug', async () => {
+test('Tenant deleted with retained data: a Tenant of any name can adopt data and slug, once', async () => {
   await stage.lab.create(stage.shops, 'left', { spec: { slug: 'left' } })
   const left = await stage.lab.ready(stage.shops, 'left')
   const id = left.status?.tenantId ?? ''
@@ -131,7 +131,7 @@ test('retained data waits for whoever adopts it, under any name, with its slug',
   const heir = await stage.lab.ready(stage.shops, 'heir')
   expect(heir.status?.tenantId).toBe(id)
   expect(await rowOf('heir')).toMatchObject({ id, slug: 'left', hidden: false, uid: heir.metadata.uid })
-  // Nobody else gets it as well.
+  // A second Tenant cannot adopt the same data.
   await stage.lab.create(stage.shops, 'greedy', { annotations: { 'latchkey.dev/adopt': id } })
   expect(await stage.lab.reason(stage.shops, 'greedy', 'Ready', 'AdoptRefused')).toContain(
     'no deleted tenant',
@@ -139,7 +139,7 @@ test('retained data waits for whoever adopts it, under any name, with its slug',
   expect(await rowOf('greedy')).toBeUndefined()
 }, 120_000)
 
-test('a Tenant that came back without adopting is another one', async () => {
+test('Tenant created again without adopting: gets a new tenant id', async () => {
   await stage.lab.create(stage.shops, 'again')
   const first = (await stage.lab.ready(stage.shops, 'again')).status?.tenantId
   await remove('again')
@@ -148,7 +148,7 @@ test('a Tenant that came back without adopting is another one', async () => {
   expect((await stage.lab.ready(stage.shops, 'again', collectedMs)).status?.tenantId).not.toBe(first)
 }, 120_000)
 
-test('a Tenant whose finalizer was taken away by force is hidden, and its data stays', async () => {
+test('Tenant with a force-removed finalizer: is hidden, and its data is retained', async () => {
   await stage.lab.create(stage.shops, 'forced', { spec: { deletionPolicy: 'Delete' } })
   const id = (await stage.lab.ready(stage.shops, 'forced')).status?.tenantId
   expect((await stage.operator.stop()).exitCode).toBe(0)
@@ -166,7 +166,7 @@ test('a Tenant whose finalizer was taken away by force is hidden, and its data s
   expect(kept).toEqual({ policy: 'Retain' })
 })
 
-test('a suspended callback is a condition that tells the way back: an annotation, which is then gone', async () => {
+test('Tenant with a suspended callback: condition names the annotation that resumes it, which the operator then removes', async () => {
   await stage.lab.create(stage.shops, 'paused')
   const id = (await stage.lab.ready(stage.shops, 'paused')).status?.tenantId
   await stage.lab.pool.query(
@@ -195,7 +195,7 @@ test('a suspended callback is a condition that tells the way back: an annotation
   await stage.lab.becomes(stage.shops, 'paused', (object) => callback(object)?.status === 'True')
 })
 
-test('the data of a Tenant that is deleted with it goes a minute later, and then the Tenant', async () => {
+test('Tenant deleted with its data: data goes after the grace period, then the Tenant', async () => {
   const removed = await stage.lab.becomes(
     stage.shops,
     'doomed',

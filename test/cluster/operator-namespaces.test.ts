@@ -1,5 +1,5 @@
-// One Tenant with three Secrets in each of many namespaces, granted one by one. 300 by default: more watches than the runtime has
-// calls in flight. With LATCHKEY_TEST_NAMESPACES=1000 it is the measurement whose bounds are promised; see test/cluster/README.md.
+// One Tenant with three Secrets in each of many namespaces, granted one by one. Default 300: more watches than the runtime's limit
+// of concurrent calls. LATCHKEY_TEST_NAMESPACES=1000 measures the documented bounds; see test/cluster/README.md.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { poll } from '#internal/dev/index.ts'
@@ -12,12 +12,12 @@ import type { OperatorProcess } from './operator-process.ts'
 const count = Number(process.env['LATCHKEY_TEST_NAMESPACES'] ?? 300)
 const isMeasurement = count >= 1_000
 const makers = 16
-/** What was promised, on an idle machine of two cores. CI shares one, which is no fault of the operator. */
+/** Documented bounds hold on an idle machine of two cores; CI shares its machine and gets more time. */
 const slack = process.env['CI'] === undefined ? 1 : 3
 const readyMsMax = 120_000 * slack
 const changeMsMax = 10_000 * slack
 const takeoverMsMax = 20_000 * slack
-/** A lease that was lost meanwhile is waited for, and a server that has just started forbids everything for a moment. */
+/** Bound after a fault: expiry of the lease, plus the time in which a new API server answers 403. */
 const restartMsMax = 60_000 * slack
 const residentBytesMax = 250 * 1024 * 1024
 const connectionsMax = 300
@@ -27,7 +27,7 @@ const hookMsMax = 600_000
 const renewMs = 2_000
 /** Shortest life of a watch. */
 const watchMsMin = 300_000
-/** Reads beside watches: the standby looks at the Lease. */
+/** Non-watch reads: the standby reads the Lease. */
 const readsMax = 5
 
 const roleBindings = resource<KubeObject & { readonly roleRef: object; readonly subjects: object[] }>({
@@ -45,7 +45,7 @@ const figures = {
 let lab: OperatorLab
 let operator: OperatorProcess
 beforeAll(async () => {
-  // An API server that was started again forbids everything for a moment.
+  // A restarted API server answers 403 until it has read its roles.
   lab = await openOperatorLab({ strict: !isMeasurement })
   const beganMs = performance.now()
   await each(makeNamespace)
@@ -59,7 +59,7 @@ afterAll(async () => {
 
 const seconds = (sinceMs: number) => Math.round((performance.now() - sinceMs) / 100) / 10
 
-/** Does something for each namespace, some at a time. */
+/** Runs `work` for each namespace, with bounded concurrency. */
 async function each(work: (nth: number) => Promise<void>): Promise<void> {
   let next = 0
   const worker = async () => {
@@ -68,7 +68,7 @@ async function each(work: (nth: number) => Promise<void>): Promise<void> {
   await Promise.all(Array.from({ length: makers }, worker))
 }
 
-/** With the operator's right to its Secrets, a Tenant, a Secret that it names, and two more that the operator will generate. */
+/** Creates a namespace with the operator's right to its Secrets, a Tenant and its Secret; the operator generates two more. */
 async function makeNamespace(nth: number): Promise<void> {
   const name = nameOf(nth)
   expectOk('making a namespace', await lab.admin.client.create(namespaces, { metadata: { name } }))
@@ -88,7 +88,7 @@ async function makeNamespace(nth: number): Promise<void> {
   })
 }
 
-/** Its Tenant first: no operator is left to take the finalizer away. A control plane of our own ends soon, and its namespaces with it. */
+/** Deletes the Tenant, whose finalizer no operator is left to remove, and in a foreign cluster its namespace, too. */
 async function removeNamespace(nth: number): Promise<void> {
   const name = nameOf(nth)
   await lab.patch(name, name, { metadata: { finalizers: null } })
@@ -100,7 +100,7 @@ async function becomes(check: () => Promise<boolean> | boolean, deadlineMs: numb
   return (await poll(async () => (await check()) || undefined, { deadlineMs, everyMs: 200 })) ?? false
 }
 
-/** Cheaper to ask than the API server. */
+/** Reads from Postgres, which is cheaper than the API server. */
 async function countInForce(): Promise<number> {
   const row = await lab.row(
     `SELECT count(*)::int AS count FROM tenants
@@ -110,7 +110,7 @@ async function countInForce(): Promise<number> {
   return Number(row?.['count'])
 }
 
-/** Sockets of a process, of which those to the API server, Postgres and Redis are most. */
+/** Counts the sockets of a process, mostly to the API server, Postgres and Redis. */
 function socketsOf(pid: number): number {
   const folder = `/proc/${pid}/fd`
   return readdirSync(folder).filter((name) => {
@@ -151,11 +151,11 @@ test(
 )
 
 test(
-  'operator: while it rests, it sends nothing but renewals of its lease',
+  'operator: idle, sends only lease renewals',
   async () => {
     await operator.idle()
     const before = await calls()
-    // What is measured is what does not happen in this time.
+    // The measured period: the test checks that nothing happens in it.
     await Bun.sleep(restMs)
     const after = await calls()
     const sent = Object.keys(after).filter((method) => after[method] !== before[method])
@@ -166,7 +166,7 @@ test(
     expect(sent.filter((method) => method !== 'PUT' && method !== 'GET')).toEqual([])
     expect(rise('PUT')).toBeGreaterThan(0)
     expect(rise('PUT')).toBeLessThanOrEqual(restMs / renewMs + 2)
-    // Only watches that end in their time, after 5 to 10 min, begin anew; nothing is listed.
+    // Watches restart after 5 to 10 min; nothing is listed.
     expect(rise('GET')).toBeLessThanOrEqual((count * restMs) / watchMsMin + readsMax)
     await lookAtSize()
   },
@@ -184,7 +184,7 @@ async function calls(): Promise<Record<string, number>> {
   return Object.fromEntries(counts) as Record<string, number>
 }
 
-/** Changes a Secret and waits until its Tenant's status shows another version in force. Gives how long that took, in ms. */
+/** Changes a Secret and waits until its Tenant's status shows a new version; returns the duration in ms. */
 async function changeSecret(nth: number, value: string, deadlineMs: number): Promise<number> {
   const name = nameOf(nth)
   const versionOf = async () =>
@@ -202,7 +202,7 @@ async function changeSecret(nth: number, value: string, deadlineMs: number): Pro
 }
 
 test(
-  'operator: a Secret’s change is in force within 10 s, in the first, a middle and the last namespace',
+  'operator: Secret changed in the first, a middle and the last namespace, in force within 10 s',
   async () => {
     for (const nth of [0, Math.floor(count / 2), count - 1])
       figures.changeMsMax = Math.max(
@@ -214,7 +214,7 @@ test(
   hookMsMax,
 )
 
-test('operator: it never took more than 250 MB or 300 connections, and was alive', async () => {
+test('operator: whole run, at most 250 MB and 300 connections, and live', async () => {
   await lookAtSize()
   expect(figures.residentMbPeak * 2 ** 20).toBeLessThan(residentBytesMax)
   expect(figures.connectionsPeak).toBeLessThan(connectionsMax)
@@ -223,7 +223,7 @@ test('operator: it never took more than 250 MB or 300 connections, and was alive
 
 if (isMeasurement) {
   test(
-    'operator: when the leader is killed, another one works on all namespaces within 20 s',
+    'operator: leader killed, the standby works on all namespaces within 20 s',
     async () => {
       const second = await lab.operator()
       const isFollowing = async () =>
@@ -241,7 +241,7 @@ if (isMeasurement) {
   )
 
   test(
-    'operator: after the API server was killed and started again, all namespaces are followed anew',
+    'operator: API server killed and restarted, all namespaces are watched again',
     async () => {
       await ownControlPlane().cycle('apiserver')
       const startedMs = performance.now()

@@ -5,27 +5,27 @@ const quietMs = 3_500
 const idleMsMax = 120_000
 const answerMsMax = 5_000
 
-/** An operator under test, and what it says of itself. */
+/** Operator under test. */
 export interface OperatorProcess extends TestProcess {
   readonly opsUrl: string
-  /** The sum of a metric's series that have all these label pairs, such as `code="403"`. */
+  /** Returns the sum of the series with all these label pairs, such as `code="403"`. */
   metric(name: string, ...labels: readonly string[]): Promise<number>
-  /** Calls that the API server has forbidden it. */
+  /** Returns the number of calls answered with 403. */
   forbidden(): Promise<number>
   isLeading(): Promise<boolean>
-  /** The status of `/livez`. */
+  /** Returns the HTTP status of `/livez`. */
   liveness(): Promise<number>
-  /** Waits until it has written all its events and works on nothing. @throws after 2 min */
+  /** Waits until its queue is empty and all its events are written. @throws after 2 min */
   idle(): Promise<void>
-  /** Ends it as Kubernetes would. Gives its exit code, and how many calls it was forbidden until then. Repeating it is safe. */
+  /** Sends SIGTERM; returns the exit code and the number of 403 answers. Safe to repeat. */
   stop(): Promise<{ readonly exitCode: number | null; readonly forbidden: number }>
 }
 
-/** How an operator is started. */
+/** Options of an operator process. */
 export interface OperatorStart {
-  /** Beside the lab's own. */
+  /** Additions to the lab's environment. */
   readonly env?: Readonly<Record<string, string>>
-  /** A file that is loaded before the operator's own code, to break what it builds on. */
+  /** File loaded before the operator's code, for fault injection. */
   readonly preload?: string
 }
 
@@ -75,12 +75,12 @@ function sumOf(text: string, name: string, labels: readonly string[] = []): numb
     .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/** Events are written a second apart: what has written nothing for three of them has none left. */
+/** Waits for 3.5 s without writes: events are written one second apart, so none is left then. */
 async function becomesIdle(opsUrl: string): Promise<void> {
   let last = { written: -1, sinceMs: 0 }
   const idle = await poll(
     async () => {
-      // Once for all of them: to render it is work as well.
+      // Reads the metrics once per poll, since rendering them is work, too.
       const text = await readMetrics(opsUrl)
       const busy = sumOf(text, 'workqueue_depth') + sumOf(text, 'controller_runtime_active_workers')
       const sent = sumOf(text, 'rest_client_requests_total', ['method="P', 'code="20'])
@@ -90,5 +90,5 @@ async function becomesIdle(opsUrl: string): Promise<void> {
     },
     { deadlineMs: idleMsMax, everyMs: 500 },
   )
-  if (!idle) throw new Error('the operator did not come to rest')
+  if (!idle) throw new Error(`the operator was not idle within ${idleMsMax / 1000} s`)
 }

@@ -19,7 +19,7 @@ const role = 'latchkey-operator-secrets'
 const subject = '--serviceaccount=latchkey:latchkey-operator'
 const cardSpec = { providers: [{ name: 'card', secretRef: { name: 'acme-card' } }] }
 
-test('without its right to a namespace a Tenant says what to type, and typing it mends that', async () => {
+test('operator: no right to a namespace, the Tenant shows a command that grants it', async () => {
   const shops = await stage.lab.namespace({ granted: false })
   await stage.lab.addSecret(
     { namespace: shops, name: 'acme-card', tenant: 'acme-rbac' },
@@ -36,7 +36,7 @@ test('without its right to a namespace a Tenant says what to type, and typing it
   expect(status?.secrets?.every(({ version }) => version !== undefined)).toBe(true)
 })
 
-test('a right that is taken away stops no tenant: its stored secrets stay, and a new one says what it lacks', async () => {
+test('operator: right to a namespace revoked, existing tenants keep their secrets and a new one names the missing right', async () => {
   const shops = await stage.lab.namespace()
   await stage.lab.create(shops, 'narrowed')
   await stage.lab.ready(shops, 'narrowed')
@@ -45,7 +45,7 @@ test('a right that is taken away stops no tenant: its stored secrets stay, and a
   expect(await stage.lab.reason(shops, 'too-late', 'SecretsSynced', 'Forbidden')).toContain(
     'kubectl create rolebinding',
   )
-  // It is in force but for what cannot be generated.
+  // The Tenant is in force except for its generated Secret.
   const row = await stage.lab.row(`SELECT slug FROM tenants WHERE name = 'too-late'`)
   expect(row).toEqual({ slug: 'too-late' })
   const stored = await stage.lab.row(
@@ -56,7 +56,7 @@ test('a right that is taken away stops no tenant: its stored secrets stay, and a
   await stage.lab.ready(shops, 'too-late')
 })
 
-test('the operator is ready although a namespace is forbidden, and serves the others', async () => {
+test('operator: one namespace forbidden, is ready and serves the others', async () => {
   const closed = await stage.lab.namespace({ granted: false })
   const open = await stage.lab.namespace()
   await stage.lab.create(closed, 'closed-shop')
@@ -66,7 +66,7 @@ test('the operator is ready although a namespace is forbidden, and serves the ot
   expect((await fetch(`${stage.operator.opsUrl}/readyz`)).status).toBe(200)
 })
 
-test('a namespace that is deleted is gone with its Tenants and Secrets', async () => {
+test('operator: namespace with Tenants deleted, goes with its Tenants and Secrets', async () => {
   const name = await stage.lab.namespace()
   for (const tenant of ['a', 'b', 'c']) await stage.lab.create(name, `${name}-${tenant}`)
   for (const tenant of ['a', 'b', 'c']) await stage.lab.ready(name, `${name}-${tenant}`)
@@ -84,11 +84,11 @@ test('a namespace that is deleted is gone with its Tenants and Secrets', async (
     [name],
   )
   expect(rows).toEqual({ count: 0 })
-  // The server itself takes nothing new into a namespace that ends, and the right to read may go first. No more was refused.
+  // Creation in a terminating namespace is refused, and the read right may be deleted first. No other call was refused.
   expect((await stage.operator.forbidden()) - (await posted()) - (await read())).toBe(before)
 }, 120_000)
 
-test('one watch for all Secrets, when somebody opts in and grants it', async () => {
+test('operator: cluster-wide Secrets enabled and granted, reads all Secrets by one watch', async () => {
   await stage.operator.stop()
   const granted = await kubectl({
     args: ['create', 'clusterrolebinding', role, `--clusterrole=${role}`, subject],
@@ -102,7 +102,7 @@ test('one watch for all Secrets, when somebody opts in and grants it', async () 
   await kubectl({ args: ['delete', 'clusterrolebinding', role] })
 })
 
-test('an operator of listed namespaces leaves the others alone', async () => {
+test('operator: limited to listed namespaces, ignores the others', async () => {
   const mine = await stage.lab.namespace()
   const theirs = await stage.lab.namespace()
   const narrow = await stage.lab.operator({ env: { LATCHKEY_OPERATOR_NAMESPACES: mine } })
@@ -113,9 +113,9 @@ test('an operator of listed namespaces leaves the others alone', async () => {
   expect((await narrow.stop()).forbidden).toBe(0)
 })
 
-test('a token that ends while the operator runs is replaced by the one that its file holds then', async () => {
+test('operator: token expires, the current one is read from its file', async () => {
   const { lab } = stage
-  // Ends with the Secret that it is bound to.
+  // The token is invalid once the Secret it is bound to is deleted.
   const bound = await lab.namespace({ granted: false })
   await run(['create', 'secret', 'generic', 'bound', '-n', operatorNamespace])
   const tokenFile = join(lab.folder, 'token')
@@ -136,7 +136,7 @@ test('a token that ends while the operator runs is replaced by the one that its 
   await rotated.stop()
 }, 120_000)
 
-/** The server remembers for some seconds whom it let in. */
+/** Returns true once the API server refuses the token, which it may cache for some seconds. */
 async function isRefused(token: string): Promise<true | undefined> {
   const { client } = await openCluster((endpoint) => ({
     ...endpoint,
@@ -149,7 +149,7 @@ async function isRefused(token: string): Promise<true | undefined> {
   return found.kind === 'unauthorized' || undefined
 }
 
-test('the roles hold no wildcard, and no verb on Secrets but these', async () => {
+test('operator roles: no wildcard, and on Secrets only get, list, watch, create and patch', async () => {
   const args = ['get', 'clusterrole', role, 'latchkey-operator', '-o', 'json']
   const { out } = await kubectl({ args })
   const { items } = JSON.parse(out) as { items: { rules: { resources: string[]; verbs: string[] }[] }[] }
@@ -166,7 +166,7 @@ test('the roles hold no wildcard, and no verb on Secrets but these', async () =>
   expect(found).toBe('no')
 })
 
-/** What the operator must not be able to do anywhere. */
+/** Returns kubectl's answer whether the operator may delete Secrets. */
 async function forbiddenList(): Promise<string> {
   const { out } = await kubectl({
     args: [

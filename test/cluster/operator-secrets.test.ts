@@ -12,7 +12,7 @@ const waitMs = 15_000
 const dayMs = 86_400_000
 const keySpec = { apiKeys: [{ name: 'default', scopes: ['records'] }] }
 
-/** Waits until an entry of a Secret is another one, and gives it. */
+/** Waits until an entry of a Secret has changed; returns the new value. */
 async function changed(name: string, entry: string, before: string): Promise<string> {
   const value = await poll(
     async () => {
@@ -55,7 +55,7 @@ async function becomes(count: number, read: () => Promise<number>): Promise<numb
   return last
 }
 
-test('a signing secret is rotated by one annotation: the one before signs on for a day', async () => {
+test('signing secret: rotated by annotation, the earlier one signs for another day', async () => {
   await stage.lab.create(stage.shops, 'rotating')
   await stage.lab.ready(stage.shops, 'rotating')
   const name = 'rotating-callback'
@@ -70,11 +70,11 @@ test('a signing secret is rotated by one annotation: the one before signs on for
   const until = Date.parse(rotated?.metadata.annotations?.['latchkey.dev/previous-until'] ?? '')
   expect(Math.abs(until - Date.now() - dayMs)).toBeLessThan(60_000)
   expect(await becomes(2, () => storedSecrets('rotating'))).toBe(2)
-  // Once for each text of the annotation, however often the tenant is looked at.
+  // One rotation per annotation value, however often the tenant is reconciled.
   await stage.lab.patch(stage.shops, 'rotating', { spec: { displayName: 'A' } })
   await stage.lab.ready(stage.shops, 'rotating')
   expect(entryOf(await stage.lab.secret(stage.shops, name), 'signingSecret')).toBe(second)
-  // Its time is over.
+  // The earlier secret has expired.
   await patchSecret(name, {
     metadata: { annotations: { 'latchkey.dev/previous-until': '2026-01-01T00:00:00Z' } },
   })
@@ -83,7 +83,7 @@ test('a signing secret is rotated by one annotation: the one before signs on for
   expect(entryOf(await stage.lab.secret(stage.shops, name), 'signingSecret')).toBe(second)
 })
 
-test('an API key is rotated by the same annotation: both work for a day', async () => {
+test('API key: rotated by annotation, both keys work for a day', async () => {
   await stage.lab.create(stage.shops, 'keys', { spec: keySpec })
   await stage.lab.ready(stage.shops, 'keys')
   const name = 'keys-key-default'
@@ -97,7 +97,7 @@ test('an API key is rotated by the same annotation: both work for a day', async 
   expect(Math.abs((ending?.ends?.getTime() ?? 0) - Date.now() - dayMs)).toBeLessThan(60_000)
 })
 
-test('a generated signing secret that somebody edits gets its value back', async () => {
+test('generated signing secret: edited by hand, the operator restores its value', async () => {
   await stage.lab.create(stage.shops, 'edited')
   await stage.lab.ready(stage.shops, 'edited')
   const name = 'edited-callback'
@@ -110,7 +110,7 @@ test('a generated signing secret that somebody edits gets its value back', async
   await stage.operator.logged('tenant reconciled')
 })
 
-test('an edited API key, of which only a hash is kept, is replaced by a new one', async () => {
+test('generated API key: edited by hand, the operator replaces it, since only its hash is stored', async () => {
   await stage.lab.create(stage.shops, 'editedkey', { spec: keySpec })
   await stage.lab.ready(stage.shops, 'editedkey')
   const name = 'editedkey-key-default'
@@ -123,7 +123,7 @@ test('an edited API key, of which only a hash is kept, is replaced by a new one'
   expect((await liveKeys('editedkey')).map(({ sha }) => sha)).toEqual([hashApiKey(second), hashApiKey(first)])
 })
 
-test('a generated Secret that is deleted comes back with a new value, its label and its owner', async () => {
+test('generated Secret: deleted, is created again with a new value, label and owner', async () => {
   await stage.lab.create(stage.shops, 'deleted')
   const { metadata } = await stage.lab.ready(stage.shops, 'deleted')
   const name = 'deleted-callback'
@@ -142,7 +142,7 @@ test('a generated Secret that is deleted comes back with a new value, its label 
   expect(labelled).toBe('deleted')
 })
 
-test('a value added to a brought Secret is live beside the first, and a removed one ends', async () => {
+test('brought Secret: an added value is valid beside the first, a removed one is not', async () => {
   const spec = { callback: { url: 'https://hooks.example/', signingSecretRef: { name: 'brought' } } }
   const whsec = (seed: number) => `whsec_${Buffer.alloc(24, seed).toString('base64')}`
   await stage.lab.addSecret({ namespace: stage.shops, name: 'brought', tenant: 'bringer' }, { a: whsec(1) })

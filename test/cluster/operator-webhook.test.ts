@@ -1,4 +1,4 @@
-// From `kubectl apply` to a delivery: the processes of an installation side by side.
+// From `kubectl apply` to a delivery, with all processes of an installation.
 import { beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Stripe } from 'stripe'
@@ -17,7 +17,7 @@ import { entryOf } from './tenant-calls.ts'
 const networks = { LATCHKEY_CALLBACK_CIDRS_MAX: '127.0.0.0/8,10.0.0.0/8', LATCHKEY_CALLBACK_PORTS: 'any' }
 const here = { allowedCIDRs: ['127.0.0.0/8'] }
 const waitMs = 30_000
-/** The namespace of the samples. */
+/** Namespace of the samples. */
 const shops = 'shops'
 
 const stage = useOperatorLab({ start: { env: networks }, strict: false, beforeClose })
@@ -36,7 +36,7 @@ async function beforeClose(): Promise<void> {
   await Promise.all([api.exited, forwarder.exited])
 }
 
-test('the README’s commands make the sample Ready with a reason, and print what it shows', async () => {
+test('README: its commands make the sample Ready and print the shown output', async () => {
   const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
   const [section = ''] = /### In Kubernetes\n.*?\n## /s.exec(readme) ?? []
   const steps = [...section.matchAll(/```sh\n(.*?)```(?:\n```text\n(.*?)```)?/gs)]
@@ -52,13 +52,13 @@ test('the README’s commands make the sample Ready with a reason, and print wha
   expect(told).toMatch(/Warning +Forbidden/)
 })
 
-/** Those of the sample, once its becoming Ready is among them: they are written a second later. */
+/** Waits for the sample's events until one says that it is Ready; events follow a second later. */
 async function events(): Promise<string | undefined> {
   const { out } = await shell(`kubectl events --for tenant/acme -n ${shops}`)
   return /Normal +InForce/.test(out) ? out : undefined
 }
 
-/** Runs commands one after the other, the last one until all of them together have printed what is shown. */
+/** Runs commands in order, repeating the last one until their combined output is as shown. */
 async function follow(commands: string, shown: string): Promise<void> {
   const lines = commands
     .replaceAll(/\\\n\s*/g, ' ')
@@ -68,7 +68,7 @@ async function follow(commands: string, shown: string): Promise<void> {
   const before: string[] = []
   for (const line of lines) {
     const { exitCode, out, error } = await shell(line)
-    // The lab was here before.
+    // The lab has created it.
     if (!error.includes('AlreadyExists')) expect([exitCode, error]).toEqual([0, ''])
     before.push(...cellsOf(out))
   }
@@ -85,7 +85,7 @@ async function follow(commands: string, shown: string): Promise<void> {
   if (wanted.length > 0) expect(printed).toEqual(wanted)
 }
 
-/** How wide a column is and how long something took is not the same each time. */
+/** Replaces column widths and durations, which vary. */
 function cellsOf(text: string): string[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   return lines.map((line) =>
@@ -104,9 +104,9 @@ async function shell(command: string) {
   return { exitCode: await child.exited, out, error }
 }
 
-test('a signed call to the URL that the sample’s status hands out goes through to its callback', async () => {
+test('webhook: signed call to the URL in the sample’s status, is delivered to its callback', async () => {
   const receiver = startReceiver('whsec_YWNtZS1zYW1wbGUtc2lnbmluZy1zZWNyZXQtMDAwMDA=')
-  // All of the sample but its callback, which is where the reader's is.
+  // The sample with its callback replaced by the test's.
   await stage.lab.patch(shops, 'acme', { spec: { callback: { url: receiver.url, ...here } } })
   const { status } = await stage.lab.ready(shops, 'acme')
   const url = status?.urls?.find(({ provider }) => provider === 'card')?.url ?? ''
@@ -118,7 +118,7 @@ test('a signed call to the URL that the sample’s status hands out goes through
   await receiver.stop()
 })
 
-test('a delivery is signed by the secret that was generated where none was brought', async () => {
+test('delivery: no signing secret brought, is signed with the generated one', async () => {
   await stage.lab.addSecret(
     { namespace: stage.shops, name: 'hooked-card', tenant: 'hooked' },
     { a: 'a-card-secret-of-ours' },
@@ -142,7 +142,7 @@ test('a delivery is signed by the secret that was generated where none was broug
   await receiver.stop()
 })
 
-/** The API hears of a tenant a moment after it is Ready, and until then knows none of its name. */
+/** Retries until the API knows the tenant, a moment after it is Ready. */
 async function callAsStripe(path: string, secret: string): Promise<[status: number, body: string]> {
   const payload = JSON.stringify({
     id: `evt_${crypto.randomUUID()}`,

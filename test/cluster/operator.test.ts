@@ -4,7 +4,7 @@ import { entryOf } from './tenant-calls.ts'
 
 const stage = useOperatorLab()
 
-test('a Tenant that is applied is Ready, with its Secrets, its rows and its URLs', async () => {
+test('operator: Tenant applied, is Ready with its Secrets, rows and URLs', async () => {
   await stage.lab.addSecret(
     { namespace: stage.shops, name: 'acme-card', tenant: 'acme' },
     { a: 'card-secret' },

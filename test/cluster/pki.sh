@@ -5,7 +5,7 @@ make_ca() {
   mkdir -p "$state/pki"
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN=test-ca \
     -keyout "$state/pki/ca.key" -out "$state/pki/ca.crt" 2>/dev/null
-  # "EC PRIVATE KEY", not PKCS #8: the API server takes the public half out of this file, and only from that form.
+  # "EC PRIVATE KEY", not PKCS #8: the API server reads the public key from this file, and only in that form.
   openssl ecparam -name prime256v1 -genkey -noout -out "$state/pki/service-accounts.key"
 }
 

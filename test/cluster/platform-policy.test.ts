@@ -10,7 +10,7 @@ const namespace = `policy-${randomBytes(4).toString('hex')}`
 const elsewhere = `${namespace}-b`
 const tenantsIn = (where: string) => `/apis/latchkey.dev/v1alpha1/namespaces/${where}/tenants`
 const startsMs = 60_000
-/** A server puts a policy into force a moment after it took it; a role too. */
+/** Bound on the delay until an accepted policy or role applies. */
 const inForceMs = 20_000
 
 const asked: Ask['method'][] = ['POST', 'PUT', 'PATCH']
@@ -50,7 +50,7 @@ async function allow(where: string, who: string, resources: readonly string[]): 
   await admin({ method: 'POST', path: `${rbac}/rolebindings`, body: { metadata, subjects, roleRef } })
 }
 
-/** The author is refused by the policy and may create otherwise; the platform may do both. */
+/** Waits until the policy refuses the author, who may create otherwise, and allows the platform. */
 async function inForce(): Promise<void> {
   const granted = { limits: { recordBytes: { hard: 1 } } }
   const seen = await poll(
@@ -85,7 +85,7 @@ function patch(who: typeof admin, name: string, body: unknown): Promise<Answer> 
 }
 
 const review = { approvedBy: 'a', approvedAt: '2026-01-01T00:00:00Z' }
-/** A value that is not the default, and another one that the platform set before. */
+/** Guarded fields, each with a non-default value and another value that the platform set earlier. */
 const guarded: [field: string, wanted: unknown, before: unknown][] = [
   ['limits', { locksPerMonth: { hard: 9 } }, { locksPerMonth: { hard: 1 } }],
   ['walletRollout', { stage: 'enabled', review }, { stage: 'verify' }],
@@ -94,15 +94,17 @@ const guarded: [field: string, wanted: unknown, before: unknown][] = [
   ['records', { bodyBytesMax: 16_777_216 }, { requireLockToken: true }],
 ]
 
-describe.each(guarded)('spec.%s as %j, in place of %j,', (field, wanted, before) => {
-  test('is refused to the author of a new tenant, and granted to the platform', async () => {
+describe.each(guarded)('platform policy: spec.%s as %j in place of %j', (field, wanted, before) => {
+  const set = `${field} ${JSON.stringify(wanted)}`
+
+  test(`policy: new tenant with ${set}, only the platform may create it`, async () => {
     const refused = await create(author, { [field]: wanted })
     expect(refused.status).toBe(403)
     expect(refused.message).toContain(`spec.${field} is the platform's to set`)
     expect((await create(platform, { [field]: wanted })).message).toBe('')
   })
 
-  test('is refused to the author of an older one, and granted to the platform', async () => {
+  test(`policy: existing tenant, only the platform may change it to ${set}`, async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     expect((await create(platform, { [field]: before }, { name })).message).toBe('')
     const refused = await patch(author, name, { spec: { [field]: wanted } })
@@ -111,7 +113,7 @@ describe.each(guarded)('spec.%s as %j, in place of %j,', (field, wanted, before)
     expect((await patch(platform, name, { spec: { [field]: wanted } })).message).toBe('')
   })
 
-  test('stays as the platform set it while the author changes the rest', async () => {
+  test(`policy: ${set} set by the platform, stays while the author changes other fields`, async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(platform, { [field]: wanted }, { name })
     const changed = await patch(author, name, { spec: { displayName: 'Shop', suspended: true } })
@@ -121,8 +123,8 @@ describe.each(guarded)('spec.%s as %j, in place of %j,', (field, wanted, before)
   })
 })
 
-describe('an author', () => {
-  test('may write the defaults out', async () => {
+describe('platform policy: author', () => {
+  test('policy: author, may write guarded fields with their defaults', async () => {
     const { message } = await create(author, {
       limits: {},
       walletRollout: { stage: 'off' },
@@ -132,7 +134,7 @@ describe('an author', () => {
     expect(message).toBe('')
   })
 
-  test('may not take limits of the platform away, nor by leaving them out', async () => {
+  test('policy: author, cannot remove limits of the platform, not even by omission', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(platform, { limits: { recordBytes: { hard: 1 } } }, { name })
     expect((await patch(author, name, { spec: { limits: null } })).status).toBe(403)
@@ -142,7 +144,7 @@ describe('an author', () => {
     expect((await author({ method: 'PUT', path, body: replaced })).status).toBe(403)
   })
 
-  test('is refused whichever way it asks', async () => {
+  test('policy: author, is refused by POST, PUT and PATCH alike', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(author, {}, { name })
     const path = `${tenantsIn(namespace)}/${name}`
@@ -165,17 +167,17 @@ describe('an author', () => {
     expect(statuses).toEqual(asked.map((method) => [method, 403]))
   })
 
-  test('is the platform only where its role is', async () => {
+  test('policy: platform role, applies only in namespaces where it is bound', async () => {
     const granted = { retention: { payloadDays: 1 } }
     expect((await create(platform, granted, { where: elsewhere })).status).toBe(403)
     expect((await create(platform, {}, { where: elsewhere })).message).toBe('')
   })
 })
 
-describe('the annotation that takes over retained data', () => {
+describe('platform policy: annotation latchkey.dev/adopt', () => {
   const adopt = { 'latchkey.dev/adopt': `ten_${'0'.repeat(26)}` }
 
-  test('is refused to the author of a new tenant, and granted to the platform', async () => {
+  test('policy: latchkey.dev/adopt on a new tenant, only the platform may set it', async () => {
     const refused = await create(author, {}, { annotations: adopt })
     expect(refused.status).toBe(403)
     expect(refused.message).toContain("annotation latchkey.dev/adopt is the platform's to set")
@@ -183,7 +185,7 @@ describe('the annotation that takes over retained data', () => {
     expect((await create(author, {}, { annotations: { 'latchkey.dev/other': 'a' } })).message).toBe('')
   })
 
-  test('is neither added nor changed by the author, who may keep or remove it', async () => {
+  test('policy: latchkey.dev/adopt on an existing tenant, the author may keep or remove it, not add or change it', async () => {
     const name = `t-${randomBytes(4).toString('hex')}`
     await create(author, {}, { name })
     const annotate = (who: typeof admin, value: string | null) =>
@@ -196,7 +198,7 @@ describe('the annotation that takes over retained data', () => {
   })
 })
 
-test('the policy’s expressions fit the types of the definition', async () => {
+test('policy: its expressions type-check against the definition', async () => {
   const path =
     '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/tenants-platform.latchkey.dev'
   const checked = await poll(

@@ -2,14 +2,14 @@ import { resolve } from 'node:path'
 
 const root = resolve(import.meta.dir, '../..')
 
-/** How a program ended, and what it said. */
+/** Exit code and output of a program. */
 export interface ProgramEnd {
   readonly exitCode: number
   readonly out: string
   readonly err: string
 }
 
-/** Runs a program in the repository's folder, with this text as its input, and waits for its end. Never rejects for its exit code. */
+/** Runs a program in the repository root with `input` as standard input, until it ends. Does not reject for a non-zero exit code. */
 export async function runProgram(argv: readonly string[], input = ''): Promise<ProgramEnd> {
   const child = Bun.spawn([...argv], {
     cwd: root,
@@ -25,7 +25,7 @@ export async function runProgram(argv: readonly string[], input = ''): Promise<P
   return { exitCode, out, err }
 }
 
-/** Runs a program that has to succeed, and gives what it printed. @throws with what it complained of when it fails */
+/** Runs a program and returns its standard output. @throws with its output if the exit code is not 0 */
 export async function run(argv: readonly string[], input = ''): Promise<string> {
   const { exitCode, out, err } = await runProgram(argv, input)
   if (exitCode !== 0) throw new Error(`${argv.slice(0, 3).join(' ')} … ended with ${exitCode}: ${err}${out}`)

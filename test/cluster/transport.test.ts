@@ -31,7 +31,7 @@ beforeAll(async () => {
   namespace = (await createNamespace(admin)).name
 })
 
-/** The same server, with a token instead of what the kubeconfig has. */
+/** Opens the same server with a token instead of the kubeconfig's credentials. */
 function withToken(endpoint: Endpoint, token: () => string): Endpoint {
   return {
     ...endpoint,
@@ -44,12 +44,12 @@ function withToken(endpoint: Endpoint, token: () => string): Endpoint {
   }
 }
 
-test('the server knows us by the kubeconfig’s credentials', async () => {
+test('transport: authenticates by the kubeconfig’s credentials', async () => {
   const probe = await probeServer({ endpoint: admin.endpoint, userAgent })
   expect(probe).toMatchObject({ kind: 'ok', facts: { version: expect.stringMatching(/^v1\.\d+\./) } })
 })
 
-test('the server knows us by a token, and each of two by its own at once', async () => {
+test('transport: two tokens at once, each call is authenticated by its own', async () => {
   const names = ['one', 'other']
   const probes = await Promise.all(
     names.map(async (name) => {
@@ -59,12 +59,12 @@ test('the server knows us by a token, and each of two by its own at once', async
   )
   const usernames = probes.map((probe) => (probe.kind === 'ok' ? probe.facts.username : probe.kind))
   expect(usernames).toEqual(names.map((name) => `system:serviceaccount:${namespace}:${name}`))
-  // Beside them, on the connections that are open now, we are still who we were.
+  // Calls with the kubeconfig's credentials, on the connections now open, keep their identity.
   const self = await probeServer({ endpoint: admin.endpoint, userAgent })
   expect(self.kind === 'ok' && self.facts.username.startsWith('system:serviceaccount')).toBe(false)
 })
 
-test('a token that ends is replaced with the next request', async () => {
+test('transport: expired token, the next request uses a new one', async () => {
   const ask = await createServiceAccount(admin, { namespace, name: 'rotated' })
   let token = 'not-a-token'
   const client = createKubeClient(
@@ -79,7 +79,7 @@ test('a token that ends is replaced with the next request', async () => {
   })
 })
 
-test('a server of another CA gets nothing, also right after good calls', async () => {
+test('transport: server certificate of another CA, sends no request, also right after successful calls', async () => {
   const stranger = await openCluster((endpoint) => ({
     ...endpoint,
     credentials: async () => ({ ...(await endpoint.credentials()), ca: strangerCa }),
@@ -95,15 +95,15 @@ test('a server of another CA gets nothing, also right after good calls', async (
   expect(await probeServer({ endpoint: stranger.endpoint, userAgent })).toMatchObject({ kind: 'unavailable' })
 })
 
-test('a runtime that takes a server under whatever CA is not run on', async () => {
+test('transport: runtime that accepts any CA, is rejected at start', async () => {
   const { ca } = await admin.endpoint.credentials()
-  // The CA that did sign the server's certificate, in place of one that did not: what such a runtime would make of it.
+  // The correct CA in place of the wrong one simulates a runtime that accepts any CA.
   expect(await probeServer({ endpoint: admin.endpoint, userAgent }, { strangerCa: ca })).toMatchObject({
     kind: 'unsafe',
   })
 })
 
-test('nobody’s credentials are not run with', async () => {
+test('transport: credentials that authenticate no user, are rejected at start', async () => {
   const nobody = withToken(admin.endpoint, () => 'not-a-token')
   expect(await probeServer({ endpoint: nobody, userAgent })).toMatchObject({
     kind: 'unavailable',
@@ -111,7 +111,7 @@ test('nobody’s credentials are not run with', async () => {
   })
 })
 
-test('an object is created, found, listed in pages, replaced, patched and deleted once', async () => {
+test('transport: creates, gets, lists in pages, replaces, patches and deletes an object', async () => {
   const { client } = admin
   const place = { namespace, name: 'one' }
   const made = expectOk('creating', await client.create(configMaps, { metadata: place, data: { a: '1' } }))
@@ -133,7 +133,7 @@ test('an object is created, found, listed in pages, replaced, patched and delete
   expect(await client.remove(configMaps, place)).toMatchObject({ kind: 'notFound' })
 })
 
-test('applied fields have one owner; another gets a conflict, or takes them by force', async () => {
+test('transport: server-side apply by another field manager, conflicts, or takes ownership by force', async () => {
   const { client } = admin
   const object = (value: string) => ({ metadata: { namespace, name: 'applied' }, data: { key: value } })
   await client.apply(configMaps, object('ours'), { fieldManager: 'one' })
@@ -147,7 +147,7 @@ test('applied fields have one owner; another gets a conflict, or takes them by f
   expect(forced).toMatchObject({ kind: 'ok', value: { data: { key: 'theirs' } } })
 })
 
-test('an unknown field is refused, not dropped; what is said about a Secret is not passed on', async () => {
+test('transport: unknown field, is refused, and messages about Secrets are withheld', async () => {
   const { client } = admin
   const odd = { metadata: { namespace, name: 'odd' }, dta: {} }
   expect(await client.create(configMaps, odd)).toMatchObject({
@@ -159,7 +159,7 @@ test('an unknown field is refused, not dropped; what is said about a Secret is n
   expect(refused).toMatchObject({ kind: 'invalid', fields: ['data[bad key]'], message: 'invalid: Invalid' })
 })
 
-test('a permission that is given is in force at once', async () => {
+test('transport: permission granted, is in force at once', async () => {
   const ask = await createServiceAccount(admin, { namespace, name: 'reader' })
   const token = await ask()
   const client = createKubeClient(
@@ -174,7 +174,7 @@ test('a permission that is given is in force at once', async () => {
   await until(async () => (await client.list(configMaps, { namespace })).kind === 'ok')
 })
 
-/** A CA that signed nothing here. */
+/** Creates a CA that signed no certificate of this cluster. */
 const strangerCa = `-----BEGIN CERTIFICATE-----
 MIIBcDCCARegAwIBAgIUQpTLqnrmHkkGPJa5WEwOksFvYBIwCgYIKoZIzj0EAwIw
 DjEMMAoGA1UEAwwDY2ExMB4XDTI2MTEyMTE0MTcwOFoXDTI3MTEyMTE0MTcwOFow

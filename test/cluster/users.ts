@@ -3,34 +3,34 @@ import { until } from '#test/support/until.ts'
 import type { ClusterAccess } from './cluster.ts'
 import { run } from './installation.ts'
 
-/** A right on Tenants. */
+/** Permission on Tenants. */
 export interface Right {
   readonly verb: string
-  /** Such as `tenants/payloads`. */
+  /** For example `tenants/payloads`. */
   readonly resource: string
-  /** On this one alone. */
+  /** Limits the right to this tenant. */
   readonly tenant?: string
 }
 
-/** Service accounts of one namespace, as users of the backoffice. */
+/** Service accounts of one namespace, as users of the back office. */
 export interface ClusterUsers {
-  /** What the API server calls one. */
+  /** Returns the account's user name at the API server. */
   account(name: string): string
-  /** A token as `kubectl create token` gives it. */
+  /** Requests a token by `kubectl create token`. */
   tokenOf(name: string, audiences: readonly string[]): Promise<string>
-  /** Gives one a role in the whole cluster, by kubectl's flags, and waits until the server goes by it. */
+  /** Binds a cluster-wide role, given as kubectl flags, and waits until the API server applies it. */
   bind(name: string, role: readonly string[]): Promise<void>
-  /** Gives one a right in a namespace, or on one tenant there, and waits until the server goes by it. */
+  /** Grants a right in a namespace, or on one tenant in it, and waits until the API server applies it. */
   grant(name: string, namespace: string, right: Right): Promise<void>
-  /** Takes what was given for the whole cluster. */
+  /** Deletes the cluster-wide bindings. */
   close(): Promise<void>
 }
 
-/** Opens the service accounts of a namespace; they have to be there. */
+/** Opens the existing service accounts of a namespace. */
 export function openUsers(admin: ClusterAccess, namespace: string): ClusterUsers {
   const clusterWide: string[] = []
   const account = (name: string) => `system:serviceaccount:${namespace}:${name}`
-  // What the server refuses before is remembered for a while.
+  // Waits until the API server applies the rule: an earlier request of a test would be refused, and the refusal cached.
   const inForce = async (name: string, resourceAttributes: object) => {
     const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' }
     const spec = { user: account(name), resourceAttributes }
@@ -54,7 +54,7 @@ export function openUsers(admin: ClusterAccess, namespace: string): ClusterUsers
     },
     async grant(name, where, { verb, resource, tenant }) {
       const role = `${name}-${crypto.randomUUID().slice(0, 8)}`
-      // By a manifest, since kubectl makes roles of those resources alone that the server has.
+      // By a manifest: `kubectl create role` accepts only resources that the API server knows.
       const rule = {
         ...{ apiGroups: ['latchkey.dev'], resources: [resource], verbs: [verb] },
         ...(tenant !== undefined && { resourceNames: [tenant] }),

@@ -1,4 +1,4 @@
-// docs/upgrade-definitions.md: one way to upgrade the definitions, whatever installed them. They are one for the whole cluster.
+// docs/upgrade-definitions.md: one procedure upgrades the cluster-wide definitions, however they were installed.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -25,15 +25,15 @@ interface Definition {
   }
 }
 
-/** What is shipped in one version: the folder for kubectl and the chart. */
+/** Shipped artifacts of one version: folder for kubectl, and chart. */
 interface Shipped {
   readonly crds: string
   readonly chart: string
-  /** What its definitions say that others do not. */
+  /** Text that only this version's definitions contain. */
   readonly mark: string
 }
 
-/** A version of its own, whose definitions differ from those of every other one. */
+/** Builds a version whose definitions differ from every other version's. */
 function ship(mark: string): Shipped {
   const shipped = { crds: join(folder, mark, 'crds'), chart: join(folder, mark, 'chart'), mark }
   mkdirSync(shipped.crds, { recursive: true })
@@ -46,7 +46,7 @@ function ship(mark: string): Shipped {
   return shipped
 }
 
-/** Another column in the definition, another message in the policy. */
+/** Changes a printer column in the definition and a message in the policy. */
 function marked(path: string, mark: string): string {
   const documents = parseAllDocuments(readFileSync(path, 'utf8'), { version: '1.1' })
   const objects = 'empty' in documents ? [] : documents.map((each) => each.toJS() as Definition)
@@ -69,7 +69,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Beside what other tests have installed under the name of the product. */
+/** Names this file's objects apart from those that other tests install under the product name. */
 const release = 'definitions'
 const values = {
   ...leastValues,
@@ -85,13 +85,13 @@ async function upgrade(helm: string, chart: string, ...flags: readonly string[])
 
 const apply = (path: string) => run(['kubectl', 'apply', '-f', path])
 
-/** The way of the page. */
+/** Upgrades by the procedure of docs/upgrade-definitions.md. */
 async function upgradeAsDocumented(helm: string, to: Shipped, ...flags: readonly string[]): Promise<void> {
   const { exitCode, err } = await upgrade(helm, to.chart, ...flags)
   expect([exitCode, exitCode === 0 ? '' : err]).toEqual([0, ''])
 }
 
-/** Once, where kubectl had applied them. */
+/** Transfers field ownership once, after kubectl applied the definitions. */
 const handOver = (shipped: Shipped) =>
   run(['kubectl', 'apply', '--server-side', '--field-manager=helm', '-f', shipped.crds])
 
@@ -118,7 +118,7 @@ async function reset(): Promise<void> {
   await run(['kubectl', 'delete', '--ignore-not-found', '-f', crds])
 }
 
-/** What went before, and what the first upgrade needs because of it. */
+/** Installation history, and the extra step its first upgrade needs. */
 const histories: Record<string, (helm: string, first: Shipped) => Promise<readonly string[]>> = {
   'the chart installed': async (helm, { chart }) => {
     const { exitCode, err } = await upgrade(helm, chart)
@@ -138,7 +138,7 @@ const histories: Record<string, (helm: string, first: Shipped) => Promise<readon
 
 describe.each([...helms])('with %s', (helm) => {
   test.each(Object.keys(histories))(
-    'definitions that %s are upgraded twice and set back by Helm, without --force-conflicts',
+    `${helm}: after %s the definitions, two upgrades and a rollback work without --force-conflicts`,
     async (name) => {
       await reset()
       const [first, second, third] = versions
@@ -148,7 +148,7 @@ describe.each([...helms])('with %s', (helm) => {
         flags = []
         const { columns, message, annotations } = await inForce()
         expect([columns, message]).toEqual([[version.mark], version.mark])
-        // The chart's own: it stays when the release goes.
+        // Belongs to the chart, and is kept on uninstall.
         expect(annotations['helm.sh/resource-policy']).toBe('keep')
         expect(annotations['meta.helm.sh/release-name']).toBe(release)
       }
@@ -162,7 +162,7 @@ describe.each([...helms])('with %s', (helm) => {
 })
 
 test(
-  'Helm 4 refuses definitions that kubectl applied in another version, until they are handed over',
+  'Helm 4: definitions of another version applied by kubectl, refused until ownership is transferred',
   async () => {
     await reset()
     const [first, second] = versions

@@ -1,4 +1,4 @@
-// The definition is one for the whole cluster, and putting an earlier one in its place would cut fields off everybody's Tenants.
+// The definition is cluster-wide: applying an earlier one prunes fields of all Tenants. So this runs on its own control plane only.
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -25,7 +25,7 @@ interface Definition {
   }
 }
 
-/** The definition as it may have been: without fields that came later, nor the rule that http needs its addresses listed. */
+/** Earlier definition: without later fields and without the rule that requires listed addresses for http. */
 function earlierDefinition(): Definition {
   const earlier = parse(
     readFileSync(resolve(import.meta.dir, '../../../crds/latchkey.dev_tenants.yaml'), 'utf8'),
@@ -42,7 +42,7 @@ function earlierDefinition(): Definition {
 
 const insecure = { callback: { url: 'http://hooks.example/' } }
 
-/** A server goes by a definition a moment after it took it. */
+/** Bound on the delay between accepting a definition and applying it. */
 async function refusesInsecure(): Promise<boolean> {
   const metadata = { namespace: stage.shops, name: 'probe' }
   const made = await stage.lab.admin.client.create(tenantObjects, {
@@ -66,7 +66,7 @@ async function listed(): Promise<TenantObject[]> {
   return items.toSorted((one, other) => one.metadata.name.localeCompare(other.metadata.name))
 }
 
-test('Tenants that an earlier definition let in live on under this one, and may be mended in their own time', async () => {
+test('CRD upgrade: Tenants that only the earlier definition allows keep working, and can be corrected later', async () => {
   await run(['replace', '-f', '-'], JSON.stringify(earlierDefinition()))
   expect(await becomesStrict(false)).toBe(true)
   const apiKeys = [{ name: 'default', scopes: ['records'] }]
@@ -82,7 +82,7 @@ test('Tenants that an earlier definition let in live on under this one, and may 
   await installDefinition()
   expect(await becomesStrict(true)).toBe(true)
 
-  // Nothing that was stored is lost, and what came later has its defaults.
+  // Stored fields are kept, and new fields have their defaults.
   const kept = await listed()
   expect(kept.map(({ metadata }) => metadata.name)).toEqual(['lax', 'lax-doomed', 'plain'])
   for (const [index, object] of kept.entries()) {
@@ -94,14 +94,14 @@ test('Tenants that an earlier definition let in live on under this one, and may 
   const versions = await run(['get', definition, '-o', 'jsonpath={.status.storedVersions}'])
   expect(JSON.parse(versions)).toEqual(['v1alpha1'])
 
-  // The same tenant, with the same key, and what came later can be used.
+  // Same tenant and key, and the new fields can be used.
   await stage.lab.patch(stage.shops, 'plain', {
     spec: { displayName: 'Plain', callback: { retry: { schedule: ['0s'] } } },
   })
   const { status } = await stage.lab.ready(stage.shops, 'plain')
   expect(status?.tenantId).toBe(before.status?.tenantId ?? '')
   expect(entryOf(await stage.lab.secret(stage.shops, 'plain-key-default'), 'apiKey')).toBe(key)
-  // A watch that began under the earlier definition may have told it without the new field, until the server ended it.
+  // A watch opened under the earlier definition omits the new field until the server ends it.
   const row = () =>
     stage.lab.row(
       `SELECT spec ->> 'displayName' AS name, spec #> '{callback,timeoutSeconds}' AS seconds FROM tenants WHERE id = $1`,
@@ -110,7 +110,7 @@ test('Tenants that an earlier definition let in live on under this one, and may 
   await poll(async () => ((await row())?.['name'] === null ? undefined : true), { deadlineMs: inForceMs })
   expect(await row()).toEqual({ name: 'Plain', seconds: 7 })
 
-  // What the rule of today would refuse may be edited elsewhere, not made worse there, mended, and deleted.
+  // A Tenant that today's rule refuses may change other fields, be corrected and be deleted, but not violate the rule anew.
   await stage.lab.patch(stage.shops, 'lax', { spec: { displayName: 'Lax', suspended: true } })
   expect(await stage.lab.reason(stage.shops, 'lax', 'Ready', 'SpecInvalid')).toContain('spec.callback.url')
   const told = ({ metadata, status: its }: TenantObject) => its?.observedGeneration === metadata.generation

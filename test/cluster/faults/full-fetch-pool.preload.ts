@@ -1,5 +1,5 @@
-// Loaded before an operator's own code: from SIGUSR2 on as many calls hang as the runtime has in flight at once, so that any
-// further one waits without an end. What 256 watches over fetch did, and what a server of anything else could do.
+// Loaded before the operator. SIGUSR2 fills the runtime's fetch pool with hanging calls, so that every further call waits forever.
+// 256 watches over fetch had this effect; any unresponsive server can have it.
 import process from 'node:process'
 
 const callsMax = Number(process.env['BUN_CONFIG_MAX_HTTP_REQUESTS'] ?? 256)

@@ -1,5 +1,5 @@
-// Loaded before an operator's own code: from SIGUSR2 on no transaction of its Postgres driver begins, nor fails. A hang that no
-// bound of ours cuts short, as a bug in a driver would be.
+// Loaded before the operator. After SIGUSR2, beginning a Postgres transaction neither succeeds nor fails: simulates a driver bug
+// that no timeout of ours ends.
 import { Client } from 'pg'
 
 const { prototype } = Client as unknown as { prototype: { query: (...args: unknown[]) => unknown } }

@@ -9,17 +9,17 @@ const stage = useOperatorLab({
   start: { preload: './test/cluster/faults/full-fetch-pool.preload.ts' },
   strict: false,
 })
-/** After 24 s without an answer of its own, and the time of a look. */
+/** Self-check limit of 24 s, plus polling. */
 const deadMsMax = 45_000
 
-/** What fails of `/livez`. */
+/** Returns the failed checks of `/livez`. */
 async function failing({ opsUrl }: OperatorProcess): Promise<readonly { name: string; ok: boolean }[]> {
   const response = await fetch(`${opsUrl}/livez`)
   const { checks } = (await response.json()) as { checks: { name: string; ok: boolean }[] }
   return checks.filter(({ ok }) => !ok)
 }
 
-test('operator: liveness fails where calls cannot leave the process, and not where the API server does not answer', async () => {
+test('operator: liveness fails if calls cannot leave the process, and not if the API server does not answer', async () => {
   const stuck = stage.operator
   const other = await stage.lab.operator()
   const leads = async () => (await stuck.isLeading()) || undefined
@@ -32,7 +32,7 @@ test('operator: liveness fails where calls cannot leave the process, and not whe
     expect(await poll(isDead, { deadlineMs: deadMsMax, everyMs: 500 })).toBe(true)
     expect(await failing(stuck)).toMatchObject([{ name: 'outgoing calls', ok: false }])
     expect(stuck.lines('outgoing-call self-check failed').length).toBeGreaterThan(2)
-    // It has been without an API server for as long.
+    // The API server has been unreachable for this process equally long.
     expect(await failing(other)).toEqual([])
   } finally {
     resume()

@@ -6,11 +6,11 @@ import { useOperatorLab } from '../operator-lab.ts'
 import type { OperatorProcess } from '../operator-process.ts'
 
 const plane = ownControlPlane()
-/** A server that has just begun forbids everything for a moment, since it has not read its roles. */
+/** An API server that has just started answers 403 to everything until it has read its roles. */
 const stage = useOperatorLab({ strict: false })
-/** A lease that was lost is waited for, and a server that comes back takes some seconds. */
+/** Bound on leadership after a fault: expiry of the lost lease plus API server start-up. */
 const leadsMsMax = 60_000
-/** A turn of the leader may take 60 s, is given 15 s to end, and then its heart is waited for for 20 s. */
+/** Reconcile limit of 60 s, 15 s to end it, 20 s until the missing heartbeat fails liveness, plus polling. */
 const livenessMsMax = 110_000
 
 async function leads(operator: OperatorProcess): Promise<boolean> {
@@ -25,7 +25,7 @@ async function isInForce(name: string): Promise<void> {
 }
 
 test.each(['apiserver', 'etcd'] as const)(
-  'after a restart of %s the operator goes on by itself',
+  'operator: after a restart of %s, leads and reconciles again without a restart',
   async (part) => {
     await isInForce(`before-${part}`)
     await plane.cycle(part)
@@ -36,7 +36,7 @@ test.each(['apiserver', 'etcd'] as const)(
   120_000,
 )
 
-test('while the API server hangs the leader gives up its lease, and is not restarted for it', async () => {
+test('operator: API server hangs, the leader gives up its lease and stays live', async () => {
   const lost = () => stage.operator.lines('leadership lost').length
   const before = lost()
   const resume = plane.suspend('apiserver')
@@ -53,7 +53,7 @@ test('while the API server hangs the leader gives up its lease, and is not resta
   expect(await stage.operator.liveness()).toBe(200)
 }, 120_000)
 
-test('what happened while a watch was cut, and etcd has forgotten, is worked on all the same', async () => {
+test('operator: changes during a cut watch that etcd compacted away, are reconciled', async () => {
   await stage.operator.stop()
   const network = await startTcpProxy(plane.apiPort)
   const KUBECONFIG = await stage.lab.kubeconfig({ server: `https://127.0.0.1:${network.port}` })
@@ -66,7 +66,7 @@ test('what happened while a watch was cut, and etcd has forgotten, is worked on 
   await stage.lab.patch(stage.shops, 'stays', { spec: { suspended: true } })
   await stage.lab.create(stage.shops, 'came')
   await plane.compact()
-  // What the API server remembers by itself goes with it, so that it has to refuse the watch (410).
+  // A restart clears the API server's watch cache, so that it has to refuse the watch (410).
   await plane.cycle('apiserver')
   network.heal()
   await stage.lab.ready(stage.shops, 'came', leadsMsMax)
@@ -85,7 +85,7 @@ async function isHidden(name: string): Promise<boolean> {
   return row?.['hidden'] === true
 }
 
-test('a leader that hangs in its work is dead to Kubernetes, and the next one does that work', async () => {
+test('operator: reconcile hangs, liveness fails and the next leader finishes the work', async () => {
   const hung = await stage.lab.operator({ preload: './test/cluster/faults/hung-commits.preload.ts' })
   await isInForce('before-hung')
   hung.signal('SIGUSR2')
@@ -94,9 +94,9 @@ test('a leader that hangs in its work is dead to Kubernetes, and the next one do
   expect(await hung.liveness()).toBe(200)
   const body = await poll(async () => await deadBody(hung), { deadlineMs: livenessMsMax, everyMs: 500 })
   expect(body).toMatchObject({ checks: [{ name: 'queue tenant', ok: false }] })
-  // Not by its lease, which it still renews: nobody else would ever lead.
+  // The hung leader still renews its lease, so only liveness can end it.
   expect(await hung.isLeading()).toBe(true)
-  // A turn that is only slow is none that hangs.
+  // A slow reconcile is not a hang.
   expect(performance.now() - startedMs).toBeGreaterThan(60_000)
   hung.signal('SIGKILL')
   await hung.exited
@@ -104,14 +104,14 @@ test('a leader that hangs in its work is dead to Kubernetes, and the next one do
   await stage.lab.ready(stage.shops, 'hung', leadsMsMax)
 }, 240_000)
 
-/** What fails of `/livez`, once it does. */
+/** Returns the failed checks of `/livez`, or undefined while it succeeds. */
 async function deadBody(operator: OperatorProcess): Promise<{ readonly checks: object[] } | undefined> {
   const response = await fetch(`${operator.opsUrl}/livez`)
   const { checks } = (await response.json()) as { checks: { ok: boolean }[] }
   return response.status === 503 ? { checks: checks.filter(({ ok }) => !ok) } : undefined
 }
 
-test('a deleted Tenant says which store its deletion waits for, and goes when that is back', async () => {
+test('operator: store unavailable during deletion, the Tenant names the store and goes once it is back', async () => {
   await stage.operator.stop()
   const database = new URL(stage.lab.env['LATCHKEY_DATABASE_URL'] ?? '')
   const network = await startTcpProxy(Number(database.port))

@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-/** A reflector that reaches the API server through a network that can be cut or hung. */
+/** Starts a reflector behind a TCP proxy that can cut or stall its connections. */
 async function follow(watchSeconds = { min: 300, max: 600 }) {
   const { name: namespace, remove } = await createNamespace(admin)
   const network: TcpProxy = await startTcpProxy(plane.apiPort)
@@ -57,12 +57,12 @@ async function follow(watchSeconds = { min: 300, max: 600 }) {
   }
   const cached = () =>
     [...reflector.cache.values()].map(({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`).sort()
-  /** Whether the cache is what the server has. */
+  /** Returns whether the cache equals the server's objects. */
   const isSame = async () => JSON.stringify(cached()) === JSON.stringify(await versions())
   return { namespace, reflector, network, troubles, changes, create, isSame }
 }
 
-/** Creates, changes and deletes. */
+/** Creates, changes and deletes objects. */
 async function stir({ namespace, create }: Awaited<ReturnType<typeof follow>>, mark: string): Promise<void> {
   const { client } = admin
   for (let index = 0; index < 5; index += 1) expectOk('creating', await create(`${mark}-${index}`))
@@ -71,7 +71,7 @@ async function stir({ namespace, create }: Awaited<ReturnType<typeof follow>>, m
   expectOk('deleting', await client.remove(configMaps, { namespace, name: `${mark}-1` }))
 }
 
-test('the cache follows what is created, changed and deleted, and nothing else', async () => {
+test('reflector: creations, changes and deletions reach the cache, and nothing else does', async () => {
   const following = await follow()
   await following.reflector.whenSynced()
   await stir(following, 'a')
@@ -81,7 +81,7 @@ test('the cache follows what is created, changed and deleted, and nothing else',
   expect(following.troubles).toEqual([])
 })
 
-test('the API server is killed and started again: the cache catches up', async () => {
+test('reflector: API server killed and restarted, the cache catches up', async () => {
   const following = await follow()
   await stir(following, 'a')
   await until(following.isSame)
@@ -92,7 +92,7 @@ test('the API server is killed and started again: the cache catches up', async (
   await until(() => following.reflector.failure() === undefined, 60_000)
 }, 120_000)
 
-test('etcd has forgotten where the watch was: everything is listed anew, deletions are noticed', async () => {
+test('reflector: watch revision compacted in etcd, lists again and notices deletions', async () => {
   const following = await follow()
   await stir(following, 'a')
   await until(following.isSame)
@@ -101,30 +101,30 @@ test('etcd has forgotten where the watch was: everything is listed anew, deletio
   await stir(following, 'b')
   await admin.client.remove(configMaps, { namespace: following.namespace, name: 'a-2' })
   await plane.compact()
-  // What the API server remembers by itself goes with it.
+  // A restart clears the API server's watch cache.
   await plane.cycle('apiserver')
   await stir(following, 'c')
   following.network.heal()
   await until(following.isSame, 60_000)
   expect(following.changes).toContain(`deleted ${following.namespace}/a-2`)
-  // What came and went meanwhile is told to nobody: a watch would have told it.
+  // Objects created and deleted during the cut cause no notification; a watch would have reported them.
   expect(following.changes.filter((change) => change.startsWith('added'))).toHaveLength(13)
 }, 120_000)
 
-test('a connection that swallows everything is noticed, and the watch goes on by another', async () => {
+test('reflector: connection that drops all data, is detected and the watch reconnects', async () => {
   const following = await follow({ min: 1, max: 1 })
   await stir(following, 'a')
   await until(following.isSame)
   following.network.hang()
   await stir(following, 'b')
   expect(await following.isSame()).toBe(false)
-  // 1 s that the server was given and 30 s of grace.
+  // Watch timeout of 1 s plus 30 s of grace.
   await until(() => following.troubles.length > 0, 45_000)
   following.network.heal()
   await until(following.isSame, 60_000)
 }, 120_000)
 
-test('watches that the server ends each second lose nothing and list nothing anew', async () => {
+test('reflector: server ends the watch each second, no change is lost and nothing is listed again', async () => {
   const following = await follow({ min: 1, max: 1 })
   await following.reflector.whenSynced()
   for (const mark of ['a', 'b', 'c', 'd']) {
@@ -137,7 +137,7 @@ test('watches that the server ends each second lose nothing and list nothing ane
   expect(following.troubles).toEqual([])
 })
 
-test('reflectors: 300 on few connections all catch up after the API server is killed and started again', async () => {
+test('reflector: 300 on few connections, API server killed and restarted, all catch up', async () => {
   const count = 300
   const { name: namespace, remove } = await createNamespace(admin)
   closing.push(remove)
@@ -153,7 +153,7 @@ test('reflectors: 300 on few connections all catch up after the API server is ki
       }),
   )
   closing.push(async () => void (await Promise.all(reflectors.map((each) => each.stop()))))
-  // Watches count from when they begin to be opened.
+  // The count includes watches that are still opening.
   const isComplete = () => transport.stats().watches === count && transport.stats().connections >= 4
   await until(isComplete, 60_000)
   const killedMs = performance.now()

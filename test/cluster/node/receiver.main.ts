@@ -1,4 +1,4 @@
-// A callback in a pod: keeps every call it gets, for whoever asks, and answers as late as it is told. It has no packages.
+// Callback in a pod: keeps every call for `/calls`, and answers after the delay set by `/delay`. Uses no packages.
 
 interface KeptCall {
   readonly id: string
@@ -18,7 +18,7 @@ Bun.serve({
     if (pathname === '/calls') return Response.json(calls.slice(Number(searchParams.get('from'))))
     if (pathname === '/delay') {
       delayMs = Number(searchParams.get('ms'))
-      return new Response('so be it\n')
+      return new Response('delay set\n')
     }
     if (pathname !== '/hook') return new Response('ready\n')
     const header = (name: string) => request.headers.get(name) ?? ''
