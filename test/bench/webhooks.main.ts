@@ -61,7 +61,7 @@ try {
   }
   if (parts.has('many')) {
     const { p99Ratio } = await measureManyHanging(stack, numbers, { ...trouble, tenants: hangingTenants })
-    held.push({ name: 'p99 beside 1 000 callbacks that hang, over without', value: p99Ratio, atMost: 1.5 })
+    held.push({ name: 'p99 with 1 000 hanging callbacks, relative to without', value: p99Ratio, atMost: 1.5 })
   }
   if (parts.has('dead')) {
     const { p99Ratio } = await measureDead(stack, numbers, { ...trouble, waiting: Number(values.waiting) })

@@ -5,13 +5,13 @@ import { startDashboard } from '#test/support/dashboard.ts'
 import { openDashboardSession } from '#test/support/dashboard-session.ts'
 import { until } from '#test/support/until.ts'
 
-// The demo tenant's keys, as config/samples/dev/demo.yaml has them.
+// Keys of the demo tenant in config/samples/dev/demo.yaml.
 const defaultKey = 'lk_demo_0000000000000000000000000000'
 const viewerKey = 'lk_demo_viewer_000000000000000000000'
 
 type Fields = Readonly<Record<string, string>>
 
-/** The ids that paths of the dev server's demo tenant are made with. */
+/** Ids in paths of the demo tenant's pages. */
 interface DemoIds {
   readonly tenant: string
   readonly event: string
@@ -22,7 +22,7 @@ interface DemoIds {
 const day = () => new Date(Date.now() - 86_400_000).toISOString().slice(0, 19)
 const soon = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)
 
-/** A complete form for each `POST` page, so that only the right decides. A new page without one fails the test. */
+/** Complete form for each `POST` page, so that only authorization can refuse it. A new page without one fails the test. */
 const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/events/:id/payload': () => ({}),
   '/events/:id/replay': () => ({ round: '1' }),
@@ -41,7 +41,7 @@ const forms: Readonly<Record<string, (ids: DemoIds) => Fields>> = {
   '/settings/clear': ({ tenant }) => ({ tenant, name: 'forwarding.paused', version: '0' }),
 }
 
-/** Bodies of calls of the internal API that need one. */
+/** Request bodies of the internal API. */
 const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   'PUT /internal/v1/tenants/:tenantId/usage/:emissionId': () => ({
     ...{ kind: 'exports.rows', count: 1, at: new Date().toISOString() },
@@ -62,7 +62,7 @@ const bodies: Readonly<Record<string, (ids: DemoIds) => object>> = {
   }),
 }
 
-/** Requests open to every signed-in person: they change the session or this browser, no tenant. */
+/** Requests open to every signed-in user: they change the session or this browser, no tenant. */
 const ownForms = ['/sign-out', '/theme', '/namespaces']
 const pagesMax = 400
 
@@ -96,7 +96,7 @@ async function read<Value>(path: string): Promise<Value> {
   return JSON.parse(text) as Value
 }
 
-/** Gives the demo tenant a simulation, an event of it, and a replay, so that every page has something to act on. */
+/** Creates a simulation, an event of it and a replay for the demo tenant, so that every page has an object to act on. */
 async function seed(): Promise<DemoIds> {
   const simulated = await fetch(`${dashboard.api}/v1/simulate/chargeback`, {
     method: 'POST',
@@ -130,7 +130,7 @@ function pathOf(path: string): string {
   return path.replaceAll(/:(\w+)/g, (_whole, name: string) => values[name] ?? '')
 }
 
-/** The audit log without sign-ins: a line for each change and each payload that was revealed. */
+/** Returns the audit log without sign-ins: a line for each change and each revealed payload. */
 async function deeds(): Promise<readonly unknown[]> {
   const { items } = await read<{ items: { action: string }[] }>('/internal/v1/audit?limit=100')
   return items.filter(({ action }) => !action.startsWith('sessions.'))
@@ -142,8 +142,8 @@ function printAnswers(attack: string, answers: ReadonlyMap<string, number>): voi
   console.log(`${attack}: ${answers.size} tried, ${counts}`)
 }
 
-describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
-  test('every form of the dashboard is 403 and changes nothing', async () => {
+describe('viewer', () => {
+  test('viewer with scope dashboard:read: every form of the dashboard is 403 and changes nothing', async () => {
     const actions = pages.filter(({ method }) => method === 'POST').map(({ path }) => path)
     expect(Object.keys(forms).toSorted()).toEqual(actions.toSorted())
     const before = await deeds()
@@ -155,7 +155,7 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
     expect(await deeds()).toEqual(before)
   })
 
-  test('every write of the internal API is 403 and changes nothing', async () => {
+  test('viewer with scope dashboard:read: every write of the internal API is 403 and changes nothing', async () => {
     const before = await deeds()
     const answers = new Map<string, number>()
     for (const { method, path } of internalRoutes) {
@@ -170,7 +170,7 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
     expect(await deeds()).toEqual(before)
   })
 
-  test('no page links to what is refused or has a form that changes something', async () => {
+  test('viewer with scope dashboard:read: no page links to a refused page or has a form that changes data', async () => {
     const seen = new Map<string, number>()
     const forbidden: string[] = []
     const waiting = ['/', `/events/${ids.event}`, `/replays/${ids.replay}`, `/simulations/${ids.simulation}`]
@@ -181,19 +181,19 @@ describe('the demo’s viewer, whose key has the scope dashboard:read', () => {
       seen.set(path, status)
       for (const [, action] of html.matchAll(/<form[^>]*method="post"[^>]*action="([^"]*)"/g))
         if (action !== undefined && !ownForms.includes(action)) forbidden.push(`${path}: form ${action}`)
-      // Pages of a list by another filter or place are the same page.
+      // Lists with other filters or cursors count as the same page.
       for (const [, href = ''] of html.matchAll(/<a [^>]*href="(\/[^"]*)"/g))
         if (!/[?&](after|range|values|state|provider|type)=/.test(href))
           waiting.push(href.replaceAll('&amp;', '&'))
     }
-    printAnswers('viewer, pages that links lead to', seen)
+    printAnswers('viewer, linked pages', seen)
     expect(seen.size).toBeGreaterThan(15)
     expect(seen.size).toBeLessThan(pagesMax)
     expect(forbidden).toEqual([])
     expect([...seen].filter(([, status]) => status !== 200)).toEqual([])
   })
 
-  test('the payload is shown redacted, without a way to reveal it', async () => {
+  test('viewer with scope dashboard:read: the payload is redacted, and no page offers to reveal it', async () => {
     const { status, html } = await viewer.get(`/events/${ids.event}`)
     expect([status, html.includes('payload, redacted')]).toEqual([200, true])
     expect(html).not.toContain('Reveal as received')

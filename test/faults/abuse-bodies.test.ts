@@ -19,7 +19,7 @@ const manifests = [...attackedSlugs, otherSlug].map((slug) => webhookTenantYaml(
 const spellMs = 2_000
 const announcedBytes = 65_536
 const halfBytes = 32_768
-/** Beyond what one process waits for at a time. */
+/** More than the maximum of incomplete bodies per process. */
 const tooMany = 3_000
 const attackMsMax = 30_000
 
@@ -36,7 +36,7 @@ afterAll(async () => {
 })
 
 async function openScene(env: Readonly<Record<string, string>> = {}): Promise<AbuseScene> {
-  // On a busy machine Postgres may need the two seconds after which an event goes to the spool: that is a success, too.
+  // On a busy machine Postgres may take over two seconds, and the event is spooled (202): a success, too.
   const scene = await openAbuseScene(manifests, { LATCHKEY_REDIS_SPOOL_DURABLE: 'true', ...env })
   scenes.push(scene)
   await runProbes(probesOf(scene), 1_000)
@@ -58,7 +58,7 @@ function probesOf(scene: AbuseScene, headers: Record<string, string> = {}) {
   ]
 }
 
-/** Bodies that an API process has answered `body_dropped`. */
+/** Returns the number of bodies answered with `body_dropped`. */
 async function evictedBy({ api }: AbuseScene): Promise<number> {
   const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
   const counts = metrics.matchAll(/^latchkey_http_requests_total\{[^}]*outcome="body_dropped"[^}]*\} (\d+)/gm)
@@ -67,11 +67,11 @@ async function evictedBy({ api }: AbuseScene): Promise<number> {
 
 interface Attacked {
   readonly scene?: AbuseScene
-  /** Whether memory or places must run out; default true. */
+  /** Expects that memory or places run out. Default true. */
   readonly isPressing?: boolean
-  /** Of the legitimate calls. */
+  /** Probes of legitimate calls. */
   readonly headers?: Record<string, string>
-  /** Goes on beside the attack. */
+  /** Runs during the attack. */
   beside?(): Promise<void>
 }
 
@@ -133,7 +133,7 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
     { connections: 2_000, begin: (n) => webhookHead(slugOf(n), halfBytes) + 'x'.repeat(halfBytes - 1) },
   ],
 ])(
-  'signed calls and record calls succeed beside %s',
+  'abuse, bodies: signed calls and record calls succeed during %s',
   async (name, options) => {
     await expectUnharmed(name, options)
   },
@@ -142,7 +142,7 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
 
 const isSuccess = (status: number) => status === 200 || status === 202
 
-/** A signed call whose second half follows after some time; its status, or 0 where its connection just ended. */
+/** Sends a signed call whose second half follows after `pauseMs`; returns its status, or 0 if the connection closed. */
 function sendSlowly(
   scene: AbuseScene,
   { slug, pauseMs, headers = '' }: { slug: string; pauseMs: number; headers?: string },
@@ -170,7 +170,7 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
     { connections: 840, begin: (n) => `${headOf(n)}x`, trickle: 'x' },
   ],
 ])(
-  'signed calls and record calls succeed beside %s, which needs no eviction',
+  'abuse, bodies: signed calls and record calls succeed without eviction during %s',
   async (name, options) => {
     await expectUnharmed(name, options, { isPressing: false })
   },
@@ -178,7 +178,7 @@ test.each<[string, Omit<AttackOptions, 'port'>]>([
 )
 
 test(
-  'one address for all callers, behind a proxy that is not trusted: nothing is refused',
+  'abuse, bodies: all callers behind an untrusted proxy, no call is refused',
   async () => {
     const statuses = await Promise.all(
       Array.from({ length: 1_000 }, (_none, n) =>
@@ -189,7 +189,7 @@ test(
       ),
     )
     const succeeded = statuses.filter(isSuccess).length
-    console.log(`one address: 1 000 calls side by side that arrive in two parts: ${succeeded} succeeded`)
+    console.log(`one source address: 1 000 concurrent calls that arrive in two parts: ${succeeded} succeeded`)
     expect(succeeded).toBe(1_000)
     const attacked = await expectUnharmed(
       'one address, and an attack from it',
@@ -205,7 +205,7 @@ test(
 )
 
 test(
-  'X-Forwarded-For of a trusted proxy tells attackers from callers that are slower than they are',
+  'abuse, bodies: X-Forwarded-For of a trusted proxy, separates attackers from slower legitimate callers',
   async () => {
     const scene = await openScene({ LATCHKEY_TRUSTED_PROXIES: '127.0.0.1/32' })
     const statuses: number[] = []

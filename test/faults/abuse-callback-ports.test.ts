@@ -1,4 +1,4 @@
-// The forwarder as its own process: a tenant that aims its callback at a port of a listed private network.
+// Forwarder process with a tenant whose callback targets a port of a listed private network.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startTestApi, type TestApi, testApiKey } from '#test/support/api.ts'
@@ -11,7 +11,7 @@ import { genericBody, signGeneric, webhookTenantYaml } from '#test/support/webho
 const receiver = startReceiver()
 const { port } = new URL(receiver.url)
 let connections = 0
-/** Stands in for a database or a kubelet: counts who connects. */
+/** Fake database or kubelet that counts connections. */
 const database = Bun.listen({
   hostname: '127.0.0.1',
   port: 0,
@@ -57,7 +57,7 @@ interface Attempt {
 
 test.each<[string, () => string, () => Record<string, string>, Attempt]>([
   [
-    'a callback at a port that is not set',
+    'a callback at a port outside LATCHKEY_CALLBACK_PORTS',
     () => receiver.url,
     () => ({}),
     { outcome: 'failed', cause: 'address_refused', answer: null },
@@ -75,13 +75,13 @@ test.each<[string, () => string, () => Record<string, string>, Attempt]>([
     { outcome: 'failed', cause: 'address_refused', answer: null },
   ],
   [
-    'a callback at a port that is set',
+    'a callback at a port in LATCHKEY_CALLBACK_PORTS',
     () => receiver.url,
     () => ({ LATCHKEY_CALLBACK_PORTS: port }),
     { outcome: 'delivered', cause: null, answer: '' },
   ],
 ])(
-  '%s',
+  'forwarder: outcome is as expected for %s',
   async (title, url, settings, expected) => {
     await api.applyManifests(manifests(url()))
     await until('the tenant has this callback', () => {

@@ -1,36 +1,36 @@
 import { connect, type Socket } from 'node:net'
 import { until } from '#test/support/until.ts'
 
-/** Connections of an attacker, each with one request that never ends. */
+/** Attack by connections that each send one endless request. */
 export interface AttackOptions {
   readonly port: number
-  /** Connections kept open; one that the server ends is opened again after about a second. */
+  /** Number of open connections; one closed by the server is reopened after about a second. */
   readonly connections: number
   /** Returns the first bytes of the n-th connection: a head and the start of its body. */
   begin(n: number): string
-  /** Sent on every connection each second; default nothing. */
+  /** Bytes sent on every connection each second. Default: none. */
   readonly trickle?: string
-  /** Local address of the n-th connection, within 127.0.0.0/8; default: the system's choice. */
+  /** Returns the local address of the n-th connection, within 127.0.0.0/8. Default: chosen by the system. */
   sourceOf?(n: number): string
 }
 
-/** A running attack. */
+/** Running attack. */
 export interface Attack {
-  /** Connections that are open now. */
+  /** Returns the number of open connections. */
   open(): number
-  /** First lines of answers so far, with their counts. */
+  /** Counts of answers by status line. */
   readonly answers: ReadonlyMap<string, number>
-  /** Ends all connections. */
+  /** Closes all connections. */
   end(): void
 }
 
-/** On average. */
+/** Mean delay before reopening. */
 const againMs = 1_000
 const trickleMs = 1_000
 const stepConnections = 100
 const stepMs = 10
 
-/** Starts an attack on 127.0.0.1 and waits until all its connections have been open once. */
+/** Starts an attack on 127.0.0.1 and waits until each connection has been open once. */
 export async function startAttack(options: AttackOptions): Promise<Attack> {
   const { port, connections, begin, trickle, sourceOf } = options
   const sockets = new Set<Socket>()
@@ -54,11 +54,11 @@ export async function startAttack(options: AttackOptions): Promise<Attack> {
     })
     socket.on('close', () => {
       sockets.delete(socket)
-      // Spread, so that those that were dropped together do not come back together.
+      // Spread in time, so that connections dropped together do not reconnect together.
       setTimeout(() => openOne(n), againMs * (0.5 + (n % 100) / 100))
     })
   }
-  // In steps that fit the server's queue of connections, which is no part of the attack.
+  // In steps that fit the server's accept queue, which is not under test.
   for (let n = 0; n < connections; n += 1) {
     openOne(n)
     if (n % stepConnections === 0) await Bun.sleep(stepMs)
@@ -78,7 +78,7 @@ export async function startAttack(options: AttackOptions): Promise<Attack> {
   }
 }
 
-/** Head of a webhook for a tenant's public address that announces a body of so many bytes. */
+/** Returns the head of a webhook to a tenant's public URL, with this Content-Length. */
 export function webhookHead(slug: string, bytes: number, headers = ''): string {
   return `POST /v1/t/${slug}/webhooks/generic HTTP/1.1\r\nHost: localhost\r\n${headers}Content-Length: ${bytes}\r\n\r\n`
 }

@@ -15,7 +15,7 @@ const manifests = [
   tenantYaml('purse', 'lk_test_purse_0123456789abcdef0123456789abcdef', walletSpec, 'webhooks'),
 ].join('')
 const linesPerSecondMax = 10
-/** Outcomes outside the error budget. Written out, so that an outcome added to the product's list by mistake fails a test here. */
+/** Outcomes outside the error budget, listed again here, so that a mistaken addition to the product's list fails a test. */
 const uncounted = [
   'route_unknown',
   'provider_unknown',
@@ -35,12 +35,12 @@ const uncounted = [
 let scene: AbuseScene
 
 beforeAll(async () => {
-  // No certificate can be fetched, and no vendor is called.
+  // No certificate can be fetched, so no vendor is called.
   scene = await openAbuseScene(manifests, { LATCHKEY_EGRESS_PROXY: 'http://127.0.0.1:9' })
 }, 60_000)
 afterAll(() => scene?.close())
 
-/** Calls that need no secret, by the outcome that each has to end with. */
+/** Calls that need no secret, by expected outcome. */
 function forgedCalls(): readonly [outcome: string, status: number, send: () => Promise<number>][] {
   const { url } = scene.api
   const forged = signGeneric(genericBody(), { secret: 'not-the-secret' })
@@ -71,7 +71,7 @@ function forgedCalls(): readonly [outcome: string, status: number, send: () => P
   ]
 }
 
-test('error budget: the shipped rule excludes exactly the outcomes that need no secret', () => {
+test('error budget: the shipped rule excludes exactly the outcomes that callers without a secret can cause', () => {
   const rules = readFileSync('charts/latchkey/files/rules/recordings.yaml', 'utf8')
   const excluded = [...rules.matchAll(/\/v1\/webhooks[^}]*outcome!~"([^"]+)"/g)].map(
     ([, names = '']) => names,
@@ -80,7 +80,7 @@ test('error budget: the shipped rule excludes exactly the outcomes that need no 
   for (const names of new Set(excluded)) expect(names.split('|').toSorted()).toEqual(uncounted.toSorted())
 })
 
-/** Rates of all counted webhook calls and of those with a 5xx, as the error budget's rules select them. */
+/** Returns the rates of counted webhook calls and of 5xx answers, as the error budget's rules select them. */
 async function budgetCounts(): Promise<{ all: number; bad: number }> {
   const metrics = await (await fetch(`${scene.api.opsUrl}/metrics`)).text()
   const counts = { all: 0, bad: 0 }
@@ -94,7 +94,7 @@ async function budgetCounts(): Promise<{ all: number; bad: number }> {
   return counts
 }
 
-test('2 000 forged calls are answered for what they are, log 10 lines per outcome and second, and touch no error budget', async () => {
+test('abuse, intake: 2 000 forged calls, get the expected status, log at most 10 lines per outcome and second, and use no error budget', async () => {
   const { api } = scene
   const kinds = forgedCalls()
   const before = await budgetCounts()
@@ -135,7 +135,7 @@ test('2 000 forged calls are answered for what they are, log 10 lines per outcom
   expect(after).toEqual(before)
 }, 60_000)
 
-test('a signed call that was forwarded five times is 508, and one with a forged signature is not', async () => {
+test('abuse, intake: call forwarded five times, is 508 if signed and not if its signature is forged', async () => {
   const hops = { 'Latchkey-Hops': '5' }
   const send = (secret?: string) => {
     const { body, headers } = signGeneric(genericBody(), secret === undefined ? {} : { secret })
@@ -146,7 +146,7 @@ test('a signed call that was forwarded five times is 508, and one with a forged 
   expect(await budgetCounts()).toEqual(before)
 })
 
-test('one captured signed call cannot be replayed as new events under made-up ids in its unsigned headers', async () => {
+test('abuse, intake: captured call replayed with forged ids in unsigned headers, creates no new event', async () => {
   const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
   const { body, headers } = signGeneric(genericBody('evt_captured'))
   expect(await statusOf(url, { body, headers })).toBe(200)
@@ -160,7 +160,7 @@ test('one captured signed call cannot be replayed as new events under made-up id
   expect(refused).toBe(100)
 })
 
-/** Sends a POST whose path is written as it is, byte by byte, and returns status and body. */
+/** Sends a POST with an unencoded path; returns status and body. */
 function rawPost(path: string): Promise<{ status: number; body: string }> {
   const port = Number(new URL(scene.api.url).port)
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: string }>()
@@ -180,8 +180,8 @@ function rawPost(path: string): Promise<{ status: number; body: string }> {
   return promise
 }
 
-// A raw control character in a path never reaches a route: the HTTP parser answers 505.
-test('slug: malformed and unknown slugs get the same 403', async () => {
+// The HTTP parser answers 505 to a raw control character in a path.
+test('abuse, intake: malformed and unknown slugs, get the same 403', async () => {
   const slugs: readonly [string, string][] = [
     ['unknown', 'nobody'],
     ['empty', ''],

@@ -31,7 +31,7 @@ async function send(path: string, { method = 'POST', headers, body }: Raw): Prom
   return { status: answer.status, text: await answer.text() }
 }
 
-/** Arrays in arrays, with objects at every second level. */
+/** Builds nested arrays, with objects at every second level. */
 function nested(levels: number): string {
   const pairs = Math.floor(levels / 2)
   const rest = levels % 2 === 0 ? ['', ''] : ['[', ']']
@@ -45,7 +45,7 @@ const fresh = () => crypto.randomUUID()
 
 type Vendor = 'card' | 'storefront' | 'codehost' | 'generic'
 
-/** Calls a provider's address with this body, signed by its vendor's scheme or by another secret. */
+/** Calls a provider's URL with this body, signed by its vendor's scheme with the correct or another secret. */
 async function webhook(
   vendor: Vendor,
   body: string,
@@ -69,7 +69,7 @@ async function webhook(
   return send(`/v1/t/json/webhooks/${vendor}`, { headers: { ...headers[vendor], ...type }, body: sentBody })
 }
 
-/** Returns an event nested `levels` deep, its own object included. */
+/** Returns an event nested `levels` deep, including the root object. */
 const event = (levels: number, more = '') =>
   `{"id":"${fresh()}","type":"order.paid","created":1795000000,"deep":${nested(levels - 1)}${more}}`
 const large = `,"text":"${'x'.repeat(largeBytes)}"`
@@ -79,7 +79,7 @@ const noField = 'is not a field of this call'
 const ok = '{"ok":true}'
 const payloadTooDeep = '{"error":"payload nested too deeply"}'
 
-/** All calls that take JSON, with the expected answers to 256 and to 257 levels. */
+/** All calls that accept JSON, with the expected answers to 256 and 257 levels. */
 const ways: readonly (readonly [
   way: string,
   call: (levels: number) => Promise<Sent>,
@@ -152,20 +152,23 @@ const ways: readonly (readonly [
   ],
 ]
 
-test.each(ways)('%s: JSON of 256 levels is read, of 257 refused', async (way, call, accepted, refused) => {
-  const [at, over] = [await call(256), await call(257)]
-  console.log(`JSON nested deeply, ${way}: 256 levels ${at.status}, 257 levels ${over.status}`)
-  expect([at.status, at.text]).toEqual([accepted[0], expect.stringContaining(accepted[1])])
-  expect([over.status, over.text]).toEqual([refused[0], expect.stringContaining(refused[1])])
-})
+test.each(ways)(
+  'abuse, JSON by %s: 256 levels are accepted, 257 refused',
+  async (way, call, accepted, refused) => {
+    const [at, over] = [await call(256), await call(257)]
+    console.log(`JSON nesting, ${way}: 256 levels ${at.status}, 257 levels ${over.status}`)
+    expect([at.status, at.text]).toEqual([accepted[0], expect.stringContaining(accepted[1])])
+    expect([over.status, over.text]).toEqual([refused[0], expect.stringContaining(refused[1])])
+  },
+)
 
-test('4 000 levels are refused at every way in, and the process goes on', async () => {
+test('abuse, JSON: 4 000 levels, are refused by every route, and the process keeps serving', async () => {
   for (const [, call, , refused] of ways) {
     const { status, text } = await call(4000)
     expect([status, text]).toEqual([refused[0], expect.stringContaining(refused[1])])
   }
   expect((await fetch(`${scene.api.opsUrl}/readyz`)).status).toBe(200)
   const found = scene.api.output().match(/"cause":"body_too_deep"/g)?.length ?? 0
-  console.log(`JSON nested deeply: ${found} refusals with the cause body_too_deep in the log`)
+  console.log(`JSON nesting: ${found} refusals with cause body_too_deep in the log`)
   expect(found).toBeGreaterThan(0)
 }, 30_000)

@@ -1,4 +1,4 @@
-// API and forwarder as their own processes, with key rings that open all, some or none of the sealed secrets.
+// API and forwarder processes with key rings that decrypt all, some or none of the stored secrets.
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { keyRingOf, keyRingText, openTenants, type TestTenants } from '#test/support/api.ts'
@@ -21,7 +21,7 @@ const sameIdOtherKey = keyRingText('k1', 3)
 const suffix = crypto.randomUUID().slice(0, 8)
 const slugs = [`one-${suffix}`, `two-${suffix}`] as const
 const keyOf = (slug: string) => `lk_test_${slug}_0123456789abcdef0123456789abcdef`
-/** Value in the providers' Secret that is too short to be in force. */
+/** Value in the providers' Secret below the minimum length. */
 const shortSecret = 'hunter2'
 const unreadableLine = 'key ring cannot decrypt tenant secret'
 const unfitLine = 'key ring decrypts none of the stored secrets; process stays unready'
@@ -55,7 +55,7 @@ afterAll(async () => {
   await receiver.stop()
 })
 
-/** Two tenants with the same callback on this machine. */
+/** Returns manifests of two tenants with the same callback on 127.0.0.1. */
 function manifests(): string {
   return slugs
     .map((slug) => {
@@ -72,7 +72,7 @@ stringData: {signingSecret: ${callbackSecret}}
     .join('')
 }
 
-/** The two lines about unreadable secrets, once the log has been written; undefined before. */
+/** Returns the two log lines about unreadable secrets, or undefined before they are written. */
 function linesOf(api: ApiProcess) {
   const lines = api.lines(unreadableLine)
   return lines.length < 2
@@ -139,10 +139,10 @@ const sends = {
 } as const
 
 const callsEach = 20
-/** Time in which the calls before the flood must end, s. */
+/** Time limit of the calls before the flood, in s. */
 const calledSecondsMax = 5
 
-/** Sends 20 calls of each kind and prints how they were answered. Gives the answers by kind, such as `503 secrets_unreadable 30`. */
+/** Sends 20 calls of each kind, prints and returns the answers by kind, such as `503 secrets_unreadable 30`. */
 async function answersOf(title: string, url: string, slug: string): Promise<Record<string, string>> {
   const found: Record<string, string> = {}
   for (const [name, send] of Object.entries(sends)) {
@@ -182,7 +182,7 @@ test.each([
   ['a ring with another key', wrong],
   ['a ring whose key has the right id', sameIdOtherKey],
 ])(
-  'API with %s: never ready, tells providers to come again, serves records, logs each tenant once',
+  'API with %s: is never ready, answers webhooks 503 with Retry-After, serves records, logs each tenant once',
   async (title, keyRing) => {
     const api = await startApi(keyRing)
     await api.logged(unfitLine)
@@ -208,7 +208,7 @@ test.each([
       .output()
       .split('\n')
       .filter((line) => line.includes('"outcome":"secrets_unreadable"'))
-    console.log(`${title}: ${flood} forged calls at once: ${lines.length} lines in the log in all`)
+    console.log(`${title}: ${flood} concurrent forged calls: ${lines.length} log lines in total`)
     expect(lines.length).toBeLessThanOrEqual(10 * (seconds + calledSecondsMax) + 3)
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toContain('latchkey_tenants_key_ring_unfit_count 1')
@@ -217,14 +217,14 @@ test.each([
   30_000,
 )
 
-test('API with the right ring: ready, serves as ever', async () => {
+test('API with the correct key ring: is ready and serves all calls', async () => {
   const api = await startApi(right)
   expect(await readiness(api.opsUrl, 200)).toBe(200)
   expect(await answersOf('the right ring', api.url, slugs[0])).toEqual(served)
   expect(api.lines(unreadableLine)).toEqual([])
 }, 30_000)
 
-test('API whose ring opens some tenants’ secrets: ready, those tenants are served, the others get 503', async () => {
+test('API with a ring for some tenants: is ready, serves those tenants and answers 503 to the others', async () => {
   await pool.query(
     `UPDATE tenant_secrets SET key_id = 'gone' WHERE tenant_id = (SELECT id FROM tenants WHERE slug = $1)`,
     [slugs[1]],
@@ -235,7 +235,7 @@ test('API whose ring opens some tenants’ secrets: ready, those tenants are ser
     expect(await answersOf('a ring that opens some: a tenant it opens', api.url, slugs[0])).toEqual(served)
     const others = await answersOf('a ring that opens some: another tenant', api.url, slugs[1])
     expect(others).toEqual(unreadable)
-    // The controller seals anew what it cannot open, and the API takes the change up while it runs.
+    // The controller seals again the secrets that it cannot decrypt; the running API loads the change.
     await tenants.apply(manifests())
     const again = await until('the tenant is served', async () => {
       const response = await sends['signed webhooks by slug'](api.url, slugs[1])
@@ -249,7 +249,7 @@ test('API whose ring opens some tenants’ secrets: ready, those tenants are ser
   }
 }, 30_000)
 
-test('forwarder with a wrong ring: never ready, claims nothing; the right one delivers each event with its first attempt', async () => {
+test('forwarder with a wrong key ring: is never ready and claims nothing; another with the correct ring delivers each event in one attempt', async () => {
   await pool.query('DELETE FROM deliveries_due')
   await pool.query('DELETE FROM attempts')
   const api = await startApi(right)
@@ -271,7 +271,7 @@ test('forwarder with a wrong ring: never ready, claims nothing; the right one de
   expect(await readiness(fit.opsUrl, 200)).toBe(200)
   const calls = (await receiver.received(from + callsEach)).slice(from)
   expect(calls.every(({ verified }) => verified)).toBe(true)
-  await until('all are settled', async () => {
+  await until('all deliveries are completed', async () => {
     const { rows: left } = await pool.query<{ due: number }>(
       'SELECT count(*)::int AS due FROM deliveries_due',
     )
@@ -282,6 +282,6 @@ test('forwarder with a wrong ring: never ready, claims nothing; the right one de
   )
   expect(tried).toEqual([{ outcome: 'delivered', count: callsEach }])
   console.log(
-    `a forwarder with a wrong ring beside one with the right ring: ${callsEach} events, ${calls.length} calls, 0 failed attempts`,
+    `forwarder with a wrong key ring and forwarder with the correct one: ${callsEach} events, ${calls.length} calls, 0 failed attempts`,
   )
 }, 60_000)

@@ -4,16 +4,16 @@ import { createMigratedDatabase } from '#test/support/migrated-database.ts'
 import { testStores } from '#test/support/stores.ts'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 
-/** The API as its own process, with tenants in force. */
+/** API process with its tenants. */
 export interface AbuseScene {
   readonly api: ApiProcess
   close(): Promise<void>
 }
 
-/** Key ring that seals and opens the secrets of tests' tenants. */
+/** Key ring of the tests' tenants. */
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 
-/** Starts the shipped API process on a database of its own (about 2 s). `manifests` is YAML of Tenants and Secrets. */
+/** Starts the shipped API process on a new database (about 2 s). `manifests` is YAML of Tenants and Secrets. */
 export async function openAbuseScene(
   manifests: string,
   apiEnv: Readonly<Record<string, string>> = {},
@@ -40,20 +40,20 @@ export async function openAbuseScene(
   }
 }
 
-/** Legitimate calls of one kind, sent while an attack runs. */
+/** Legitimate calls of one kind, sent during an attack. */
 export interface Probe {
   readonly name: string
-  /** Sends one call and returns its status; 0 where the connection broke. Must not throw. */
+  /** Sends one call; returns its status, or 0 if the connection broke. Must not throw. */
   call(): Promise<number>
 }
 
-/** Results of one probe over one measured time. */
+/** Results of one probe in one measurement. */
 export interface ProbeResult {
   readonly name: string
   readonly sent: number
-  /** Calls answered 200 or 202. */
+  /** Number of calls answered 200 or 202. */
   readonly succeeded: number
-  /** Calls by status; 0: the connection broke. */
+  /** Number of calls by status; 0 means that the connection broke. */
   readonly statuses: ReadonlyMap<number, number>
   readonly p99Ms: number
 }
@@ -62,7 +62,7 @@ const sendersEach = 4
 const restMs = 20
 const callMsMax = 10_000
 
-/** Sends the calls of all probes side by side for a time, four senders each, and waits for every answer. */
+/** Runs all probes concurrently for some time, four senders each, and waits for every answer. */
 export function runProbes(probes: readonly Probe[], durationMs: number): Promise<ProbeResult[]> {
   const endsAtMs = performance.now() + durationMs
   return Promise.all(
@@ -87,7 +87,7 @@ export function runProbes(probes: readonly Probe[], durationMs: number): Promise
   )
 }
 
-/** Sends one request with a body; returns its status, or 0 where none came within 10 s. */
+/** Sends one request with a body; returns its status, or 0 without an answer within 10 s. */
 export async function statusOf(url: string, init: RequestInit): Promise<number> {
   try {
     const answer = await fetch(url, { method: 'POST', ...init, signal: AbortSignal.timeout(callMsMax) })
@@ -98,7 +98,7 @@ export async function statusOf(url: string, init: RequestInit): Promise<number> 
   }
 }
 
-/** Signed calls of provider `generic` to a tenant's public address, with bodies of about 1 KB or of `bytes`. */
+/** Probe of signed calls of provider `generic` to a tenant's public URL, with bodies of about 1 KB or of `bytes`. */
 export function webhookProbe(
   name: string,
   {
@@ -118,7 +118,7 @@ export function webhookProbe(
   }
 }
 
-/** Calls that take the lock of a fresh key. */
+/** Probe of calls that lock a new key. */
 export function recordProbe(name: string, { url, apiKey }: { url: string; apiKey: string }): Probe {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${apiKey}` }
   return {
@@ -130,7 +130,7 @@ export function recordProbe(name: string, { url, apiKey }: { url: string; apiKey
   }
 }
 
-/** Prints one line for each probe: what succeeded under an attack, and its p99 beside the undisturbed one. */
+/** Prints one line per probe: successes during an attack, and p99 with and without it. */
 export function printProbes(
   attack: string,
   undisturbed: readonly ProbeResult[],

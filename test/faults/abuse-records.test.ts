@@ -9,7 +9,7 @@ const mebibyte = 1024 * 1024
 const bytesMax = 4 * mebibyte
 const keyOf = (tenant: string) => `lk_test_${tenant}_0123456789abcdef0123456789abcdef`
 
-/** Tenants whose locks are of one size each: how a flood of them fills what a tenant may take. */
+/** Tenants with locks of one size each, whose floods fill the tenant's limit. */
 const floods = [
   { tenant: 'short', text: 's', lengths: { scope: 6, attemptId: 0, fingerprint: 0 }, keyLength: 12 },
   { tenant: 'uuid', text: 'u', lengths: { scope: 12, attemptId: 36, fingerprint: 64 }, keyLength: 36 },
@@ -55,7 +55,7 @@ async function call(tenant: string, method: string, path: string, body?: object)
   }
 }
 
-/** Time of the clock that decides about locks. */
+/** Reads Redis' clock, which decides about locks. */
 async function redisMs(): Promise<number> {
   const [reply] = await command(redis, ['TIME'])
   const [seconds, micros] = (reply as string[]).map(Number)
@@ -67,14 +67,14 @@ async function usedMemory(): Promise<number> {
   return Number(/used_memory:(\d+)/.exec(String(info))?.[1])
 }
 
-test('a lock of one second whose ttl is one second is announced as taken over 2.6 s later', async () => {
+test('abuse, records: lock of 1 s with ttl of 1 s, 2.6 s later takenOver is true', async () => {
   const lock = { scope: 'abuse', key: 'crashed', ttlSeconds: 1, lockSeconds: 1 }
   expect((await call('plain', 'POST', '', lock)).json).toMatchObject({ locked: true })
   const takenMs = await redisMs()
   await until('2.6 s on the clock of Redis', async () => (await redisMs()) > takenMs + 2600)
   const { json } = await call('plain', 'POST', '', lock)
   expect(json).toMatchObject({ cached: false, locked: true, takenOver: true })
-  console.log('lock of 1 s, ttl of 1 s, asked again after 2.6 s: takenOver true')
+  console.log('lock of 1 s, ttl of 1 s, acquired again after 2.6 s: takenOver true')
 }, 20_000)
 
 test.each([
@@ -85,7 +85,7 @@ test.each([
   ['NUL in a value', { 'X-Note': 'x\0' }, 'headers.X-Note'],
   ['an escape in a value', { 'X-Note': '\x1b[2J' }, 'headers.X-Note'],
 ])(
-  'saved headers: %s is 400 with the name of the header, and the lock stays',
+  'abuse, records: saved headers with %s, 400 names the header and the lock stays',
   async (what, headers, named) => {
     const address = { scope: 'abuse', key: crypto.randomUUID() }
     const { lockToken } = (await call('plain', 'POST', '', address)).json
@@ -114,13 +114,13 @@ function checkOf({ text, lengths, keyLength }: Flood, number: number) {
 interface FloodResult {
   readonly granted: number
   readonly refused: number
-  /** The last granted one, as it was answered. */
+  /** Answer of the last granted lock. */
   readonly lockToken: string
   readonly number: number
   readonly otherCodes: readonly unknown[]
 }
 
-/** Asks for locks of fresh keys until a whole batch is refused, four batches at a time. */
+/** Acquires locks of new keys until a whole batch is refused, four batches at a time. */
 async function floodLocks(flood: Flood): Promise<FloodResult> {
   const found = { granted: 0, refused: 0, lockToken: '', number: 0, otherCodes: [] as unknown[] }
   let batches = 0
@@ -146,12 +146,12 @@ async function floodLocks(flood: Flood): Promise<FloodResult> {
   return found
 }
 
-describe('a flood of locks that are never completed', () => {
+describe('flood of locks', () => {
   test.each(floods)(
-    '$tenant: ends with 429 recordBytes, and takes no more of Redis than about the limit',
+    'abuse, records: flood of incomplete locks by tenant $tenant, ends with 429 recordBytes near the memory limit',
     async (flood) => {
       const { tenant } = flood
-      // Meters and scripts are there before memory is compared.
+      // Creates meters and loads scripts before memory is compared.
       await call(tenant, 'DELETE', '?scope=abuse&key=none')
       const before = await usedMemory()
       const { granted, refused, lockToken, number, otherCodes } = await floodLocks(flood)
@@ -181,7 +181,7 @@ describe('a flood of locks that are never completed', () => {
       expect(room.json).toMatchObject({ cached: false, locked: true })
       expect((await call('plain', 'POST', '', fresh)).json).toMatchObject({ locked: true })
 
-      // Saves are never refused, and a record is read when there is no room for a lock.
+      // Saves are never refused, and records can be read without room for a lock.
       const record = { scope, key: fresh.key, status: 200, body: 'x'.repeat(4096) }
       const saved = await call(tenant, 'PUT', '', { ...record, lockToken: room.json['lockToken'] })
       expect(saved.json).toEqual({ ok: true })

@@ -2,27 +2,27 @@ import { until } from '#test/support/until.ts'
 import { genericBody, signGeneric } from '#test/support/webhook-calls.ts'
 import { EventLedger } from './event-ledger.ts'
 
-/** Who sends where. */
+/** Target and rate of a load. */
 export interface EventLoadOptions {
-  /** The API's address, asked for each call: a restarted one has another. */
+  /** Returns the API's URL; called for each request, since a restart changes it. */
   readonly url: () => string
   readonly slug: string
-  /** Senders side by side, each with one event at a time; default 16. */
+  /** Concurrent senders, one event each at a time. Default 16. */
   readonly senders?: number
-  /** A sender's rest after an event, ms; default 5, so that other work has its turn too. */
+  /** Pause of a sender after an event, in ms. Default 5, which leaves CPU to the processes under test. */
   readonly restMs?: number
 }
 
-/** Events on their way, until it is ended. */
+/** Running load. */
 export interface EventLoad {
   readonly ledger: EventLedger
-  /** Answers so far by status; 0: none came within 10 s, or the connection broke. */
+  /** Counts of answers by status; 0 means none within 10 s or a broken connection. */
   readonly answers: ReadonlyMap<number, number>
-  /** The slowest answer so far, ms. */
+  /** Returns the slowest answer in ms. */
   slowestMs(): number
-  /** Waits until so many more were acknowledged than now. @throws after 30 s */
+  /** Waits for `count` further acknowledged events. @throws after 30 s */
   untilMore(count: number, status?: 200 | 202): Promise<void>
-  /** Begins no further event, and sends each that is under way until it is acknowledged. */
+  /** Sends no new events, and retries those in flight until they are acknowledged. */
   end(): Promise<void>
 }
 
@@ -30,7 +30,7 @@ const callMsMax = 10_000
 const againMs = 20
 const endMsMax = 30_000
 
-/** Providers as they are: each sends one event after another, and one that is not acknowledged again and again. */
+/** Starts senders that act as providers: one event after another, each retried until acknowledged. */
 export function startEventLoad({ url, slug, senders = 16, restMs = 5 }: EventLoadOptions): EventLoad {
   const ledger = new EventLedger()
   const answers = new Map<number, number>()
@@ -60,7 +60,7 @@ export function startEventLoad({ url, slug, senders = 16, restMs = 5 }: EventLoa
     slowestMs: () => slowest,
     async untilMore(count, status) {
       const from = ledger.acknowledgedCount(status)
-      const what = `${count} more events that are acknowledged`
+      const what = `${count} more acknowledged events`
       await until(what, () => ledger.acknowledgedCount(status) >= from + count, endMsMax)
     },
     async end() {
@@ -70,7 +70,7 @@ export function startEventLoad({ url, slug, senders = 16, restMs = 5 }: EventLoa
   }
 }
 
-/** A load's answers in words. */
+/** Formats the counts of answers. */
 export function answersOf({ answers }: EventLoad): string {
   const parts = [...answers].toSorted(([a], [b]) => a - b)
   return `answers ${parts.map(([status, count]) => `${status === 0 ? 'none' : status} ${count}`).join(', ')}`

@@ -17,56 +17,56 @@ import { until } from '#test/support/until.ts'
 import { webhookTenantYaml } from '#test/support/webhook-calls.ts'
 import { type EventLoad, type EventLoadOptions, startEventLoad } from './event-load.ts'
 
-/** The tenant of `startLoad`. */
+/** Slug of the tenant of `startLoad`. */
 export const loadSlug = 'acme'
-/** Its API key, scopes `records` and `webhooks`. */
+/** API key of that tenant, with scopes `records` and `webhooks`. */
 export const loadApiKey = 'lk_test_acme_0123456789abcdef0123456789abcdef'
-/** Deliveries of one tenant that a forwarder has under way at a time: so many may be repeated by its end. */
+/** Maximum deliveries in flight per tenant and forwarder, which its end may repeat. */
 export const inFlightMax = 64
-/** Short, so that a killed forwarder's work is taken up within a test's time. */
+/** Short lease, so that another forwarder takes over a killed one's deliveries within the test. */
 const leaseMs = 6_000
 const keyRing = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const deliveredMsMax = 60_000
 
-/** What a scene is set up with. */
+/** Options of a scene. */
 export interface EventSceneOptions {
   readonly redisArgs?: readonly string[]
-  /** Further environment of the API. */
+  /** Additional environment of the API. */
   readonly apiEnv?: Readonly<Record<string, string>>
-  /** YAML of further tenants. */
+  /** YAML of additional tenants. */
   readonly manifests?: string
 }
 
-/** The API and a forwarder as processes, on stores of their own, with a callback that counts what comes. */
+/** API and forwarder processes on their own stores, with a callback that counts deliveries. */
 export interface EventScene {
   readonly postgres: TestPostgres
   readonly redis: TestRedis
-  /** Another one after `restartApi`. */
+  /** API process; `restartApi` replaces it. */
   readonly api: ApiProcess
-  /** Another one after `restartForwarder`. */
+  /** Forwarder process; `restartForwarder` replaces it. */
   readonly forwarder: TestProcess
-  /** Kills it if it lives, starts another one, and waits until it is ready. */
+  /** Kills the API if it runs, starts another one, and waits until it is ready. */
   restartApi(): Promise<void>
-  /** Kills it if it lives, and starts another one. */
+  /** Kills the forwarder if it runs, and starts another one. */
   restartForwarder(): Promise<void>
-  /** Sends events of the tenant `acme`; several at a time are several ledgers. */
+  /** Starts sending events of tenant `acme`; concurrent loads have separate ledgers. */
   startLoad(options?: Partial<EventLoadOptions>): EventLoad
-  /** Ends the load and waits until all that was acknowledged was delivered, or for a minute. */
+  /** Ends the load and waits, for up to a minute, until all acknowledged events are delivered. */
   finish(load: EventLoad): Promise<void>
   close(): Promise<void>
 }
 
-/** A callback of plain http on this machine, tried again each second. */
+/** Callback settings: plain http on 127.0.0.1, retried each second. */
 export function callbackYaml(url: string, more = ''): string {
   return `callback: {url: "${url}", allowedCIDRs: ["127.0.0.0/8"], retry: {schedule: ["0s", "1s", "1s", "1s", "1s", "1s"]}${more}}`
 }
 
-/** A tenant whose events go to this callback. */
+/** Returns the manifest of a tenant with this callback. */
 export function tenantAt(slug: string, apiKey: string, callback: string): string {
   return webhookTenantYaml(slug, apiKey).replace(/callback: .*/, callback)
 }
 
-/** Starts all of it (about 4 s). */
+/** Starts stores and processes (about 4 s). */
 export async function openEventScene(options: EventSceneOptions = {}): Promise<EventScene> {
   const scene = new Scene(options)
   try {
@@ -152,8 +152,8 @@ class Scene implements EventScene {
   async finish(load: EventLoad): Promise<void> {
     await load.end()
     const all = () => load.ledger.missing().length === 0
-    // What is missing then is for the test to find.
-    await until('all that was acknowledged', all, deliveredMsMax).catch(() => undefined)
+    // Undelivered events are left for the test to report.
+    await until('delivery of all acknowledged events', all, deliveredMsMax).catch(() => undefined)
   }
 
   async close(): Promise<void> {

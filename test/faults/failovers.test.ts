@@ -14,26 +14,26 @@ import { printCounts } from './event-ledger.ts'
 import { startOperations } from './operations.ts'
 import { untilReadiness } from './record-calls.ts'
 
-/** What was answered so long before a failover may be lost with it; a replica on the same machine is far less behind. */
+/** Replication lag whose writes a failover may lose; a replica on the same machine lags far less. */
 const behindMsMax = 1_000
 
 interface Failover {
   readonly fault: string
   readonly api: TestApi
   readonly master: TestRedis
-  /** Lets it die, or hang and come back when another one has taken over. */
+  /** SIGKILL, or SIGSTOP followed by SIGCONT after the failover. */
   readonly signal: 'SIGKILL' | 'SIGSTOP'
-  /** Its replica, to be cut off from it a moment before. */
+  /** Replica to disconnect from the master shortly before. */
   readonly cutOff?: TestRedis
 }
 
-/** Operations run on while the master is lost; then each is asked for once more. */
+/** Runs operations during a failover, then acquires each key again to find lost records. */
 async function failOver({ fault, api, master, signal, cutOff }: Failover): Promise<void> {
   await until('a replica that follows', () => isFollowed(master))
   const load = startOperations({ api, apiKey: testApiKey }, fault)
   const startedAtMs = performance.now()
   await load.untilDone(300)
-  await until('more than may be lost', () => performance.now() - startedAtMs > 2 * behindMsMax)
+  await until('twice the replication lag', () => performance.now() - startedAtMs > 2 * behindMsMax)
   const cutAtMs = performance.now()
   const heal = cutOff && (await cut(master, cutOff))
   if (cutOff) await load.untilDone(50)
@@ -50,7 +50,7 @@ async function failOver({ fault, api, master, signal, cutOff }: Failover): Promi
   const { counts, lostAtMs, secondRunsAtMs, fencesBack } = await load.lookAgain()
   printCounts(fault, counts, `300 more operations ${(healedMs / 1000).toFixed(1)} s later`)
   expect(counts.acknowledged).toBeGreaterThan(600)
-  // Redis answers before it replicates, so the last moments may go, and no more than those.
+  // Redis answers before it replicates, so only writes within the lag may be lost.
   const goneSinceMs = Math.min(cutAtMs, brokenAtMs - behindMsMax)
   const others = [...lostAtMs, ...secondRunsAtMs].filter(
     (atMs) => atMs < goneSinceMs || atMs > brokenAtMs + behindMsMax,
@@ -60,7 +60,7 @@ async function failOver({ fault, api, master, signal, cutOff }: Failover): Promi
   expect(fencesBack).toBe(0)
 }
 
-/** Cuts the replica off from its master, as a network does, and gives what lets it follow again. */
+/** Disconnects the replica from its master; the returned function reconnects it. */
 async function cut(master: TestRedis, replica: TestRedis): Promise<() => Promise<void>> {
   const [config] = await command(replica, ['CONFIG', 'GET', 'masterauth'])
   const password = (config as Record<string, string>)['masterauth'] ?? ''
@@ -71,7 +71,7 @@ async function cut(master: TestRedis, replica: TestRedis): Promise<() => Promise
   }
 }
 
-/** Whether it is a master whose replica has all that it has. */
+/** Returns whether it is a master with a fully synchronized replica. */
 async function isFollowed(master: TestRedis): Promise<boolean> {
   const [info] = await command(master, ['INFO', 'replication'])
   const [, offset] = /^master_repl_offset:(\d+)/m.exec(String(info)) ?? []
@@ -91,7 +91,7 @@ const faults = [
   ['killed', 'SIGKILL'],
 ] as const
 
-describe('behind Sentinel', () => {
+describe('failover by Sentinel', () => {
   let topology: SentinelTopology
   let api: TestApi
 
@@ -107,7 +107,7 @@ describe('behind Sentinel', () => {
   })
 
   test.each(faults)(
-    'a master that is %s under load: what was saved a moment before runs once',
+    'failover by Sentinel: master %s under load, operations saved before the replication lag run once',
     async (how, signal) => {
       await failOver({
         fault: `Sentinel failover, master ${how}`,
@@ -120,7 +120,7 @@ describe('behind Sentinel', () => {
   )
 })
 
-describe('behind Sentinel, the replica cut off', () => {
+describe('failover by Sentinel to a disconnected replica', () => {
   let topology: SentinelTopology
   let api: TestApi
 
@@ -134,13 +134,13 @@ describe('behind Sentinel, the replica cut off', () => {
     await topology.stop()
   })
 
-  // Shown, not wished for: `min-replicas-to-write` would have the master refuse instead.
-  test('from a master that is then killed: what was saved meanwhile runs a second time, under a greater fence', async () => {
+  // Documents a limitation: with `min-replicas-to-write` the master would refuse instead.
+  test('failover by Sentinel: replica disconnected before the master is killed, unreplicated operations run twice, with a higher fence', async () => {
     const master = await topology.master()
     const cutOff = topology.data.find((redis) => redis !== master)
-    if (!cutOff) throw new Error('there are two')
+    if (!cutOff) throw new Error('Sentinel has no replica')
     await failOver({
-      fault: 'Sentinel failover to a replica cut off',
+      fault: 'Sentinel failover to a disconnected replica',
       api,
       master,
       signal: 'SIGKILL',
@@ -149,7 +149,7 @@ describe('behind Sentinel, the replica cut off', () => {
   }, 120_000)
 })
 
-describe('on a Cluster', () => {
+describe('failover of a Cluster', () => {
   let cluster: ClusterTopology
   let api: TestApi
   let pair: readonly TestRedis[]
@@ -160,7 +160,7 @@ describe('on a Cluster', () => {
     await untilReadiness(api, 200)
     const tenant = api.directory.findTenantBySlug('acme')
     const shard = cluster.shards[Math.floor((slotOf(`{${tenant?.id}}`) * 3) / slotCount)]
-    if (!tenant || !shard?.replica) throw new Error('the tenant has a shard of two')
+    if (!tenant || !shard?.replica) throw new Error('the tenant’s shard has no replica')
     pair = [shard.master, shard.replica]
   }, 60_000)
   afterAll(async () => {
@@ -170,7 +170,7 @@ describe('on a Cluster', () => {
   })
 
   test.each(faults)(
-    'a master that is %s under load: what was saved a moment before runs once',
+    'failover of a Cluster: master %s under load, operations saved before the replication lag run once',
     async (how, signal) => {
       await failOver({ fault: `Cluster failover, master ${how}`, api, master: await masterOf(pair), signal })
     },

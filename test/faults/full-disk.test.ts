@@ -6,24 +6,24 @@ import { answersOf, type EventLoad } from './event-load.ts'
 import { type EventScene, inFlightMax, openEventScene } from './event-scene.ts'
 import { startRecordLoad } from './record-load.ts'
 
-/** Some hundred events fill it. */
+/** File size limit, reached after some hundred events. */
 const fileBytesMax = 512 * 1024
 
-/** Waits for so many more refusals, while nothing is acknowledged beside them. */
+/** Waits for `count` further refusals. */
 async function untilRefused(load: EventLoad, count: number): Promise<void> {
   const from = load.answers.get(503) ?? 0
   await until(`${count} answers 503`, () => (load.answers.get(503) ?? 0) >= from + count)
 }
 
-describe('no room for the file of a Redis that syncs before it answers', () => {
+describe('full disk, appendfsync always', () => {
   let scene: EventScene
   beforeAll(async () => {
     scene = await openEventScene()
   }, 60_000)
   afterAll(() => scene?.close())
 
-  // What it cannot write it does not answer: it ends, each time it is started, until there is room.
-  test('while Postgres is away: refused, and what was answered 202 before is delivered', async () => {
+  // Redis exits if it cannot write its file, after each start, until there is room.
+  test('full disk, appendfsync always: Postgres unavailable, events are refused, and those answered 202 before are delivered', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     await load.untilMore(50)
@@ -31,7 +31,7 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     await load.untilMore(50, 202)
     await untilRefused(load, 50)
     const acknowledged = load.ledger.acknowledgedCount()
-    // As its keeper does; it may end before it can be greeted.
+    // Restarts as a supervisor would; Redis may exit before the first connection.
     await scene.redis.restart({ fileBytesMax }).catch(() => undefined)
     await untilRefused(load, 50)
     const again = load.ledger.acknowledgedCount() - acknowledged
@@ -45,11 +45,11 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   }, 120_000)
 
-  test('while Postgres is there: events are answered 200, records 503 within their bound', async () => {
+  test('full disk, appendfsync always: Postgres available, events are answered 200, records 503 within their bound', async () => {
     await scene.redis.restart({ emptied: true, fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url, 16)
-    // Refusals until the API has found the new one are none of a full disk.
+    // Waits until the API has reconnected: earlier refusals are not caused by the full disk.
     await records.untilMore(50, 200)
     await records.untilMore(50, 503)
     records.begin()
@@ -60,7 +60,11 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
     await records.end()
     await scene.finish(load)
     const counts = load.ledger.counts()
-    printCounts('disk full for Redis’ file', counts, `${answersOf(load)}; records meanwhile ${full.text}`)
+    printCounts(
+      'disk full for Redis’ file',
+      counts,
+      `${answersOf(load)}; records during the fault ${full.text}`,
+    )
     expect(load.ledger.missing(200).length).toBe(0)
     expect(counts.lost).toBe(0)
     expect([...full.answers.keys()]).toEqual([503])
@@ -68,7 +72,7 @@ describe('no room for the file of a Redis that syncs before it answers', () => {
   }, 120_000)
 })
 
-describe('no room for the file of a Redis that syncs each second, for which somebody vouches', () => {
+describe('full disk, appendfsync everysec, spool set as durable', () => {
   let scene: EventScene
   beforeAll(async () => {
     scene = await openEventScene({
@@ -78,9 +82,9 @@ describe('no room for the file of a Redis that syncs each second, for which some
   }, 60_000)
   afterAll(() => scene?.close())
 
-  // It lives on and refuses writes (MISCONF) until it can write what it has already answered. The spool is drained then, since
-  // an entry goes only with a write.
-  test('nothing is acknowledged that it refuses; when there is room again all goes on by itself', async () => {
+  // Redis runs on and refuses writes (MISCONF) until it has written what it already answered. Only then the spool is drained, since
+  // removing an entry is a write.
+  test('full disk, appendfsync everysec: no event is acknowledged that Redis refuses, and all recovers with free space', async () => {
     await scene.redis.restart({ fileBytesMax })
     const load = scene.startLoad()
     const records = startRecordLoad(() => scene.api.url)
@@ -96,12 +100,12 @@ describe('no room for the file of a Redis that syncs each second, for which some
     await scene.postgres.restart()
     await load.untilMore(100, 200)
     const waiting = load.ledger.missing(202).length
-    // A new file, far smaller, in place of the old one.
+    // Replaces the file by a far smaller one.
     await command(scene.redis, ['BGREWRITEAOF'])
     await scene.finish(load)
     const counts = load.ledger.counts()
     const fault = 'disk full for Redis’ file, synced each second, Postgres away'
-    printCounts(fault, counts, `${answersOf(load)}; records meanwhile ${full.text}`)
+    printCounts(fault, counts, `${answersOf(load)}; records during the fault ${full.text}`)
     expect(waiting).toBeGreaterThanOrEqual(50)
     expect(String(reply)).toContain('aof_last_write_status:err')
     expect(counts.lost).toBe(0)

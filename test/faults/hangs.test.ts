@@ -6,7 +6,7 @@ import { answersOf } from './event-load.ts'
 import { type EventScene, inFlightMax, openEventScene } from './event-scene.ts'
 import { startRecordLoad } from './record-load.ts'
 
-/** As the contract of this suite has it: longer than every time-out of the API and every lease of this scene. */
+/** Longer than every time-out of the API and every lease of this scene. */
 const hangMs = 20_000
 let scene: EventScene
 
@@ -19,7 +19,7 @@ afterAll(async () => {
   await scene?.close()
 })
 
-test('Redis that hangs for 20 s: events are answered 200, records 503 within their bound, and nothing is lost', async () => {
+test('Redis hangs for 20 s: events are answered 200, records 503 within their bound, and nothing is lost', async () => {
   const load = scene.startLoad()
   const records = startRecordLoad(() => scene.api.url)
   await Promise.all([load.untilMore(200), records.untilMore(50, 200)])
@@ -32,18 +32,22 @@ test('Redis that hangs for 20 s: events are answered 200, records 503 within the
   await records.end()
   await scene.finish(load)
   const counts = load.ledger.counts()
-  printCounts('SIGSTOP of Redis for 20 s', counts, `${answersOf(load)}; records meanwhile ${hung.text}`)
+  printCounts(
+    'SIGSTOP of Redis for 20 s',
+    counts,
+    `${answersOf(load)}; records during the fault ${hung.text}`,
+  )
   expect(counts.lost).toBe(0)
   expect([...load.answers.keys()]).toEqual([200])
   expect(load.slowestMs()).toBeLessThan(intakeMsMax)
   expect(counts.twice).toBe(0)
-  // Those under way as it stopped may have been answered just before.
+  // Calls in flight at the stop may have been answered.
   expect(hung.answers.get(503)).toBeGreaterThan(20)
   expect(hung.answers.get(200) ?? 0).toBeLessThanOrEqual(records.callers)
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
 }, 120_000)
 
-test('Postgres that hangs for 20 s: events are answered 202 within their bound, records as ever, and nothing is lost', async () => {
+test('Postgres hangs for 20 s: events are answered 202 within their bound, records 200, and nothing is lost', async () => {
   const load = scene.startLoad()
   const records = startRecordLoad(() => scene.api.url)
   await Promise.all([load.untilMore(200), records.untilMore(50, 200)])
@@ -56,18 +60,22 @@ test('Postgres that hangs for 20 s: events are answered 202 within their bound, 
   await records.end()
   await scene.finish(load)
   const counts = load.ledger.counts()
-  printCounts('SIGSTOP of Postgres for 20 s', counts, `${answersOf(load)}; records meanwhile ${hung.text}`)
+  printCounts(
+    'SIGSTOP of Postgres for 20 s',
+    counts,
+    `${answersOf(load)}; records during the fault ${hung.text}`,
+  )
   expect(counts.lost).toBe(0)
   expect([...load.answers.keys()].toSorted()).toEqual([200, 202])
   expect(load.answers.get(202)).toBeGreaterThan(100)
   expect(load.slowestMs()).toBeLessThan(intakeMsMax)
-  // What was sent as Postgres stopped is not settled for longer than its lease, yet stays its forwarder's.
+  // Deliveries sent at the stop stay incomplete past their lease, but the forwarder keeps them.
   expect(counts.twice).toBeLessThanOrEqual(inFlightMax)
   expect([...hung.answers.keys()]).toEqual([200])
   expect(hung.slowestMs).toBeLessThan(recordMsMax)
 }, 120_000)
 
-test('Postgres that hangs: of 200 events only those under way at the first time-out wait for it', async () => {
+test('Postgres hangs: of 200 events, only those in flight at the first time-out are slow', async () => {
   const url = `${scene.api.url}/v1/t/acme/webhooks/generic`
   const send = async () => {
     const startedMs = performance.now()
@@ -80,7 +88,7 @@ test('Postgres that hangs: of 200 events only those under way at the first time-
   const later: Awaited<ReturnType<typeof send>>[] = []
   for (let sent = senders; sent < 200; sent += senders) {
     later.push(...(await Promise.all(Array.from({ length: senders }, send))))
-    // Across several probes.
+    // Long enough for several probes of the circuit breaker.
     await Bun.sleep(restMs)
   }
   scene.postgres.wake()
@@ -91,15 +99,15 @@ test('Postgres that hangs: of 200 events only those under way at the first time-
     .then(() => 'yes')
     .catch(() => 'no')
   console.log(
-    `hang of Postgres, circuit breaker: sent ${all.length}, over 500 ms ${slow} (under way at the first time-out ${senders}), slowest later ${slowestLater.toFixed(0)} ms, stored again ${stored}`,
+    `hang of Postgres, circuit breaker: sent ${all.length}, over 500 ms ${slow} (in flight at the first time-out ${senders}), slowest later ${slowestLater.toFixed(0)} ms, stored again ${stored}`,
   )
   expect(new Set(all.map(({ status }) => status))).toEqual(new Set([202]))
   expect(slow).toBeLessThanOrEqual(senders)
   expect(stored).toBe('yes')
   expect(scene.api.lines(opened).length).toBeGreaterThanOrEqual(1)
-  // A batch that was under way may open it once more; a probe closes it again.
+  // A batch in flight may open the breaker once more; a probe closes it again.
   await until(
-    'a closed breaker',
+    'a closed circuit breaker',
     async () => scene.api.lines(closed).length === scene.api.lines(opened).length,
     hangMs,
   )
@@ -109,7 +117,7 @@ const senders = 10
 const restMs = 250
 const opened = 'event store circuit breaker opened: events are spooled without asking Postgres'
 const closed = 'event store circuit breaker closed: events are stored in Postgres'
-/** Two seconds for Postgres, then for Redis, and some for a busy machine. */
+/** Two seconds each for Postgres and Redis, plus a margin for a busy machine. */
 const intakeMsMax = 5_000
-/** 900 ms, and some for a busy machine. */
+/** 900 ms plus a margin for a busy machine. */
 const recordMsMax = 2_000

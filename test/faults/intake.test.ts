@@ -49,7 +49,7 @@ beforeEach(async () => {
   expect(healthy).toBe(true)
 })
 
-/** Its first process is gone at once, those that serve connections a moment later. */
+/** Kills Postgres and waits until its backends have ended, shortly after the first process. */
 async function crashPostgres(): Promise<void> {
   postgres.signal('SIGKILL')
   const gone = () =>
@@ -75,7 +75,7 @@ async function send(api: TestApi, body: string) {
   }
 }
 
-/** How often an event of this id is in Postgres, with how many deliveries. */
+/** Counts the events with this id in Postgres, and their deliveries. */
 async function stored(id: string): Promise<readonly [events: number, deliveries: number]> {
   const { rows } = await pool.query<{ events: number; deliveries: number }>(
     `SELECT count(*) AS events, count(d.event_id) AS deliveries
@@ -94,8 +94,8 @@ async function untilStored(ids: readonly string[]): Promise<void> {
 
 const newIds = (count: number) => Array.from({ length: count }, () => crypto.randomUUID())
 
-describe('while Postgres is away', () => {
-  test('events are kept in Redis and answered 202, and are in Postgres once when it is back', async () => {
+describe('intake, Postgres unavailable', () => {
+  test('intake: Postgres unavailable, events are spooled, answered 202 and stored exactly once afterwards', async () => {
     const ids = newIds(30)
     await crashPostgres()
     const answers = await Promise.all(ids.map((id) => send(apis.spooling, genericBody(id))))
@@ -103,11 +103,11 @@ describe('while Postgres is away', () => {
       expect(answer).toEqual({ ok: true, queued: true })
       expect(status).toBe(202)
     }
-    // Providers send again what they are not sure of.
+    // Providers may send an event again.
     for (const id of ids.slice(0, 5)) expect((await send(apis.spooling, genericBody(id))).status).toBe(202)
     await postgres.restart()
     await untilStored(ids)
-    // Until a probe has closed the circuit breaker, within a second, a redelivery is spooled like any call.
+    // Redeliveries are spooled until a probe closes the circuit breaker, within a second.
     const again = await poll(
       async () => {
         const { status, answer } = await send(apis.spooling, genericBody(ids[0]))
@@ -118,7 +118,7 @@ describe('while Postgres is away', () => {
     expect(again).toEqual({ ok: true, cached: true })
   }, 60_000)
 
-  test('a Postgres that is slow is waited for two seconds, and what it did in the end is not done twice', async () => {
+  test('intake: Postgres over 2 s, events are spooled, and an insert that completes late is not repeated', async () => {
     const ids = newIds(8)
     const client = await pool.connect()
     await client.query('BEGIN; LOCK TABLE dedupe_keys IN ACCESS EXCLUSIVE MODE')
@@ -132,7 +132,7 @@ describe('while Postgres is away', () => {
     await untilStored(ids)
   }, 60_000)
 
-  test('a Redis that may lose what it acknowledges is not asked: the provider is told to send again', async () => {
+  test('intake: Postgres unavailable and Redis not durable, answers 503 with Retry-After and stores nothing', async () => {
     const id = crypto.randomUUID()
     await crashPostgres()
     const refused = await send(apis.lossy, genericBody(id))
@@ -142,7 +142,7 @@ describe('while Postgres is away', () => {
     expect(await stored(id)).toEqual([0, 0])
   }, 60_000)
 
-  test('and Redis too: the provider is told to send again, in time', async () => {
+  test('intake: Postgres and Redis unavailable, answers 503 within its bound', async () => {
     const id = crypto.randomUUID()
     await crashPostgres()
     durable.signal('SIGSTOP')
@@ -154,7 +154,7 @@ describe('while Postgres is away', () => {
   }, 60_000)
 })
 
-test('Redis away changes nothing for events', async () => {
+test('intake: Redis unavailable, events are stored as usual', async () => {
   const id = crypto.randomUUID()
   durable.signal('SIGSTOP')
   expect((await send(apis.spooling, genericBody(id))).answer).toEqual({ ok: true })

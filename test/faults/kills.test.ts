@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => scene?.close())
 
-/** What breaks, and how many deliveries in flight it may repeat: none where neither forwarder nor Postgres was touched. */
+/** Faults, with the maximum of repeated deliveries: none unless the forwarder or Postgres is affected. */
 const kills: readonly (readonly [
   fault: string,
   repeats: number,
@@ -67,7 +67,7 @@ const kills: readonly (readonly [
 ]
 
 test.each(kills)(
-  '%s under load loses nothing that was acknowledged',
+  '%s under load: no acknowledged event is lost',
   async (fault, repeats, kill) => {
     const load = scene.startLoad()
     await load.untilMore(200)
@@ -84,7 +84,7 @@ test.each(kills)(
   120_000,
 )
 
-test('Redis that loses its file loses no event that was answered 200', async () => {
+test('SIGKILL of Redis, its file lost: no event answered 200 is lost', async () => {
   const load = scene.startLoad()
   await load.untilMore(200)
   scene.redis.signal('SIGKILL')
@@ -95,12 +95,12 @@ test('Redis that loses its file loses no event that was answered 200', async () 
   const counts = load.ledger.counts()
   printCounts('SIGKILL of Redis, its file lost', counts, answersOf(load))
   expect(load.ledger.missing(200).length).toBe(0)
-  // Postgres that takes over 2 s, on a busy machine, is as good as away.
+  // On a busy machine Postgres may take over 2 s, and its events are spooled.
   expect(counts.lost).toBeLessThanOrEqual(load.answers.get(202) ?? 0)
   expect(counts.twice).toBe(0)
 }, 120_000)
 
-test('Redis that loses its file while Postgres is away loses what was answered 202 meanwhile, and nothing else', async () => {
+test('SIGKILL of both stores, Redis’ file lost: only events answered 202 since Postgres failed are lost', async () => {
   const load = scene.startLoad()
   await load.untilMore(200)
   scene.postgres.signal('SIGKILL')
@@ -116,7 +116,7 @@ test('Redis that loses its file while Postgres is away loses what was answered 2
   const counts = load.ledger.counts()
   printCounts('SIGKILL of both stores, Redis’ file lost', counts, `${spooled} answered 202`)
   expect(load.ledger.missing(200).length).toBe(0)
-  // Shown, not wished for: a Redis that keeps its file loses none of these, see above.
+  // Documents a limitation: a Redis that keeps its file loses none, see above.
   expect(counts.lost).toBeGreaterThan(0)
   expect(counts.lost).toBeLessThanOrEqual(spooled)
   expect(counts.twice).toBeLessThanOrEqual(inFlightMax)

@@ -2,32 +2,32 @@ import { until } from '#test/support/until.ts'
 import type { EventCounts } from './event-ledger.ts'
 import { acquire, type Caller, save } from './record-calls.ts'
 
-/** What became of operations that have to run once. */
+/** Result of operations that must run once. */
 export interface OperationCounts {
-  /** In the words that all faults are told in: begun, saved, found again, saved and not found, granted twice. */
+  /** Counts under the names of all faults: begun, saved, found again, saved and not found, granted twice. */
   readonly counts: EventCounts
-  /** When each save was answered whose record was not found again; `performance.now()`. */
+  /** Times (`performance.now()`) at which lost records were saved. */
   readonly lostAtMs: readonly number[]
-  /** When each lock was granted, or its record saved, whose operation was granted once more. */
+  /** Times at which operations that were granted again had been granted or saved before. */
   readonly secondRunsAtMs: readonly number[]
-  /** Second runs with a fence that is not greater than the first's. */
+  /** Second runs whose fence is not higher than the first's. */
   readonly fencesBack: number
 }
 
-/** Callers that run one operation after another, until they are ended. */
+/** Callers that run one operation after another, until `end`. */
 export interface OperationLoad {
-  /** Calls so far that were refused. */
+  /** Returns the number of refused calls. */
   refusals(): number
-  /** Waits until so many more have run and are saved. @throws after 30 s */
+  /** Waits until `count` further operations are saved. @throws after 30 s */
   untilDone(count: number): Promise<void>
   end(): Promise<void>
-  /** Asks once more for every operation that is saved, as whoever repeats a request does. */
+  /** Acquires the key of every saved operation again, as a retried request does. */
   lookAgain(): Promise<OperationCounts>
 }
 
 interface Run {
   readonly fence: number
-  /** When it was granted; once it is saved, when that was answered. */
+  /** Time of the grant; after a save, time of its answer. */
   atMs: number
 }
 
@@ -42,13 +42,13 @@ const againMs = 20
 const doneMsMax = 30_000
 const lookAgainAtOnce = 16
 
-/** Begins operations of the caller's tenant, each asked for under an attempt id and saved with its token. */
+/** Starts operations of the caller's tenant, each acquired under an attempt id and saved with its token. */
 export function startOperations(caller: Caller, name: string): OperationLoad {
   const operations: Operation[] = []
   let refused = 0
   let done = 0
   let ending = false
-  /** Calls until there is an answer that is none of the store's absence. */
+  /** Repeats a call until the answer is not a refusal by an unavailable store. */
   const insist = async (call: () => ReturnType<typeof acquire>) => {
     for (;;) {
       const { answer } = await call()
@@ -66,11 +66,11 @@ export function startOperations(caller: Caller, name: string): OperationLoad {
   const runOnce = async (operation: Operation) => {
     while (!operation.isSaved) {
       const token = await grant(operation, crypto.randomUUID())
-      // Saved before, by a call whose answer was lost.
+      // An earlier save took effect, but its answer was lost.
       if (token === undefined) return
       const body = { saved: operation.key }
       const answer = await insist(() => save(caller, operation.key, body, token))
-      // 409: the lock is gone, so nobody knows that this run was.
+      // 409: the lock is lost, so this run is not recorded.
       operation.isSaved = answer.status === 200
       const run = operation.runs.at(-1)
       if (run && operation.isSaved) run.atMs = performance.now()

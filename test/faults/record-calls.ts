@@ -2,20 +2,20 @@ import { expect } from 'bun:test'
 import type { TestAnswer, TestApi } from '#test/support/api.ts'
 import { until } from '#test/support/until.ts'
 
-/** Who calls: the API key of a tenant. */
+/** Caller with the API key of a tenant. */
 export interface Caller {
   readonly api: TestApi
   readonly apiKey: string
 }
 
-/** An answer and how long it took. */
+/** Answer and its duration. */
 export interface TimedAnswer {
   readonly route: string
   readonly ms: number
   readonly answer: TestAnswer
 }
 
-/** Within this long a call without a store is answered. */
+/** Bound on answers while a store is unavailable. */
 const refusalMsMax = 1000
 const healMsMax = 10_000
 
@@ -31,12 +31,12 @@ export async function send(
   return { route: `${method} ${path}`, ms: performance.now() - startedMs, answer }
 }
 
-/** Asks for the lock of `key`. */
+/** Acquires the lock of `key`. */
 export function acquire(caller: Caller, key: string, more: object = {}): Promise<TimedAnswer> {
   return send(caller, 'POST', '/v1/record', { scope: 'faults', key, ...more })
 }
 
-/** Saves a record under `key`, with the token of its lock if there is one. */
+/** Saves a record under `key`, with the lock token if given. */
 export function save(
   caller: Caller,
   key: string,
@@ -52,7 +52,7 @@ export function fetchRecord(caller: Caller, key: string): Promise<TimedAnswer> {
   return send(caller, 'GET', `/v1/record?scope=faults&key=${key}`)
 }
 
-/** Sends one request to each record route at the same time. */
+/** Sends one request to each record route concurrently. */
 export function callEveryRoute(caller: Caller, key: string): Promise<TimedAnswer[]> {
   return Promise.all([
     acquire(caller, key),
@@ -63,7 +63,7 @@ export function callEveryRoute(caller: Caller, key: string): Promise<TimedAnswer
   ])
 }
 
-/** The answer of a call that the store left without one: 503 with its envelope within a second, never "not cached". */
+/** Expects 503 with its envelope within a second, and never "not cached". */
 export function expectRefused({ route, ms, answer }: TimedAnswer, msMax = refusalMsMax): void {
   expect({ route, status: answer.status, ...answer.json }).toMatchObject({
     route,
@@ -79,7 +79,7 @@ export function expectRefused({ route, ms, answer }: TimedAnswer, msMax = refusa
   expect(ms).toBeLessThan(msMax)
 }
 
-/** Every route is refused as it should be, a batch check by check, and the process is not restarted for it. */
+/** Expects a refusal by every route, with each check of a batch refused, and a live process. */
 export async function expectAway(caller: Caller, key = 'away'): Promise<void> {
   for (const answer of await callEveryRoute(caller, key)) expectRefused(answer)
   const checks = [1, 2].map((n) => ({ scope: 'faults', key: `${key}-${n}` }))
@@ -92,7 +92,7 @@ export async function expectAway(caller: Caller, key = 'away'): Promise<void> {
   expect((await fetch(`${caller.api.opsUrl}/livez`)).status).toBe(200)
 }
 
-/** Waits, without a restart, until a lock is given again; every answer until then is a refusal as it should be. */
+/** Waits, without a restart, until a lock is granted again; expects every earlier answer to be a refusal. */
 export async function untilLocks(caller: Caller, name: string): Promise<void> {
   await until(
     `a lock after ${name}`,
@@ -106,13 +106,13 @@ export async function untilLocks(caller: Caller, name: string): Promise<void> {
   )
 }
 
-/** What `/readyz` says. */
+/** Reads `/readyz`. */
 export async function readiness(api: TestApi): Promise<{ status: number; text: string }> {
   const response = await fetch(`${api.opsUrl}/readyz`)
   return { status: response.status, text: await response.text() }
 }
 
-/** Waits until `/readyz` has the status, and gives what it then says. */
+/** Waits until `/readyz` has the status; returns its text. */
 export async function untilReadiness(api: TestApi, status: number): Promise<string> {
   return until(`/readyz ${status}`, async () => {
     const found = await readiness(api)

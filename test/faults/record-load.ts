@@ -1,22 +1,22 @@
 import { until } from '#test/support/until.ts'
 import { loadApiKey } from './event-scene.ts'
 
-/** What was answered since `begin`. */
+/** Answers since `begin`. */
 export interface RecordAnswers {
-  /** By status; 0: the connection broke. */
+  /** Counts by status; 0 means that the connection broke. */
   readonly answers: ReadonlyMap<number, number>
   readonly slowestMs: number
-  /** Both in words. */
+  /** Counts and slowest answer as text. */
   readonly text: string
 }
 
-/** Callers that each ask for one lock after another, until they are ended. */
+/** Callers that acquire one lock after another, until `end`. */
 export interface RecordLoad {
   readonly callers: number
-  /** Counts anew from here on. */
+  /** Resets the counts. */
   begin(): void
   seen(): RecordAnswers
-  /** Waits until so many more had this status. @throws after 20 s */
+  /** Waits for `count` further answers with this status. @throws after 20 s */
   untilMore(count: number, status: number): Promise<void>
   end(): Promise<void>
 }
@@ -24,7 +24,7 @@ export interface RecordLoad {
 const callersDefault = 4
 const restMs = 20
 
-/** Begins to ask for locks of fresh keys. */
+/** Starts callers that acquire locks of new keys. */
 export function startRecordLoad(url: () => string, callers = callersDefault): RecordLoad {
   let answers = new Map<number, number>()
   let slowest = 0

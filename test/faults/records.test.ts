@@ -37,7 +37,7 @@ describe('records on one Redis', () => {
     await redis.stop()
   })
 
-  test('Redis hung: refused within a second, and back when it wakes, with nothing lost', async () => {
+  test('records: Redis hangs, calls are refused within a second and resume without loss', async () => {
     await save(caller, 'kept')
     redis.signal('SIGSTOP')
     await expectAway(caller, 'hung')
@@ -45,7 +45,7 @@ describe('records on one Redis', () => {
     const metrics = await (await fetch(`${api.opsUrl}/metrics`)).text()
     expect(metrics).toMatch(/^latchkey_records_checks_total\{outcome="store_unavailable"\} [3-9]/m)
     expect(metrics).toMatch(/^latchkey_storage_redis_failures_total\{reason="timeout"\} [1-9]/m)
-    // Seen once as it should be, it stays ready: without a pod nobody would say what is missing.
+    // Stays ready after the first success: without Ready pods, callers would not get an error that names the cause.
     expect((await readiness(api)).status).toBe(200)
     redis.signal('SIGCONT')
     await untilLocks(caller, 'hung')
@@ -55,7 +55,7 @@ describe('records on one Redis', () => {
     })
   })
 
-  test('a lock whose reply was lost in a hang is re-entered by its attempt id, and by nobody else', async () => {
+  test('records: reply of a lock lost in a hang, only its attempt id re-enters the lock', async () => {
     await untilLocks(caller, 'attempt')
     redis.signal('SIGSTOP')
     expectRefused(await acquire(caller, 'lost-reply', { attemptId: 'first' }))
@@ -67,11 +67,11 @@ describe('records on one Redis', () => {
     expect(own.answer.json).toMatchObject({ cached: false, locked: true })
   })
 
-  test('a caller that waits while Redis hangs is answered within its wait and a second', async () => {
+  test('records: Redis hangs during a wait, the caller is answered within its wait plus a second', async () => {
     await untilLocks(caller, 'wait')
     await acquire(caller, 'waited-for')
     const waiting = Promise.all([1, 2, 3].map(() => acquire(caller, 'waited-for', { waitMs: 1200 })))
-    await until('three that wait', async () => {
+    await until('three waiting callers', async () => {
       const [clients] = await command(redis, ['PUBSUB', 'SHARDNUMSUB', ...((await channels(redis)) ?? [])])
       return /wake/.test(String(clients)) || undefined
     })
@@ -85,7 +85,7 @@ describe('records on one Redis', () => {
     await untilLocks(caller, 'wait')
   })
 
-  test('Redis gone, then back without its data: refused, then as if nothing had been saved, and said so', async () => {
+  test('records: Redis killed and back without data, calls are refused, then find no record, and the loss is reported', async () => {
     await save(caller, 'forgotten')
     redis.signal('SIGKILL')
     await until(
@@ -102,7 +102,7 @@ describe('records on one Redis', () => {
     })
   })
 
-  test('Redis emptied: the next calls are answered as on a new one, seeded from Postgres', async () => {
+  test('records: Redis emptied, the next calls are answered as on a new Redis, seeded from Postgres', async () => {
     await save(caller, 'emptied')
     await command(redis, ['FLUSHALL'])
     const answers = await callEveryRoute(caller, 'emptied')
@@ -110,7 +110,7 @@ describe('records on one Redis', () => {
     expect(answers[0]?.answer.json).toMatchObject({ cached: false, locked: true })
   })
 
-  test('Redis full: nothing is locked or saved, records are still read, and removing one heals it', async () => {
+  test('records: Redis full, locks and saves are refused, reads work, and deleting a record resolves it', async () => {
     const key = 'full'
     await save(caller, key, 'x'.repeat(200_000))
     await save(caller, `${key}-2`, 'x'.repeat(200_000))
@@ -126,7 +126,7 @@ describe('records on one Redis', () => {
     await command(redis, ['CONFIG', 'SET', 'maxmemory', '256mb'])
   })
 
-  test('an eviction policy that drops records takes the process out of service and is named', async () => {
+  test('records: eviction policy that drops records, the process is not ready and names the policy', async () => {
     await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'])
     expect(await untilReadiness(api, 503)).toContain('allkeys-lru')
     expect((await fetch(`${api.opsUrl}/livez`)).status).toBe(200)
@@ -135,7 +135,7 @@ describe('records on one Redis', () => {
   })
 })
 
-test('Redis that is not there when the process starts: refused and not ready, until it comes', async () => {
+test('records: Redis unavailable at process start, calls are refused and the process is not ready until Redis is up', async () => {
   const redis = await startStandalone()
   await redis.stop()
   const api = await startTestApi({ redisUrl: redis.url })
@@ -157,7 +157,7 @@ async function channels(redis: TestRedis): Promise<string[]> {
   return (names as string[]) ?? []
 }
 
-describe('records while Postgres is away', () => {
+describe('records, Postgres unavailable', () => {
   let redis: TestRedis
   let postgres: TcpProxy
   let database: { url: string; drop(): Promise<void> }
@@ -190,7 +190,7 @@ describe('records while Postgres is away', () => {
   test.each([
     ['gone', () => postgres.cut()],
     ['hung', () => postgres.hang()],
-  ])('%s: no answer changes for a tenant whose meters are in Redis', async (name, fail) => {
+  ])('records: Postgres %s, answers stay the same for a tenant with meters in Redis', async (name, fail) => {
     await untilLocks(caller, name)
     const before = await callEveryRoute(caller, `${name}-before`)
     fail()
@@ -207,7 +207,7 @@ describe('records while Postgres is away', () => {
     ['gone', () => postgres.cut()],
     ['hung', () => postgres.hang()],
   ] as const)(
-    '%s, and Redis emptied: no lock is given, since the counts are unknown; it is once both are back',
+    'records: Postgres %s and Redis emptied, locks are refused, since usage is unknown, until both are back',
     async (name, fail) => {
       await untilLocks(caller, name)
       fail()

@@ -1,18 +1,18 @@
-/** A callback that lets its calls hang until they are released. */
+/** Callback whose calls hang until released. */
 export interface SlowCallback {
   readonly url: string
-  /** Calls that hang. */
+  /** Returns the number of hanging calls. */
   hanging(): number
-  /** All calls so far. */
+  /** Returns the number of calls. */
   calls(): number
-  /** From now on calls hang. */
+  /** Lets further calls hang. */
   hang(): void
-  /** Answers all that hang, and from now on each call at once. */
+  /** Answers all hanging calls, and further calls at once. */
   release(): void
   stop(): Promise<void>
 }
 
-/** Starts one; `onArrived` hears the id in each call's payload. */
+/** Starts a callback; `onArrived` receives the id in each call's payload. */
 export function startSlowCallback(onArrived: (id: string) => void): SlowCallback {
   const waiting = new Set<(answer: Response) => void>()
   let isSlow = true

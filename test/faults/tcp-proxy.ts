@@ -1,18 +1,18 @@
 import { connect, createServer, type Socket } from 'node:net'
 
-/** A network between a client and a server of 127.0.0.1, to be cut or to swallow what is sent. */
+/** TCP proxy before a server on 127.0.0.1, which can cut or stall its connections. */
 export interface TcpProxy {
   readonly port: number
-  /** Ends every connection and refuses new ones. */
+  /** Closes every connection and refuses new ones. */
   cut(): void
-  /** Keeps connections open and forwards nothing more. */
+  /** Keeps connections open and forwards nothing. */
   hang(): void
-  /** Forwards again; what was held back goes first. */
+  /** Forwards again, starting with data held back. */
   heal(): void
   close(): Promise<void>
 }
 
-/** Starts a proxy before the server at `target`. */
+/** Starts a proxy before the server at port `target`. */
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   let mode: 'open' | 'cut' | 'hung' = 'open'

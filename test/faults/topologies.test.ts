@@ -21,12 +21,12 @@ import {
 } from './record-calls.ts'
 
 /**
- * A caller that waits for a held key is woken when its holder saves: without being woken it would look nearly a second later
- * each time. A slow machine may hold up a round, hence more than one.
+ * Expects that a save wakes a caller that waits for the key: without the notification it would poll nearly a second later. Tries
+ * several times, since a slow machine may delay one.
  */
 async function expectWoken(caller: Caller, key: string): Promise<void> {
   let round = 0
-  await until('a caller that is woken', async () => {
+  await until('a caller woken by the save', async () => {
     round += 1
     return (await wakeUpMs(caller, `${key}-${round}`)) < wokenMsMax || undefined
   })
@@ -34,7 +34,7 @@ async function expectWoken(caller: Caller, key: string): Promise<void> {
 
 const wokenMsMax = 700
 
-/** Lets a caller wait for a key, saves it, and gives how long its answer took from then on. */
+/** Saves a key that a caller waits for; returns the time from the save to the caller's answer. */
 async function wakeUpMs(caller: Caller, key: string): Promise<number> {
   await acquire(caller, key)
   const waiting = acquire(caller, key, { waitMs: 10_000 })
@@ -49,7 +49,7 @@ async function wakeUpMs(caller: Caller, key: string): Promise<number> {
   return performance.now() - savedMs
 }
 
-describe('records behind Sentinel', () => {
+describe('records on Sentinel', () => {
   let topology: SentinelTopology
   let api: TestApi
   let caller: Caller
@@ -67,7 +67,7 @@ describe('records behind Sentinel', () => {
     await topology.stop()
   })
 
-  test('a hung master: refused until another takes over, then answered without a restart', async () => {
+  test('records on Sentinel: master hangs, calls are refused until the failover, then answered without a restart', async () => {
     await expectWoken(caller, 'before')
     const hung = await topology.master()
     hung.signal('SIGSTOP')
@@ -78,7 +78,7 @@ describe('records behind Sentinel', () => {
     expect((await readiness(api)).status).toBe(200)
   }, 30_000)
 
-  test('no server left: refused, and answered again when one is back', async () => {
+  test('records on Sentinel: no server left, calls are refused until one is back', async () => {
     for (const redis of topology.data) redis.signal('SIGKILL')
     await until('a refusal', async () => (await fetchRecord(caller, 'x')).answer.status === 503 || undefined)
     await expectAway(caller, 'gone')
@@ -90,7 +90,7 @@ describe('records behind Sentinel', () => {
 describe('records on a Cluster', () => {
   let cluster: ClusterTopology
   let api: TestApi
-  /** One for each master. */
+  /** Callers, one per master. */
   let callers: readonly Caller[]
 
   beforeAll(async () => {
@@ -105,7 +105,7 @@ describe('records on a Cluster', () => {
         const tenant = api.directory.findTenantBySlug(each)
         return tenant && Math.floor((slotOf(`{${tenant.id}}`) * 3) / 16_384) === third
       })
-      if (!name) throw new Error('twelve tenants leave a master without one: add more')
+      if (!name) throw new Error('none of the twelve tenants is on this master: add more')
       return { api, apiKey: keyOf(name) }
     })
     for (const caller of callers) await untilLocks(caller, 'start')
@@ -119,11 +119,11 @@ describe('records on a Cluster', () => {
   function at(shard: number) {
     const caller = callers[shard]
     const master = cluster.shards[shard]?.master
-    if (!caller || !master) throw new Error('there are three shards')
+    if (!caller || !master) throw new Error('the Cluster has fewer than three shards')
     return { caller, master }
   }
 
-  test('one master that would drop records takes the process out of service and is named', async () => {
+  test('records on a Cluster: one master with an eviction policy that drops records, the process is not ready and names it', async () => {
     const { master } = at(2)
     await command(master, ['CONFIG', 'SET', 'maxmemory-policy', 'volatile-ttl'])
     expect(await untilReadiness(api, 503)).toContain('volatile-ttl')
@@ -131,7 +131,7 @@ describe('records on a Cluster', () => {
     await untilReadiness(api, 200)
   })
 
-  test('every tenant locks, saves, replays and is woken on its own master', async () => {
+  test('records on a Cluster: every tenant can lock, save, read and wait on its own master', async () => {
     for (const caller of callers) await expectWoken(caller, 'woken')
   })
 
@@ -139,7 +139,7 @@ describe('records on a Cluster', () => {
     ['hung', 'SIGSTOP'],
     ['killed', 'SIGKILL'],
   ] as const)(
-    'one master %s: its tenants are refused, the others answered; back without a restart',
+    'records on a Cluster: one master %s, its tenants are refused and the others answered, and it recovers without a restart',
     async (name, signal) => {
       const { caller, master } = at(0)
       await untilLocks(caller, name)
