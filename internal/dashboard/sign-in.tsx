@@ -3,7 +3,7 @@ import { apiError } from '#internal/base/index.ts'
 import { type Answer, type Call, type PublicRoute, parseQuery } from '#internal/http/index.ts'
 import { Notice } from './components/block.tsx'
 import { Submit } from './components/form.tsx'
-import { CodeBlock } from './components/text.tsx'
+import { JsonBlock } from './components/json.tsx'
 import { namespacesCookie, parseNamespaces, readPreferences, themeCookie, themes } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
 import { Document, Mark } from './layout.tsx'
@@ -184,7 +184,7 @@ function SignIn({ problem, next, isDev }: SignInParts) {
         <div class="sign-in-help">
           <h2>Your Kubernetes account</h2>
           <p>Your roles decide what you see and may do. The token is checked once and not stored.</p>
-          <CodeBlock text={command} label="the command" />
+          <JsonBlock text={command} label="the command" />
           <h2>A tenant’s API key</h2>
           <p>
             A key with the scope <code>dashboard</code> shows its tenant only. A key with{' '}

@@ -1,14 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { Icon, type IconName, type Tone } from './text.tsx'
 
-/** Head of a page with its `h1`, breadcrumbs and actions. */
-export function PageHeader({
-  title,
-  lead,
-  crumbs = [],
-  badge,
-  children,
-}: {
+interface PageHeaderParts {
   readonly title: ComponentChildren
   /** One sentence below the title. */
   readonly lead?: ComponentChildren
@@ -16,7 +9,10 @@ export function PageHeader({
   readonly badge?: ComponentChildren
   /** Buttons and links. */
   readonly children?: ComponentChildren
-}) {
+}
+
+/** Head of a page with its `h1`, breadcrumbs and actions. */
+export function PageHeader({ title, lead, crumbs = [], badge, children }: PageHeaderParts) {
   return (
     <header class="page-header">
       <div>
@@ -40,12 +36,7 @@ export function PageHeader({
   )
 }
 
-/** Links of which one is current, as a row of segments. */
-export function Segments({
-  label,
-  links,
-  isTabs = false,
-}: {
+interface SegmentsParts {
   /** Name for screen readers. */
   readonly label: string
   readonly links: readonly {
@@ -55,7 +46,10 @@ export function Segments({
     readonly title?: string
   }[]
   readonly isTabs?: boolean
-}) {
+}
+
+/** Links of which one is current, as a row of segments. */
+export function Segments({ label, links, isTabs = false }: SegmentsParts) {
   return (
     <nav class={isTabs ? 'segments tabs' : 'segments'} aria-label={label}>
       {links.map(({ text, isCurrent, ...rest }) => (
@@ -67,18 +61,15 @@ export function Segments({
   )
 }
 
-/** Part of a page with a heading and a short note beside it. */
-export function Card({
-  title,
-  note,
-  actions,
-  children,
-}: {
+interface CardParts {
   readonly title: string
   readonly note?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children: ComponentChildren
-}) {
+}
+
+/** Part of a page with a heading and a short note beside it. */
+export function Card({ title, note, actions, children }: CardParts) {
   return (
     <section class="card" aria-label={title}>
       <header class="card-header">
@@ -114,16 +105,14 @@ export function Facts({ facts }: { readonly facts: readonly (Fact | undefined)[]
 
 const noticeIcons = { good: 'check', bad: 'warning', warn: 'warning', info: 'info', quiet: 'info' } as const
 
-/** A message above the content; an alert if its tone is `bad`. */
-export function Notice({
-  tone,
-  title,
-  children,
-}: {
+interface NoticeParts {
   readonly tone: Tone
   readonly title?: string
   readonly children?: ComponentChildren
-}) {
+}
+
+/** A message above the content; an alert if its tone is `bad`. */
+export function Notice({ tone, title, children }: NoticeParts) {
   return (
     <div class={`notice is-${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
       <Icon name={noticeIcons[tone]} />
@@ -135,16 +124,14 @@ export function Notice({
   )
 }
 
-/** Replaces an empty list or a page: the reason, and what to do next. */
-export function Empty({
-  icon = 'empty',
-  title,
-  children,
-}: {
+interface EmptyParts {
   readonly icon?: IconName
   readonly title: string
   readonly children?: ComponentChildren
-}) {
+}
+
+/** Replaces an empty list or a page: the reason, and what to do next. */
+export function Empty({ icon = 'empty', title, children }: EmptyParts) {
   return (
     <div class="empty">
       <Icon name={icon} />
@@ -159,20 +146,17 @@ export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <div class="tiles">{children}</div>
 }
 
-/** One number with its label; `href` leads to the details. */
-export function Tile({
-  label,
-  value,
-  note,
-  tone,
-  href,
-}: {
+interface TileParts {
   readonly label: string
   readonly value: ComponentChildren
   readonly note?: ComponentChildren
   readonly tone?: Tone | undefined
-  readonly href?: string | undefined
-}) {
+  /** Leads to the details. */
+  readonly href?: string
+}
+
+/** One number with its label. */
+export function Tile({ label, value, note, tone, href }: TileParts) {
   return (
     <div class={`tile${tone === undefined ? '' : ` is-${tone}`}`}>
       <div class="tile-label">{href === undefined ? label : <a href={href}>{label}</a>}</div>
@@ -182,16 +166,14 @@ export function Tile({
   )
 }
 
-/** A bar for a share from 0; over 1 it is full. Its meaning must also stand in words beside it. */
-export function ShareBar({
-  share,
-  label,
-  tone = 'info',
-}: {
+interface ShareBarParts {
   readonly share: number
   readonly label: string
   readonly tone?: Tone
-}) {
+}
+
+/** A bar for a share from 0; over 1 it is full. Its meaning must also stand in words beside it. */
+export function ShareBar({ share, label, tone = 'info' }: ShareBarParts) {
   const width = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 1)) * 100
   return (
     <svg
@@ -207,23 +189,20 @@ export function ShareBar({
   )
 }
 
-/**
- * Part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Morphing keeps open and focused elements. Without scripts
- * it stays as loaded.
- */
-export function Live({
-  id,
-  here,
-  every = 'tick',
-  children,
-}: {
+interface LiveParts {
   /** Unique on the page. */
   readonly id: string
   /** Address of the page: `context.here`. */
   readonly here: string
   readonly every?: 'tick' | 'slow'
   readonly children: ComponentChildren
-}) {
+}
+
+/**
+ * Part of a page that refreshes itself: `tick` every 3 s, `slow` every 15 s. Morphing keeps open and focused elements. Without scripts
+ * it stays as loaded.
+ */
+export function Live({ id, here, every = 'tick', children }: LiveParts) {
   return (
     <div
       id={id}

@@ -71,5 +71,5 @@ test('chart: has a summary for screen readers and a text per point', () => {
 test('chart: the table of values omits rows of 0', () => {
   const html = drawn({ series: one([0, 7, undefined]), hasValues: true })
   expect(html.match(/<tr>/g)).toHaveLength(2)
-  expect(html).toContain('<td class="is-number">7</td>')
+  expect(html).toMatch(/<td class="is-number"[^>]*>7<\/td>/)
 })

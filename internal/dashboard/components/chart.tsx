@@ -1,5 +1,6 @@
 import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
 import { area, curveMonotoneX, stack } from 'd3-shape'
+import { Table } from './list.tsx'
 import { compactText, countText, durationText, Time } from './text.tsx'
 
 /** Colour of a series, with the same meaning in every chart. */
@@ -147,15 +148,13 @@ function bandsOf(count: number) {
     .paddingOuter(padding / 2)
 }
 
-function Bars({
-  series,
-  count,
-  y,
-}: {
+interface BarsParts {
   readonly series: readonly Series[]
   readonly count: number
   readonly y: Scale
-}) {
+}
+
+function Bars({ series, count, y }: BarsParts) {
   const x = bandsOf(count)
   const layers = stack<number, number>()
     .keys(series.keys())
@@ -212,37 +211,15 @@ function AxisX({ atMs, stepMs }: ChartParts) {
 
 function Values({ title, series, atMs, unit }: ChartParts) {
   const format = formats[unit]
-  const rows = atMs
-    .map((at, nth) => ({ at, nth }))
-    .filter(({ nth }) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
+  const rows = [...atMs.keys()].filter((nth) => series.some(({ values }) => (values[nth] ?? 0) !== 0))
+  const columns = series.map(({ label, values }) => ({
+    ...{ title: label, isNumber: true },
+    cell: (nth: number) => valueText(values[nth], format),
+  }))
+  const from = { title: 'From', cell: (nth: number) => <Time atMs={atMs[nth] ?? 0} /> }
   return (
     <div class="values">
-      <div class="table-wrap" role="region" aria-label={`${title}: values`} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">From</th>
-              {series.map(({ label }) => (
-                <th scope="col" class="is-number">
-                  {label}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ at, nth }) => (
-              <tr>
-                <th scope="row">
-                  <Time atMs={at} />
-                </th>
-                {series.map(({ values }) => (
-                  <td class="is-number">{valueText(values[nth], format)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table caption={`${title}: values`} rows={rows} columns={[from, ...columns]} />
     </div>
   )
 }

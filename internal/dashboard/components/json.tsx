@@ -3,10 +3,10 @@ import { CopyButton } from './text.tsx'
 /** Longest text with a copy button, which sends the text a second time. */
 const copiedCharsMax = 16_384
 
-/** JSON in colours and laid out, in a block that scrolls. */
+/** Text in a block that scrolls, with a copy button; JSON is in colours and laid out. */
 export function JsonBlock({ text, label }: { readonly text: string; readonly label: string }) {
   return (
-    <div class="code-block json-block">
+    <div class="code-block">
       {text.length <= copiedCharsMax && <CopyButton text={text} label={`Copy ${label}`} />}
       <pre role="region" aria-label={label} tabIndex={0}>
         <code>

@@ -5,15 +5,16 @@ import { link } from '../page.ts'
 import { Card, Empty, Facts, Notice, PageHeader } from './block.tsx'
 import { TimeChart } from './chart.tsx'
 import { Confirm, FilterForm } from './form.tsx'
+import { JsonBlock } from './json.tsx'
 import { Table } from './list.tsx'
-import { Ago, Badge, bytesText, CodeBlock, Copy, durationText, StateBadge, Time } from './text.tsx'
+import { Ago, Badge, bytesText, Copy, durationText, StateBadge, Time } from './text.tsx'
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'\`\${1}</textarea></title>`
 
 describe('escaping', () => {
   test.each<[string, ComponentChild]>([
     ['a copy', h(Copy, { text: hostile, label: hostile })],
-    ['a code block', h(CodeBlock, { text: hostile, label: hostile })],
+    ['a code block', h(JsonBlock, { text: hostile, label: hostile })],
     ['a badge', h(Badge, { tone: 'bad', children: hostile })],
     ['a state', h(StateBadge, { state: hostile })],
     [

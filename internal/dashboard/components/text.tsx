@@ -115,16 +115,13 @@ export function StateBadge({ state }: { readonly state: string }) {
   return <Badge tone={tone}>{label}</Badge>
 }
 
-/** Text such as an id, with a copy button where scripts run. */
-export function Copy({
-  text,
-  label,
-  shown,
-}: {
+interface CopyParts {
   readonly text: string
   readonly label: string
-  readonly shown?: string
-}) {
+}
+
+/** Text such as an id, with a copy button where scripts run. */
+export function Copy({ text, label, shown }: CopyParts & { readonly shown?: string }) {
   return (
     <span class="copy">
       <code>{shown ?? text}</code>
@@ -134,7 +131,7 @@ export function Copy({
 }
 
 /** A copy button, hidden without scripts. */
-export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
+export function CopyButton({ text, label }: CopyParts) {
   return (
     <button type="button" class="copy-button" data-copy={text} title={label} hidden>
       <Icon name="copy" />
@@ -142,25 +139,6 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
         {label}
       </span>
     </button>
-  )
-}
-
-/** Text in a block that scrolls, with a copy button. */
-export function CodeBlock({
-  text,
-  label,
-}: {
-  readonly text: string
-  /** Name for screen readers and the button. */
-  readonly label: string
-}) {
-  return (
-    <div class="code-block">
-      <CopyButton text={text} label={`Copy ${label}`} />
-      <pre role="region" aria-label={label} tabIndex={0}>
-        <code>{text}</code>
-      </pre>
-    </div>
   )
 }
 

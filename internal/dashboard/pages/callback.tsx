@@ -2,7 +2,8 @@ import type { TestEventSent } from '#internal/backoffice/index.ts'
 import { randomToken } from '#internal/base/index.ts'
 import { Card, Facts, Notice, PageHeader } from '../components/block.tsx'
 import { LinkButton, PostForm, Submit } from '../components/form.tsx'
-import { CodeBlock, Copy, durationText } from '../components/text.tsx'
+import { JsonBlock } from '../components/json.tsx'
+import { Copy, durationText } from '../components/text.tsx'
 import { type ActionContext, doneAt, nameOf, type PageContext, shown } from '../page.ts'
 import { deedRows } from './deed.tsx'
 
@@ -89,7 +90,7 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
           (answered.answer === '' ? (
             <p class="card-note">The response has no body.</p>
           ) : (
-            <CodeBlock text={answered.answer} label="response" />
+            <JsonBlock text={answered.answer} label="response" />
           ))}
         {answered?.answerCut === true && <p class="card-note">The response is truncated here.</p>}
       </Card>
