@@ -28,16 +28,11 @@ const namespacePattern = new RegExp(dnsLabel)
 
 /** Reads the preferences of a `Cookie` header; malformed values count as absent. */
 export function readPreferences(cookies: string | null): Preferences {
-  const values = new Map(
-    (cookies ?? '').split(';').map((pair) => {
-      const at = pair.indexOf('=')
-      return [pair.slice(0, Math.max(0, at)).trim(), pair.slice(at + 1).trim()] as const
-    }),
-  )
+  const values = new Bun.CookieMap(cookies ?? '')
   return {
     theme: themes.find((theme) => theme === values.get(names.theme)) ?? 'auto',
     namespaces: parseNamespaces(values.get(names.namespaces) ?? '') ?? [],
-    flash: readFlash(values.get(names.flash)),
+    flash: readFlash(values.get(names.flash) ?? ''),
   }
 }
 
@@ -70,8 +65,8 @@ export function clearedFlashCookie(options: CookieOptions): string {
   return `${names.flash}=; Max-Age=0; ${attributesOf(options)}`
 }
 
-function readFlash(value: string | undefined): Flash | undefined {
-  if (value === undefined || !/^[\w-]{1,4000}$/.test(value)) return undefined
+function readFlash(value: string): Flash | undefined {
+  if (!/^[\w-]{1,4000}$/.test(value)) return undefined
   try {
     const parsed: unknown = JSON.parse(Buffer.from(value, 'base64url').toString('utf8'))
     if (!Array.isArray(parsed)) return undefined

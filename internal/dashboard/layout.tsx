@@ -1,49 +1,11 @@
 import type { ComponentChildren } from 'preact'
 import { type Actor, actorName } from '#internal/access/index.ts'
 import type { TenantSummary } from '#internal/backoffice/index.ts'
-import type { Assets } from './assets/assets.ts'
 import { Notice } from './components/block.tsx'
+import { PostForm, Submit } from './components/form.tsx'
 import { Icon, Time } from './components/text.tsx'
 import type { Flash, Theme } from './cookies.ts'
 import { forTenant, link, type SectionName, sections } from './page.ts'
-
-interface DocumentParts {
-  readonly assets: Assets
-  readonly title: string
-  readonly theme: Theme
-  /** Delay of a reload. Omit for none. */
-  readonly refreshSeconds?: number
-  readonly children: ComponentChildren
-}
-
-/** Settings of htmx: same-origin requests only, and no code from pages. */
-const htmxConfig = JSON.stringify({
-  mode: 'same-origin',
-  history: false,
-  includeIndicatorCSS: false,
-  extensions: 'sse',
-  morphIgnore: ['data-htmx-powered', 'open'],
-})
-
-/** A whole document. Scripts and styles are external files of this origin; the policy allows nothing else. */
-export function Document({ assets, title, theme, refreshSeconds, children }: DocumentParts) {
-  return (
-    <html lang="en" data-theme={theme}>
-      <head>
-        <meta charset="utf-8" />
-        <title>{`${title} · Latchkey`}</title>
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content={theme === 'auto' ? 'light dark' : theme} />
-        <meta name="htmx-config" content={htmxConfig} />
-        {refreshSeconds !== undefined && <meta http-equiv="refresh" content={String(refreshSeconds)} />}
-        <link rel="icon" type="image/svg+xml" href={assets.iconPath} />
-        <link rel="stylesheet" href={assets.stylesPath} />
-        <script src={assets.scriptPath} defer />
-      </head>
-      <body>{children}</body>
-    </html>
-  )
-}
 
 /** Data of the frame around a page. */
 export interface FrameParts {
@@ -210,15 +172,11 @@ export function NamespacesForm({
   id,
 }: Pick<FrameParts, 'namespaces' | 'here' | 'csrfToken'> & { readonly id: string }) {
   return (
-    <form method="post" action="/namespaces" class="namespaces-form">
-      <input type="hidden" name="csrf" value={csrfToken} />
-      <input type="hidden" name="next" value={here} />
+    <PostForm action="/namespaces" look="namespaces-form" csrfToken={csrfToken} hidden={{ next: here }}>
       <label for={id}>Show only these; required unless you may see all tenants</label>
       <input id={id} name="namespaces" value={namespaces.join(' ')} spellcheck={false} autocomplete="off" />
-      <button type="submit" class="button">
-        Save
-      </button>
-    </form>
+      <Submit tone="normal">Save</Submit>
+    </PostForm>
   )
 }
 
@@ -239,23 +197,20 @@ function Account({ actor, csrfToken, here, theme, endsAtMs }: FrameParts) {
         {actor.kind === 'user' ? actor.username : actorLabel(actor)}
       </p>
       <div class="account-row">
-        <form method="post" action="/theme" class="theme">
-          <input type="hidden" name="csrf" value={csrfToken} />
-          <input type="hidden" name="next" value={here} />
+        <PostForm action="/theme" look="theme" csrfToken={csrfToken} hidden={{ next: here }}>
           {themeChoices.map(([value, icon, label]) => (
             <button type="submit" name="theme" value={value} title={label} aria-pressed={theme === value}>
               <Icon name={icon} />
               <span class="visually-hidden">{label}</span>
             </button>
           ))}
-        </form>
-        <form method="post" action="/sign-out">
-          <input type="hidden" name="csrf" value={csrfToken} />
+        </PostForm>
+        <PostForm action="/sign-out" look="sign-out-form" csrfToken={csrfToken}>
           <button type="submit" class="sign-out" title="Sign out">
             <Icon name="leave" />
             <span>Sign out</span>
           </button>
-        </form>
+        </PostForm>
       </div>
       <p class="zone" title="End of this session, and the time zone of this page">
         Until <Time atMs={endsAtMs} format="minute" /> · <span data-zone>UTC</span>

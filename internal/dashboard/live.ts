@@ -1,6 +1,6 @@
 import { type ApiError, apiError } from '#internal/base/index.ts'
 import type { Answer } from '#internal/http/index.ts'
-import { securityHeaders } from './render.ts'
+import { securityHeaders } from './render.tsx'
 
 /** Owner of a stream. */
 export interface Follower {

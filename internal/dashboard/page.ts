@@ -202,31 +202,20 @@ export type FindWayBack = (request: Request, form?: Form) => WayBack
 
 /** Creates the finder for a table of pages. */
 export function createWayBack(rows: readonly (PageRow | ActionRow)[]): FindWayBack {
-  const actions = rows.filter((row) => row.method === 'POST')
+  const actions = rows.flatMap((row) =>
+    row.method === 'POST' ? [{ ...row, pattern: new URLPattern({ pathname: row.path }) }] : [],
+  )
   return (request, form = {}) => {
     const { pathname, search, searchParams } = new URL(request.url)
     if (request.method !== 'POST') return { here: `${pathname}${search}`, isForm: false }
-    for (const { path, back, backKeeps = [] } of actions) {
-      const params = match(path, pathname)
-      if (params === undefined) continue
-      const kept = ['tenant', ...backKeeps].map(
-        (name) => [name, form[name] ?? searchParams.get(name) ?? ''] as const,
-      )
-      const filled = back.split('/').map((part) => params.get(part) ?? part)
-      return { here: link(filled.join('/'), Object.fromEntries(kept)), isForm: true }
-    }
-    return { here: '/', isForm: true }
+    const row = actions.find(({ pattern }) => pattern.test(request.url))
+    if (row === undefined) return { here: '/', isForm: true }
+    const params = row.pattern.exec(request.url)?.pathname.groups ?? {}
+    const path = row.back.replaceAll(/:(\w+)/g, (_whole, name: string) => params[name] ?? '')
+    const kept = ['tenant', ...(row.backKeeps ?? [])].map((name) => [
+      name,
+      form[name] ?? searchParams.get(name) ?? '',
+    ])
+    return { here: link(path, Object.fromEntries(kept) as Form), isForm: true }
   }
-}
-
-/** Returns the encoded path parameters by name; undefined if the path is of another route. */
-function match(path: string, pathname: string): ReadonlyMap<string, string> | undefined {
-  const [wanted, given] = [path.split('/'), pathname.split('/')]
-  if (wanted.length !== given.length) return undefined
-  const params = new Map<string, string>()
-  for (const [nth, part] of wanted.entries()) {
-    if (part.startsWith(':')) params.set(part, given[nth] ?? '')
-    else if (part !== given[nth]) return undefined
-  }
-  return params
 }

@@ -1,10 +1,10 @@
 import { actorName } from '#internal/access/index.ts'
 import type { Outcome, TenantSelection, TenantSummary } from '#internal/backoffice/index.ts'
-import { apiError, type TenantId } from '#internal/base/index.ts'
+import { isApiError, type TenantId } from '#internal/base/index.ts'
 import type { PublicRoute } from '#internal/http/index.ts'
 import { clearedFlashCookie, flashCookie, type Preferences, readPreferences } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
-import { Document, Frame, type FrameParts } from './layout.tsx'
+import { Frame, type FrameParts } from './layout.tsx'
 import {
   type ActionRow,
   type PageContext,
@@ -16,9 +16,9 @@ import {
 } from './page.ts'
 import { chooseTenant } from './pages/tenants.tsx'
 import { namespacesProblem, type Problem, problemOf } from './problem.tsx'
-import { documentAnswer, redirectAnswer } from './render.ts'
-import { factsOf, isFormToken, isFromOwnPage, maskedToken, parseForm, safePath } from './request.ts'
-import { type Answered, type SignedInCall, withSession } from './session.tsx'
+import { documentAnswer, redirectAnswer } from './render.tsx'
+import { factsOf, maskedToken, safePath } from './request.ts'
+import { type Answered, readForm, type SignedInCall, withSession } from './session.tsx'
 
 /** Maximum bytes of a form: a token of 16 KiB with room to spare. */
 export const formBytesMax = 32 * 1024
@@ -41,17 +41,17 @@ async function serve(
 ): Promise<Answered> {
   const { request, params } = signedIn.call
   const preferences = readPreferences(request.headers.get('cookie'))
-  const form = row.method === 'POST' ? readForm(signedIn) : undefined
-  if (form?.kind === 'error') return form
-  const named = params['tenant'] ?? signedIn.query['tenant'] ?? form?.fields['tenant']
+  const form = row.method === 'POST' ? readForm(signedIn) : {}
+  if (isApiError(form)) return form
+  const named = params['tenant'] ?? signedIn.query['tenant'] ?? form['tenant']
   const chosen = await findChosen(parts, signedIn, named)
   const tenant = chosen?.kind === 'ok' ? chosen.value : undefined
-  const wayBack = parts.wayBack(request, form?.fields)
+  const wayBack = parts.wayBack(request, form)
   const context = { ...contextOf(parts, signedIn, preferences, tenant), here: wayBack.here }
   const asked =
     chosen !== undefined && chosen.kind !== 'ok'
       ? chosen
-      : await (row.method === 'GET' ? row.show(context) : row.act({ ...context, form: form?.fields ?? {} }))
+      : await (row.method === 'GET' ? row.show(context) : row.act({ ...context, form }))
   const result = asked.kind === 'needsTenant' ? await chooseTenant(context) : asked
   if (result.kind === 'error') return result
   if (result.kind === 'goTo')
@@ -61,19 +61,6 @@ async function serve(
     ...{ preferences, csrfToken, here, tenant, section: row.section },
     ...contentOf(row, { context, wayBack, preferences, result }),
   })
-}
-
-/** Reads a form that a page of this dashboard sent with the session's CSRF token. */
-function readForm({ call, session }: SignedInCall) {
-  const fields = parseForm(call.request, call.body)
-  if (fields === undefined)
-    return apiError('invalid_request', 'This form is not from this dashboard: go back and try again')
-  if (!isFromOwnPage(call.request) || !isFormToken(session, fields['csrf'] ?? ''))
-    return apiError(
-      'invalid_request',
-      'The form is outdated or was not sent by this dashboard: go back, reload the page and try again',
-    )
-  return { kind: 'form', fields } as const
 }
 
 /** Finds the tenant that the path, the query or the form names; for a tenant's key its own. */
@@ -136,25 +123,15 @@ export interface Framed extends Problem, Pick<FrameParts, 'csrfToken' | 'here' |
 
 /** Renders a page or a problem within the frame. */
 export function framedAnswer(
-  { assets }: Pick<DashboardParts, 'assets'>,
+  parts: Pick<DashboardParts, 'assets'>,
   { call: { request }, session: { actor, endsAtMs } }: SignedInCall,
-  { title, body, status, outcome, retryAfterSeconds, preferences, ...frame }: Framed,
+  { preferences, csrfToken, here, section, tenant, ...problem }: Framed,
 ): Answered {
-  const { theme, namespaces, flash } = preferences
-  const answer = documentAnswer(
-    <Document assets={assets} title={title} theme={theme}>
-      <Frame {...frame} {...{ actor, endsAtMs, theme, namespaces, flash }}>
-        {body}
-      </Frame>
-    </Document>,
-    request,
-    {
-      ...{ status, outcome },
-      headers: {
-        ...(flash && { 'Set-Cookie': clearedFlashCookie(factsOf(request)) }),
-        ...(retryAfterSeconds !== undefined && { 'Retry-After': String(retryAfterSeconds) }),
-      },
-    },
-  )
+  const frame = { ...preferences, actor, endsAtMs, csrfToken, here, tenant, ...(section && { section }) }
+  const answer = documentAnswer(parts, request, {
+    ...problem,
+    body: <Frame {...frame}>{problem.body}</Frame>,
+    cookie: preferences.flash && clearedFlashCookie(factsOf(request)),
+  })
   return { ...answer, log: { actor: actorName(actor) } }
 }

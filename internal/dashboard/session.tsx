@@ -1,13 +1,20 @@
 import type { Session } from '#internal/access/index.ts'
-import type { ApiError } from '#internal/base/index.ts'
+import { type ApiError, apiError } from '#internal/base/index.ts'
 import { type Answer, type AnswerBody, type Call, parseQuery } from '#internal/http/index.ts'
-import { readPreferences } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
-import { Document } from './layout.tsx'
 import { link } from './page.ts'
 import { type Problem, problemOf } from './problem.tsx'
-import { documentAnswer, redirectAnswer } from './render.ts'
-import { isFollowing, isLinkFromElsewhere, safePath, sessionTokenOf } from './request.ts'
+import { documentAnswer, redirectAnswer } from './render.tsx'
+import {
+  type Form,
+  isFollowing,
+  isFormToken,
+  isFromOwnPage,
+  isLinkFromElsewhere,
+  parseForm,
+  safePath,
+  sessionTokenOf,
+} from './request.ts'
 
 /** A call with a valid session. */
 export interface SignedInCall {
@@ -74,43 +81,49 @@ function leadToSignIn(parts: DashboardParts, { request }: Call): Answered {
 
 /** Reloads a page that a link of another site opened: the reload is same-site and carries the `SameSite=Strict` cookie. */
 function askAgain(parts: DashboardParts, request: Request, here: string): Answered {
-  const { theme } = readPreferences(request.headers.get('cookie'))
-  return documentAnswer(
-    <Document assets={parts.assets} theme={theme} title="Opening" refreshSeconds={0}>
-      <main class="problem">
-        <h1 class="visually-hidden">Opening</h1>
-        <p class="empty-text">
-          Opening <a href={safePath(here)}>the page</a>…
-        </p>
-      </main>
-    </Document>,
-    request,
-    { status: 200, outcome: 'ask_again' },
+  const body = (
+    <main class="problem">
+      <h1 class="visually-hidden">Opening</h1>
+      <p class="empty-text">
+        Opening <a href={safePath(here)}>the page</a>…
+      </p>
+    </main>
   )
+  return documentAnswer(parts, request, {
+    ...{ title: 'Opening', body, status: 200, outcome: 'ask_again', refreshSeconds: 0 },
+  })
 }
 
 /** Renders a problem as a page without the frame, for calls without a known session. */
 export function problemAnswer(
   parts: Pick<DashboardParts, 'assets'>,
   { request, requestId }: Pick<Call, 'request' | 'requestId'>,
-  { title, body, status, outcome, retryAfterSeconds }: Problem,
+  problem: Problem,
 ): Answer<Uint8Array<ArrayBuffer>> {
-  const { theme } = readPreferences(request.headers.get('cookie'))
-  return documentAnswer(
-    <Document assets={parts.assets} theme={theme} title={title}>
-      <main id="main" class="alone">
-        {body}
-        {status >= 500 && (
-          <p class="request-id">
-            Request <code>{requestId}</code>
-          </p>
-        )}
-      </main>
-    </Document>,
-    request,
-    {
-      ...{ status, outcome },
-      ...(retryAfterSeconds !== undefined && { headers: { 'Retry-After': String(retryAfterSeconds) } }),
-    },
+  const body = (
+    <main id="main" class="alone">
+      {problem.body}
+      {problem.status >= 500 && (
+        <p class="request-id">
+          Request <code>{requestId}</code>
+        </p>
+      )}
+    </main>
+  )
+  return documentAnswer(parts, request, { ...problem, body })
+}
+
+/** Reads a form that a page of this dashboard sent with the session's CSRF token. */
+export function readForm({ call, session }: SignedInCall): Form | ApiError {
+  const form = parseForm(call.request, call.body)
+  const isOwn = isFromOwnPage(call.request) && isFormToken(session, form?.['csrf'] ?? '')
+  return form === undefined || !isOwn ? formRefused() : form
+}
+
+/** Error of a form that is malformed, outdated or of another origin. */
+export function formRefused(): ApiError {
+  return apiError(
+    'invalid_request',
+    'The form is outdated or was not sent by this dashboard: go back, reload the page and try again',
   )
 }

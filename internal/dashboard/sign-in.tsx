@@ -1,16 +1,16 @@
 import { type Authenticated, clearedSessionCookie, sessionCookie } from '#internal/access/index.ts'
-import { apiError } from '#internal/base/index.ts'
+import { apiError, isApiError } from '#internal/base/index.ts'
 import { type Answer, type Call, type PublicRoute, parseQuery } from '#internal/http/index.ts'
 import { Notice } from './components/block.tsx'
 import { Submit } from './components/form.tsx'
 import { JsonBlock } from './components/json.tsx'
-import { namespacesCookie, parseNamespaces, readPreferences, themeCookie, themes } from './cookies.ts'
+import { namespacesCookie, parseNamespaces, themeCookie, themes } from './cookies.ts'
 import type { DashboardParts } from './dashboard.tsx'
-import { Document, Mark } from './layout.tsx'
-import { documentAnswer, redirectAnswer } from './render.ts'
-import { type Form, factsOf, isFormToken, isFromOwnPage, parseForm, safePath } from './request.ts'
+import { Mark } from './layout.tsx'
+import { documentAnswer, redirectAnswer } from './render.tsx'
+import { type Form, factsOf, isFromOwnPage, parseForm, safePath } from './request.ts'
 import { formBytesMax } from './serve.tsx'
-import { type Answered, type SignedInCall, withSession } from './session.tsx'
+import { type Answered, formRefused, readForm, type SignedInCall, withSession } from './session.tsx'
 
 /** Routes of the sign-in and sign-out, and of the preferences that the browser keeps. */
 export function signInRoutes(parts: DashboardParts): readonly PublicRoute[] {
@@ -37,7 +37,7 @@ function post(path: string, handle: PublicRoute['handle']): PublicRoute {
 async function signIn(parts: DashboardParts, call: Call): Promise<Answered> {
   const { request } = call
   const form = parseForm(request, call.body)
-  if (form === undefined) return badForm()
+  if (form === undefined) return formRefused()
   const next = safePath(form['next'])
   const refuse = (problem: SignInProblem) => signInPage(parts, call, next, problem)
   // Without a session there is no CSRF token: the origin check alone prevents login CSRF.
@@ -52,18 +52,14 @@ async function signIn(parts: DashboardParts, call: Call): Promise<Answered> {
   return redirectAnswer(next, sessionCookie(started.token, facts))
 }
 
-const badForm = () =>
-  apiError('invalid_request', 'This form is not from this dashboard: go back and try again')
-
 function withOwnForm(
   parts: DashboardParts,
   call: Call,
   act: (signedIn: SignedInCall, form: Form) => Promise<Answered> | Answered,
 ): Promise<Answered> {
   return withSession(parts, call, (signedIn) => {
-    const form = parseForm(call.request, call.body)
-    const isOwn = isFromOwnPage(call.request) && isFormToken(signedIn.session, form?.['csrf'] ?? '')
-    return form === undefined || !isOwn ? badForm() : act(signedIn, form)
+    const form = readForm(signedIn)
+    return isApiError(form) ? form : act(signedIn, form)
   })
 }
 
@@ -74,7 +70,7 @@ async function signOut({ sessions }: DashboardParts, { call, token }: SignedInCa
 
 function changeTheme({ call }: SignedInCall, form: Form): Answered {
   const theme = themes.find((each) => each === form['theme'])
-  if (theme === undefined) return badForm()
+  if (theme === undefined) return formRefused()
   return redirectAnswer(safePath(form['next']), themeCookie(theme, factsOf(call.request)))
 }
 
@@ -135,16 +131,9 @@ function signInPage(
   next: string,
   problem: SignInProblem | undefined,
 ): Answer<Uint8Array<ArrayBuffer>> {
-  const { theme } = readPreferences(request.headers.get('cookie'))
-  const refused = problem && refusals[problem]
-  const { status, outcome } = refused ?? { status: 200, outcome: 'page' }
-  return documentAnswer(
-    <Document assets={assets} title="Sign in" theme={theme}>
-      <SignIn problem={refused?.text} next={next} isDev={isDev} />
-    </Document>,
-    request,
-    { status, outcome },
-  )
+  const { text, ...refused } = problem ? refusals[problem] : { status: 200, outcome: 'page', text: undefined }
+  const body = <SignIn problem={text} next={next} isDev={isDev} />
+  return documentAnswer({ assets }, request, { title: 'Sign in', body, ...refused })
 }
 
 const command = 'kubectl create token my-account --namespace my-namespace --audience latchkey --duration 8h'

@@ -240,15 +240,15 @@ interface PostFormParts {
   readonly action: string
   readonly csrfToken: string
   readonly hidden?: Hidden
-  /** A lone button within text. */
-  readonly isInline?: boolean
+  /** Class. `inline-form`: a lone button within text. Default `form`. */
+  readonly look?: string
   readonly children?: ComponentChildren
 }
 
 /** A form that changes something. It carries the CSRF token and hidden fields. */
-export function PostForm({ action, csrfToken, hidden = {}, isInline = false, children }: PostFormParts) {
+export function PostForm({ action, csrfToken, hidden = {}, look = 'form', children }: PostFormParts) {
   return (
-    <form method="post" action={action} class={isInline ? 'inline-form' : 'form'}>
+    <form method="post" action={action} class={look}>
       <HiddenFields fields={{ ...hidden, csrf: csrfToken }} />
       {children}
     </form>
@@ -283,7 +283,7 @@ export function LinkButton({ href, tone = 'normal', children }: ButtonParts & { 
   )
 }
 
-interface Sending extends Omit<PostFormParts, 'isInline' | 'children'> {
+interface Sending extends Omit<PostFormParts, 'look' | 'children'> {
   /** Label of the button, a verb: `Replay the event`. */
   readonly button: string
   readonly tone?: 'primary' | 'danger'

@@ -59,7 +59,12 @@ function TestResult({ sent: { id, result }, context: { csrfToken }, tenant }: Te
   return (
     <>
       <PageHeader title="Test event" crumbs={crumbs}>
-        <PostForm action={`${path}/test`} csrfToken={csrfToken} hidden={{ key: randomToken() }} isInline>
+        <PostForm
+          action={`${path}/test`}
+          csrfToken={csrfToken}
+          hidden={{ key: randomToken() }}
+          look="inline-form"
+        >
           <Submit tone="normal">Send another</Submit>
         </PostForm>
         <LinkButton href={path}>Back to the tenant</LinkButton>

@@ -139,7 +139,7 @@ function Payload({ context, detail: { event, payload }, rights }: EventParts) {
       {payload.isCut && <p class="muted card-foot">The payload is truncated here.</p>}
       {rights.readPayloads ? (
         <div class="card-foot">
-          <PostForm action={`/events/${event.id}/payload`} csrfToken={context.csrfToken} isInline>
+          <PostForm action={`/events/${event.id}/payload`} csrfToken={context.csrfToken} look="inline-form">
             <Submit tone="normal">
               <Icon name="lock" /> Reveal as received
             </Submit>

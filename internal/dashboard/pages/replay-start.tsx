@@ -188,7 +188,7 @@ function Preview({ context, asked, preview: { count, examples } }: PreviewParts)
             action="/replays"
             csrfToken={context.csrfToken}
             hidden={{ ...fields, key: crypto.randomUUID() }}
-            isInline
+            look="inline-form"
           >
             <Submit>Start the replay</Submit>
           </PostForm>

@@ -309,7 +309,7 @@ function SimulationPage({ context, simulation, maySimulate }: SimulationParts) {
               action={`/simulations/${id}/advance`}
               csrfToken={context.csrfToken}
               hidden={{ event: next.id }}
-              isInline
+              look="inline-form"
             >
               <Submit>Send {next.type} now</Submit>
             </PostForm>

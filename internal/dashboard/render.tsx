@@ -1,0 +1,112 @@
+import type { ComponentChildren } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import type { Answer } from '#internal/http/index.ts'
+import { type Assets, acceptsGzip } from './assets/assets.ts'
+import { readPreferences } from './cookies.ts'
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ')
+
+/**
+ * Headers of every page. The referrer policy is `same-origin`, since under `no-referrer` browsers send forms with `Origin: null` and
+ * the origin check would fail (Fetch standard, "append a request Origin header").
+ */
+export const securityHeaders: Readonly<Record<string, string>> = {
+  'Content-Security-Policy': policy,
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+}
+
+const gzipLevel = 5
+
+/** Settings of htmx: same-origin requests only, and no code from pages. */
+const htmxConfig = JSON.stringify({
+  mode: 'same-origin',
+  history: false,
+  includeIndicatorCSS: false,
+  extensions: 'sse',
+  morphIgnore: ['data-htmx-powered', 'open'],
+})
+
+/** A whole document and the response that carries it. */
+export interface DocumentParts {
+  readonly title: string
+  readonly body: ComponentChildren
+  readonly status: number
+  /** Value of the log and the metric; from a closed set. */
+  readonly outcome: string
+  /** Delay of a reload. Omit for none. */
+  readonly refreshSeconds?: number
+  readonly retryAfterSeconds?: number | undefined
+  readonly cookie?: string | undefined
+}
+
+/**
+ * Renders a document, compressed if the browser accepts gzip. Scripts and styles are external files of this origin; the policy allows
+ * nothing else. Compression beside text from outside is safe against BREACH (https://breachattack.com): the CSRF token is masked anew
+ * in each response, and no page shows an API key or a signing secret.
+ */
+export function documentAnswer(
+  { assets }: { readonly assets: Assets },
+  request: Request,
+  { title, body, status, outcome, refreshSeconds, retryAfterSeconds, cookie }: DocumentParts,
+): Answer<Uint8Array<ArrayBuffer>> {
+  const { theme } = readPreferences(request.headers.get('cookie'))
+  const html = renderToString(
+    <html lang="en" data-theme={theme}>
+      <head>
+        <meta charset="utf-8" />
+        <title>{`${title} · Latchkey`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content={theme === 'auto' ? 'light dark' : theme} />
+        <meta name="htmx-config" content={htmxConfig} />
+        {refreshSeconds !== undefined && <meta http-equiv="refresh" content={String(refreshSeconds)} />}
+        <link rel="icon" type="image/svg+xml" href={assets.iconPath} />
+        <link rel="stylesheet" href={assets.stylesPath} />
+        <script src={assets.scriptPath} defer />
+      </head>
+      <body>{body}</body>
+    </html>,
+  )
+  const bytes = Uint8Array.from(Buffer.from(`<!doctype html>${html}`))
+  const isGzip = acceptsGzip(request.headers.get('accept-encoding'))
+  return {
+    kind: 'answer',
+    status,
+    outcome,
+    body: isGzip ? Uint8Array.from(Bun.gzipSync(bytes, { level: gzipLevel })) : bytes,
+    headers: {
+      ...securityHeaders,
+      'Content-Type': 'text/html; charset=utf-8',
+      Vary: 'Accept-Encoding, Cookie',
+      ...(isGzip && { 'Content-Encoding': 'gzip' }),
+      ...(retryAfterSeconds !== undefined && { 'Retry-After': String(retryAfterSeconds) }),
+      ...(cookie !== undefined && { 'Set-Cookie': cookie }),
+    },
+  }
+}
+
+/** Redirects to a page of the dashboard by 303, so that the browser requests it with GET. */
+export function redirectAnswer(path: string, cookie?: string): Answer {
+  return {
+    ...{ kind: 'answer', status: 303, outcome: 'redirect', body: '' },
+    headers: {
+      ...securityHeaders,
+      'Content-Type': 'text/plain; charset=utf-8',
+      Location: path,
+      ...(cookie !== undefined && { 'Set-Cookie': cookie }),
+    },
+  }
+}
