@@ -6,16 +6,10 @@ import { LinkButton } from './components/form.tsx'
 import type { IconName } from './components/text.tsx'
 import { NamespacesForm } from './layout.tsx'
 import type { WayBack } from './page.ts'
+import type { DocumentParts } from './render.tsx'
 
 /** Content of a response: a page, or a problem in its place. */
-export interface Problem {
-  readonly status: number
-  /** Value of the log and the metric. */
-  readonly outcome: string
-  readonly title: string
-  readonly body: ComponentChildren
-  readonly retryAfterSeconds?: number
-}
+export type Problem = Omit<DocumentParts, 'refreshSeconds' | 'cookie'>
 
 const overview = <LinkButton href="/">Overview</LinkButton>
 
@@ -23,6 +17,7 @@ const overview = <LinkButton href="/">Overview</LinkButton>
 export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
   // A query that was refused is dropped from the link back; the address of a form has none of it.
   const back = <LinkButton href={way.isForm ? way.here : (way.here.split('?')[0] ?? '/')}>Back</LinkButton>
+  const warning = (text: string): ProblemParts => ({ icon: 'warning', text, links: back })
   switch (refusal.kind) {
     case 'forbidden':
       return problem(403, 'forbidden', 'You may not do this', {
@@ -37,33 +32,22 @@ export function problemOf(refusal: Refusal | ApiError, way: WayBack): Problem {
         links: overview,
       })
     case 'invalid':
-      return problem(400, 'invalid', 'Invalid request', {
-        icon: 'warning',
-        text: refusal.problem,
-        links: back,
-      })
+      return problem(400, 'invalid', 'Invalid request', warning(refusal.problem))
     case 'conflict':
-      return problem(409, 'conflict', 'Conflict with the current state', {
-        ...{ icon: 'warning', text: refusal.problem, links: back },
-      })
+      return problem(409, 'conflict', 'Conflict with the current state', warning(refusal.problem))
     case 'tooMany':
-      return problem(429, 'too_many', 'Too many at a time', {
-        ...{ icon: 'warning', text: refusal.problem, links: back },
-      })
-    case 'unavailable':
-      return {
-        ...problem(503, 'unavailable', 'No answer at the moment', awayParts(way)),
-        retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
-      }
+      return problem(429, 'too_many', 'Too many at a time', warning(refusal.problem))
+    case 'unavailable': {
+      const parts = { ...awayParts(way), retryAfterMs: refusal.retryAfterMs }
+      return problem(503, 'unavailable', 'No answer at the moment', parts)
+    }
     case 'secretsUnreadable':
-      return {
-        ...problem(503, 'secrets_unreadable', 'Secrets cannot be decrypted', {
-          icon: 'warning',
-          text: 'The platform’s key ring cannot decrypt the tenant’s signing secrets. Nothing was sent. The platform team has to correct the key ring.',
-          links: back,
-        }),
-        retryAfterSeconds: Math.ceil(refusal.retryAfterMs / 1_000),
-      }
+      return problem(503, 'secrets_unreadable', 'Secrets cannot be decrypted', {
+        ...warning(
+          'The platform’s key ring cannot decrypt the tenant’s signing secrets. Nothing was sent. The platform team has to correct the key ring.',
+        ),
+        retryAfterMs: refusal.retryAfterMs,
+      })
     case 'error':
       return errorProblem(refusal, way)
   }
@@ -111,13 +95,14 @@ interface ProblemParts {
   readonly icon: IconName
   readonly text: string
   readonly links: ComponentChildren
+  readonly retryAfterMs?: number
 }
 
 function problem(
   status: number,
   outcome: string,
   title: string,
-  { icon, text, links }: ProblemParts,
+  { icon, text, links, retryAfterMs }: ProblemParts,
 ): Problem {
   const body = (
     <div class="problem">
@@ -128,5 +113,6 @@ function problem(
       </Empty>
     </div>
   )
-  return { status, outcome, title, body }
+  const retryAfterSeconds = retryAfterMs && Math.ceil(retryAfterMs / 1_000)
+  return { status, outcome, title, body, retryAfterSeconds }
 }

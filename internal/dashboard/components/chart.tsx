@@ -1,5 +1,8 @@
 import { scaleBand, scaleLinear, scaleLog } from 'd3-scale'
 import { area, curveMonotoneX, stack } from 'd3-shape'
+import { link, type PageContext } from '../page.ts'
+import { Segments } from './block.tsx'
+import { LinkButton } from './form.tsx'
 import { Table } from './list.tsx'
 import { compactText, countText, durationText, Time } from './text.tsx'
 
@@ -31,6 +34,35 @@ export interface ChartParts {
   readonly empty: string
   /** Shows the values as a table below. */
   readonly hasValues: boolean
+}
+
+interface RangeChoiceParts extends Pick<PageContext, 'query'> {
+  readonly path: string
+  readonly ranges: readonly { readonly name: string; readonly label: string }[]
+  /** Name of the current range. */
+  readonly current: string
+}
+
+/** Choice of the time that charts cover, and of tables with their values. The query keeps both as `range` and `values`. */
+export function RangeChoice({ path, ranges, current, query }: RangeChoiceParts) {
+  const { values, ...others } = query
+  return (
+    <>
+      <Segments
+        label="Time"
+        links={ranges.map(({ name, label }) => ({
+          ...{ text: name, title: label, isCurrent: name === current },
+          href: link(path, { ...query, range: name }),
+        }))}
+      />
+      <LinkButton
+        href={link(path, values === undefined ? { ...others, values: 'shown' } : others)}
+        tone="plain"
+      >
+        {values === undefined ? 'Show values' : 'Hide values'}
+      </LinkButton>
+    </>
+  )
 }
 
 const width = 1_000

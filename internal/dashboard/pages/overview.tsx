@@ -1,7 +1,12 @@
 import type { Stats, StatsPoint, TenantStats } from '#internal/usage/index.ts'
-import { Card, Empty, Live, Notice, PageHeader, Segments, Tile, Tiles } from '../components/block.tsx'
-import { type ChartParts, type Series, type SeriesTone, TimeChart } from '../components/chart.tsx'
-import { LinkButton } from '../components/form.tsx'
+import { Card, Empty, Live, Notice, PageHeader, Tile, Tiles } from '../components/block.tsx'
+import {
+  type ChartParts,
+  RangeChoice,
+  type Series,
+  type SeriesTone,
+  TimeChart,
+} from '../components/chart.tsx'
 import { Table } from '../components/list.tsx'
 import { compactText, countText, durationText } from '../components/text.tsx'
 import { link, nameOf, type PageContext, type PageRow, shown } from '../page.ts'
@@ -44,23 +49,13 @@ interface OverviewParts {
 
 function Overview({ context, range, stats, ranked }: OverviewParts) {
   const { tenant, here, actor, query, nowMs } = context
-  const { values, ...others } = query
-  const hasValues = values !== undefined
+  const hasValues = query['values'] !== undefined
   const note = context.statsNote({ fromMs: nowMs - range.ms, tenantId: tenant?.id })
   const { accepted, refused, delivered, failed } = stats.total
   return (
     <>
       <PageHeader title="Overview" lead={leadOf(context)}>
-        <Segments
-          label="Time"
-          links={ranges.map(({ name, label }) => ({
-            ...{ text: name, title: label, isCurrent: name === range.name },
-            href: link('/', { tenant: tenant && query['tenant'], range: name, values }),
-          }))}
-        />
-        <LinkButton href={link('/', hasValues ? others : { ...others, values: 'shown' })} tone="plain">
-          {hasValues ? 'Hide values' : 'Show values'}
-        </LinkButton>
+        <RangeChoice path="/" ranges={ranges} current={range.name} query={query} />
       </PageHeader>
       <Live id="stats" here={here} every="slow">
         {note !== undefined && (

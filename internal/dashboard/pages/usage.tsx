@@ -1,17 +1,9 @@
 import type { TenantSummary } from '#internal/backoffice/index.ts'
 import { type LimitName, limitNames } from '#internal/tenants/index.ts'
 import type { LimitUsage, UsageReport } from '#internal/usage/index.ts'
-import { Card, Live, Notice, PageHeader, Segments, ShareBar } from '../components/block.tsx'
-import { type SeriesTone, TimeChart } from '../components/chart.tsx'
-import {
-  Confirm,
-  FormPage,
-  filled,
-  LinkButton,
-  type Problems,
-  readFields,
-  timeFieldText,
-} from '../components/form.tsx'
+import { Card, Live, Notice, PageHeader, ShareBar } from '../components/block.tsx'
+import { RangeChoice, type SeriesTone, TimeChart } from '../components/chart.tsx'
+import { Confirm, FormPage, filled, type Problems, readFields, timeFieldText } from '../components/form.tsx'
 import { Ago, Badge, bytesText, countText, Time, type Tone } from '../components/text.tsx'
 import {
   type ActionRow,
@@ -70,24 +62,14 @@ interface UsageParts {
 
 function Usage({ context, tenant, report, range, mayChange }: UsageParts) {
   const { here, nowMs, query } = context
-  const { values, ...others } = query
-  const hasValues = values !== undefined
+  const hasValues = query['values'] !== undefined
   return (
     <>
       <PageHeader
         title="Usage"
         lead={`Usage and limits of ${nameOf(tenant)}. Minutes and months are in UTC.`}
       >
-        <Segments
-          label="Time"
-          links={ranges.map(({ name, label }) => ({
-            ...{ text: name, title: label, isCurrent: name === range.name },
-            href: link('/usage', { ...query, range: name }),
-          }))}
-        />
-        <LinkButton href={link('/usage', hasValues ? others : { ...others, values: 'shown' })} tone="plain">
-          {hasValues ? 'Hide values' : 'Show values'}
-        </LinkButton>
+        <RangeChoice path="/usage" ranges={ranges} current={range.name} query={query} />
       </PageHeader>
       <Live id="usage" here={here} every="slow">
         {report.limits.some(({ used }) => used === null) && (
@@ -180,16 +162,15 @@ export function limitState({ used, soft, hard }: Pick<LimitUsage, 'used' | 'soft
   return { tone: 'good', text: 'Within limits', share }
 }
 
-/** Each limit with its usage; with `tenantId` also links to change overrides. */
-export function LimitBars({
-  report,
-  nowMs,
-  tenantId,
-}: {
+interface LimitBarsParts {
   readonly report: UsageReport
   readonly nowMs: number
+  /** Set to offer changes of overrides. */
   readonly tenantId?: string | undefined
-}) {
+}
+
+/** Each limit with its usage. */
+export function LimitBars({ report, nowMs, tenantId }: LimitBarsParts) {
   return (
     <ul class="limits">
       {report.limits.map((usage) => (
@@ -199,10 +180,8 @@ export function LimitBars({
   )
 }
 
-interface LimitParts {
+interface LimitParts extends Pick<LimitBarsParts, 'nowMs' | 'tenantId'> {
   readonly usage: LimitUsage
-  readonly nowMs: number
-  readonly tenantId: string | undefined
 }
 
 function LimitBar({ usage, nowMs, tenantId }: LimitParts) {
