@@ -12,7 +12,7 @@ import {
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
 import { createOutbound, type Resolve } from '#internal/egress/index.ts'
-import { type StoreBatchOptions, storeBatch, tellForwarders } from '#internal/events/index.ts'
+import { type StoreBatchOptions, storeBatch, notifyForwarders } from '#internal/events/index.ts'
 import { createSourceAddress } from '#internal/http/index.ts'
 import {
   Callers,
@@ -95,7 +95,7 @@ export async function startIntake(
   const storing: StoreBatchOptions = {
     pool,
     // A lost publish delays the delivery until a forwarder polls.
-    wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+    wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
     onStored: (events) => usage.meter.events.countStored(events),
     onError: observer.storeFailed,
   }

@@ -9,7 +9,7 @@ import { systemClock } from '#internal/base/index.ts'
 import type { Config } from '#internal/config/index.ts'
 import { Forwarder } from '#internal/delivery/index.ts'
 import { createOutbound } from '#internal/egress/index.ts'
-import { decodeDue, dueChannel, queueSessionSettings, tellForwarders } from '#internal/events/index.ts'
+import { decodeDue, dueChannel, notifyForwarders, queueSessionSettings } from '#internal/events/index.ts'
 import type { SettingsWatch } from '#internal/settings/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 import { createSampler } from '#internal/telemetry/index.ts'
@@ -79,7 +79,7 @@ export async function startDeliveries(
         ...(config.leaseMs !== undefined && { leaseMs: config.leaseMs }),
         // With an unverified key ring this process could not sign deliveries that another process can.
         paused: () => (keyRingGate.isOpen ? pausedBy(settings) : allPaused),
-        onReleased: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+        onReleased: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       })
       opened.start()
       return opened

@@ -1,8 +1,9 @@
+import { openLoop } from '#cmd/serving/loop.ts'
 import { type DatabaseSettings, databaseOf, openPostgres } from '#cmd/serving/stores.ts'
 import type { Host } from '#cmd/serving/telemetry.ts'
 import { systemClock } from '#internal/base/index.ts'
-import { eventReadSettings, tellForwarders } from '#internal/events/index.ts'
-import { type ReplayStep, startReplayer } from '#internal/replays/index.ts'
+import { eventReadSettings, notifyForwarders } from '#internal/events/index.ts'
+import { type ReplayStep, stepReplays } from '#internal/replays/index.ts'
 import type { RedisConnection } from '#internal/storage/index.ts'
 
 const replayPool = {
@@ -14,29 +15,32 @@ const replayPool = {
   sessionSettings: eventReadSettings,
 }
 
+const intervalMs = 500
+const turnMsMax = 5_000
+
 /** Runs replay jobs for the scope's life on its own connection, so that deliveries never wait for them. */
 export async function startReplays(
   host: Host,
   settings: DatabaseSettings,
   redis: RedisConnection,
 ): Promise<void> {
-  const { log, health } = host
-  const observe = observer(host)
   const pool = await openPostgres(host, 'postgres of replays', { ...replayPool, ...databaseOf(settings) })
-  await host.scope.open({
-    name: 'replays',
-    open: () =>
-      startReplayer({
-        ...{ pool, clock: systemClock, health, onStep: observe },
-        // A lost message delays the delivery until the next poll, at most 1 s.
-        onQueued: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
-        onError: (cause, failures) => log.debug({ failures, cause }, 'replay poll failed'),
-      }),
-    close: (loop) => loop.stop(),
+  const observe = observer(host)
+  const onStep = (step: Step) => {
+    observe(step)
+    // A lost message delays the delivery until the next poll, at most 1 s.
+    if (step.kind === 'stepped') void notifyForwarders(redis, step.tenantIds).catch(() => undefined)
+  }
+  await openLoop(host, {
+    ...{ name: 'replays', intervalMs, turnMsMax },
+    runOnce: (signal) => stepReplays({ pool, clock: systemClock }, onStep, signal),
+    onError: (cause, failures) => host.log.debug({ failures, cause }, 'replay poll failed'),
   })
 }
 
-function observer({ log, metrics }: Host): (step: Exclude<ReplayStep, { kind: 'idle' }>) => void {
+type Step = Exclude<ReplayStep, { kind: 'idle' }>
+
+function observer({ log, metrics }: Host): (step: Step) => void {
   const events = metrics.counter({
     name: 'latchkey_replays_events_total',
     help: 'Events processed by replay jobs: queued for a new delivery cycle or skipped.',

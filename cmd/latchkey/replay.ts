@@ -1,5 +1,5 @@
 import { randomToken, systemClock } from '#internal/base/index.ts'
-import { type EventSummary, eventReadSettings, tellForwarders } from '#internal/events/index.ts'
+import { type EventSummary, eventReadSettings, notifyForwarders } from '#internal/events/index.ts'
 import {
   cancelReplay,
   listReplays,
@@ -103,7 +103,7 @@ async function replayOne({ id, by = whoRuns() }: One, { pool, notify }: ToolStor
   const json = { event: id, result }
   switch (result.kind) {
     case 'queued':
-      await notify((redis) => tellForwarders(redis, [result.tenantId]))
+      await notify((redis) => notifyForwarders(redis, [result.tenantId]))
       return { text: `queued: delivery cycle ${result.cycle} begins now`, json }
     case 'already_queued':
       return { text: `delivery cycle ${result.cycle} is under way: nothing to do`, json }

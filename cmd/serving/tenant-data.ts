@@ -4,9 +4,9 @@ import {
   countEventsLeft,
   findCallbackSuspension,
   listSuspendedTenants,
+  notifyForwarders,
   purgeEventSteps,
   resumeCallback,
-  tellForwarders,
 } from '#internal/events/index.ts'
 import { purgeRefusedCalls } from '#internal/intake/index.ts'
 import { purgeLockHistory } from '#internal/records/index.ts'
@@ -39,7 +39,7 @@ export function tenantPartsOf(pool: Pool, redis: RedisConnection) {
     onChanged: () => notifyDirectories(redis),
     onPurge: (tenantId: TenantId) => forgetMeters(redis, tenantId),
     resumeCallback: async (tenantId: TenantId) => {
-      if (await resumeCallback(pool, tenantId)) await tellForwarders(redis, [tenantId])
+      if (await resumeCallback(pool, tenantId)) await notifyForwarders(redis, [tenantId])
     },
   }
 }

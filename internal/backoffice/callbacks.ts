@@ -2,7 +2,7 @@ import { type Actor, actorName, writeAudit } from '#internal/access/index.ts'
 import type { TenantId } from '#internal/base/index.ts'
 import { sendTestEvent as sendTest } from '#internal/delivery/index.ts'
 import type { CallResult } from '#internal/egress/index.ts'
-import { resumeCallback, tellForwarders } from '#internal/events/index.ts'
+import { notifyForwarders, resumeCallback } from '#internal/events/index.ts'
 import type { Redactor } from '#internal/redaction/index.ts'
 import { withTx } from '#internal/storage/index.ts'
 import { conflict, type Done, invalid, type Outcome, ok, secretsUnreadable } from './outcome.ts'
@@ -62,7 +62,7 @@ async function resume(parts: DeskParts, actor: Actor, tenantId: TenantId): Promi
     return true
   })
   // If the notification is lost, a forwarder finds due deliveries by polling.
-  if (isResumed) await tellForwarders(parts.redis, [tenantId]).catch(() => undefined)
+  if (isResumed) await notifyForwarders(parts.redis, [tenantId]).catch(() => undefined)
   return ok({ isNew: isResumed })
 }
 

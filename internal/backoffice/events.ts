@@ -6,10 +6,10 @@ import {
   type EventSummary,
   type EventView,
   listEvents,
+  notifyForwarders,
   type QueuedView,
   readEvent,
   readPayload as readStoredPayload,
-  tellForwarders,
 } from '#internal/events/index.ts'
 import { HeaderRules, ingestEvent, secretHeaders } from '#internal/intake/index.ts'
 import { type RedactedText, type Redactor, shownCharsMax } from '#internal/redaction/index.ts'
@@ -171,7 +171,7 @@ async function append(
     storing: {
       pool,
       // If the notification is lost, a forwarder finds the event by polling.
-      wake: (tenantIds) => void tellForwarders(redis, tenantIds).catch(() => undefined),
+      wake: (tenantIds) => void notifyForwarders(redis, tenantIds).catch(() => undefined),
       onStored: onAppended,
       onError: onTrouble,
     },
@@ -226,7 +226,7 @@ async function replay(
   switch (result.kind) {
     case 'queued':
       // If the notification is lost, a forwarder finds the event by polling.
-      await tellForwarders(redis, [tenantId]).catch(() => undefined)
+      await notifyForwarders(redis, [tenantId]).catch(() => undefined)
       return ok({ tenantId, round: result.cycle, isQueued: true })
     case 'already_queued':
       return ok({ tenantId, round: result.cycle, isQueued: false })

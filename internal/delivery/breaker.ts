@@ -1,4 +1,6 @@
-/** Time for which an opened breaker lets nothing through. */
+import { setNewest } from './capacity.ts'
+
+/** Time for which an open breaker lets nothing through. */
 export const breakerOpenMs = 30_000
 
 interface Counted {
@@ -17,16 +19,15 @@ const sliceMs = 30_000
 const slices = 10
 const attemptsMin = 10
 const failureShare = 0.7
-const callbacksMax = 10_000
 
 /**
- * Counts how each tenant's callback does in the last 5 minutes, as this process sees it. Bounded: of more than 10 000 tenants the
- * one known longest is forgotten, which costs its count and nothing else.
+ * Counts attempts and failures of each callback over the last 5 minutes in this process. Of more than 10 000 tenants the count of the
+ * oldest is forgotten.
  */
 export class CallbackHealth {
   readonly #callbacks = new Map<string, Counted>()
 
-  /** Counts an attempt. True when it failed and at least 70 % of at least 10 have failed: then the breaker is to open. */
+  /** Counts an attempt. Returns true if the breaker has to open: it failed, and so did at least 70 % of at least 10. */
   record(tenantId: string, ok: boolean, nowMs: number): boolean {
     const all = this.#slicesOf(tenantId)
     const index = Math.floor(nowMs / sliceMs)
@@ -39,22 +40,22 @@ export class CallbackHealth {
     return isFailing(all, index)
   }
 
-  /** Notes that the breaker was opened here. */
+  /** Records that this process opened the breaker. */
   opened(tenantId: string, nowMs: number): void {
     const known = this.#callbacks.get(tenantId)
     if (known) known.openedAtMs = nowMs
   }
 
   /**
-   * Notes that a delivery of the tenant was claimed as usual. After our own opening has run out, that means that another process
-   * found the callback well, so that what was counted before says nothing any more.
+   * Records that a delivery of the tenant was claimed without a probe. After our own opening has ended, this means that another
+   * process closed the breaker, so that earlier counts no longer apply.
    */
   seenClosed(tenantId: string, nowMs: number): void {
     const openedAtMs = this.#callbacks.get(tenantId)?.openedAtMs
     if (openedAtMs !== undefined && nowMs - openedAtMs >= breakerOpenMs) this.reset(tenantId)
   }
 
-  /** Forgets what was counted, once the callback is well again. */
+  /** Forgets the counts, after the callback has recovered. */
   reset(tenantId: string): void {
     this.#callbacks.delete(tenantId)
   }
@@ -62,21 +63,13 @@ export class CallbackHealth {
   #slicesOf(tenantId: string): readonly Slice[] {
     let known = this.#callbacks.get(tenantId)
     if (known === undefined) {
-      if (this.#callbacks.size >= callbacksMax) this.#forgetOldest()
       known = {
         slices: Array.from({ length: slices }, () => ({ index: -1, attempts: 0, failures: 0 })),
         openedAtMs: undefined,
       }
-      this.#callbacks.set(tenantId, known)
+      setNewest(this.#callbacks, tenantId, known)
     }
     return known.slices
-  }
-
-  #forgetOldest(): void {
-    for (const oldest of this.#callbacks.keys()) {
-      this.#callbacks.delete(oldest)
-      return
-    }
   }
 }
 

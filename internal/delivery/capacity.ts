@@ -1,25 +1,25 @@
 import { Shares } from '#internal/base/index.ts'
 
-/** Deliveries that one process holds at a time for any tenant, from claim to answer. */
+/** Shared places: deliveries of any tenant that a process holds from claim to answer. */
 const sharedMax = 1_024
 /**
- * Places beyond those, reserved for responsive callbacks, and one at a time for each that was not called yet: a thousand callbacks
- * that hang occupy the shared places for their whole time-out, while these go on.
+ * Further places for responsive callbacks, and one for each callback that was not called yet, so that a thousand callbacks that hang in
+ * the shared places for their whole time-out do not block these.
  */
 const reservedMax = 512
-/** A delivery that takes longer gives up its reserved place, and its callback is unresponsive until it answers. */
+/** A delivery that takes longer loses its reserved place, and its callback is unresponsive until it answers. */
 const responsiveMs = 500
-/** An answer within that makes a callback responsive again: while the machine is busy all answers are delayed. */
+/** An answer within this time makes a callback responsive; longer than `responsiveMs`, since a busy machine delays all answers. */
 const answerMs = 2_000
-/** Deliveries held in all, those that gave up their reserved place included. */
+/** All deliveries that a process holds, with those that lost their reserved place. */
 const heldMax = 2_048
-/** Callbacks whose responsiveness is remembered; beyond, the one recorded longest ago is forgotten. */
+/** Callbacks that are remembered. */
 const rememberedMax = 10_000
-/** At 100 ms an answer that is 640 deliveries a second for one tenant in each process. */
+/** Places of one tenant: 640 deliveries per second and process at 100 ms per answer. */
 export const tenantDeliveriesMax = 64
 /** Payload memory; a tenant gets a quarter of it. */
 const bytesMax = 64 * 1024 * 1024
-/** By then an opened breaker is in Postgres, or it could not be written and opens again. */
+/** Time after which an opened breaker is in Postgres, or could not be written and opens again. */
 const holdBackMs = 2_000
 
 /** `responsive`: answered its last call in time. `unresponsive`: a call is late, or was to its end. `unknown`: not called yet. */
@@ -36,7 +36,7 @@ export interface Place {
 export class Capacity {
   readonly #now: () => number
   readonly #held = new Map<string, number>()
-  /** Places that were taken less than `responsiveMs` ago, as of the last look, in their order. */
+  /** Places taken less than `responsiveMs` before the last update, oldest first. */
   readonly #young = new Set<Place>()
   readonly #responsiveness = new Map<string, Responsiveness>()
   readonly #heldBackUntilMs = new Map<string, number>()
@@ -57,7 +57,7 @@ export class Capacity {
     return Math.max(0, Math.min(sharedMax - this.#counts.shared, heldMax - this.count))
   }
 
-  /** Free places beyond those, for callbacks that are not unresponsive. */
+  /** Free reserved places. */
   get reservedRoom(): number {
     this.#age()
     return Math.max(0, Math.min(reservedMax - this.#counts.reserved, heldMax - this.count))
@@ -99,7 +99,7 @@ export class Capacity {
     return place
   }
 
-  /** Gives a place back. Returns whether its tenant had all that it may have. @param called whether the callback was called */
+  /** Gives a place back. Returns whether its tenant had no free place. @param called whether the callback was called */
   give(place: Place, called: boolean): boolean {
     this.#age()
     const { tenantId } = place
@@ -107,18 +107,17 @@ export class Capacity {
     if (called && this.#now() - place.sinceMs < answerMs) this.#note(tenantId, 'responsive')
     this.#counts[place.kind] -= 1
     const held = this.#held.get(tenantId) ?? 0
-    const left = held - 1
-    if (left > 0) this.#held.set(tenantId, left)
+    if (held > 1) this.#held.set(tenantId, held - 1)
     else this.#held.delete(tenantId)
     return held >= tenantDeliveriesMax
   }
 
-  /** Takes payload memory; false when there is none, or the tenant has its quarter. */
+  /** Takes payload memory; returns false if there is not enough, or the tenant has its quarter. */
   takeBytes(bytes: number, tenantId: string): boolean {
     return this.#bytes.take(bytes, tenantId)
   }
 
-  /** Undoes a `takeBytes` that gave true. */
+  /** Undoes a successful `takeBytes`. */
   giveBytes(bytes: number, tenantId: string): void {
     this.#bytes.give(bytes, tenantId)
   }
@@ -137,12 +136,14 @@ export class Capacity {
   }
 
   #note(tenantId: string, responsiveness: Responsiveness): void {
-    this.#responsiveness.delete(tenantId)
-    this.#responsiveness.set(tenantId, responsiveness)
-    if (this.#responsiveness.size <= rememberedMax) return
-    for (const oldest of this.#responsiveness.keys()) {
-      this.#responsiveness.delete(oldest)
-      return
-    }
+    setNewest(this.#responsiveness, tenantId, responsiveness)
   }
+}
+
+/** Sets the newest entry of a map; of more than 10 000 entries the oldest is forgotten. */
+export function setNewest<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  map.delete(key)
+  map.set(key, value)
+  const [oldest] = map.size > rememberedMax ? map.keys() : []
+  if (oldest !== undefined) map.delete(oldest)
 }

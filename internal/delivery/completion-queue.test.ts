@@ -26,21 +26,21 @@ const ending = {
 } as const satisfies Ending
 
 function queueOn(pool: Pool) {
-  const told = { lost: 0, unwritable: [] as string[], failed: 0, opened: 0, suspended: 0 }
+  const observed = { lost: 0, unwritable: [] as string[], failed: 0, opened: 0, suspended: 0 }
   const ended: Delivery[] = []
   const queue = new CompletionQueue({
     pool,
     leaseToken: 'lab',
     onEnded: (delivery) => ended.push(delivery),
     observer: {
-      leasesLost: (count) => void (told.lost += count),
-      unwritable: ({ eventId }, cause) => void told.unwritable.push(`${eventId} ${cause}`),
-      failed: () => void (told.failed += 1),
-      breakerOpened: () => void (told.opened += 1),
-      callbackSuspended: () => void (told.suspended += 1),
+      leasesLost: (count) => void (observed.lost += count),
+      unwritable: ({ eventId }, cause) => void observed.unwritable.push(`${eventId} ${cause}`),
+      failed: () => void (observed.failed += 1),
+      breakerOpened: () => void (observed.opened += 1),
+      callbackSuspended: () => void (observed.suspended += 1),
     },
   })
-  return { queue, told, ended }
+  return { queue, observed, ended }
 }
 
 /** Deliveries whose callbacks have answered. */
@@ -78,52 +78,52 @@ describe('the queue of completions', () => {
         return typeof value === 'function' ? value.bind(pool) : value
       },
     })
-    const { queue, told } = queueOn(counting)
+    const { queue, observed } = queueOn(counting)
     for (const delivery of await answered(60)) queue.add(delivery, { ending })
     expect(queue.size).toBe(60)
     await queue.drain(10_000)
     expect(await lab.value(waiting)).toBe(0)
     expect(queue.size).toBe(0)
     expect(statements).toBe(2)
-    expect(told).toEqual({ lost: 0, unwritable: [], failed: 0, opened: 0, suspended: 0 })
+    expect(observed).toEqual({ lost: 0, unwritable: [], failed: 0, opened: 0, suspended: 0 })
   })
 
   test('tries again until Postgres takes it', async () => {
     const pool = narrowPool()
-    const { queue, told } = queueOn(pool)
+    const { queue, observed } = queueOn(pool)
     // Its only connection is held, so that there is none to be had in time.
     const client = await pool.connect()
     for (const delivery of await answered(5)) queue.add(delivery, { ending })
-    expect(await poll(() => told.failed >= 2 || undefined, { deadlineMs: 10_000 })).toBe(true)
+    expect(await poll(() => observed.failed >= 2 || undefined, { deadlineMs: 10_000 })).toBe(true)
     expect(await lab.value(waiting)).toBe(5)
     client.release()
     await queue.drain(10_000)
     expect(await lab.value(waiting)).toBe(0)
-    expect(told.lost).toBe(0)
+    expect(observed.lost).toBe(0)
     await pool.end()
   })
 
   test('gives up what cannot be written in the time that is left, and says so', async () => {
     const pool = narrowPool()
-    const { queue, told } = queueOn(pool)
+    const { queue, observed } = queueOn(pool)
     const client = await pool.connect()
     for (const delivery of await answered(3)) queue.add(delivery, { ending })
     await queue.drain(200)
     await lab.becomes(3, waiting)
-    await poll(() => told.lost > 0 || undefined, { deadlineMs: 10_000 })
-    expect(told.lost).toBe(3)
+    await poll(() => observed.lost > 0 || undefined, { deadlineMs: 10_000 })
+    expect(observed.lost).toBe(3)
     client.release()
     await pool.end()
   })
 
   test('changes a queue once for all that ask for it, and counts what others have taken over', async () => {
-    const { queue, told } = queueOn(lab.pool)
+    const { queue, observed } = queueOn(lab.pool)
     const deliveries = await answered(4)
     await lab.pool.query("UPDATE deliveries_due SET lease = 'other' WHERE event_id = $1", [deliveries[0]?.id])
     for (const delivery of deliveries)
       queue.add(delivery, { ending, queueChange: { kind: 'suspend', cause: 'gone' } })
     await queue.drain(10_000)
-    expect(told).toEqual({ lost: 1, unwritable: [], failed: 0, opened: 0, suspended: 1 })
+    expect(observed).toEqual({ lost: 1, unwritable: [], failed: 0, opened: 0, suspended: 1 })
     expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     expect(await lab.value(waiting)).toBe(1)
   })
@@ -139,7 +139,7 @@ describe('the queue of completions', () => {
       // No index of the schema contains a text that a callback controls.
       await lab.pool.query('CREATE INDEX wide_answers ON attempts (answer)')
       const pool = narrowPool()
-      const { queue, told, ended } = queueOn(pool)
+      const { queue, observed, ended } = queueOn(pool)
       const deliveries = await answered(7)
       const client = await pool.connect()
       const refused: Ending = { ...ending, attempt: { ...ending.attempt, ...attempt } }
@@ -148,7 +148,7 @@ describe('the queue of completions', () => {
       client.release()
       await queue.drain(10_000)
       await lab.pool.query('DROP INDEX wide_answers')
-      expect(told).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} ${sqlState}`] })
+      expect(observed).toMatchObject({ lost: 0, unwritable: [`${deliveries[at]?.id ?? ''} ${sqlState}`] })
       expect([await lab.value(waiting), queue.size, ended.length]).toEqual([1, 0, 7])
       expect(await lab.value('SELECT event_id FROM deliveries_due')).toBe(deliveries[at]?.id)
       await pool.end()
@@ -163,7 +163,7 @@ describe('the queue of completions', () => {
     'keeps a suspension that comes %s in its batch, and tells of it until it is written',
     async (_what, kinds) => {
       const pool = narrowPool()
-      const { queue, told } = queueOn(pool)
+      const { queue, observed } = queueOn(pool)
       const [first, ...deliveries] = await answered(4)
       if (!first) throw new Error('nothing was claimed')
       const client = await pool.connect()
@@ -177,7 +177,7 @@ describe('the queue of completions', () => {
       expect([...queue.suspending]).toEqual(deliveries.slice(0, 1).map(({ claim }) => claim.tenantId))
       client.release()
       await queue.drain(10_000)
-      expect(told).toMatchObject({ lost: 0, suspended: 1 })
+      expect(observed).toMatchObject({ lost: 0, suspended: 1 })
       expect(queue.suspending.size).toBe(0)
       expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
       await pool.end()
@@ -186,7 +186,7 @@ describe('the queue of completions', () => {
 
   test('writes the end of a row that was claimed anew meanwhile under its new claim', async () => {
     const pool = narrowPool()
-    const { queue, told } = queueOn(pool)
+    const { queue, observed } = queueOn(pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
     const client = await pool.connect()
@@ -200,13 +200,13 @@ describe('the queue of completions', () => {
     expect(delivery.adopt(again, 0)).toBe(true)
     client.release()
     await queue.drain(10_000)
-    expect([await lab.value(waiting), told.lost, queue.isFailing]).toEqual([0, 0, false])
+    expect([await lab.value(waiting), observed.lost, queue.isFailing]).toEqual([0, 0, false])
     expect(delivery.state).toBe('done')
     await pool.end()
   })
 
   test('writes it once more where the row was claimed anew while it was being written', async () => {
-    const { queue, told } = queueOn(lab.pool)
+    const { queue, observed } = queueOn(lab.pool)
     const [delivery] = await answered(1)
     if (!delivery) throw new Error('nothing was claimed')
     // Nothing of what was added has reached Postgres yet when its row is claimed under another number.
@@ -222,6 +222,6 @@ describe('the queue of completions', () => {
     await held.query('COMMIT')
     held.release()
     await queue.drain(10_000)
-    expect([await lab.value(waiting), told.lost]).toEqual([0, 0])
+    expect([await lab.value(waiting), observed.lost]).toEqual([0, 0])
   })
 })

@@ -1,4 +1,4 @@
-import type { Clock, EventId, TenantId } from '#internal/base/index.ts'
+import { type Clock, type EventId, type TenantId, within } from '#internal/base/index.ts'
 import type { ClaimedDelivery, EventContent, LoadedEvent, PausedForwarding } from '#internal/events/index.ts'
 import type { Pool } from '#internal/storage/index.ts'
 import type { Directory, DirectoryTenant } from '#internal/tenants/index.ts'
@@ -13,6 +13,7 @@ import {
   concludeAttempt,
   concludeWithoutPayload,
   jitteredMs,
+  type NotSentCause,
   type QueueChange,
 } from './decide.ts'
 import { Delivery } from './delivery.ts'
@@ -31,28 +32,28 @@ export interface DelivererOptions extends SendParts {
   readonly leaseToken: string
   readonly observer: ForwarderObserver
   readonly paused?: () => PausedForwarding
-  /** Called when a delivery gave up its place, with whether its tenant had all that it may have until then. */
+  /** Called when a delivery gave up its place, with whether its tenant had no free place until then. */
   readonly onRoom: (tenantWasFull: boolean) => void
 }
 
 type Plan =
   | { readonly kind: 'send'; readonly tenant: PreparedTenant }
   | { readonly kind: 'snooze'; readonly byMs: number }
-  | { readonly kind: 'not_sent'; readonly result: AttemptResult; readonly tenant: PreparedTenant }
+  | { readonly kind: 'not_sent'; readonly cause: NotSentCause; readonly tenant: PreparedTenant }
 
-/** Claims without a completion, after which the delivery itself is taken to end its workers (poison message). */
+/** Claims without a completion after which a delivery counts as a poison message. */
 const claimsMax = 5
-/** The directory of this process may lag by a poll. */
+/** Longer than the directory of this process may lag. */
 const unknownTenantMs = 5_000
 const suspendedTenantMs = 10_000
-/** For deliveries claimed before this process knew that it cannot open the tenant's signing secrets. */
+/** Applies to deliveries claimed before this process found that it cannot open the tenant's signing secrets. */
 const unreadableTenantMs = 10_000
-/** Each claim names them in its statement; deliveries of further ones are claimed and snoozed again and again. */
+/** Tenants that claims leave out; deliveries of further ones are claimed and snoozed repeatedly. */
 const unreadableTenantsMax = 256
-/** For deliveries claimed just before the pause; later claims leave them alone. */
+/** Applies to deliveries claimed just before the pause; later claims leave the tenant out. */
 const pausedMs = 1_000
 
-/** Brings claimed deliveries to their end: loads, sends, concludes and completes them. Holds no more than `Capacity` allows. */
+/** Loads, sends, concludes and completes claimed deliveries within `Capacity`. */
 export class Deliverer {
   readonly completions: CompletionQueue
   readonly #options: DelivererOptions
@@ -63,9 +64,8 @@ export class Deliverer {
   readonly #unreadable = new Map<TenantId, DirectoryTenant>()
   readonly #aborting = new AbortController()
   readonly #released: ClaimedDelivery[] = []
+  readonly #sends = new Set<Promise<void>>()
   #stopped = false
-  #calls = 0
-  #callsEnded: (() => void) | undefined
 
   constructor(options: DelivererOptions) {
     this.#options = options
@@ -91,7 +91,7 @@ export class Deliverer {
     return this.#deliveries.values()
   }
 
-  /** Starts claimed deliveries. After `stop` they are kept for release. */
+  /** Starts claimed deliveries; after `stop` they are released. */
   take(claimed: readonly ClaimedDelivery[], leaseEndsMs: number): void {
     for (const claim of claimed) {
       // A row whose lease ended may come back to the process that still works on it; it is not sent twice.
@@ -111,7 +111,7 @@ export class Deliverer {
     return [...this.#unreadable.keys()]
   }
 
-  /** Loads deliveries that wait for memory. Call it whenever there may be some. */
+  /** Loads deliveries that wait for memory. Call it when memory may be free. */
   load(): void {
     this.#loader.load()
   }
@@ -129,15 +129,10 @@ export class Deliverer {
     this.#stopped = true
     const startedMs = performance.now()
     for (const delivery of await this.#loader.stop(msMax)) this.#release(delivery)
-    if (this.#calls > 0) {
-      const ended = new Promise<void>((resolve) => {
-        this.#callsEnded = resolve
-      })
-      const leftMs = Math.max(0, startedMs + msMax - performance.now())
-      const timer = setTimeout(() => this.#aborting.abort(), leftMs)
-      await ended
-      clearTimeout(timer)
-    }
+    const ended = Promise.all(this.#sends)
+    const leftMs = Math.max(0, startedMs + msMax - performance.now())
+    await within<unknown>(leftMs, ended, () => this.#aborting.abort())
+    await ended
     return this.#released
   }
 
@@ -148,7 +143,9 @@ export class Deliverer {
     const plan = this.#planOf(claim)
     if (plan.kind === 'snooze') return this.#snooze(delivery, plan.byMs)
     if (plan.kind === 'send') return this.#loader.add(delivery)
-    this.#concludeAttempt(delivery, undefined, { ...plan, startedAtMs: this.#now() })
+    const { tenant, cause } = plan
+    const result = { kind: 'not_sent', cause, durationMs: 0 } as const
+    this.#concludeAttempt(delivery, undefined, { result, tenant, startedAtMs: this.#now() })
   }
 
   #planOf(claim: ClaimedDelivery): Plan {
@@ -164,23 +161,22 @@ export class Deliverer {
       if (this.#unreadable.size < unreadableTenantsMax) this.#unreadable.set(claim.tenantId, found)
       return { kind: 'snooze', byMs: unreadableTenantMs }
     }
-    if (claim.claims > claimsMax)
-      return { kind: 'not_sent', tenant, result: { kind: 'not_sent', cause: 'worker_lost', durationMs: 0 } }
+    if (claim.claims > claimsMax) return { kind: 'not_sent', tenant, cause: 'worker_lost' }
     const { waitsMs, jitterPercent } = tenant.schedule
     const firstWaitMs = waitsMs[0] ?? 0
     if (claim.attempts === 0 && !claim.isRetry && firstWaitMs > 0)
       return { kind: 'snooze', byMs: jitteredMs(firstWaitMs, jitterPercent, Math.random()) }
     if (tenant.keys.length > 0) return { kind: 'send', tenant }
     observer.signingUnavailable(claim.tenantId)
-    const result = { kind: 'not_sent', cause: 'signing_unavailable', durationMs: 0 } as const
-    return { kind: 'not_sent', tenant, result }
+    return { kind: 'not_sent', tenant, cause: 'signing_unavailable' }
   }
 
   /** The tenant may have changed while the event was loaded, so the plan is made again. */
   #continue(delivery: Delivery, loaded: LoadedEvent | undefined): void {
     const plan = this.#planOf(delivery.claim)
     if (loaded?.kind === 'whole' && plan.kind === 'send' && !this.#stopped) {
-      void this.#send(delivery, loaded.content, plan.tenant)
+      const send = this.#send(delivery, loaded.content, plan.tenant).finally(() => this.#sends.delete(send))
+      this.#sends.add(send)
       return
     }
     this.#giveBytes(delivery)
@@ -196,19 +192,16 @@ export class Deliverer {
   async #send(delivery: Delivery, content: EventContent, tenant: PreparedTenant): Promise<void> {
     delivery.to('sending')
     const startedAtMs = this.#now()
-    this.#calls += 1
     const { signal } = this.#aborting
     const result = await this.#sendSafely({ delivery: delivery.claim, content, tenant, signal })
-    this.#calls -= 1
     delivery.wasCalled = true
     this.#giveBytes(delivery)
     if (result.kind === 'failed' && result.cause === 'aborted') this.#release(delivery)
     else this.#concludeAttempt(delivery, content, { result, tenant, startedAtMs })
-    if (this.#calls === 0) this.#callsEnded?.()
     this.load()
   }
 
-  /** A bug that throws while one event is sent is one failed attempt, and does not end the process with all that it holds. */
+  /** Turns an exception into a failed attempt, so that a bug with one event does not end the process with all its deliveries. */
   async #sendSafely(sending: Sending): Promise<AttemptResult> {
     const startedMs = performance.now()
     try {
@@ -261,7 +254,7 @@ export class Deliverer {
     this.#conclude(delivery, { kind: 'snoozed', dueAtMs: this.#now() + byMs })
   }
 
-  /** Gives up the delivery's place; it stays known until its end is written. A probe without a result lets another one be sent. */
+  /** Gives up the delivery's place; its lease is renewed until its end is written. A probe that was not sent allows another one. */
   #conclude(delivery: Delivery, ending: Conclusion['ending'], queueChange?: QueueChange): void {
     const unsent = delivery.claim.isProbe ? ({ kind: 'release_probe' } as const) : undefined
     this.completions.add(delivery, { ending, queueChange: queueChange ?? unsent })

@@ -28,7 +28,7 @@ describe('a delivery', () => {
   test('arrives once, whole, signed as Standard Webhooks says', async () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     const ids = await lab.accept(tenant.id, 300)
-    const { told, attempts, stop } = lab.forwarder()
+    const { observed, attempts, stop } = lab.forwarder()
     const calls = await receiver.received(300)
     await lab.becomes(0, waiting)
     await stop()
@@ -53,7 +53,7 @@ describe('a delivery', () => {
     ).toBe(300)
     expect(attempts.length).toBe(300)
     expect(attempts.every(({ delayMs }) => delayMs !== undefined && delayMs >= 0)).toBe(true)
-    expect(told).toEqual({
+    expect(observed).toEqual({
       lost: 0,
       unwritable: 0,
       swept: 0,
@@ -74,10 +74,10 @@ describe('a delivery', () => {
     for (let turn = 2; turn <= 12; turn += 1) {
       await lab.becomes(0, waiting)
       await lab.accept(tenant.id)
-      const toldAtMs = Date.now()
+      const notifiedAtMs = Date.now()
       forwarder.notify([tenant.id])
       const [call] = (await receiver.received(turn)).slice(-1)
-      waits.push((call?.atMs ?? Number.NaN) - toldAtMs)
+      waits.push((call?.atMs ?? Number.NaN) - notifiedAtMs)
     }
     await stop()
     expect(waits.toSorted((a, b) => a - b)[5]).toBeLessThan(50)
@@ -146,7 +146,7 @@ describe('a delivery', () => {
     const tenant = await lab.addTenant({ url: receiver.url })
     receiver.answer(() => new Response(null, { status: 410 }))
     const [id] = await lab.accept(tenant.id)
-    const { forwarder, told, stop } = lab.forwarder()
+    const { forwarder, observed, stop } = lab.forwarder()
     await lab.becomes('delivery_failed', stateOf, [id])
     expect(await lab.value('SELECT suspended_cause FROM tenant_queues')).toBe('gone')
     const [later] = await lab.accept(tenant.id)
@@ -164,7 +164,7 @@ describe('a delivery', () => {
     forwarder.notify([tenant.id])
     await lab.becomes('processed', stateOf, [later])
     await stop()
-    expect(told.suspended).toBe(1)
+    expect(observed.suspended).toBe(1)
   })
 
   test('that is answered with abort-message ends alone', async () => {
@@ -289,10 +289,10 @@ describe('a callback that fails', () => {
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '0s', '0s', '0s', '0s', '0s'] })
     receiver.answer(() => new Response(null, { status: 500 }))
     const ids = await lab.accept(tenant.id, 12)
-    const { forwarder, told, stop } = lab.forwarder()
+    const { forwarder, observed, stop } = lab.forwarder()
     await lab.becomes(true, 'SELECT breaker_until > now() FROM tenant_queues')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
-    expect(told.opened).toBeGreaterThan(0)
+    expect(observed.opened).toBeGreaterThan(0)
     const callsBefore = receiver.calls.length
     const spent = 'SELECT sum(attempts) FROM deliveries_due'
     const spentBefore = await lab.value<number>(spent)
@@ -319,14 +319,14 @@ describe('a callback that fails', () => {
     })
     const tenant = await lab.addTenant({ url: receiver.url, schedule: ['0s', '1h', '1h'] })
     await lab.accept(tenant.id, 32)
-    const { forwarder, told, stop } = lab.forwarder()
+    const { forwarder, observed, stop } = lab.forwarder()
     await receiver.received(32)
     for (const [nth, gate] of gates.entries()) {
       gate.resolve()
       await lab.becomes(nth + 1, 'SELECT count(*) FROM attempts')
     }
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
-    expect(told.opened).toBe(1)
+    expect(observed.opened).toBe(1)
     await lab.pool.query('UPDATE deliveries_due SET due_at = now()')
     await lab.pool.query(
       "UPDATE tenant_queues SET breaker_until = now() - interval '1 s', next_due_at = now()",
@@ -335,7 +335,7 @@ describe('a callback that fails', () => {
     await lab.becomes(33, 'SELECT count(*) FROM attempts')
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL')
     await stop()
-    expect(told.opened).toBe(1)
+    expect(observed.opened).toBe(1)
     expect(await lab.value('SELECT breaker_until > now() FROM tenant_queues')).toBe(true)
   })
 
@@ -360,10 +360,10 @@ describe('a callback that fails', () => {
     const { forwarder, stop } = lab.forwarder()
     await hanging.received(64)
     const ids = await lab.accept(quick.id, 50)
-    const toldAtMs = Date.now()
+    const notifiedAtMs = Date.now()
     forwarder.notify([quick.id])
     const calls = await receiver.received(50)
-    expect(Math.max(...calls.map(({ atMs }) => atMs)) - toldAtMs).toBeLessThan(900)
+    expect(Math.max(...calls.map(({ atMs }) => atMs)) - notifiedAtMs).toBeLessThan(900)
     expect(new Set(calls.map(({ id }) => id))).toEqual(new Set(ids))
     await lab.becomes(true, "SELECT count(*) >= 64 FROM attempts WHERE cause = 'timeout'")
     await lab.becomes(true, 'SELECT breaker_until > now() FROM tenant_queues WHERE tenant_id = $1', [slow.id])
@@ -432,13 +432,13 @@ describe('payloads that wait for memory', () => {
     })
     const tenant = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id, 1, { payloadBytes: 8 * mib })
-    const { forwarder, told, stop } = lab.forwarder({ pool: slow })
+    const { forwarder, observed, stop } = lab.forwarder({ pool: slow })
     forwarder.notify([tenant.id])
     await asked
     const stopped = stop(10_000)
     allow()
     await stopped
-    expect(told.released).toBe(1)
+    expect(observed.released).toBe(1)
     expect(await lab.value(claimedCount)).toBe(0)
     expect(receiver.calls.length).toBe(0)
   })
@@ -457,7 +457,7 @@ describe('a forwarder', () => {
     await Promise.all(forwarders.map(({ stop }) => stop()))
     expect(new Set(receiver.calls.map(({ id }) => id)).size).toBe(1_000)
     expect(receiver.calls.length).toBe(1_000)
-    expect(forwarders.map(({ told }) => told.lost + told.swept)).toEqual([0, 0, 0])
+    expect(forwarders.map(({ observed }) => observed.lost + observed.swept)).toEqual([0, 0, 0])
   })
 
   test('that is stopped lets calls end, and gives back what hangs', async () => {
@@ -476,7 +476,7 @@ describe('a forwarder', () => {
     answerSlow()
     await stopped
     expect(await lab.value(stateOf, [slowId])).toBe('processed')
-    expect(first.told.released).toBe(3)
+    expect(first.observed.released).toBe(3)
     const { rows } = await lab.pool.query(
       'SELECT lease, claims, attempts, greatest(due_at, leased_until) <= now() AS due FROM deliveries_due',
     )
@@ -508,7 +508,7 @@ describe('a forwarder', () => {
     await lab.becomes('processed', stateOf, [id])
     await Promise.all([first.stop(), second.stop()])
     expect(receiver.calls.length).toBe(1)
-    expect(first.told.lost + second.told.lost).toBe(0)
+    expect(first.observed.lost + second.observed.lost).toBe(0)
   })
 
   test('sends nothing twice that comes back to it while its call goes on', async () => {
@@ -516,7 +516,7 @@ describe('a forwarder', () => {
     const { promise: asked, resolve: answer } = Promise.withResolvers<void>()
     receiver.answer(() => asked.then(noContent))
     const [id] = await lab.accept(tenant.id)
-    const { forwarder, stop, told } = lab.forwarder()
+    const { forwarder, stop, observed } = lab.forwarder()
     await receiver.received(1)
     for (let claims = 2; claims <= 3; claims += 1) {
       await lab.pool.query('UPDATE deliveries_due SET leased_until = now()')
@@ -529,7 +529,7 @@ describe('a forwarder', () => {
     await stop()
     expect(receiver.calls.length).toBe(1)
     expect(forwarder.stats()).toEqual({ inFlight: 0, uncompleted: 0 })
-    expect(told.lost).toBe(0)
+    expect(observed.lost).toBe(0)
   })
 
   test('keeps what was answered and cannot be written, and claims nothing until it can', async () => {
@@ -548,7 +548,7 @@ describe('a forwarder', () => {
     try {
       await receiver.received(1)
       const claimedUntil = await lab.value<Date>('SELECT leased_until FROM deliveries_due')
-      const tries = () => first.told.failed.length
+      const tries = () => first.observed.failed.length
       expect(await poll(() => tries() > 0 || undefined, { deadlineMs: 10_000 })).toBe(true)
       await lab.accept(other.id)
       first.forwarder.notify([other.id])
@@ -574,7 +574,7 @@ describe('a forwarder', () => {
     await lab.becomes(0, waiting)
     await first.stop()
     expect(receiver.calls.length).toBe(2)
-    expect([first.told.lost, first.told.unwritable]).toEqual([0, 0])
+    expect([first.observed.lost, first.observed.unwritable]).toEqual([0, 0])
   })
 
   test('goes on where tenants are suspended, unknown to it, or known again', async () => {

@@ -75,7 +75,7 @@ test.each([
     const pool = observedPool(({ name }) => {
       if (isFailing && failing.includes(name)) throw new Error('refused by the test')
     })
-    const { forwarder, told, stop } = lab.forwarder({ pool, leaseMs: 900 })
+    const { forwarder, observed, stop } = lab.forwarder({ pool, leaseMs: 900 })
     const holds = (count: number) =>
       poll(() => forwarder.stats().inFlight === count || undefined, { deadlineMs: 10_000 })
     const holders = await Promise.all(Array.from({ length: 4 }, () => lab.addTenant({ url: held.url })))
@@ -104,7 +104,7 @@ test.each([
     expect(await holds(0)).toBe(true)
     await stop()
     await held.stop()
-    expect([receiver.calls.length, told.lost, told.released]).toEqual([0, 1, 0])
+    expect([receiver.calls.length, observed.lost, observed.released]).toEqual([0, 1, 0])
     const { rows } = await lab.pool.query(`SELECT lease, claims, attempts ${ofIt}`, [id])
     expect(rows).toEqual([{ lease: 'other', claims: 2, attempts: 0 }])
   },

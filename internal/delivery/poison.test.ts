@@ -52,13 +52,13 @@ describe('a delivery that a worker cannot end', () => {
       await lab.accept(tenant.id, 3, otherDays)
       const day = table === 'event_payloads' ? otherDays.payloadExpiresOn : otherDays.expiresOn
       await lab.pool.query(`DROP TABLE ${partitionName({ table, day })}`)
-      const { forwarder, stop, told } = lab.forwarder()
+      const { forwarder, stop, observed } = lab.forwarder()
       await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
       const [later] = await lab.accept(tenant.id)
       forwarder.notify([tenant.id])
       await lab.becomes('processed', 'SELECT state FROM events WHERE id = $1', [later])
       await stop()
-      expect(told.unwritable).toBe(0)
+      expect(observed.unwritable).toBe(0)
       expect(receiver.calls.length).toBe(table === 'attempts' ? 4 : 1)
     },
   )
@@ -95,23 +95,23 @@ describe('a delivery that a worker cannot end', () => {
     const other = await lab.addTenant({ url: receiver.url })
     await lab.accept(tenant.id)
     await lab.accept(other.id)
-    const { stop, told } = lab.forwarder()
+    const { stop, observed } = lab.forwarder()
     await odd.received(1)
     await receiver.received(1)
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due WHERE lease IS NOT NULL OR due_at <= now()')
     await stop()
     await odd.stop()
     expect(await lab.value('SELECT count(*) FROM attempts')).toBe(2)
-    expect([told.failed, told.unwritable]).toEqual([[], 0])
+    expect([observed.failed, observed.unwritable]).toEqual([[], 0])
   })
 
-  test('because its sending throws is a failed attempt, told of, and holds up no other', async () => {
+  test('because its sending throws is a failed attempt and delays no other', async () => {
     const tenant = await lab.addTenant({ url: 'http://127.0.0.1:9/', schedule: ['0s'] })
     const other = await lab.addTenant({ url: receiver.url })
     const [id] = await lab.accept(tenant.id)
     await lab.accept(other.id)
     const outbound = createOutbound({ cidrsMax: ['127.0.0.0/8'], ports: 'any' })
-    const { stop, told } = lab.forwarder({
+    const { stop, observed } = lab.forwarder({
       outbound: {
         send(call) {
           if (call.url === receiver.url) return outbound.send(call)
@@ -124,7 +124,7 @@ describe('a delivery that a worker cannot end', () => {
     await lab.becomes(0, 'SELECT count(*) FROM deliveries_due')
     await stop()
     outbound.close()
-    expect(told.failed.map(String)).toEqual(['Error: a fault of ours'])
+    expect(observed.failed.map(String)).toEqual(['Error: a fault of ours'])
     expect(await stateOf(id)).toBe('delivery_failed')
     expect(await lab.value('SELECT cause FROM attempts WHERE event_id = $1', [id])).toBe('internal_error')
   })

@@ -172,7 +172,7 @@ INSERT INTO event_payloads (event_id, expires_on, payload) SELECT id, payload_ex
 
 /**
  * Begins another delivery cycle for each of these events that failed, and returns their ids. Others are left alone, so concurrent
- * and repeated calls queue an event once. Call `tellForwarders` afterwards.
+ * and repeated calls queue an event once. Call `notifyForwarders` afterwards.
  * @param candidates at most 500
  * @throws what Postgres throws; then nothing was written
  */

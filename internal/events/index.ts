@@ -12,9 +12,6 @@ export {
   beginCycles,
   cycleEventsMax,
   type ReplayFate,
-  type RequeueCandidate,
-  replayFates,
-  requeueFailed,
 } from './cycles.ts'
 export {
   type Acceptance,
@@ -48,9 +45,9 @@ export {
   rangeOf,
 } from './list-source.ts'
 export { type LoadedEvent, loadEvents } from './load.ts'
-export { type DueNews, decodeDue, dueChannel, tellForwarders } from './notify.ts'
+export { type DueNews, decodeDue, dueChannel, notifyForwarders } from './notify.ts'
 export { countEventsLeft, purgeEventSteps } from './purge.ts'
-export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents, type QueueExpiry } from './retention.ts'
+export { createQueueExpiry, forgetDedupeKeys, forgetFailedEvents } from './retention.ts'
 export {
   attempts,
   dedupeKeys,
@@ -78,9 +75,7 @@ export {
 } from './tenant-queue.ts'
 export {
   type AttemptView,
-  type EventPlace,
   type EventView,
-  type PayloadRead,
   type QueuedView,
   readEvent,
   readPayload,

@@ -20,43 +20,43 @@ export type EventState = (typeof eventStates)[number]
 /** Filter of events; all members have to match. */
 export interface EventFilter {
   readonly tenantId?: TenantId
-  /** Its neutral name. */
+  /** Provider name, such as `card`. */
   readonly provider?: string
-  /** A normalized type, whole. */
+  /** Normalized type, exact. */
   readonly type?: string
   readonly state?: EventState
-  /** Milliseconds since the epoch at which an event was received: this one and later. */
+  /** Received at or after, in milliseconds since the epoch. */
   readonly fromMs?: number
-  /** Earlier than this one. */
+  /** Received before. */
   readonly toMs?: number
   /** At most 1 000. */
   readonly ids?: readonly EventId[]
 }
 
-/** A stretch of time as ids, which sort by it, and the days on which what was received in it may go. */
+/** Time range as ids, which sort by time of receipt, and the days on which events of that range expire. */
 export interface EventRange {
-  /** This one and later. */
+  /** Inclusive. */
   readonly lowId: string
-  /** Earlier than this one. */
+  /** Exclusive. */
   readonly highId: string
   readonly firstDay: Day
   readonly lastDay: Day
 }
 
 const dayMs = 86_400_000
-/** An id tells its days in one byte. */
+/** An id holds its retention in days in one byte. */
 const eventDaysMax = 255
 /** 48 bits of milliseconds, as an id holds them. */
 const timeMsMax = 2 ** 48 - 1
 
 /**
- * The stretch of a filter. Events whose day has come are not in it, whether or not retention has taken them away yet. Pure.
+ * Returns the range of a filter, without expired events that retention has not removed yet. Pure.
  * @param nowMs the time, in milliseconds since the epoch
  */
 export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: number): EventRange {
   const [lowMs, highMs] = [clamped(fromMs), clamped(toMs)]
   const tomorrow = dayAfter(nowMs, 0)
-  // Clocks differ, but no event is of the day after tomorrow.
+  // Clocks differ, by less than a day.
   const latestMs = nowMs + dayMs
   const firstDay = dayAfter(Math.min(lowMs, latestMs), 1)
   return {
@@ -67,15 +67,15 @@ export function rangeOf({ fromMs = 0, toMs = timeMsMax }: EventFilter, nowMs: nu
   }
 }
 
-/** The range without what lies up to this id, or from it on, on the way that the events are walked. Pure. */
+/** Returns the rest of a range after this id, in the given order. Pure. */
 export function rangeBeyond(range: EventRange, id: string, order: 'newest' | 'oldest'): EventRange {
   if (order === 'newest') return id < range.highId ? { ...range, highId: id } : range
-  // Sorts behind the id and before every other one.
+  // Sorts after the id and before every other one.
   const next = `${id}!`
   return next > range.lowId ? { ...range, lowId: next } : range
 }
 
-/** The lowest id that an event may have which is received at a time. Pure. */
+/** Returns the lowest id of events received at this time. Pure. */
 export function lowestIdOf(timeMs: number): EventId {
   return createEventId(timeMs, 0, (bytes) => bytes.fill(0))
 }
@@ -95,20 +95,20 @@ export interface SourceRequest {
   readonly examinedMax: number
 }
 
-/** SQL that gives events, or what they are found by, in order and bounded; and what they are still to be asked. */
+/** SQL of bounded, ordered candidates, and the conditions that their events have to meet. */
 export interface EventSource {
   /** SQL of the candidates. */
   readonly candidates: string
-  /** Terms of ORDER BY, with the candidates' names. */
+  /** Terms of ORDER BY, by the candidates' column names. */
   readonly sorted: readonly string[]
   /**
-   * Kind of the candidates: rows of `events`, to which others are only added; whole ones that come and go, as `entries` do; or
-   * the `id` and `expires_on` of events, which come and go too.
+   * Candidates: rows of `events`, which are only added; whole `entries`, which come and go; or `id` and `expires_on` of events, which
+   * come and go too.
    */
   readonly kind: 'events' | 'entries' | 'ids'
   /** Conditions on the event `e` and the candidate `c`. */
   readonly conditions: readonly string[]
-  /** The parameters of the candidates, then those of the conditions. */
+  /** Parameters of the candidates, then of the conditions. */
   readonly values: readonly unknown[]
   readonly candidateValuesCount: number
 }
@@ -117,9 +117,9 @@ export interface EventSource {
 export const eventColumns = `id, tenant_id, provider, source_event_id, raw_type, type, occurred_at, payload_bytes,
   payload_expires_on, state, cycle, completed_at`
 
-/** A tenant's queue is read whole up to here; what is longer is probably what its latest events wait in. */
+/** A tenant queue up to this length is read whole; in a longer one most of the tenant's latest events probably wait. */
 const shortQueueMax = 2_000
-/** Only its events are ever stored without being delivered. */
+/** The only provider whose events are stored without being delivered. */
 const triedOutProvider = 'wallet'
 const idsMax = 1_000
 
@@ -127,14 +127,27 @@ const idsMax = 1_000
 class Parameters {
   readonly values: unknown[] = []
 
-  /** Its place in the statement. */
+  /** Returns the parameter's place in the statement. */
   add(value: unknown): string {
     this.values.push(value)
     return `$${this.values.length}`
   }
+
+  /** Ends the candidates' part of the statement and adds the conditions on their events. */
+  source(
+    kind: EventSource['kind'],
+    { candidates, sorted }: Pick<EventSource, 'candidates' | 'sorted'>,
+    rest: Readonly<Record<string, string | undefined>>,
+  ): EventSource {
+    const candidateValuesCount = this.values.length
+    const conditions = Object.entries(rest).flatMap(([name, value]) =>
+      value === undefined ? [] : [`e.${name} = ${this.add(value)}`],
+    )
+    return { kind, candidates, sorted, conditions, values: this.values, candidateValuesCount }
+  }
 }
 
-/** Chooses how the events of a filter are walked; asks how long a tenant's queue is where that decides. */
+/** Chooses the index for a filter; reads the length of the tenant's queue if that decides. */
 export async function chooseSource(connection: Queryable, request: SourceRequest): Promise<EventSource> {
   const { ids, state, tenantId } = request.filter
   if (ids) return givenSource(request, ids)
@@ -146,7 +159,7 @@ export async function chooseSource(connection: Queryable, request: SourceRequest
     : indexSource(request)
 }
 
-/** One index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
+/** Walks one index of events: by tenant, type, provider, tenant and type, tenant and provider, or by id alone. */
 function indexSource(request: SourceRequest): EventSource {
   const { tenantId, type, state } = request.filter
   const provider = request.filter.provider ?? (state === 'verified' ? triedOutProvider : undefined)
@@ -156,8 +169,7 @@ function indexSource(request: SourceRequest): EventSource {
   if (type !== undefined) keys.push(['type', type])
   else if (provider !== undefined) keys.push(['provider', provider])
   const walk = walkOf(request, { table: 'events', keys, columns: eventColumns }, parameters)
-  const rest = { ...(type !== undefined && provider !== undefined && { provider }), ...(state && { state }) }
-  return { ...walk, kind: 'events', conditions: equalities(rest, parameters), values: parameters.values }
+  return parameters.source('events', walk, { provider: type === undefined ? undefined : provider, state })
 }
 
 /** Reads failed events from their own table. */
@@ -165,46 +177,30 @@ function failedSource(request: SourceRequest): EventSource {
   const { tenantId, type, provider } = request.filter
   const parameters = new Parameters()
   const keys: [string, string][] = tenantId === undefined ? [] : [['tenant_id', tenantId]]
-  const walk = walkOf(
-    request,
-    { table: 'failed_events', keys, columns: `${failedEventColumns}, 'delivery_failed' AS state` },
-    parameters,
-  )
-  const rest = { ...(type !== undefined && { type }), ...(provider && { provider }) }
-  return { ...walk, kind: 'entries', conditions: equalities(rest, parameters), values: parameters.values }
+  const columns = `${failedEventColumns}, 'delivery_failed' AS state`
+  const walk = walkOf(request, { table: 'failed_events', keys, columns }, parameters)
+  return parameters.source('entries', walk, { type, provider })
 }
 
-// Whatever is accepted has its row in the queue, whose key is the event's id.
+// Every accepted event has its row in the queue, whose key is the event's id.
 function queueSource({ filter, range, order, examinedMax }: SourceRequest): EventSource {
   const parameters = new Parameters()
   const within = `event_id >= ${parameters.add(range.lowId)} AND event_id < ${parameters.add(range.highId)}`
   const direction = directionOf(order)
-  return {
-    candidates: `SELECT event_id AS id, expires_on FROM deliveries_due WHERE ${within}
-      ORDER BY event_id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`,
-    sorted: [`id ${direction}`],
-    candidateValuesCount: parameters.values.length,
-    kind: 'ids',
-    conditions: equalities(restOf(filter), parameters),
-    values: parameters.values,
-  }
+  const candidates = `SELECT event_id AS id, expires_on FROM deliveries_due WHERE ${within}
+    ORDER BY event_id ${direction} LIMIT ${parameters.add(examinedMax)}::bigint`
+  return parameters.source('ids', { candidates, sorted: [`id ${direction}`] }, restOf(filter))
 }
 
-// Read by its tenant queue, whose order is another one, and sorted here.
+// Read by its tenant queue, which has another order, and sorted here.
 function tenantQueueSource({ filter, range, order }: SourceRequest, tenantId: string): EventSource {
   const parameters = new Parameters()
   const tenant = parameters.add(tenantId)
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
-  return {
-    candidates: `WITH q AS MATERIALIZED (
-        SELECT event_id AS id, expires_on FROM deliveries_due WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})
-      SELECT id, expires_on FROM q WHERE ${within}`,
-    sorted: [`id ${directionOf(order)}`],
-    candidateValuesCount: parameters.values.length,
-    kind: 'ids',
-    conditions: equalities(restOf(filter), parameters),
-    values: parameters.values,
-  }
+  const candidates = `WITH q AS MATERIALIZED (
+      SELECT event_id AS id, expires_on FROM deliveries_due WHERE tenant_id = ${tenant} LIMIT ${2 * shortQueueMax})
+    SELECT id, expires_on FROM q WHERE ${within}`
+  return parameters.source('ids', { candidates, sorted: [`id ${directionOf(order)}`] }, restOf(filter))
 }
 
 function givenSource({ filter, range, order }: SourceRequest, ids: readonly EventId[]): EventSource {
@@ -213,32 +209,26 @@ function givenSource({ filter, range, order }: SourceRequest, ids: readonly Even
   const unique = [...new Set(ids)]
   const given = `${parameters.add(textArrayParam(unique))}::text[], ${parameters.add(textArrayParam(unique.map(expiryDayOf)))}::text[]`
   const within = `id >= ${parameters.add(range.lowId)} AND id < ${parameters.add(range.highId)}`
-  return {
-    candidates: `SELECT id COLLATE "C" AS id, day::date AS expires_on FROM unnest(${given}) AS g(id, day)
-      WHERE ${within} AND day >= ${parameters.add(range.firstDay)}::text`,
-    sorted: [`id ${directionOf(order)}`],
-    candidateValuesCount: parameters.values.length,
-    kind: 'ids',
-    conditions: equalities({ ...restOf(filter), ...(filter.state && { state: filter.state }) }, parameters),
-    values: parameters.values,
-  }
+  const candidates = `SELECT id COLLATE "C" AS id, day::date AS expires_on FROM unnest(${given}) AS g(id, day)
+    WHERE ${within} AND day >= ${parameters.add(range.firstDay)}::text`
+  const rest = { ...restOf(filter), state: filter.state }
+  return parameters.source('ids', { candidates, sorted: [`id ${directionOf(order)}`] }, rest)
 }
 
 interface Walk {
   readonly table: 'events' | 'failed_events'
-  /** Columns with the values that they are to have; with the id after them they are an index. */
+  /** Columns with their values; followed by the id they are an index. */
   readonly keys: readonly (readonly [name: string, value: string])[]
   readonly columns: string
 }
 
-// The keys stand in one comparison with the id, and in the order, so that no other index seems to do: a planner that takes the
-// shorter one reads through all that the keys leave out. Days are parameters, since planning ninety partitions takes longer than reading them: the
-// plan is kept, and leaves out what it need not read when it starts.
+// The keys are compared together with the id, and in the order, so that no shorter index is chosen, which would be read through. Days
+// are parameters, since planning ninety partitions takes longer than reading them: the plan is kept and prunes partitions at its start.
 function walkOf(
   { range, order, examinedMax }: SourceRequest,
   { table, keys, columns }: Walk,
   parameters: Parameters,
-): Pick<EventSource, 'candidates' | 'sorted' | 'candidateValuesCount'> {
+): Pick<EventSource, 'candidates' | 'sorted'> {
   const names = [...keys.map(([name]) => name), 'id']
   const places = keys.map(([, value]) => parameters.add(value))
   const low = [...places, parameters.add(range.lowId)].join(', ')
@@ -247,11 +237,8 @@ function walkOf(
   const sorted = names.map((name) => `${name} ${directionOf(order)}`)
   const days = `expires_on BETWEEN ${parameters.add(range.firstDay)}::date AND ${parameters.add(range.lastDay)}::date`
   const limit = `LIMIT ${parameters.add(examinedMax)}::bigint`
-  return {
-    candidates: `SELECT ${columns} FROM ${table} WHERE ${days} AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} ${limit}`,
-    sorted,
-    candidateValuesCount: parameters.values.length,
-  }
+  const candidates = `SELECT ${columns} FROM ${table} WHERE ${days} AND ${key} >= (${low}) AND ${key} < (${high}) ORDER BY ${sorted.join(', ')} ${limit}`
+  return { candidates, sorted }
 }
 
 async function isQueueShort(connection: Queryable, tenantId: string): Promise<boolean> {
@@ -265,16 +252,8 @@ async function isQueueShort(connection: Queryable, tenantId: string): Promise<bo
 }
 
 /** Conditions that neither the queue nor an id covers. */
-function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string>> {
-  return {
-    ...(tenantId !== undefined && { tenant_id: tenantId }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { type }),
-  }
-}
-
-function equalities(columns: Readonly<Record<string, string>>, parameters: Parameters): string[] {
-  return Object.entries(columns).map(([name, value]) => `e.${name} = ${parameters.add(value)}`)
+function restOf({ tenantId, provider, type }: EventFilter): Readonly<Record<string, string | undefined>> {
+  return { tenant_id: tenantId, provider, type }
 }
 
 function directionOf(order: SourceRequest['order']): 'DESC' | 'ASC' {

@@ -34,20 +34,20 @@ export interface EventListRequest extends Omit<EventFilter, 'ids'> {
 export interface EventPage {
   readonly events: readonly EventSummary[]
   /**
-   * Cursor of the next page; undefined on the last one. A page that is shorter than its limit and has one was not finished:
-   * all that is newer was searched, and the rest is on the pages that follow, which may be empty, too.
+   * Cursor of the next page; undefined on the last one. A page shorter than its limit with a cursor reached its bound of examined
+   * events; the following pages may be empty, too.
    */
   readonly next: EventId | undefined
 }
 
-/** Events that a page examines where no index covers its filter: some milliseconds of work. */
+/** Events that a page examines if no index covers its filter: some milliseconds of work. */
 const pageExaminedMax = 1_000
 
 /**
- * A page of events by filter, newest first. Those whose day has come are left out, also while they are there. What is accepted or
- * failed, and what is of one tenant, type or provider, or of a tenant with either, is found without looking at others; anything
- * narrower within `pageExaminedMax` events a page. Give it a pool with `eventReadSettings`.
- * @throws RangeError for a limit over 100 or a `sourceEventId` without tenant; whatever Postgres throws
+ * Lists events by filter, newest first, without expired ones. An index serves accepted and failed events, and those of one tenant, type
+ * or provider, or of a tenant with either; narrower filters examine at most 1 000 events a page. Give it a pool with
+ * `eventReadSettings`.
+ * @throws RangeError for a limit over 100 or a `sourceEventId` without tenant; what Postgres throws
  */
 export async function listEvents(pool: Pool, request: EventListRequest, nowMs: number): Promise<EventPage> {
   const { id, sourceEventId, after, limit, tenantId } = request
@@ -86,7 +86,7 @@ async function idsOfSource(pool: Pool, sourceEventId: string, tenantId?: TenantI
   return rows.map(([id]) => id)
 }
 
-/** An event without its texts. */
+/** An event without headers and payload. */
 export interface EventSummary {
   readonly id: EventId
   readonly tenantId: TenantId
@@ -98,7 +98,7 @@ export interface EventSummary {
   readonly occurredAtMs: number
   readonly receivedAtMs: number
   readonly payloadBytes: number
-  /** The day on which the payload may go. */
+  /** Day on which the payload expires. */
   readonly payloadExpiresOn: Day
   readonly state: EventState
   /** Delivery cycle, 1 for the first: the name that the contract has for it. */
@@ -107,21 +107,21 @@ export interface EventSummary {
   readonly settledAtMs: number | null
 }
 
-/** Events to walk, and how far. */
+/** Events to read, and how far. */
 export interface EventScan extends SourceRequest {
-  /** Events that are given. */
+  /** Most events to return. */
   readonly rowsMax: number
 }
 
-/** Events in order, and behind which id to go on; undefined: there are no more. */
+/** Events in order; `searchedTo` is the id to continue after, undefined at the end. */
 export interface ScannedEvents {
   readonly events: readonly EventSummary[]
   readonly searchedTo: EventId | undefined
 }
 
 /**
- * The session settings that reads of events are planned with: by indexes alone, in their order. A day that is new, or that nobody
- * counted yet, looks cheap to read whole, until it is not.
+ * Session settings of reads of events: prepared once, by indexes in their order. A new partition without statistics looks cheap to
+ * scan, and the plan made then would be kept.
  */
 export const eventReadSettings = {
   jit: 'off',
@@ -156,27 +156,26 @@ export type EventRow = [
 ]
 
 /**
- * Walks events in the order of their receipt, within a bounded amount of work: what no index knows is asked of `examinedMax`
- * events at most, so that fewer may be found than there are. Give it a connection with `eventReadSettings`. A
- * read, no locks. @throws whatever Postgres throws
+ * Reads events in the order of receipt with bounded work: conditions beyond the index are checked on at most `examinedMax` events, so
+ * that fewer may be found than exist. Give it a connection with `eventReadSettings`. A read, no locks. @throws what Postgres throws
  */
 export async function scanEvents(connection: Queryable, scan: EventScan): Promise<ScannedEvents> {
   const source = await chooseSource(connection, scan)
   const { kind, conditions } = source
-  // Whatever comes or goes meanwhile, a page that all candidates belong to ends where it ends.
+  // Without conditions the page itself says how far it went, whatever is added or removed meanwhile.
   const isOneStatement = conditions.length === 0 && scan.rowsMax < scan.examinedMax
   return kind === 'events' || (kind === 'entries' && isOneStatement)
     ? await walkEvents(connection, source, scan)
     : await walkFound(connection, source, scan)
 }
 
-/** The same walk, from behind an id on. Pure. */
+/** Returns the same scan after an id. Pure. */
 export function scanBeyond(scan: EventScan, id: string): EventScan {
   return { ...scan, range: rangeBeyond(scan.range, id, scan.order) }
 }
 
-// Rows come in the order of the index, and no more of them are read than are needed. Where they are too few, another statement
-// asks how far the walk came; an event that was stored meanwhile only makes it shorter, so none is left out. No locks.
+// Reads rows in the order of the index, and no more than needed. If there are too few, another statement finds how far the candidates
+// reach; an event that was stored meanwhile only makes that shorter, so none is skipped. No locks.
 async function walkEvents(
   connection: Queryable,
   { candidates, sorted, conditions, values, candidateValuesCount }: EventSource,
@@ -200,8 +199,8 @@ async function walkEvents(
   return { events, searchedTo: last[0]?.[0] }
 }
 
-// One statement, since rows of the queue and entries of what failed come and go: what was looked at, and of it the first that are
-// meant; ids each by their key in their day. No locks.
+// One statement, since rows of the queue and entries of failed events come and go: the candidates, and of them the first that match; ids
+// by their key in their day. No locks.
 async function walkFound(
   connection: Queryable,
   { kind, candidates, sorted, conditions, values }: EventSource,
@@ -229,7 +228,7 @@ async function walkFound(
   return { events, searchedTo: rows[0]?.[0] ?? undefined }
 }
 
-/** Prepared under a name of its own, so that it is planned once a session. There are some dozens of texts. */
+/** Runs a statement prepared under the hash of its text, so that it is planned once a session. There are some dozens of texts. */
 async function read<Row extends unknown[]>(
   connection: Queryable,
   text: string,

@@ -36,7 +36,7 @@ export async function suspendCallback(
 }
 
 /**
- * Resumes the deliveries of a suspended callback, and closes its circuit breaker. Call `tellForwarders` afterwards. Safe to repeat.
+ * Resumes the deliveries of a suspended callback, and closes its circuit breaker. Call `notifyForwarders` afterwards. Safe to repeat.
  * @returns whether it was suspended
  */
 export async function resumeCallback(connection: Pool | PoolClient, tenantId: TenantId): Promise<boolean> {

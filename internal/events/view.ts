@@ -4,13 +4,13 @@ import type { AttemptRecord } from './complete.ts'
 import { type EventRow, type EventSummary, selectedColumns, summaryOf } from './list.ts'
 import { checkedDay } from './load.ts'
 
-/** A call of the callback that had an end, or what stands for one. */
+/** A delivery attempt that has ended. `round` is its delivery cycle, named as in the contract. */
 export interface AttemptView extends AttemptRecord {
   readonly round: number
   readonly attempt: number
 }
 
-/** The place of an event in the queue while a delivery cycle is under way. */
+/** Queue entry of an event whose delivery cycle is in progress. */
 export interface QueuedView {
   /** Due time; while it is claimed, the end of the lease. */
   readonly dueAtMs: number
@@ -19,23 +19,22 @@ export interface QueuedView {
   readonly attempts: number
 }
 
-/** All that is known of an event but its payload. */
+/** An event with its attempts and its queue entry, without its payload. */
 export interface EventView {
   readonly event: EventSummary
   /** JSON text of an object of strings. */
   readonly headers: string
   readonly hasPayload: boolean
-  /** The latest 200, in their order. */
+  /** The latest 200, oldest first. */
   readonly attempts: readonly AttemptView[]
-  /** Whether there were more before those. */
   readonly hasEarlierAttempts: boolean
   readonly queued: QueuedView | undefined
 }
 
-/** An event, and whose it has to be. */
+/** Event to read. */
 export interface EventPlace {
   readonly id: EventId
-  /** Any tenant's where this is absent. */
+  /** Filters by tenant. Omit for an event of any tenant. */
   readonly tenantId?: TenantId
 }
 
@@ -54,7 +53,7 @@ type ViewRow = [
   ...event: EventRow,
 ]
 
-// Rows by their keys, in the one partition that the id tells. A read, no locks.
+// Rows by their keys, in the partition of the id's day. A read, no locks.
 const viewText = (day: Day) => `
 SELECT e.headers, floor(extract(epoch FROM greatest(d.due_at, d.leased_until)) * 1000)::bigint, d.lease IS NOT NULL, d.attempts,
   ${selectedColumns}
@@ -62,8 +61,8 @@ FROM events e LEFT JOIN deliveries_due d ON d.event_id = e.id
 WHERE e.expires_on = '${checkedDay(day)}' AND e.id = $1 AND ($2::text IS NULL OR e.tenant_id = $2)`
 
 /**
- * One event with its attempts and its place in the queue. undefined for one that is unknown, another tenant's, or whose day has
- * come. @throws whatever Postgres throws
+ * Reads an event with its attempts and its queue entry; undefined for one that is unknown, another tenant's, or expired.
+ * @throws what Postgres throws
  */
 export async function readEvent(
   pool: Pool,
@@ -87,8 +86,8 @@ export async function readEvent(
 }
 
 /**
- * The payload of an event, as received. Who reads it is to be written down by the caller. @throws whatever Postgres throws
- * @param charsMax how much of its beginning is wanted at most; default all
+ * Reads the payload of an event, as received. The caller records the access in the audit log. @throws what Postgres throws
+ * @param charsMax most characters to read from its beginning; default all
  */
 export async function readPayload(
   pool: Pool,
@@ -120,7 +119,7 @@ async function readRow(
   return rows[0]
 }
 
-// By the key, in one partition, the latest first. A read, no locks.
+// By the key, in one partition, latest first. A read, no locks.
 async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   const { rows } = await pool.query<AttemptView>({
     text: `SELECT cycle AS round, attempt, floor(extract(epoch FROM started_at) * 1000)::bigint AS "startedAtMs",
@@ -132,7 +131,7 @@ async function readAttempts(pool: Pool, id: EventId): Promise<AttemptView[]> {
   return rows
 }
 
-// By the key, in one partition. One whose day has come is gone, also while it is there. A read, no locks.
+// By the key, in one partition. An expired payload counts as removed. A read, no locks.
 async function readPayloadOf(
   pool: Pool,
   { id, payloadExpiresOn }: EventSummary,
@@ -148,7 +147,7 @@ async function readPayloadOf(
   return rows[0]?.[0]
 }
 
-/** Whether it is that day, or later. */
+/** Returns whether a day of expiry has come. */
 function hasCome(day: Day, nowMs: number): boolean {
   return day < dayAfter(nowMs, 0)
 }

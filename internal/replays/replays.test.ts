@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { createEventId, type EventId, type TenantId } from '#internal/base/index.ts'
+import { createEventId, type EventId, systemClock, type TenantId } from '#internal/base/index.ts'
 import { eventReadSettings } from '#internal/events/list.ts'
+import { superviseLoop } from '#internal/process/index.ts'
 import { createPool, type Pool } from '#internal/storage/index.ts'
 import { startReceiver } from '#test/support/callback-receiver.ts'
 import { createDeliveryLab, type DeliveryLab } from '#test/support/delivery-lab.ts'
@@ -9,7 +10,7 @@ import { truncateEvents } from '#test/support/truncate-events.ts'
 import type { ReplayFilter } from './job.ts'
 import { listReplays, readReplay } from './job.ts'
 import { cancelReplay, previewReplay, type StartReplayRequest, startReplay } from './start.ts'
-import { startReplayer, stepReplay } from './step.ts'
+import { stepReplay, stepReplays } from './step.ts'
 
 const hourMs = 3_600_000
 let lab: DeliveryLab
@@ -258,10 +259,14 @@ describe('a replay of a filter', () => {
     const ids = await failed(400, tenant.id)
     await started({ filter: { ...anHour(), tenantId: tenant.id } })
     const { forwarder, stop } = lab.forwarder()
-    const replayer = startReplayer({
-      ...{ pool, clock: { now: () => Date.now() }, onStep: () => undefined },
-      onQueued: (news) => forwarder.notify(news),
-      onError: () => undefined,
+    const replayer = superviseLoop({
+      ...{ name: 'replays', intervalMs: 100, turnMsMax: 5_000, onError: () => undefined },
+      runOnce: (signal) =>
+        stepReplays(
+          { pool, clock: systemClock },
+          (step) => step.kind === 'stepped' && forwarder.notify(step.tenantIds),
+          signal,
+        ),
     })
     const fresh = await lab.accept(tenant.id, 20)
     forwarder.notify([tenant.id])

@@ -9,9 +9,7 @@ import {
   type ScannedEvents,
   scanEvents,
 } from '#internal/events/index.ts'
-import { type SupervisedLoop, superviseLoop } from '#internal/process/index.ts'
 import { classifySqlError, type Pool, purgeByKey, type RemovedRows, withTx } from '#internal/storage/index.ts'
-import type { Health } from '#internal/telemetry/index.ts'
 import type { ReplayFilter, ReplayId } from './job.ts'
 
 /** Result of a step. `idle`: no replay is due; `waiting`: its tenant has enough to deliver; `failed`: retried later. */
@@ -44,16 +42,6 @@ const failuresMax = 10
 /** A replay that has not ended by then fails. */
 const ageDaysMax = 7
 
-type PickedRow = [
-  id: ReplayId,
-  tenantId: TenantId | null,
-  filter: ReplayFilter,
-  rate: number,
-  examinedTo: string | null,
-  endsBefore: string,
-  isOld: boolean,
-]
-
 interface Picked {
   readonly id: ReplayId
   readonly tenantId: TenantId | null
@@ -61,12 +49,14 @@ interface Picked {
   readonly rate: number
   readonly examinedTo: string | null
   readonly endsBefore: string
+  readonly isOld: boolean
 }
 
 // The row's lock is the lease: others skip it, and it ends with the transaction, also that of a process that dies, as does all that
 // the step did.
 const pickText = `
-SELECT id, tenant_id, filter, rate_per_second, examined_to, ends_before, created_at < now() - interval '${ageDaysMax} days'
+SELECT id, tenant_id AS "tenantId", filter, rate_per_second AS rate, examined_to AS "examinedTo", ends_before AS "endsBefore",
+  created_at < now() - interval '${ageDaysMax} days' AS "isOld"
 FROM replays WHERE state IN ('queued', 'running') AND next_step_at <= now() ORDER BY next_step_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 /**
@@ -78,25 +68,16 @@ export async function stepReplay(pool: Pool, nowMs: number): Promise<ReplayStep>
   let picked: Picked | undefined
   try {
     return await withTx(pool, async (client) => {
-      const row = await pick(client)
-      if (row === undefined) return { kind: 'idle' }
-      picked = row.job
-      if (row.isOld) return await end(client, row.job, 'too_old')
-      return await step(client, row.job, nowMs)
+      picked = (await client.query<Picked>(pickText)).rows[0]
+      if (picked === undefined) return { kind: 'idle' }
+      if (picked.isOld) return await end(client, picked, 'too_old')
+      return await step(client, picked, nowMs)
     })
   } catch (cause) {
     if (picked === undefined) throw cause
     await snooze(pool, picked.id, causeOf(cause))
     return { kind: 'failed', id: picked.id, cause }
   }
-}
-
-async function pick(client: Queryable): Promise<{ job: Picked; isOld: boolean } | undefined> {
-  const { rows } = await client.query<PickedRow>({ text: pickText, rowMode: 'array' })
-  const [row] = rows
-  if (row === undefined) return undefined
-  const [id, tenantId, filter, rate, examinedTo, endsBefore, isOld] = row
-  return { job: { id, tenantId, filter, rate, examinedTo, endsBefore }, isOld }
 }
 
 async function step(client: Queryable, job: Picked, nowMs: number): Promise<ReplayStep> {
@@ -194,39 +175,24 @@ function causeOf(error: unknown): string {
   return kind === 'unavailable' ? 'unavailable' : 'internal'
 }
 
-/** Dependencies of a replayer. Their owners close them. */
-export interface ReplayerOptions {
-  /** Made with `eventReadSettings`; one connection is enough. */
-  readonly pool: Pool
-  readonly clock: Clock
-  /** Called with the tenants that have new deliveries, after the commit. Must not throw. */
-  readonly onQueued: (tenantIds: readonly string[]) => void
-  /** Called for each step that did something or failed. Must not throw. */
-  readonly onStep: (step: Exclude<ReplayStep, { readonly kind: 'idle' }>) => void
-  /** Called when Postgres was unavailable. Must not throw. */
-  readonly onError: (error: unknown, failures: number) => void
-  readonly health?: Health
-}
-
-const intervalMs = 500
-const turnMsMax = 5_000
-/** Steps of one turn of the loop; stopping waits for one step at most. */
+/** Steps of one turn, so that a turn is short and stopping waits for one step at most. */
 const stepsPerTurnMax = 40
 
-/** Runs replays step by step until it is stopped. Any number of processes share them. */
-export function startReplayer(options: ReplayerOptions): SupervisedLoop {
-  const { pool, clock, onQueued, onStep, onError, health } = options
-  return superviseLoop({
-    ...{ name: 'replays', intervalMs, turnMsMax, onError, ...(health && { health }) },
-    runOnce: async (signal) => {
-      for (let steps = 0; steps < stepsPerTurnMax && !signal.aborted; steps += 1) {
-        const result = await stepReplay(pool, clock.now())
-        if (result.kind === 'idle') return
-        onStep(result)
-        if (result.kind === 'stepped' && result.tenantIds.length > 0) onQueued(result.tenantIds)
-      }
-    },
-  })
+/**
+ * Takes replays further until none is due, at most 40 steps. Any number of processes share them.
+ * @param onStep called for each step that did something or failed. Must not throw
+ * @throws what Postgres throws where it is unavailable
+ */
+export async function stepReplays(
+  { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+  onStep: (step: Exclude<ReplayStep, { readonly kind: 'idle' }>) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let steps = 0; steps < stepsPerTurnMax && !signal.aborted; steps += 1) {
+    const result = await stepReplay(pool, clock.now())
+    if (result.kind === 'idle') return
+    onStep(result)
+  }
 }
 
 const forgottenMax = 1_000

@@ -49,11 +49,11 @@ export interface TenantOptions {
   readonly secrets?: readonly string[]
 }
 
-/** A forwarder and what it told. */
+/** A forwarder and what it observed. */
 export interface LabForwarder {
   readonly forwarder: Forwarder
   readonly attempts: AttemptReport[]
-  readonly told: {
+  readonly observed: {
     lost: number
     unwritable: number
     swept: number
@@ -184,16 +184,16 @@ async function insertTenant(pool: Pool, id: TenantId): Promise<void> {
 function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForwarder {
   const attempts: AttemptReport[] = []
   const failed: unknown[] = []
-  const told = { lost: 0, unwritable: 0, swept: 0, released: 0, opened: 0, suspended: 0, failed }
+  const observed = { lost: 0, unwritable: 0, swept: 0, released: 0, opened: 0, suspended: 0, failed }
   const observer: ForwarderObserver = {
     claimed: () => undefined,
     attempted: (report) => void attempts.push(report),
-    leasesLost: (count) => void (told.lost += count),
-    unwritable: () => void (told.unwritable += 1),
-    swept: (queues) => void (told.swept += queues),
-    released: (count) => void (told.released += count),
-    breakerOpened: () => void (told.opened += 1),
-    callbackSuspended: () => void (told.suspended += 1),
+    leasesLost: (count) => void (observed.lost += count),
+    unwritable: () => void (observed.unwritable += 1),
+    swept: (queues) => void (observed.swept += queues),
+    released: (count) => void (observed.released += count),
+    breakerOpened: () => void (observed.opened += 1),
+    callbackSuspended: () => void (observed.suspended += 1),
     signingUnavailable: () => undefined,
     failed: (_step, error) => void failed.push(error),
   }
@@ -203,7 +203,7 @@ function startForwarder(options: Omit<ForwarderOptions, 'observer'>): LabForward
   return {
     forwarder,
     attempts,
-    told,
+    observed,
     stop(leftMs = 10_000) {
       stopping ??= forwarder.stop(leftMs)
       return stopping
